@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Go drops symbols with `-ldflags "-s -w"`, but never .gopclntab, which its unwinder and its panics need. Since
- * Go 1.18 the table has this form:
+ * Go drops symbols with `-ldflags "-s -w"`, but never .gopclntab, which its unwinder and its panics need.
+ * Since Go 1.18 the table has this form:
  *
  *       0  u32 0xfffffff0 (Go 1.18) or 0xfffffff1 (Go 1.20), u8 0, 0, smallest instruction, size of a pointer
  *       8  u64 number of functions, number of files, runtime.text (0 in newer versions and by some linkers)
  *      32  u64 offsets of the parts: names | units | files | values by pc | functions
  *   names      strings, each with a NUL
- *   functions  { u32 start, u32 at } in order of start, and u32, the end of the last; start counts from runtime.text
+ *   functions  { u32 start, u32 at } in order of start, then u32, the end of the last; start counts from
+ *              runtime.text
  *          at  { u32 start, u32 name, ... }; `at` counts from functions, `name` from names
  *
- * The table is found by the name of its section. Where a linker has put it among other data, or the file has no
- * sections, it is found by its first bytes.
+ * The table is found by the name of its section. Where a linker has put it among other data, or the file has
+ * no sections, it is found by its first bytes.
  *
  * Function starts count from runtime.text, where Go's code begins: the start of .text, unless C's objects lie
- * before it (-linkmode=external). Newer versions of Go leave that address out of the header. All versions have it
- * in runtime.firstmoduledata, which begins with the addresses of the table's parts:
+ * before it (-linkmode=external). Newer versions of Go leave that address out of the header. All versions
+ * have it in runtime.firstmoduledata, which begins with the addresses of the table's parts:
  *
  *     word   0  the table                 in a position-independent program these words are relocations; with
  *            1, 4, 7, 10, 13  its parts   some linkers (gold, lld) the words themselves are zero
@@ -135,7 +136,8 @@ enum {
         MAX_DYNAMIC = 64 << 10,         /* bytes of the dynamic section */
 };
 
-#define TABLE_BEGINS UINT64_C(0x08010000fffffff0)      /* the last bit tells versions apart: go_table_count() */
+/* First word of a table. Its last bit tells versions apart: go_table_count(). */
+#define TABLE_BEGINS UINT64_C(0x08010000fffffff0)
 
 typedef struct Reader {
         const ElfImage *image;

@@ -4,9 +4,10 @@
 /*
  * Functions of a Go Program
  *
- * Finds .gopclntab in an ELF file and reads it: the list of functions that each Go program carries for its own
- * unwinder, stripped (-s -w) or not. GoTable is the table alone (pure: bytes in, values out); GoFunctions is
- * the table of one file, with the address that its functions count from. The target wrote all of these bytes.
+ * Finds .gopclntab in an ELF file and reads it: the list of functions that each Go program carries for its
+ * own unwinder, stripped (-s -w) or not. GoTable is the table alone (pure: bytes in, values out); GoFunctions
+ * is the table of one file, with the address that its functions count from. The target wrote all of these
+ * bytes.
  */
 
 #include <stdbool.h>
@@ -50,7 +51,9 @@ static inline uint64_t go_table_word(const char *data) {
 /* Number of functions that a header claims. @data: GO_TABLE_HEADER bytes. Return: 0 = not such a header. */
 uint32_t go_table_count(const char *data);
 
-/* @data: starts with the table and may go on behind it. Return: whether it is a table with all parts inside. */
+/*
+ * @data: starts with the table and may go on behind it. Return: whether it is a table with all parts inside.
+ */
 bool go_table_init(GoTable *table, const char *data, uint64_t size);
 
 /* Function number @index, of table->n. Return: whether its entry is sound. */
@@ -69,7 +72,8 @@ enum {
 
 typedef struct GoFunctions {
         GoTable table;
-        uint64_t text;                  /* address of runtime.text; one executable segment holds all functions */
+        /* address of runtime.text; one executable segment holds all functions */
+        uint64_t text;
         ImageBytes bytes;               /* memory that `table` points into */
 } GoFunctions;
 

@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The worker's half of symbol-wire.h: the only one that reads symbols, and names that compilers wrote. */
+/*
+ * A conversation about libfoo.so, which was stripped and has its symbols in a debug file. Each line is one
+ * message; [fd] is a descriptor that comes with it:
+ *
+ *     daemon   SymbolRequest { TABLE, size 81920, gnu "4a1b…" } [libfoo.so]
+ *     worker   SymbolAnswer  { WANT, link "" }                      looks by build id
+ *     daemon   SymbolOffer   { size 412000 } [/usr/lib/debug/.build-id/4a/1b….debug]
+ *     worker   SymbolAnswer  { TABLE, base 0x1000, n 3, names_size 21 }
+ *              { 0, 32 } { 32, 96 } { 128, 16 }                     start (relative to base) and size
+ *              "main\0" "parse_line\0" "leave\0"
+ *     daemon   SymbolRequest { READABLE, n 1, bytes 12 } { 8, "_Z3foov\0" }
+ *     worker   { 5, "foo()" }                                       one answer a name
+ *
+ * The worker opens nothing: the daemon looks for files and passes them, and the worker says whether a file is
+ * the right one. The daemon reads no symbols: it checks the table (symbol_wire_check(), symbol_table_put(),
+ * symbol_table_finish()) and gives it up at the first wrong byte. Names are answered one by one, so that the
+ * daemon knows over which name a worker has died.
+ */
 #include "symbol/function/symbol-wire.h"
 
 #include <errno.h>
@@ -17,7 +34,7 @@ static bool is_plain(const char *link, size_t room) {
                 strcmp(link, "..") != 0;
 }
 
-/* Each function has a name of at least a byte, and its NUL. */
+/* Each function has a name of at least one byte and a NUL. */
 static bool check_table(const SymbolAnswer *answer) {
         uint64_t bytes = answer->n * (uint64_t)SYMBOL_FUNCTION_BYTES + answer->names_size;
         bool has_some = answer->state == SYMBOL_STATE_NAMED || answer->state == SYMBOL_STATE_DYNAMIC;
@@ -54,7 +71,7 @@ bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWire
 
 enum { NAMES_PIECE = 64 << 10 };
 
-/* Nobody is there any more; or what came makes no sense. */
+/* The daemon has closed the socket, or has sent something senseless. */
 enum { SERVE_E_OVER = 1 };
 
 typedef struct Serving {
@@ -63,7 +80,7 @@ typedef struct Serving {
         bool has_answered;
 } Serving;
 
-/* @fdp: the one that came along, or -1. */
+/* *fdp: descriptor that came with the message, or -1. */
 static int receive(int socket, void *data, size_t size, int *fdp) {
         ssize_t n = channel_receive(socket, data, size, fdp, 0);
 
@@ -72,7 +89,7 @@ static int receive(int socket, void *data, size_t size, int *fdp) {
 
 /* ---- debug files ---- */
 
-/* What comes is it or not; the end of the conversation is the same as that there are no more. */
+/* Asks for debug files until one is right. The end of the conversation counts as "there are no more". */
 static int open_debug(void *userdata, const ElfImage *own, SymbolFile *file) {
         SymbolAnswer want = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_WANT };
         Serving *serving = userdata;
@@ -159,7 +176,7 @@ static int take_list(void *userdata, const SymbolList *list) {
         return 0;
 }
 
-/* Return: whether it is here: the same build. */
+/* Return: whether the object itself came along, and is of the right build. */
 static bool open_own(SymbolFile *own, const Serving *serving, const SymbolRequest *request, int fd,
                      SymbolState *statep) {
         *statep = request->state;

@@ -5,17 +5,16 @@
  * Symbol Wire
  *
  * How a worker without rights (base/sandbox/worker-session.h) is asked for the symbols of a file, and for
- * names as people wrote them. It can open nothing, so it says which debug file it wants, and is offered one
- * after the other until one is it:
+ * readable forms of names. It can open nothing, so it says which debug file it wants, and is offered one file
+ * after the other until one is right:
  *
- *     ask     SymbolRequest, with the file        READABLE: { size, name }…
- *     answer  SymbolAnswer WANT  ◀── none, or one that was not it
- *     ask     SymbolOffer, with a file or without: there are no more
+ *     ask     SymbolRequest, with the file              or READABLE: { size, name }…
+ *     answer  SymbolAnswer WANT  ◀── no file yet, or a wrong one
+ *     ask     SymbolOffer, with a file; without one: there are no more
  *     answer  SymbolAnswer TABLE, { start, size }…, names, each with a NUL
- *                                                 READABLE: { size, text }… one by one, so that it is known
- *                                                 which killed it
+ *                                                       or READABLE: { size, text }…
  *
- * A table is in order, and its names are as many as its functions: so nothing in it is an index.
+ * Functions come in order, and there are as many names as functions: so nothing in a table is an index.
  */
 
 #include <stdbool.h>

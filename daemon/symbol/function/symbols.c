@@ -8,8 +8,8 @@
  *
  *     outer   |-----------------------|
  *     inner         |-----|
- *     find             ^         ^            the last start at or before the address is `inner` in both cases;
- *                                             in the second its parent, `outer`, is the answer
+ *     find             ^         ^            `inner` is the last start at or before both
+ *                                             addresses; the second lies in its parent `outer`
  */
 #include "symbol/function/symbols.h"
 

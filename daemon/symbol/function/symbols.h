@@ -49,7 +49,10 @@ int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const El
  */
 int symbol_table_new_empty(SymbolTable **tablep, const SymbolExtent *extent);
 
-/* Function number @index, after those before it. Return: false = not in order, or senseless: give the table up. */
+/*
+ * Function number @index, after those before it. Return: false = not in order, or senseless: give the table
+ * up.
+ */
 bool symbol_table_put(SymbolTable *table, uint32_t index, uint32_t start, uint32_t size);
 
 /* Room for extent.names_size bytes of names, each with a NUL, in the order of the functions. */

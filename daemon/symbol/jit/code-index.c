@@ -6,8 +6,7 @@
  *     directory   [ chunk, chunk, … ]          by the end of a chunk's last range
  *     chunk       [ 1000–1040 a, 1040–1100 b, … ]
  *
- *     add 1020–1080 c   →   1000–1020 a, 1020–1080 c, 1080–1100 b
- *                           and (1000–1040 a), (1040–1100 b) are of the time before
+ *     add 1020–1080 c   →   1000–1020 a, 1020–1080 c, 1080–1100 b   earlier: 1000–1040 a, 1040–1100 b
  *
  * A compiler fills its memory mostly upwards, but comes back to what it has freed: an array would move all of
  * its ranges for that, a chunk moves 256.

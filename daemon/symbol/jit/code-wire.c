@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The worker's half of code-wire.h: the only one that reads what a target says of its code. */
+/*
+ * A perf-map of two lines, read in two pieces of 20 bytes. The second line lies in both:
+ *
+ *     daemon   CodeRequest { MAP, size 20 }, state {}           "1000 10 Foo.bar\n1010"
+ *     worker   CodeAnswer  { n_records 1, size 55 }, state { line "1010" }
+ *              CodeWireRecord { start 0x1000, size 0x10, name_size 7 } "Foo.bar"
+ *     daemon   CodeRequest { MAP, size 9 }, state { line "1010" }   " 20 baz\n…"
+ *     worker   CodeAnswer  { n_records 1, … }, state {}, …
+ *
+ * The state travels with each piece, so the next worker can go on where the last one died. To the daemon the
+ * state is bytes that it returns; it checks the answer's head and each record.
+ */
 #include "symbol/jit/code-wire.h"
 
 #include <string.h>
@@ -13,7 +24,7 @@ size_t code_wire_state_size(CodeForm form) {
         return form == CODE_FORM_MAP ? sizeof(PerfMap) : sizeof(JitdumpReader);
 }
 
-/* A record that is passed over has 32 bits of size; a header has less. */
+/* `skip` is at most the size of a record of a jitdump, which has 32 bits. */
 bool code_wire_check_answer(const CodeAnswer *answer, CodeForm form, size_t piece) {
         int most = form == CODE_FORM_DUMP ? JITDUMP_E_CLOSED : 0;
 
@@ -23,7 +34,7 @@ bool code_wire_check_answer(const CodeAnswer *answer, CodeForm form, size_t piec
                 answer->size <= CODE_WIRE_MAX_ANSWER && !answer->zero;
 }
 
-/* Moves one on. Return: whether there is a whole one. */
+/* Takes the next record. Return: whether there is a whole one. */
 static bool next(Cursor *cursor, CodeRecord *record) {
         const void *data = cursor_take(cursor, sizeof(CodeWireRecord));
         CodeWireRecord wire;
@@ -71,12 +82,14 @@ int code_wire_records(const uint8_t *data, size_t size, CodeRecordSink sink, voi
         return r;
 }
 
+/* ---- the worker's side: the only code that reads what a target says of its code ---- */
+
 typedef struct Answer {
         CodeAnswer head;
         uint8_t data[CODE_WIRE_MAX_ANSWER];
 } Answer;
 
-/* Two records more than fit cannot come of one piece; if they do, that is our end, and theirs. */
+/* One piece cannot make more records than fit; if it does, the worker ends. */
 static int put(void *userdata, const CodeRecord *record) {
         const CodeRange *range = &record->range;
         const CodeWireRecord wire = { range->start, range->size, range->time_ns, record->index, record->from,
@@ -118,7 +131,7 @@ static int read_piece(CodeForm form, CodeState *state, const char *piece, size_t
         return r;
 }
 
-/* Return: 0, anything else = there is nothing more to do. */
+/* Return: 0; anything else = the conversation is over. */
 static int serve_one(int socket, const CodeRequest *request) {
         static char piece[CODE_WIRE_PIECE];
         static CodeState state;

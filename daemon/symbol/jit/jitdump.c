@@ -2,7 +2,7 @@
 
 /*
  *     "DTiJ" version 1, header size, machine, –, pid, time, flags            40 bytes
- *     0 load   size time | pid tid vma address size index | name\0 | code    each as long as it is
+ *     0 load   size time | pid tid vma address size index | name\0 | code    any length
  *     1 move   size time | pid tid vma from to size index
  *     2 line numbers, 4 unwinding, any other                                 passed over by their size
  *     3 close
