@@ -33,11 +33,12 @@ enum {
         ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
         ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
-        /* bytes of one thread context's attributes; longer ones are left out */
+        /* bytes of a thread context's attributes; longer ones are left out */
         ABI_MAX_ATTRIBUTES_SIZE = 640,
-        /* rings up to this capacity: their slots' counts are removed with the process */
+        /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,
-        ABI_START_TICK_NS = 10000000,   /* of /proc: USER_HZ is 100 on every architecture that we run on */
+        /* a tick of /proc: USER_HZ is 100 on every architecture that we run on */
+        ABI_START_TICK_NS = 10000000,
 };
 
 /* What happened at a sample's time; fixes the meaning of `value`. */
@@ -48,10 +49,10 @@ enum abi_kind {
         ABI_KIND_ALLOC = 4,             /* value: bytes */
 };
 
-/* How the user part of a stack ended. */
+/* End of the user part of a stack. */
 enum abi_stack_end {
         ABI_STACK_COMPLETE = 0,
-        ABI_STACK_NO_USER = 1,          /* nothing to walk: kernel thread, or 32-bit code */
+        ABI_STACK_NO_USER = 1,          /* no user stack: kernel thread, or 32-bit code */
         ABI_STACK_NO_MAPPING = 2,
         ABI_STACK_NO_ROWS = 3,
         ABI_STACK_FAULT = 4,
@@ -64,7 +65,7 @@ enum abi_stack_end {
         ABI_STACK_END_N,
 };
 
-/* Where a sample's trace context was found. */
+/* Source of a sample's trace context. */
 enum abi_form {
         ABI_FORM_NONE = 0,
         ABI_FORM_RING = 1,              /* DD_OTEL_CTX */
@@ -73,21 +74,21 @@ enum abi_form {
         ABI_FORM_N,
 };
 
-/* How the thread context's variable is found from the thread pointer. */
+/* Way from the thread pointer to the thread context's variable. */
 enum abi_thread_model {
         ABI_THREAD_UNPUBLISHED = 0,
         /* at thread pointer + offset: local exec, initial exec, TLSDESC in static TLS */
         ABI_THREAD_STATIC = 1,
-        ABI_THREAD_GLIBC = 2,           /* in a module's block, by glibc's DTV */
-        ABI_THREAD_MUSL = 3,            /* the same by musl's */
+        ABI_THREAD_GLIBC = 2,           /* in a module's block, found by glibc's DTV */
+        ABI_THREAD_MUSL = 3,            /* in a module's block, found by musl's DTV */
 };
 
 /* Outcome of the read of a thread's trace context. */
 enum abi_context {
         ABI_CONTEXT_UNPUBLISHED = 0,    /* the process has no region */
         ABI_CONTEXT_PRESENT = 1,
-        ABI_CONTEXT_NONE = 2,           /* region there, ids all zero */
-        ABI_CONTEXT_BUSY = 3,           /* in the middle of a write */
+        ABI_CONTEXT_NONE = 2,           /* the region is there, its ids are all zero */
+        ABI_CONTEXT_BUSY = 3,           /* the sample hit the middle of a write */
         ABI_CONTEXT_AMBIGUOUS = 4,      /* another living thread of the process has the same slot */
         ABI_CONTEXT_STALE = 5,          /* the slot is as it was before the thread was born */
         ABI_CONTEXT_UNREADABLE = 6,     /* fault, or the header is no longer right */
@@ -115,7 +116,7 @@ struct abi_process {
         uint64_t ring_address;          /* header of its context ring in the target, 0 = none */
         uint32_t ring_capacity;         /* slots, 1 … 2^24 */
         uint32_t state;                 /* enum abi_state */
-        /* of the thread context's variable: from the thread pointer, or in the module's block */
+        /* offset of the thread context's variable, from the thread pointer or in the module's block */
         int64_t thread_offset;
         uint32_t thread_module;         /* module id; 0 in the STATIC model */
         uint8_t thread_model;           /* enum abi_thread_model */
@@ -129,7 +130,7 @@ enum {
         ABI_PROCESS_PUBLISHES = 1 << 1, /* a process context is known: its mappings need not be watched */
 };
 
-/* One thread of a process with a ring, as the daemon tells of it: what the program `adopt` gets. */
+/* One thread of a process with a ring, found by the daemon: input of the program `adopt`. */
 struct abi_adoption {
         uint64_t tgid, tid;             /* in the daemon's namespace */
         uint64_t slot;                  /* index; ABI_ADOPTION_GONE = the thread has ended */
@@ -137,7 +138,7 @@ struct abi_adoption {
 
 #define ABI_ADOPTION_GONE 0xffffffffffffffffULL
 
-/* Ids as numbers, whatever form they were published in. */
+/* Ids as numbers, independent of the form that they were published in. */
 struct abi_span {
         uint64_t trace_high, trace_low, span;
 };
@@ -153,8 +154,8 @@ struct abi_span {
 struct abi_sample {
         uint64_t time_ns;
         uint64_t value;                 /* unit by kind */
-        uint64_t start_time_ns;         /* of the thread group leader, exact */
-        uint64_t generation;            /* of the row in force, 0 = sampled without a row */
+        uint64_t start_time_ns;         /* start of the thread group leader, exact */
+        uint64_t generation;            /* generation of the row in force, 0 = sampled without a row */
         uint32_t tgid;
         uint32_t tid;
         uint32_t ns_tid;
@@ -167,9 +168,9 @@ struct abi_sample {
         /* index of the first user frame that a signal interrupted; 0 = none, or beyond 255 */
         uint8_t interrupted;
         char comm[ABI_COMM_SIZE];       /* the thread's name; any bytes, NUL-terminated */
-        struct abi_span span;           /* meaningful if context is PRESENT, else zeros or what was found */
+        struct abi_span span;           /* valid if context is PRESENT; else zeros, or what was found */
         uint16_t attributes_size;       /* bytes, 0 … ABI_MAX_ATTRIBUTES_SIZE; also without a span */
-        uint8_t form;                   /* enum abi_form: where the outcome comes from */
+        uint8_t form;                   /* enum abi_form: source of the outcome */
         uint8_t reserved[5];
         uint64_t frames[];
 };
@@ -178,8 +179,8 @@ struct abi_sample {
 enum abi_notice_kind {
         ABI_NOTICE_EXEC = 1,            /* tgid runs a new program */
         ABI_NOTICE_EXIT = 2,            /* the last thread of tgid is gone; value: its CPU time, ns */
-        ABI_NOTICE_MAPPINGS = 3,        /* a tick on a stranger whose address space has changed */
-        /* tgid was reaped; value: CPU time that its exit did not know of yet, ns */
+        ABI_NOTICE_MAPPINGS = 3,        /* a tick on a non-target whose address space has changed */
+        /* tgid was reaped; value: CPU time that its exit did not count yet, ns */
         ABI_NOTICE_SETTLED = 4,
 };
 

@@ -23,7 +23,7 @@ enum {
         CONTEXT_ELASTIC_LAYOUT = 1,
 };
 
-/* Word by word, and all at once: each comparison of its own would be one more way for the verifier. */
+/* Compares all words at once: each comparison of its own would be one more path for the verifier. */
 static __always_inline bool context_header_is_right(const uint64_t *header, uint32_t capacity) {
         uint64_t wrong = header[0] ^ (SPANPROF_RING_MAGIC | (uint64_t)SPANPROF_RING_VERSION << 32);
 
@@ -36,9 +36,8 @@ static __always_inline bool context_is_zero(const struct abi_span *span) {
 }
 
 /*
- * The slot of the thread. The header is read each time, since the mapping may be gone or be something else by
- * now.
- * Return: enum abi_context; *span means something if PRESENT.
+ * Reads the slot of the thread. The header is read each time, since the mapping may be gone or be another one
+ * by now. Return: enum abi_context; *span is valid if PRESENT.
  */
 static __always_inline uint8_t context_slot(const struct abi_process *process,
                                             const struct abi_sample *sample, struct abi_span *span) {
@@ -65,10 +64,10 @@ static __always_inline uint8_t context_slot(const struct abi_process *process,
 }
 
 /*
- * The block of a module, by the thread's DTV. glibc: pairs of words, of which the first holds the number of
- * slots one pair before the array that the thread knows; a slot that is not allocated yet holds −1
+ * Finds the block of a module by the thread's DTV. glibc: pairs of words; one pair before the array that the
+ * thread knows, the first word is the number of slots. A slot that is not allocated yet holds −1
  * (TLS_DTV_UNALLOCATED). musl: words, the first is the number. Return: enum abi_context; NONE = this thread
- * has not got that block (yet).
+ * has no such block (yet).
  */
 static __always_inline uint8_t context_block(const struct abi_process *process, uint64_t dtv,
                                              uint64_t *blockp) {
@@ -86,9 +85,9 @@ static __always_inline uint8_t context_block(const struct abi_process *process, 
 }
 
 /*
- * The record that the variable points to. The first word at the thread pointer is the pointer itself, by the
- * ABI (ELF Handling for Thread-Local Storage, 3.4.2): another one there means that user space has moved it
- * without a word to the kernel.
+ * Finds the record that the variable points to. The first word at the thread pointer is the pointer itself,
+ * by the ABI (ELF Handling for Thread-Local Storage, 3.4.2): any other word means that user space has moved
+ * the thread pointer without telling the kernel.
  */
 static __always_inline uint8_t context_record(const struct abi_process *process, struct task_struct *task,
                                               uint64_t *recordp) {
@@ -132,7 +131,10 @@ static __always_inline uint8_t context_of_otel(uint64_t record, struct abi_sampl
         return context_is_zero(&sample->span) ? ABI_CONTEXT_NONE : ABI_CONTEXT_PRESENT;
 }
 
-/* Elastic's: u16 layout, u8 valid, u8 trace present, u8 flags, trace id, span id, transaction id; packed. */
+/*
+ * Elastic's record: u16 layout, u8 valid, u8 trace present, u8 flags, trace id, span id, transaction id;
+ * packed.
+ */
 static __always_inline uint8_t context_of_elastic(uint64_t record, struct abi_span *span) {
         struct {
                 uint8_t before[3];
@@ -153,8 +155,8 @@ static __always_inline uint8_t context_of_elastic(uint64_t record, struct abi_sp
 }
 
 /*
- * Global functions: the verifier walks through each once, not once for every way that leads to it and out of
- * it. They may get nothing but plain memory.
+ * Global functions: the verifier walks through each once, not once for every path that leads to it and out of
+ * it. Their arguments must be plain memory.
  */
 __attribute__((noinline)) int context_of_thread(const struct abi_process *process, struct abi_sample *sample,
                                                 uint64_t *attributesp) {
@@ -177,8 +179,8 @@ __attribute__((noinline)) int context_of_ring(const struct abi_process *process,
 }
 
 /*
- * The thread's own record comes first: it is the thread's alone. A ring's outcome counts where the record
- * says less.
+ * The thread's record comes first, since it belongs to the thread alone. A ring's outcome counts where the
+ * record says less.
  */
 static __always_inline void context_read(const struct abi_process *process, struct scratch *scratch) {
         struct abi_sample *sample = &scratch->sample;

@@ -22,130 +22,144 @@
 #define COUNTERS_KERNEL(X) \
         X(TICKS, "ticks_total", "", "entries of the sampler on a target") \
         X(SAMPLER_ENTRIES, "sampler_entries_total", "", \
-                "entries of the sampler, idle and strangers included") \
+                "entries of the sampler, idle tasks and non-targets included") \
         X(LOST_RING_FULL, "lost_total", "reason=\"ring_full\"", "the ring buffer to the daemon was full") \
         X(LOST_KERNEL_INTERNAL, "lost_total", "reason=\"kernel_internal\"", \
           "a map that must exist was missing in the kernel half") \
         X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted") \
         X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full") \
-        X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the daemon, which slept") \
+        X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the sleeping daemon") \
         X(CALLS, "calls_total", "event=\"made\"", \
-                "samples in memory that is not known of their target: the daemon was called") \
+                "calls of the daemon by samples outside all known mappings of their target") \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "", \
-          "threads of processes with a ring that did not fit into the table: slots count as ambiguous since") \
+          "threads of processes with a ring that the table had no room for: slots count as ambiguous since") \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"", \
-          "attributes of a thread context that are too long or not there: left out, the span stays")
+          "attributes of a thread context that are too long or unreadable: left out, the span stays")
 
 #define COUNTERS_DAEMON(X) \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted") \
         X(CALLS_ANSWERED, "calls_total", "event=\"answered\"", \
-                "looks at what was mapped that a call brought about") \
+                "looks at new mappings that a call brought about") \
         X(NOTICES_MALFORMED, "notices_malformed_total", "", "notices that failed a bound in decode") \
-        X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "a record that failed a bound in decode") \
+        X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "records that failed a bound in decode") \
         X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"", \
-          "sampled while undecided, then rejected by the selectors") \
-        X(LOST_WINDOW_FULL, "lost_total", "reason=\"window_full\"", "a table of the window was at its cap") \
+          "samples of undecided processes that the selectors then rejected") \
+        X(LOST_WINDOW_FULL, "lost_total", "reason=\"window_full\"", \
+          "samples for which a table of the window was full") \
         X(LOST_EXPORT_QUEUE, "lost_total", "reason=\"export_queue\"", \
-          "oldest batch dropped, the export queue was full") \
+          "samples of the oldest batch, dropped because the export queue was full") \
         X(LOST_EXPORT_REFUSED, "lost_total", "reason=\"export_refused\"", \
-          "the receiver will never take this batch: its status, certificate or protocol says so") \
+          "samples that the receiver will never take: its status, certificate or protocol says so") \
         X(LOST_EXPORT_REJECTED, "lost_total", "reason=\"export_rejected\"", \
           "samples of profiles that a receiver rejected in a partial success") \
         X(LOST_EXPORT_AGE, "lost_total", "reason=\"export_age\"", \
-                "a batch was retried for longer than allowed") \
+                "samples of batches that were retried for longer than allowed") \
         X(LOST_ENCODE, "lost_total", "reason=\"encode\"", "samples that could not be put into a request") \
         X(LOST_SPOOL_FULL, "lost_total", "reason=\"spool_full\"", \
-                "oldest batch dropped, the spool was at a cap") \
-        X(LOST_SPOOL_AGE, "lost_total", "reason=\"spool_age\"", "older than the spool keeps") \
+                "samples of the oldest batch, dropped because the spool was at a cap") \
+        X(LOST_SPOOL_AGE, "lost_total", "reason=\"spool_age\"", "samples older than the spool keeps") \
         X(LOST_SPOOL_CORRUPT, "lost_total", "reason=\"spool_corrupt\"", \
-                "in files that could not be read back") \
+                "samples in spooled files that could not be read back") \
         X(LOST_SPOOL_SCHEMA, "lost_total", "reason=\"spool_schema\"", \
-                "spooled by a version with another schema") \
-        X(LOST_STOP, "lost_total", "reason=\"stop\"", "not sent before stop-timeout ran out") \
+                "samples spooled by a version with another schema") \
+        X(LOST_STOP, "lost_total", "reason=\"stop\"", "samples not sent before stop-timeout ran out") \
         X(STACKS_COMPLETE, "stacks_total", "end=\"complete\"", "user stacks that reached their root") \
         X(STACKS_NO_USER, "stacks_total", "end=\"no_user\"", "samples without a user part") \
-        X(STACKS_NO_MAPPING, "stacks_total", "end=\"no_mapping\"", "walk left every mapping") \
-        X(STACKS_NO_ROWS, "stacks_total", "end=\"no_rows\"", "no unwind rows and no frame pointer") \
-        X(STACKS_FAULT, "stacks_total", "end=\"fault\"", "the stack could not be read") \
-        X(STACKS_BAD_CFA, "stacks_total", "end=\"bad_cfa\"", "frame address unaligned or not growing") \
-        X(STACKS_UNSUPPORTED, "stacks_total", "end=\"unsupported\"", "a rule that the walk does not know") \
-        X(STACKS_DEPTH, "stacks_total", "end=\"depth\"", "deeper than the configured depth") \
-        X(STACKS_FP_END, "stacks_total", "end=\"fp_end\"", "frame pointers ended, not provably at a root") \
-        X(STACKS_STALE, "stacks_total", "end=\"stale\"", "mappings changed under the walk") \
-        X(STACKS_INTERNAL, "stacks_total", "end=\"internal\"", "unwind tables were inconsistent") \
+        X(STACKS_NO_MAPPING, "stacks_total", "end=\"no_mapping\"", "stacks whose walk left every mapping") \
+        X(STACKS_NO_ROWS, "stacks_total", "end=\"no_rows\"", \
+          "stacks in code without unwind rows and frame pointer") \
+        X(STACKS_FAULT, "stacks_total", "end=\"fault\"", "stacks that could not be read") \
+        X(STACKS_BAD_CFA, "stacks_total", "end=\"bad_cfa\"", \
+          "stacks with a frame address that is unaligned or does not grow") \
+        X(STACKS_UNSUPPORTED, "stacks_total", "end=\"unsupported\"", \
+          "stacks with a rule that the walk does not know") \
+        X(STACKS_DEPTH, "stacks_total", "end=\"depth\"", "stacks deeper than the configured depth") \
+        X(STACKS_FP_END, "stacks_total", "end=\"fp_end\"", \
+          "stacks whose frame pointers ended, not provably at a root") \
+        X(STACKS_STALE, "stacks_total", "end=\"stale\"", "stacks whose mappings changed under the walk") \
+        X(STACKS_INTERNAL, "stacks_total", "end=\"internal\"", "stacks with inconsistent unwind tables") \
         X(CONTEXT_PRESENT, "contexts_total", "outcome=\"present\"", "samples with a span") \
-        X(CONTEXT_NONE, "contexts_total", "outcome=\"none\"", "published, but no span was active") \
+        X(CONTEXT_NONE, "contexts_total", "outcome=\"none\"", "samples of threads without an active span") \
         X(CONTEXT_UNPUBLISHED, "contexts_total", "outcome=\"unpublished\"", \
-                "the process publishes no context") \
-        X(CONTEXT_BUSY, "contexts_total", "outcome=\"busy\"", "the sample hit the middle of a write") \
-        X(CONTEXT_AMBIGUOUS, "contexts_total", "outcome=\"ambiguous\"", "two live threads share the slot") \
-        X(CONTEXT_STALE, "contexts_total", "outcome=\"stale\"", "slot older than its thread") \
-        X(CONTEXT_UNREADABLE, "contexts_total", "outcome=\"unreadable\"", "slot could not be read") \
+                "samples of processes that publish no context") \
+        X(CONTEXT_BUSY, "contexts_total", "outcome=\"busy\"", \
+          "samples in the middle of a write of the context") \
+        X(CONTEXT_AMBIGUOUS, "contexts_total", "outcome=\"ambiguous\"", \
+          "samples whose slot two living threads share") \
+        X(CONTEXT_STALE, "contexts_total", "outcome=\"stale\"", \
+          "samples whose slot is older than its thread") \
+        X(CONTEXT_UNREADABLE, "contexts_total", "outcome=\"unreadable\"", \
+          "samples whose slot could not be read") \
         X(FRAMES_NATIVE, "frames_total", "kind=\"native\"", \
                 "frames of new stacks, resolved to build id + address") \
         X(FRAMES_KERNEL, "frames_total", "kind=\"kernel\"", "kernel frames of new stacks") \
         X(FRAMES_VDSO, "frames_total", "kind=\"vdso\"", "vdso frames of new stacks") \
         X(FRAMES_KERNEL_HIDDEN, "frames_total", "kind=\"kernel_hidden\"", \
           "kernel frames without a name: kallsyms shows no addresses, or nothing lies there") \
-        X(FRAMES_ANONYMOUS, "frames_total", "kind=\"anonymous\"", "in executable memory without a file") \
-        X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", "in a file that could not be read") \
-        X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "outside every known mapping") \
+        X(FRAMES_ANONYMOUS, "frames_total", "kind=\"anonymous\"", \
+          "frames in executable memory without a file") \
+        X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", \
+          "frames in a file that could not be read") \
+        X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "frames outside every known mapping") \
         X(FRAMES_OUTSIDE_MODULE, "frames_total", "kind=\"outside_module\"", \
-          "frames outside the range of the module they came with: the module was left out") \
+          "frames outside the range of their module: the module was left out") \
         X(OBJECTS_OPENED, "objects_total", "result=\"opened\"", "files parsed for build id and segments") \
         X(OBJECTS_CACHED, "objects_total", "result=\"cached\"", "files found in the cache of objects") \
-        X(OBJECTS_NO_BUILD_ID, "objects_total", "result=\"no_build_id\"", "parsed, without a GNU build id") \
+        X(OBJECTS_NO_BUILD_ID, "objects_total", "result=\"no_build_id\"", "files without a GNU build id") \
         X(OBJECTS_UNREADABLE, "objects_total", "result=\"unreadable\"", \
-                "could not be opened or are no ELF64") \
+                "files that could not be opened or are no ELF64") \
         X(OBJECTS_REMOTE, "objects_total", "result=\"remote\"", \
-          "not opened: on FUSE, a network or an unknown filesystem, where a read may never return") \
-        X(OBJECTS_OVER_CAP, "objects_total", "result=\"over_cap\"", "not opened, the cache was full") \
+          "files on FUSE, a network or an unknown filesystem: not opened, since a read may never return") \
+        X(OBJECTS_OVER_CAP, "objects_total", "result=\"over_cap\"", \
+          "files not opened, because the cache was full") \
         X(OBJECTS_EVICTED, "objects_total", "result=\"evicted\"", \
-                "dropped from the cache, least used first") \
+                "files dropped from the cache, least used first") \
         X(TARGETS_FOUND, "targets_total", "event=\"found\"", "processes that became targets") \
         X(TARGETS_GONE, "targets_total", "event=\"gone\"", "targets that exited") \
         X(TARGETS_EXEC, "targets_total", "event=\"exec\"", "targets that replaced their program") \
-        X(TARGETS_VANISHED, "targets_total", "event=\"vanished\"", "gone while being read") \
-        X(TARGETS_OVER_CAP, "targets_total", "event=\"over_cap\"", "not profiled, the table was full") \
+        X(TARGETS_VANISHED, "targets_total", "event=\"vanished\"", \
+          "processes that ended while they were read") \
+        X(TARGETS_OVER_CAP, "targets_total", "event=\"over_cap\"", \
+          "processes not profiled, because the table was full") \
         X(TARGETS_REJECTED, "targets_total", "event=\"rejected\"", \
                 "undecided processes that no selector chose") \
         X(SAMPLES_UNATTRIBUTED, "samples_unattributed_total", "", \
-          "of targets that were gone before anybody knew their name, or what they had mapped; delivered all the same") \
+          "samples of targets that ended before their name or mappings were known; delivered all the same") \
         X(SWEEP_LOOKED, "sweep_total", "result=\"looked\"", "processes that the safety sweep has looked at") \
         X(SWEEP_FOUND, "sweep_total", "result=\"found\"", \
-          "what it found and should not have: a new program, process or ring that no notice told of") \
+          "programs, processes and rings that the sweep found and no notice had told of") \
         X(SWEEP_RESYNCS, "sweep_total", "result=\"resync\"", \
-                "sweeps over everybody, since notices were lost") \
+                "sweeps over all processes, because notices were lost") \
         X(RING_INVALID, "rings_total", "result=\"invalid\"", "ring headers with a wrong field") \
         X(RING_FOUND, "rings_total", "result=\"found\"", "context rings found and accepted") \
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end") \
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", \
-                "not searched now, the queue was full") \
+                "processes not searched now, because the queue was full") \
         X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use") \
         X(PROCESS_CONTEXTS_FOUND, "process_contexts_total", "result=\"found\"", \
                 "process contexts found and decoded") \
         X(PROCESS_CONTEXTS_UPDATED, "process_contexts_total", "result=\"updated\"", \
-                "process contexts read anew") \
+                "process contexts read again after a change") \
         X(PROCESS_CONTEXTS_LOST, "process_contexts_total", "result=\"lost\"", \
                 "process contexts that went away") \
         X(PROCESS_CONTEXTS_UNSUPPORTED, "process_contexts_total", "result=\"unsupported\"", \
-                "of another version than 2") \
+                "process contexts of another version than 2") \
         X(PROCESS_CONTEXTS_MALFORMED, "process_contexts_total", "result=\"malformed\"", \
-          "with a size or a payload that no writer makes") \
+          "process contexts with a wrong size or payload") \
         X(PROCESS_CONTEXTS_BUSY, "process_contexts_total", "result=\"busy\"", \
-                "given up: at each look it was being updated") \
+                "process contexts given up, because each look met an update") \
         X(THREAD_CONTEXTS_FOUND, "thread_contexts_total", "result=\"found\"", \
-                "processes whose threads' context can be read") \
+                "processes whose threads' contexts can be read") \
         X(THREAD_CONTEXTS_UNREAD, "thread_contexts_total", "result=\"unread\"", \
-          "processes with a thread context of a form that is not read, or that nothing leads to") \
+          "processes with a thread context of an unknown form, or without a way to it") \
         X(THREAD_SYMBOLS_READ, "thread_symbols_total", "result=\"read\"", \
-          "files with thread-local memory that a worker has looked through for a thread context") \
+          "files with thread-local memory that a worker has searched for a thread context") \
         X(THREAD_SYMBOLS_FAILED, "thread_symbols_total", "result=\"failed\"", \
-                "that no worker could look through: none is known of them") \
+                "files that no worker could search: their thread contexts stay unknown") \
         X(THREAD_SYMBOLS_OVER_CAP, "thread_symbols_total", "result=\"over_cap\"", \
-                "not asked: too many others waited") \
+                "files not searched, because too many others waited") \
         X(CONTEXTS_EARLY, "contexts_early_total", "", \
-          "samples without a context from before a worker had found how to reach those of their process' threads") \
+          "samples without a context from before a worker had found the thread contexts of their process") \
         X(CONTEXT_KEYS_UNKNOWN, "context_attributes_total", "result=\"unknown_key\"", \
           "attributes of new contexts whose key the process context does not name") \
         X(CONTEXT_ATTRIBUTES_MALFORMED, "context_attributes_total", "result=\"malformed\"", \
@@ -155,12 +169,12 @@
         X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", \
                 "targets whose environment could not be read") \
         X(READS_STUCK, "target_reads_stuck_total", "", \
-                "reads of a target's memory or maps that it held up, and were given up") \
+                "reads of a target's memory or maps that hung and were given up") \
         X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "", \
-          "OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets: parts left out, malformed or over a cap") \
+          "malformed or too long parts of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets") \
         X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read") \
         X(MAPS_PAUSED, "maps_paused_total", "", \
-                "times that so much of maps was read that the rest had to wait for another turn") \
+                "times that long maps were read in more than one turn") \
         X(MAPS_CUT, "maps_cut_total", "", \
                 "times that maps were longer than 32 MiB, and were read up to there") \
         X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", \
@@ -170,16 +184,16 @@
         X(MAPPINGS_NOTICED, "mappings_noticed_total", "result=\"noticed\"", \
                 "notices of new executable mappings") \
         X(MAPPINGS_NOTICES_LOST, "mappings_noticed_total", "result=\"lost\"", \
-          "notices that found their ring full: all targets' mappings were read again") \
+          "notices of mappings that found their ring full: all targets' mappings were read again") \
         X(MAPPINGS_NOTICES_MALFORMED, "mappings_noticed_total", "result=\"malformed\"", \
-                "records that no kernel writes") \
+                "malformed records of mappings") \
         X(MAPPINGS_NOTICES_EVICTED, "mappings_noticed_total", "result=\"evicted\"", \
-          "kept for processes that may be chosen later, and dropped early for want of room") \
+          "notices kept for processes that may be chosen later, dropped early for want of room") \
         X(MAPPINGS_RECALLED, "mappings_recalled_total", "", \
-                "programs gone before a look, known from notices alone") \
-        X(MAPS_MALFORMED, "maps_malformed_total", "", "lines of maps that no kernel prints") \
+                "programs that ended before a look, known from notices alone") \
+        X(MAPS_MALFORMED, "maps_malformed_total", "", "malformed lines of maps") \
         X(UNWIND_TABLES_OVER_CAP, "unwind_tables_total", "result=\"over_cap\"", \
-                "objects without rows, pool full") \
+                "objects without rows, because the pool was full") \
         X(UNWIND_TABLES_LOADED, "unwind_tables_total", "result=\"loaded\"", \
                 "objects whose rows were loaded") \
         X(UNWIND_TABLES_NO_ROWS, "unwind_tables_total", "result=\"no_rows\"", \
@@ -187,7 +201,7 @@
         X(UNWIND_TABLES_FAILED, "unwind_tables_total", "result=\"failed\"", \
                 "objects that could not be opened or loaded") \
         X(UNWIND_TABLES_EVICTED, "unwind_tables_total", "result=\"evicted\"", \
-                "tables without users, dropped for others") \
+                "tables without users that made room for others") \
         X(UNWIND_ENTRIES_BAD, "unwind_entries_bad_total", "", \
                 "functions whose call frame information is bad") \
         X(UNWIND_NODES_OVER_CAP, "unwind_nodes_over_cap_total", "", \
@@ -195,7 +209,7 @@
         X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate") \
         X(THROTTLED, "throttled_total", "", "times the kernel throttled the sampler's events") \
         X(TIMERS_STOPPED, "timers_stopped_total", "", \
-                "timers of CPUs that had ceased to tick, and were opened anew") \
+                "timers of CPUs that had ceased to tick, and were opened again") \
         X(STAGE_DRAIN_NS, "stage_nanoseconds_total", "stage=\"drain\"", \
                 "reading notices and samples, up to the window") \
         X(STAGE_WINDOW_NS, "stage_nanoseconds_total", "stage=\"window\"", \
@@ -211,10 +225,11 @@
         X(PAUSES_MEMORY, "pauses_total", "reason=\"memory\"", "times that max-memory stopped sampling") \
         X(FREQUENCY_LOWERED, "frequency_changes_total", "direction=\"lowered\"", \
                 "times that max-cpu halved the frequency") \
-        X(FREQUENCY_RAISED, "frequency_changes_total", "direction=\"raised\"", "times that it went back up") \
+        X(FREQUENCY_RAISED, "frequency_changes_total", "direction=\"raised\"", \
+          "times that the frequency went back up") \
         X(RELOADS, "reloads_total", "result=\"applied\"", "configurations that a reload brought into force") \
         X(RELOADS_REFUSED, "reloads_total", "result=\"refused\"", \
-                "wrong configurations: the one in force stayed") \
+                "reloads of a wrong configuration: the old one stayed in force") \
         X(WINDOWS, "windows_total", "", "windows of profiles closed") \
         X(CLOCK_STEPS, "clock_steps_total", "", "windows closed early by a clock step") \
         X(EXPORT_REQUESTS, "export_requests_total", "result=\"sent\"", "requests tried") \
@@ -224,114 +239,125 @@
         X(EXPORT_BYTES, "export_bytes_total", "", "bytes of accepted requests, as sent") \
         X(VOLUME_LOWERED, "volume_changes_total", "direction=\"lowered\"", \
           "times that max-export-rate or max-samples lowered the frequency") \
-        X(VOLUME_RAISED, "volume_changes_total", "direction=\"raised\"", "times that it went back up") \
+        X(VOLUME_RAISED, "volume_changes_total", "direction=\"raised\"", \
+          "times that the frequency went back up") \
         X(VALIDATED, "validated_requests_total", "", "requests that were validated before they were sent") \
         X(VALIDATE_ERRORS, "validate_findings_total", "severity=\"error\"", "errors in our own requests") \
-        X(VALIDATE_WARNINGS, "validate_findings_total", "severity=\"warning\"", "warnings about them") \
+        X(VALIDATE_WARNINGS, "validate_findings_total", "severity=\"warning\"", \
+          "warnings about our own requests") \
         X(SPOOL_WRITTEN, "spool_samples_total", "event=\"written\"", "samples stored in the spool") \
-        X(SPOOL_TAKEN, "spool_samples_total", "event=\"taken\"", "samples that left it: delivered or lost") \
-        X(SPOOL_CORRUPT, "spool_files_corrupt_total", "", "files that were set aside") \
+        X(SPOOL_TAKEN, "spool_samples_total", "event=\"taken\"", \
+          "samples that left the spool: delivered or lost") \
+        X(SPOOL_CORRUPT, "spool_files_corrupt_total", "", \
+          "spooled files that could not be read and were set aside") \
         X(SPOOL_FAILED, "spool_errors_total", "", "batches that could not be written to the spool") \
         X(CORO_REGIONS, "coroutine_regions_total", "result=\"found\"", \
                 "regions of coroutine stations found in targets") \
         X(CORO_REGIONS_REFUSED, "coroutine_regions_total", "result=\"refused\"", \
-                "that were malformed, or too many") \
+                "regions of coroutine stations that were malformed, or too many") \
         X(CORO_EVENTS, "coroutine_events_total", "result=\"read\"", "events read from coroutine stations") \
         X(CORO_EVENTS_LOST, "coroutine_events_total", "result=\"lost\"", \
-                "overwritten before they could be read") \
+                "events overwritten before they could be read") \
         X(CORO_SAMPLES, "coroutine_samples_total", "result=\"matched\"", "samples whose coroutine is known") \
         X(CORO_SAMPLES_NONE, "coroutine_samples_total", "result=\"none\"", \
-                "of threads that ran no coroutine") \
+                "samples of threads that ran no coroutine") \
         X(CORO_SAMPLES_LAPPED, "coroutine_samples_total", "result=\"lapped\"", \
-                "of a time whose events were lost or not read") \
+                "samples of a time whose events were lost or not read") \
         X(CORO_SAMPLES_AMBIGUOUS, "coroutine_samples_total", "result=\"ambiguous\"", \
-                "about when a coroutine ended") \
+                "samples from about the end of a coroutine") \
         X(CORO_SUSPENSIONS, "coroutine_suspensions_total", "result=\"counted\"", \
                 "times that a coroutine was suspended and resumed") \
         X(CORO_SUSPENSIONS_UNKNOWN, "coroutine_suspensions_total", "result=\"unknown\"", \
-          "whose end is not known: events were lost after it, or it died; no time is told but what was seen") \
+          "suspensions without a known end: events lost, or coroutine dead; only the seen time counts") \
         X(CORO_SUSPENSIONS_FOLDED, "coroutine_suspensions_total", "result=\"folded\"", \
-          "parts whose time is told by its place alone, or as a sum: too many coroutines in one window") \
+          "parts of suspensions told by place alone, or as a sum: too many coroutines in one window") \
         X(CORO_SUSPENSIONS_LOST, "coroutine_suspensions_total", "result=\"lost\"", \
-          "sums of one coroutine and place that the window had no room for, or whose process nobody knows") \
+          "sums of one coroutine and place that the window had no room for, or whose process is unknown") \
         X(CODE_FILES_READ, "code_files_total", "result=\"read\"", \
-                "perf-map files and jitdumps of targets that were taken up") \
+                "perf-map files and jitdumps of targets that are read") \
         X(CODE_FILES_REFUSED, "code_files_total", "result=\"refused\"", \
-          "that belong to another user, may be written by any, are older than the process, or are no regular files") \
-        X(CODE_FILES_UNREADABLE, "code_files_total", "result=\"unreadable\"", "that could not be opened") \
+          "files of another user, writable by any, older than the process, or not regular") \
+        X(CODE_FILES_UNREADABLE, "code_files_total", "result=\"unreadable\"", \
+          "files that could not be opened") \
         X(CODE_FILES_STUCK, "code_files_total", "result=\"stuck\"", \
-                "that held up their reader, and were given up") \
+                "files that held up their reader and were given up") \
         X(CODE_FILES_FAILED, "code_files_total", "result=\"failed\"", \
-                "times that no worker could read on in one; it is tried again") \
-        X(CODE_RECORDS, "code_records_total", "result=\"taken\"", "functions that they told of") \
+                "times that no worker could read on in a file; it is tried again") \
+        X(CODE_RECORDS, "code_records_total", "result=\"taken\"", \
+          "functions that perf-maps and jitdumps name") \
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", \
-                "lines and records that are none") \
-        X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", "left out for want of room") \
+                "malformed lines and records") \
+        X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", \
+          "functions left out for want of room") \
         X(CODE_FRAMES_NAMED, "code_frames_total", "result=\"named\"", \
                 "frames in memory without a file that have a name") \
         X(CODE_FRAMES_LATER, "code_frames_total", "result=\"later\"", \
-                "that were sent without one while it was looked up") \
-        X(CODE_FRAMES_NONE, "code_frames_total", "result=\"none\"", "of which nobody says what they are") \
+                "frames that were sent before their name was there") \
+        X(CODE_FRAMES_NONE, "code_frames_total", "result=\"none\"", \
+          "frames that no file of the target names") \
         X(NAMES_NAMED, "names_total", "result=\"named\"", \
                 "addresses in files whose function was found (symbols = local)") \
-        X(NAMES_NONE, "names_total", "result=\"none\"", "that lie in no function that the file tells of") \
-        X(NAMES_STRIPPED, "names_total", "result=\"stripped\"", "in files without any symbols") \
-        X(NAMES_NO_ID, "names_total", "result=\"no_build_id\"", "in what has neither a file nor a build id") \
-        X(NAMES_OTHER, "names_total", "result=\"other_build\"", "whose file has another build id by now") \
+        X(NAMES_NONE, "names_total", "result=\"none\"", "addresses outside all functions of the file") \
+        X(NAMES_STRIPPED, "names_total", "result=\"stripped\"", "addresses in files without any symbols") \
+        X(NAMES_NO_ID, "names_total", "result=\"no_build_id\"", \
+          "addresses in objects with neither a file nor a build id") \
+        X(NAMES_OTHER, "names_total", "result=\"other_build\"", \
+          "addresses whose file has another build id by now") \
         X(NAMES_UNREADABLE, "names_total", "result=\"unreadable\"", \
-                "whose file could not be opened or read") \
+                "addresses whose file could not be opened or read") \
         X(NAMES_GONE, "names_total", "result=\"gone\"", \
-                "whose processes had ended before their file was opened; asked of the next") \
-        X(NAMES_STUCK, "names_total", "result=\"stuck\"", "whose file held up its reader, and was given up") \
+                "addresses whose processes ended before their file was opened; the next process is asked") \
+        X(NAMES_STUCK, "names_total", "result=\"stuck\"", \
+          "addresses whose file held up its reader and was given up") \
         X(NAMES_LARGE, "names_total", "result=\"too_large\"", \
-                "in files with more symbols than a worker has memory for") \
+                "addresses in files with more symbols than a worker has memory for") \
         X(NAMES_FAILED, "names_total", "result=\"failed\"", \
-                "in files that no worker could read; they are tried again") \
+                "addresses in files that no worker could read; they are tried again") \
         X(NAMES_DROPPED, "names_total", "result=\"dropped\"", \
-                "not asked for in this window: the queue was full") \
+                "addresses not looked up in this window, because the queue was full") \
         X(SYMBOL_TABLES_LOADED, "symbol_tables_total", "result=\"loaded\"", \
                 "files whose functions were read (symbols = local)") \
         X(SYMBOL_TABLES_CUT, "symbol_tables_total", "result=\"cut\"", \
-                "that have more of them than a table takes: the last ones have no names") \
+                "files with more functions than a table takes: the last ones have no names") \
         X(SYMBOL_TABLES_NONE, "symbol_tables_total", "result=\"none\"", \
-                "stripped, of another build, unreadable, or without build id") \
+                "files that are stripped, of another build, unreadable, or without build id") \
         X(SYMBOL_TABLES_LARGE, "symbol_tables_total", "result=\"too_large\"", \
-                "that take more memory than a worker may have") \
+                "files that take more memory than a worker may have") \
         X(SYMBOL_TABLES_FAILED, "symbol_tables_total", "result=\"failed\"", \
-                "times that no worker could read one; it is tried again") \
+                "times that no worker could read a file; it is tried again") \
         X(GO_TABLES_READ, "go_tables_total", "result=\"read\"", \
                 "stripped Go programs whose functions were read from Go's own table") \
         X(GO_TABLES_REFUSED, "go_tables_total", "result=\"refused\"", \
-                "whose table is damaged or of an unknown version: no names") \
+                "Go programs whose table is damaged or of an unknown version: no names") \
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", \
                 "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", \
-                "names dropped from memory for want of room, to be asked for again") \
+                "names dropped from memory for want of room; looked up again when needed") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", \
                 "giving frames their functions, in the loop") \
         X(WORKERS_STARTED, "workers_total", "event=\"started\"", \
-                "processes without rights, started to read one file or look each") \
-        X(WORKERS_DIED, "workers_total", "event=\"died\"", "that ended without an answer") \
-        X(WORKERS_LATE, "workers_total", "event=\"late\"", "that took too long, and were killed") \
-        X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "whose answer was wrong") \
+                "workers without rights that were started, one for each file or look") \
+        X(WORKERS_DIED, "workers_total", "event=\"died\"", "workers that ended without an answer") \
+        X(WORKERS_LATE, "workers_total", "event=\"late\"", "workers that took too long and were killed") \
+        X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "workers whose answer was wrong") \
         X(NURSERIES_GONE, "workers_total", "event=\"nurseries_gone\"", \
-                "times that no process was left which starts them: the daemon stops, to be started again") \
+                "times that no zygote was left: the daemon stops, to be started again") \
         X(NURSERIES_REPLACED, "workers_total", "event=\"nursery_replaced\"", \
-                "processes that start them, in place of one that was gone") \
+                "zygotes that took the place of a lost one") \
         X(CONNECTIONS_IDLE, "connections_closed_total", "reason=\"idle\"", \
-          "kept after an answer, and no other request came") \
+          "connections without another request after an answer") \
         X(CONNECTIONS_SLOW_HEADERS, "connections_closed_total", "reason=\"slow_headers\"", \
-          "headers that were not whole in time") \
+          "connections whose headers were not whole in time") \
         X(CONNECTIONS_SLOW_BODY, "connections_closed_total", "reason=\"slow_body\"", \
-          "a body below the least rate") \
+          "connections whose body came below the least rate") \
         X(CONNECTIONS_SLOW_ANSWER, "connections_closed_total", "reason=\"slow_answer\"", \
-          "an answer that was read below the least rate") \
+          "connections whose answer was read below the least rate") \
         X(CONNECTIONS_ADDRESS_FULL, "connections_closed_total", "reason=\"address_full\"", \
-          "the oldest of an address that had as many as one may have") \
+          "oldest connections of an address that had as many as one may have") \
         X(CONNECTIONS_FULL, "connections_closed_total", "reason=\"full\"", \
-          "the oldest of all, when there were as many as there may be") \
+          "oldest connections of all, when there were as many as there may be") \
         X(LOG_LOST, "log_messages_lost_total", "", \
-                "messages that standard error or the journal did not take soon") \
+                "messages that standard error or the journal did not take in time") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

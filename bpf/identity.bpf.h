@@ -16,9 +16,9 @@
 struct identity {
         uint32_t tgid;                  /* in the daemon's namespace */
         uint32_t tid;
-        uint32_t ns_tid;                /* in the innermost one */
+        uint32_t ns_tid;                /* id of the thread in the innermost namespace */
         uint32_t reserved;
-        uint64_t start_time_ns;         /* of the leader, BOOTTIME */
+        uint64_t start_time_ns;         /* start of the leader, BOOTTIME */
 };
 
 /* Entry of @pid at @level of the tree. The index varies, so only the array's start can be relocated. */
@@ -28,7 +28,7 @@ static __always_inline bool identity_at(struct pid *pid, uint32_t level, struct 
         return !bpf_probe_read_kernel(upidp, sizeof(*upidp), (const char *)pid + offset);
 }
 
-/* The id of @pid in the daemon's namespace. Return: false if it has none there. */
+/* Id of @pid in the daemon's namespace. Return: false if it has none there. */
 static __always_inline bool identity_in_daemon(struct pid *pid, uint32_t *idp) {
         struct upid upid;
 

@@ -4,10 +4,9 @@
 /*
  * Kernel Types
  *
- * The few fields of the kernel that we read, and nothing else: the loader moves
- * each access to where the running kernel keeps the field (CO-RE), so order and
- * completeness do not matter here, only names. No vmlinux.h: it would be 150,000
- * lines of a kernel that is not the one we run on.
+ * The few fields of the kernel that we read, and nothing else. The loader moves each access to where the
+ * running kernel keeps the field (CO-RE), so only names matter here, not order and completeness. A vmlinux.h
+ * would be 150,000 lines of another kernel than the one we run on.
  */
 
 #include <linux/bpf.h>
@@ -41,14 +40,14 @@ enum {
 };
 
 struct ns_common {
-        unsigned int inum;              /* what stat of /proc/PID/ns/pid shows as inode */
+        unsigned int inum;              /* inode that stat of /proc/PID/ns/pid shows */
 } KERNEL_TYPE;
 
 struct pid_namespace {
         struct ns_common ns;
 } KERNEL_TYPE;
 
-/* Copied as a whole, hence not relocated; its layout is the same since 4.14. */
+/* Copied as a whole, hence not relocated. Its layout is the same since 4.14. */
 struct upid {
         int nr;
         struct pid_namespace *ns;
@@ -71,7 +70,7 @@ typedef struct {
 
 struct signal_struct {
         atomic_t live;           /* threads that have not begun to exit */
-        /* CPU time of threads already reaped, ns; the leader is the last of them */
+        /* CPU time of threads that were reaped, ns; the leader is the last of them */
         unsigned long long sum_sched_runtime;
 } KERNEL_TYPE;
 
@@ -92,7 +91,7 @@ struct task_struct {
         int pid;
         int tgid;
         struct task_struct *group_leader;
-        struct task_struct *real_parent;        /* of a thread: of its process */
+        struct task_struct *real_parent;        /* parent of the thread's process */
         struct pid *thread_pid;         /* NULL once the task was released */
         uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
         char comm[KERNEL_COMM_SIZE];

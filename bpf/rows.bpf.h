@@ -21,7 +21,7 @@
 
 enum {
         ROWS_CACHE_SHIFT = 11,
-        /* × 16 bytes: 32 KiB, the largest value a per-CPU map may have */
+        /* entries of 16 bytes: 32 KiB, the largest value a per-CPU map may have */
         ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,
         ROWS_LINE = 64,                                 /* bytes of a processor's cache line */
 };
@@ -37,7 +37,7 @@ enum {
 #define ROWS_TAG_FACTOR 0x9e3779b97f4a7c15ull
 
 /*
- * A pc has its own entry, and a second chance in that of its neighbour: both lie in one line of the
+ * A pc has an entry of its own, and a second chance in the neighbour's: both lie in one line of the
  * processor's cache.
  */
 struct rows_cache_entry {
@@ -49,7 +49,7 @@ struct rows_cache {
         struct rows_cache_entry entries[ROWS_CACHE_SIZE];
 };
 
-/* The mapping of the last frame: the next one is mostly in the same. */
+/* Mapping of the last frame: the next frame is mostly in the same one. */
 struct rows_place {
         uint64_t start, size;           /* addresses in the target; size 0 = none */
         uint64_t offset;                /* of `start` from the table's first page */
@@ -57,7 +57,7 @@ struct rows_place {
         uint32_t reserved;
 };
 
-/* One halving: `low` moves up if its middle is not above what is searched for. */
+/* One halving: `low` moves up if the element in the middle is not above the searched one. */
 #define ROWS_HALVE(_low, _left, _difference) \
         do { \
                 _low += (_left >> 1) & (uint32_t) ~((int64_t)(_difference) >> 63); \
@@ -65,14 +65,14 @@ struct rows_place {
         } while (0)
 
 static inline const struct unwind_mapping *rows_mapping_at(const struct unwind_node *node, uint32_t index) {
-        /* Twice, as in memory.bpf.h. */
+        /* Masked twice, as in memory.bpf.h. */
         index &= UNWIND_MAX_MAPPINGS - 1;
         barrier_var(index);
         index &= UNWIND_MAX_MAPPINGS - 1;
         return &node->mappings[index];
 }
 
-/* The last mapping that does not begin above @pc: 32, 16, 8, 4, 2, 1. */
+/* Last mapping that does not begin above @pc: steps of 32, 16, 8, 4, 2, 1. */
 static inline const struct unwind_mapping *rows_search_node(const struct unwind_node *node, uint64_t pc) {
         uint32_t low = 0, left = node->n;
 
@@ -130,7 +130,7 @@ static inline uint32_t rows_index_at(const uint8_t *block, uint32_t at) {
         ROWS_HALVE(_low, _left, \
                    (int64_t)(_key) - (int64_t)rows_key_at(_block, (_record) + ((_low + (_left >> 1)) << 1)))
 
-/* The row of a record of @n that is in force at @key (offset in the page). */
+/* Row that is in force at @key (offset in the page), in a record of @n rows. */
 static inline uint32_t rows_search_record(const uint8_t *block, uint32_t record, uint32_t n, uint32_t key) {
         uint32_t low = 0, left = n;
 
@@ -152,7 +152,7 @@ static inline uint32_t rows_search_record(const uint8_t *block, uint32_t record,
 }
 
 /*
- * Begins to fetch what will be needed: all lines at once, where a search would wait for one after the other.
+ * Begins to fetch all lines that will be needed at once, where a search would wait for one after the other.
  */
 static inline void rows_touch(const uint8_t *block, uint32_t at) {
         barrier_var(at);
@@ -167,7 +167,7 @@ static inline void rows_touch_record(const uint8_t *block, uint32_t record) {
         rows_touch(block, record + 3 * ROWS_LINE);
         rows_touch(block, record + 4 * ROWS_LINE);
         rows_touch(block, record + 5 * ROWS_LINE);
-        /* a block's first rules are those most used */
+        /* the first rules of a block are used most */
         rows_touch(block, UNWIND_BLOCK_SIZE - ROWS_LINE);
         rows_touch(block, UNWIND_BLOCK_SIZE - 2 * ROWS_LINE);
         rows_touch(block, UNWIND_BLOCK_SIZE - 3 * ROWS_LINE);

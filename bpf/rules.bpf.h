@@ -22,9 +22,9 @@
  */
 
 enum {
-        /* frames of signal handlers in one stack: they alone may lead downwards */
+        /* signal frames in one stack: they alone may lead downwards */
         RULES_MAX_SIGNALS = 8,
-        /* in struct rt_sigframe, from the rsp at its start (arch/x86/include/asm/sigframe.h) */
+        /* offsets in struct rt_sigframe, from the rsp at its start (arch/x86/include/asm/sigframe.h) */
         RULES_SIGNAL_RBP = 120,
         RULES_SIGNAL_RBX = 128,
         RULES_SIGNAL_RSP = 160,
@@ -32,23 +32,23 @@ enum {
         RULES_N_REGISTERS = 16,
 };
 
-/* `mov $15,%rax; syscall`: rt_sigreturn, as every libc's restorer has it; musl's has no row. */
+/* `mov $15,%rax; syscall`: rt_sigreturn, as every libc's restorer has it. musl's has no row. */
 #define RULES_SIGRETURN_CODE 0x0f0000000fc0c748ull
 #define RULES_SIGRETURN_CODE_END 0x05
 
-/* What a walk by rows keeps beside struct unwind. */
+/* State of a walk by rows, in addition to struct unwind. */
 struct rules {
         uint64_t bx;
-        uint64_t generation;            /* of the node, as the walk began */
+        uint64_t generation;            /* generation of the node, as the walk began */
         struct rows_place place;
         uint32_t tgid;
         uint32_t first;                 /* index of frame 0 */
         uint32_t n_signals;
         /* frames from frame 0 to the first that a signal interrupted; 0 = none */
         uint32_t interrupted;
-        uint32_t is_exact;              /* the pc in work was interrupted: it is not a return address */
-        uint64_t leaf_value;            /* of the register that frame 0's rule names */
-        /* of frame 0 by DWARF number; rsp, rbp and rbx are elsewhere */
+        uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
+        uint64_t leaf_value;            /* value of the register that frame 0's rule names */
+        /* registers of frame 0 by DWARF number; rsp, rbp and rbx are elsewhere */
         uint64_t registers[RULES_N_REGISTERS];
 };
 
@@ -91,7 +91,7 @@ static inline bool rules_is_sigreturn(uint64_t pc) {
         return code[0] == RULES_SIGRETURN_CODE && (code[1] & 0xff) == RULES_SIGRETURN_CODE_END;
 }
 
-/* Decides once per pc without a row what to do there; the cache keeps it. */
+/* Decides, once per pc without a row, how to go on there; the cache keeps the decision. */
 static inline uint64_t rules_without_row(uint64_t pc) {
         return (uint64_t)(rules_is_sigreturn(pc) ? UNWIND_CFA_SIGNAL : UNWIND_CFA_FP) << 48;
 }
@@ -107,7 +107,7 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
                 *rulep = entry->rule;
                 return true;
         }
-        /* Two that meet there share a pair, which lies in one line. */
+        /* Two pcs with one index share a pair, which lies in one line. */
         second = rows_cache_at(walk->cache, index ^ 1);
         if (second->tag == tag) {
                 *rulep = second->rule;
@@ -162,11 +162,11 @@ static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *r
          */
         if (unwind->bp && unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
                 return rules_end(unwind, ABI_STACK_NO_ROWS);
-        rules->bx = 0;                  /* whoever saved it did not say where */
+        rules->bx = 0;                  /* its place is not known */
         return unwind_by_frame_pointer(unwind);
 }
 
-/* Memory at a register + 24-bit offset, + 8-bit addend. */
+/* CFA in memory: at a register + 24-bit offset, + 8-bit addend. */
 static inline bool rules_deref(struct unwind *unwind, uint64_t base, int32_t offset, uint64_t *cfap) {
         uint64_t value;
 
@@ -182,8 +182,8 @@ static inline bool rules_deref(struct unwind *unwind, uint64_t base, int32_t off
  * general register, which is known only where the sample was taken.
  */
 struct rules_terms {
-        uint8_t sp, bp, leaf;           /* factors */
-        uint8_t is_leaf;                /* frame 0 alone */
+        uint8_t sp, bp, leaf;           /* factors of the registers */
+        uint8_t is_leaf;                /* the kind is valid for frame 0 alone */
         uint8_t is_deref;               /* the CFA lies in memory there */
         uint8_t is_stub;
 };
@@ -326,11 +326,14 @@ static inline bool rules_step(const struct rows_walk *walk) {
         if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
                 return rules_end(unwind, ABI_STACK_DEPTH);
         /*
-         * To its readers every frame but the first is a return address: an interrupted pc is written as one.
+         * Readers take every frame but the first for a return address, so an interrupted pc is written as
+         * one.
          */
         walk->frames[n] = pc + (rules->is_exact & (n != rules->first));
         unwind->n_frames = n + 1;
-        /* A return address may be the first byte behind its function: the row of the call itself counts. */
+        /*
+         * A return address may be the first byte behind its function, so the row of the call itself counts.
+         */
         pc -= !rules->is_exact;
         rules->is_exact = 0;
         if (!rules_find(walk, pc, &rule)) {

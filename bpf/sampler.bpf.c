@@ -18,7 +18,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 struct walk {
-        struct scratch *scratch;        /* callbacks get pointers only */
+        struct scratch *scratch;        /* callbacks can be given pointers only */
 };
 
 static __always_inline long walk_round(struct walk *walk) {
@@ -76,9 +76,9 @@ static __always_inline bool is_user_mode(const volatile uint64_t *context) {
 }
 
 /*
- * By the processor's numbers in DWARF (psABI, figure 3.36): those that were
- * interrupted, or that the kernel saved as the thread entered it. A system call has
- * the caller's as well, but for rax, rcx and r11, which it takes for itself.
+ * Fills registers by their DWARF numbers (psABI, figure 3.36): those that were interrupted, or that the
+ * kernel saved as the thread entered it. A system call has the caller's as well, but for rax, rcx and r11,
+ * which it takes for itself.
  */
 static __always_inline void saved_registers(const struct pt_regs *saved, uint64_t *registers) {
         registers[0] = saved->ax;
@@ -113,7 +113,7 @@ static __always_inline void interrupted_registers(const volatile uint64_t *conte
 }
 
 /*
- * Registers of the user code: interrupted now, or those that it entered the kernel with. Return: false if
+ * Finds the registers of the user code: interrupted now, or saved as it entered the kernel. Return: false if
  * there are none.
  */
 static __always_inline bool user_registers(const volatile uint64_t *context, struct task_struct *task,
@@ -166,9 +166,8 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
 }
 
 /*
- * By rows. The node may be replaced, and its memory given to another process, while
- * we walk: generations are never used twice, so one look at the end tells. Then
- * nothing but the interrupted pc is sure.
+ * Walks by rows. The node may be replaced during the walk, and its memory given to another process.
+ * Generations are never used twice, so one look at the end tells; then only the interrupted pc is sure.
  */
 static __always_inline void walk_by_rows(const volatile uint64_t *context, struct task_struct *task,
                                          struct scratch *scratch, const struct unwind_node *root,
@@ -198,7 +197,7 @@ static __always_inline void walk_by_rows(const volatile uint64_t *context, struc
                         scratch->calls = wake_calls((struct unwind_node *)root, scratch->sample.time_ns);
                 return;
         }
-        rules->generation = 0;          /* what was found under it is not for the next walk */
+        rules->generation = 0;          /* the next walk must not use its mapping */
         unwind->end = ABI_STACK_STALE;
         unwind->n_frames = rules->first + 1;
         scratch->sample.interrupted = 0;
@@ -238,7 +237,7 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
         return 0;
 }
 
-/* Exactly what is used. */
+/* Sends exactly the bytes that are used. */
 static __always_inline void record_emit(struct scratch *scratch, struct counters *counters) {
         uint64_t n = scratch->unwind.n_frames, size;
 

@@ -4,12 +4,11 @@
 /*
  * Selection
  *
- * Decides from the process table whether a tick is taken, before anything that
- * costs. A process without a row is a stranger: it may publish a ring later, and
- * no hook tells us (a hook on mmap would cost every process of the machine). So
- * a tick on it looks whether its address space has changed and asks the daemon
- * to look again: often while it is new to us (programs publish as they start),
- * then twice a second at most.
+ * Decides from the process table whether a tick is taken, before anything that costs. A process without a row
+ * is a non-target. It may publish a ring later, and no hook tells us (a hook on mmap would cost every process
+ * of the machine). So the tick looks whether the process' address space has changed. If so, it posts a
+ * notice, and the daemon looks at the process again: often while the process is new (programs publish as they
+ * start), then twice a second at most.
  */
 
 #include "notice.bpf.h"
@@ -42,13 +41,13 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
 }
 
 static __always_inline void select_watch(struct task_struct *task, const struct identity *identity) {
-        struct stranger now = {
+        struct non_target now = {
                 .time_ns = bpf_ktime_get_ns(),
                 .total_vm = task->mm->total_vm,
                 .map_count = task->mm->map_count,
                 .interval_ns = SELECT_NOTICE_FIRST_NS,
         };
-        struct stranger *seen = bpf_map_lookup_elem(&strangers, &identity->tgid);
+        struct non_target *seen = bpf_map_lookup_elem(&non_targets, &identity->tgid);
 
         if (seen && ((seen->total_vm == now.total_vm && seen->map_count == now.map_count) ||
                      now.time_ns - seen->time_ns < seen->interval_ns))
@@ -56,22 +55,22 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
         if (seen)
                 now.interval_ns = 2 * seen->interval_ns < SELECT_NOTICE_LAST_NS ? 2 * seen->interval_ns
                                                                                 : SELECT_NOTICE_LAST_NS;
-        /* One that finds no room is posted at the next tick. */
+        /* A notice without room in the ring is posted at the next tick. */
         if (!notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0))
                 return;
         if (seen)
                 *seen = now;
         else
-                bpf_map_update_elem(&strangers, &identity->tgid, &now, BPF_ANY);
+                bpf_map_update_elem(&non_targets, &identity->tgid, &now, BPF_ANY);
 }
 
-/* Whether it may start to publish, and that would matter. */
+/* Whether the process may start to publish, and that would matter. */
 static __always_inline bool select_may_publish(const struct abi_process *process) {
         return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) &&
                 process->state != ABI_STATE_REJECTED;
 }
 
-/* By name as well: a shell may have started a child before it became the daemon. */
+/* Compares the name as well: a shell may have started a child before it became the daemon. */
 static __always_inline bool select_is_helper(struct task_struct *task) {
         const volatile uint64_t *name = (const volatile uint64_t *)setting_helper_comm;
         struct task_struct *parent = task->real_parent;

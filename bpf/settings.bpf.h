@@ -19,14 +19,17 @@ const volatile uint32_t setting_default_state = ABI_STATE_REJECTED;
 /* The daemon's own tgid, never sampled. */
 const volatile uint32_t setting_self_tgid = 0;
 
-/* The name of its children that are never sampled either; "" = none is spared. */
+/* Name of the daemon's children that are never sampled either; "" = all of them are. */
 const volatile char setting_helper_comm[KERNEL_COMM_SIZE] = "";
 
 /* The daemon's PID namespace, 0 if that is the first one (level 0). */
 const volatile uint32_t setting_namespace = 0;
 
 const volatile bool setting_kernel_stacks = false;
-/* Whether changed mappings are told of: of targets that publish nothing yet; of processes without a row. */
+/*
+ * Whether notices of changed mappings are posted: for targets that publish nothing yet; for processes without
+ * a row.
+ */
 const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_non_targets = false;
 
@@ -34,14 +37,14 @@ const volatile bool setting_watch_non_targets = false;
 uint32_t namespace_level = 0;
 
 /*
- * The daemon sleeps until somebody wakes it. Set by the daemon, cleared by whoever wakes it (wake.bpf.h) or
- * by itself.
+ * The daemon sleeps until a record wakes it. The daemon sets it; the waking program or the daemon clears it
+ * (wake.bpf.h).
  */
 volatile uint32_t daemon_sleeps = 0;
 
 /*
- * The daemon comes at once if it is called. Set by the daemon, cleared by who calls it (wake.bpf.h) or by
- * itself.
+ * The daemon comes at once if it is called. The daemon sets it; the calling program or the daemon clears it
+ * (wake.bpf.h).
  */
 volatile uint32_t daemon_listens = 0;
 

@@ -5,18 +5,18 @@
  * Slots
  *
  * A slot of a ring belongs to a thread only by arithmetic (tid % capacity), and
- * nobody has to clear it. So two things must be known before a slot is believed:
+ * need not be cleared. So two things must be known before a slot is believed:
  *
  *     is another living thread's slot the same one?     → ambiguous
  *     was it written since this thread was born, and
  *     since another one that shared it died?            → else stale
  *
  * Both are kept up to date at birth and death of every thread of a process with
- * a ring. Threads that were there before the ring was found are told of by the
- * daemon (adopt), which trusts what their slots hold.
+ * a ring. The daemon tells of threads that were there before the ring was found
+ * (adopt), and trusts what their slots hold.
  *
  * At the cap nothing is known of a thread's neighbours any more. From then on a
- * slot that is counted anew counts as shared.
+ * slot that is counted for the first time counts as shared.
  */
 
 #include "identity.bpf.h"
@@ -25,10 +25,10 @@
 enum {
         SLOTS_CLONE_THREAD = 0x10000,
         /*
-         * Entries of small rings stay at zero, until the daemon takes them away with their process: deleting
-         * one while another thread that gets the same slot is being born would lose that one. In a larger
-         * ring two such threads are thousands of ids apart, and cannot be born and die within these few
-         * instructions.
+         * Entries of small rings stay at zero, until the daemon removes them with their process. If an entry
+         * was deleted while another thread with the same slot is being born, that thread would be lost. In a
+         * larger ring two such threads are thousands of ids apart, and cannot be born and die within these
+         * few instructions.
          */
         SLOTS_KEPT = ABI_KEPT_SLOTS,
 };
@@ -67,7 +67,7 @@ static __always_inline void slots_leave(uint32_t tgid, uint32_t slot) {
                 bpf_map_delete_elem(&ring_slots, &key);
 }
 
-/* The thread is gone, or its slot is another one now. */
+/* The thread is gone, or has another slot now. */
 static __always_inline void slots_forget(uint32_t tid) {
         const struct ring_thread *thread = bpf_map_lookup_elem(&ring_threads, &tid);
         struct ring_slot key;
@@ -87,7 +87,7 @@ static __always_inline void slots_remember(uint32_t tid, const struct ring_threa
                 slots_over_cap();
 }
 
-/* Ids of a task that is not the current one: by copies, since its pointer is no trusted one. */
+/* Ids of a task that is not the current one. They are read by copies, since its pointer is not trusted. */
 static __always_inline bool slots_ids(struct task_struct *task, uint32_t *tidp, uint32_t *ns_tidp) {
         struct pid *pid = BPF_CORE_READ(task, thread_pid);
         uint32_t level = BPF_CORE_READ(pid, level);
@@ -102,7 +102,7 @@ static __always_inline bool slots_ids(struct task_struct *task, uint32_t *tidp, 
         return !setting_namespace || BPF_CORE_READ(upid.ns, ns.inum) == setting_namespace;
 }
 
-/* Whether @tgid has a ring. A row of an earlier process costs an entry that nobody asks for. */
+/* Whether @tgid has a ring. The row of an earlier process costs one useless entry. */
 static __always_inline bool slots_ring(uint32_t tgid, uint64_t *addressp, uint32_t *capacityp) {
         const struct abi_process *row = bpf_map_lookup_elem(&processes, &tgid);
 
@@ -113,7 +113,7 @@ static __always_inline bool slots_ring(uint32_t tgid, uint64_t *addressp, uint32
         return true;
 }
 
-/* In the task that makes the new one, which shares its memory and does not run yet. */
+/* Runs in the task that makes the new one, which shares its memory and does not run yet. */
 SEC("raw_tp/task_newtask")
 int watch_thread(struct bpf_raw_tracepoint_args *context) {
         struct task_struct *current = bpf_get_current_task_btf(),
@@ -172,11 +172,11 @@ static __always_inline bool slots_left(struct ring_owners *owners, const struct 
         }
         if (slots_same(&owners->ids, span))
                 return true;
-        owners->left = SLOT_TRUSTED;    /* only one is left who can have written */
+        owners->left = SLOT_TRUSTED;    /* only one thread is left that can have written */
         return false;
 }
 
-/* What is known of the slot that a sample found these ids in. */
+/* Judges the slot in which a sample found these ids. */
 static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t slot,
                                            const struct abi_span *span) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
@@ -187,7 +187,7 @@ static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t
                 return ABI_CONTEXT_AMBIGUOUS;
         if (owners && slots_left(owners, span))
                 return ABI_CONTEXT_STALE;
-        if (!thread)            /* over the cap, or nobody counts (yet) */
+        if (!thread)            /* over the cap, or not counted yet */
                 return slots_overflowed ? ABI_CONTEXT_AMBIGUOUS : ABI_CONTEXT_PRESENT;
         if (!thread->is_unwritten || thread->tgid != tgid || thread->slot != slot)
                 return ABI_CONTEXT_PRESENT;

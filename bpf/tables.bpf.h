@@ -20,9 +20,9 @@ enum {
          * more a call.
          */
         ROUND_STEPS = 4,
-        /* One step more than frames: it finds that there is no room for another one. */
+        /* One step more than frames: it finds that there is no room for another frame. */
         ROUNDS = ABI_MAX_FRAMES / ROUND_STEPS + 1,
-        /* The same of a walk by rows, whose steps are larger. */
+        /* Steps in one call of a walk by rows, which are larger. */
         ROUND_ROW_STEPS = 2,
         ROW_ROUNDS = ABI_MAX_FRAMES / ROUND_ROW_STEPS + 1,
 };
@@ -35,9 +35,10 @@ uint64_t rows_rule(uint32_t table, uint64_t offset);
 
 /* A sample under construction. */
 struct scratch {
-        /* in the target; what the header says of their size is read from there at the end */
+        /* address in the target; the size of the attributes is read from there at the end */
         uint64_t attributes_address;
-        uint64_t calls;                 /* the daemon: the target is where nobody knows it to be */
+        /* 1 = call the daemon: the target is in memory that is not known of it */
+        uint64_t calls;
         struct unwind unwind;
         struct rules rules;
         union {
@@ -51,16 +52,18 @@ struct scratch {
         };
 };
 
-/* What was seen of a process without a ring at its last notice. */
-struct stranger {
+/* State of a process without a ring at its last notice. */
+struct non_target {
         uint64_t time_ns;
         uint64_t total_vm;
         uint64_t map_count;
         uint64_t interval_ns;           /* from time_ns to the next notice, at least */
 };
 
-/* Who is profiled. Daemon writes, sampler reads. Only rows in use take memory; the loader preallocates below
- * Linux 6.1, which refuses NO_PREALLOC here. */
+/*
+ * Processes that are profiled or rejected. Daemon writes, sampler reads. Only rows in use take memory; the
+ * loader preallocates below Linux 6.1, which refuses NO_PREALLOC here.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -69,13 +72,16 @@ struct {
         __type(value, struct abi_process);
 } processes SEC(".maps");
 
-/* Sampler writes and reads: late publishers. Forgetting the least used one costs a needless notice. */
+/*
+ * Non-targets that may publish late. Sampler writes and reads. Forgetting the least used one costs a needless
+ * notice.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_LRU_HASH);
         __uint(max_entries, 2048);
         __type(key, uint32_t);
-        __type(value, struct stranger);
-} strangers SEC(".maps");
+        __type(value, struct non_target);
+} non_targets SEC(".maps");
 
 /* A thread of a process with a ring. */
 struct ring_thread {
@@ -91,7 +97,10 @@ struct ring_slot {
         uint32_t slot;
 };
 
-/* A thread that shared the slot has died: what the slot holds may be its, until somebody has written. */
+/*
+ * State of a slot once a thread that shared it has died: its content may be that thread's, until another one
+ * has written.
+ */
 enum { SLOT_TRUSTED, SLOT_LEFT_BEHIND, SLOT_LEFT_IDS };
 
 struct ring_owners {
@@ -103,8 +112,10 @@ struct ring_owners {
 
 enum { RING_THREADS = 16384 };
 
-/* Threads of processes with a ring, by tid (daemon's namespace). Written at birth and death of each, and by
- * the daemon for those that were there before; the sampler reads. Over the cap: slots.bpf.h. */
+/*
+ * Threads of processes with a ring, by tid (daemon's namespace). Birth and death of each are written here,
+ * and by the daemon threads that were there before; the sampler reads. Over the cap: slots.bpf.h.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -113,7 +124,7 @@ struct {
         __type(value, struct ring_thread);
 } ring_threads SEC(".maps");
 
-/* How many of them share a slot. The same writers and reader. */
+/* Number of threads that share a slot. The same writers and reader. */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -122,7 +133,7 @@ struct {
         __type(value, struct ring_owners);
 } ring_slots SEC(".maps");
 
-/* What was told of a process at its exit, until it is reaped. */
+/* Data that was sent of a process at its exit, until the process is reaped. */
 struct leaver {
         uint64_t start_time_ns;
         uint64_t cpu_ns;
@@ -132,8 +143,9 @@ struct leaver {
 };
 
 /*
- * Leader's task_struct → leaver. Watchers write and read. Only those in use take memory (as `processes`): a
- * target that nobody reaps keeps its place, and at the cap the last bit of CPU time of a process is not told.
+ * Leader's task_struct → leaver. Watchers write and read. Only entries in use take memory (as `processes`). A
+ * target that is never reaped keeps its place, and at the cap the last bit of CPU time of a process is not
+ * told.
  */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
@@ -179,12 +191,12 @@ struct {
 } notices SEC(".maps");
 
 /*
- * Nobody writes. Something to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One
- * value a round.
+ * An empty table to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One value a
+ * round.
  */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(max_entries, ROW_ROUNDS);   /* the larger of both */
+        __uint(max_entries, ROW_ROUNDS);   /* the larger of both numbers of rounds */
         __type(key, uint32_t);
         __type(value, uint32_t);
 } rounds SEC(".maps");
@@ -209,8 +221,10 @@ struct {
         __array(values, struct row_table);
 } row_tables SEC(".maps");
 
-/* Which tables a process uses, and where. Daemon writes, sampler reads. Only nodes in use take memory; the
- * loader preallocates below Linux 6.1. */
+/*
+ * Tables that a process uses, and their addresses. Daemon writes, sampler reads. Only nodes in use take
+ * memory; the loader preallocates below Linux 6.1.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -237,9 +251,9 @@ static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block)
 }
 
 /*
- * A global function: the verifier follows it once, not once for every way that leads to it. Besides, the
- * walk's loop stays short: where most samples find the processor's caches cold, each line of its code costs
- * as much as one of its data.
+ * A global function: the verifier follows it once, not once for every path that leads to it. It also keeps
+ * the walk's loop short: in most samples the processor's caches are cold, and each line of code costs as much
+ * as one of data.
  */
 __attribute__((noinline)) uint64_t rows_rule(uint32_t table, uint64_t offset) {
         return rows_read_table(table, offset);

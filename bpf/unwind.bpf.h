@@ -28,14 +28,14 @@
 enum {
         /* Room for frames of both parts; the kernel part is in front. */
         UNWIND_MAX_FRAMES = ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES,
-        /* A frame larger than this is no frame: rbp held something else, or the stack was switched. */
+        /* Largest frame. Beyond it, rbp held something else, or the stack was switched. */
         UNWIND_MAX_JUMP = 1 << 20,
 };
 
 struct unwind {
-        uint64_t pc, sp, bp;            /* of the frame that the next step writes down */
+        uint64_t pc, sp, bp;            /* registers of the frame that the next step writes down */
         uint32_t n_frames;              /* index of the next frame in `frames`, kernel part included */
-        uint32_t limit;                 /* n_frames may not pass it */
+        uint32_t limit;                 /* largest n_frames */
         uint32_t end;                   /* enum abi_stack_end, once a step has returned false */
         uint32_t reserved;
         struct window window;
@@ -50,11 +50,11 @@ static inline void unwind_begin(struct unwind *unwind, uint32_t first, uint32_t 
         unwind->window.n_words = 0;
 }
 
-/* Registers of the caller by the frame pointer. On false they are untouched and `end` is set. */
+/* Finds the registers of the caller by the frame pointer. On false they are untouched and `end` is set. */
 static inline bool unwind_by_frame_pointer(struct unwind *unwind) {
         uint64_t bp = unwind->bp, caller_bp, caller_pc;
 
-        /* Unsigned: refuses zero, an rbp below the frame that we came from, and one too far above it. */
+        /* Unsigned: refuses zero, an rbp below the frame of the callee, and one too far above it. */
         if (bp - unwind->sp > UNWIND_MAX_JUMP) {
                 unwind->end = ABI_STACK_FP_END;
                 return false;

@@ -48,12 +48,13 @@ enum {
         UNWIND_PAGE_SHIFT = 12,         /* of text; a directory word speaks for one page */
         UNWIND_PAGE_SIZE = 1 << UNWIND_PAGE_SHIFT,
         UNWIND_DIRECTORY_SHIFT = 9,     /* 512 directory words in a block */
-        UNWIND_MAX_RULES = 255,         /* in a block */
-        UNWIND_MAX_ROWS = 1362,         /* in a page: what fits a block beside one rule */
+        UNWIND_MAX_RULES = 255,         /* rules in a block */
+        UNWIND_MAX_ROWS = 1362,         /* rows in a page: as many as fit a block with one rule */
         UNWIND_SEARCH_STEPS = 11,       /* halvings until one of UNWIND_MAX_ROWS is left */
-        UNWIND_MAX_MAPPINGS = 32,       /* in a node */
+        UNWIND_MAX_MAPPINGS = 32,       /* mappings in a node */
         UNWIND_MAX_TABLES = 4096,       /* slots of the array of tables */
-        UNWIND_MAX_NODES = 2048,        /* of all processes; those beyond are walked by frame pointers */
+        /* nodes of all processes; processes beyond are walked by frame pointers */
+        UNWIND_MAX_NODES = 2048,
         UNWIND_NO_TABLE = 0xffffffff,   /* a mapping without rows: JIT code, or not (yet) read */
 };
 
@@ -69,7 +70,7 @@ enum unwind_cfa {
         UNWIND_CFA_SIGNAL = 7,          /* the kernel's signal frame lies at rsp */
         UNWIND_CFA_END = 8,             /* return address undefined: the outermost frame */
         UNWIND_CFA_BAD = 9,             /* a row that this format cannot express */
-        /* never in a table: the walk's cache remembers that it went by rbp here */
+        /* never in a table: the walk's cache remembers here that rbp was used */
         UNWIND_CFA_FP = 10,
         UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
         UNWIND_CFA_REGISTER_LAST = 31,
@@ -81,11 +82,11 @@ enum unwind_cfa {
         UNWIND_CFA_INDEXED_LAST = 63,
         UNWIND_CFA_SUM = 64,            /* + DWARF number: rbp + register + offset; leaf only */
         UNWIND_CFA_SUM_LAST = 79,
-        /* added to RSP, REGISTER, RETURN, SUM: an exception goes there, it has not called us */
+        /* added to RSP, REGISTER, RETURN, SUM: an exception goes there; the caller has made no call */
         UNWIND_CFA_LANDING = 128,
 };
 
-/* Where the caller's rbp is. */
+/* Place of the caller's rbp. */
 enum unwind_rbp {
         UNWIND_RBP_SAME = 0,
         UNWIND_RBP_AT_CFA = 1,          /* saved at CFA + offset */
@@ -164,7 +165,7 @@ struct unwind_node {
         uint64_t generation;            /* global, never reused, never 0 */
         uint16_t n;                     /* 1 … UNWIND_MAX_MAPPINGS */
         uint16_t is_leaf;
-        /* the sampler's, in a root: when it called the daemon last (wake.bpf.h); 0 = never */
+        /* second of the last call to the daemon, in a root; the sampler writes it (wake.bpf.h); 0 = never */
         uint32_t called;
         struct unwind_mapping mappings[UNWIND_MAX_MAPPINGS];    /* sorted by start, all below 2^63 */
 };

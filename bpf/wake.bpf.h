@@ -4,16 +4,28 @@
 /*
  * Wake-Ups
  *
- * A wake-up costs more than a whole sample, so records do without while the daemon looks into the rings by
- * itself. When it has found nothing it says so and goes to sleep: then the first record that it must not miss
- * wakes it, and that one alone. A record that is written in the very moment in which the daemon goes to sleep
- * may wake nobody: it waits for the next one, or for the daemon's own look after a second.
+ * A wake-up of the daemon costs more than a whole sample. So there are three states:
  *
- * One sample does call a daemon that is awake: that of a target which has left all mappings that are known of
- * it, since it has loaded something. What that is waits in the rings of mappings already, and each ms until
- * the next look is a stack that cannot be walked. Code of its own making may lead a target's stacks nowhere
- * for ever: hence once per set of nodes, then once a second, and never before the daemon has looked by its
- * own clock again.
+ *     awake      the daemon drains the rings by its own timer; no record wakes it
+ *     asleep     it found the rings empty and set daemon_sleeps; the next record that matters wakes it and
+ *                clears the flag, so that a burst costs one wake-up
+ *     listening  it is awake and set daemon_listens; one sample outside a target's known memory calls it
+ *
+ * An example, at 199 Hz on one CPU:
+ *
+ *      0 ms    sample    the daemon sleeps: it is woken, daemon_sleeps = 0
+ *      5 ms    sample    no wake-up; the daemon drains it by its timer
+ *     10 ms    sample    outside all known mappings of its target: calls the daemon, which reads the
+ *                        new mapping from the side-band (sampling/sample/sideband.h) and makes its rows
+ *     15 ms    sample    no wake-up
+ *      …                 the rings are empty: asleep again
+ *
+ * A record that is written in the moment in which the daemon goes to sleep may wake nothing. It waits for the
+ * next record, or for the daemon's own look after a second.
+ *
+ * A call pays off since each ms until the next look is a stack that cannot be walked. But code of a target's
+ * own making may lead its stacks nowhere for ever. So a set of nodes calls once, then once a second, and
+ * never before the daemon has drained by its own clock again.
  */
 
 #include "settings.bpf.h"
@@ -45,7 +57,7 @@ static __always_inline uint64_t wake_for_sample(struct counters *counters, bool 
         return BPF_RB_FORCE_WAKEUP;
 }
 
-/* What processes of no concern do is told in time, however late, as long as there is room. */
+/* Notices of processes without a row wake the daemon only once their ring is half full. */
 static __always_inline uint64_t wake_for_notice(const struct abi_notice *notice, struct counters *counters) {
         if (!daemon_sleeps)
                 return BPF_RB_NO_WAKEUP;

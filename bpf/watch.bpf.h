@@ -4,10 +4,9 @@
 /*
  * Watchers
  *
- * exec, exit and reaping of every process, birth of threads, by raw tracepoints: some
- * tenths of a µs each, nothing for a system call. What runs in the task that it is
- * about takes it from a helper: typed arguments (tp_btf) would make the loader read all
- * of the kernel's types.
+ * Raw tracepoints: exec, exit and reaping of every process, and the birth of threads. Each costs some tenths
+ * of a µs, and nothing for a system call. Programs take the task that they run in from a helper: typed
+ * arguments (tp_btf) would make the loader read all of the kernel's types.
  */
 
 #include "notice.bpf.h"
@@ -21,7 +20,7 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
         if (!identity_read(task, &identity))
                 return 0;
         slots_forget(identity.tid);
-        /* what it had before it took the leader's id over; told in the first namespace's */
+        /* the id that it had before it took over the leader's; the event tells it in the first namespace */
         if (!setting_namespace)
                 slots_forget(context->args[1]);
         notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
@@ -29,11 +28,10 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
 }
 
 /*
- * CPU time of the whole group at its last thread's exit: what reaped threads left
- * behind, the leader (a zombie until now if it went first) and the thread itself.
- * Threads that are between this tracepoint and their reaping on another CPU are
- * missing, and so is the time since the scheduler's last look (a tick at most) and
- * what the rest of the exit takes: watch_free() tells of that.
+ * CPU time of the whole group at its last thread's exit: that of reaped threads, of the leader (a zombie
+ * until now if it ended first) and of the thread itself. Missing are threads between this tracepoint and
+ * their reaping on another CPU, the time since the scheduler's last look (a tick at most), and the rest of
+ * the exit: watch_free() tells of these.
  */
 static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
         uint64_t cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime;
@@ -43,7 +41,7 @@ static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
         return cpu_ns;
 }
 
-/* Whose CPU time matters is what a tick on it would be: selection without a look at its address space. */
+/* CPU time matters of a process whose tick would be taken: selection without a look at its address space. */
 static __always_inline void leaver_put(struct task_struct *task, const struct identity *identity,
                                        uint64_t cpu_ns) {
         const struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
@@ -69,7 +67,7 @@ int watch_exit(void *context) {
         if (task->flags & KERNEL_PF_KTHREAD || !identity_read(task, &identity))
                 return 0;
         slots_forget(identity.tid);
-        /* `live` was lowered before: 0 = nobody is left. Two last threads at once post two notices. */
+        /* `live` was lowered before: 0 = no thread is left. Two last threads at once post two notices. */
         if (task->signal->live.counter)
                 return 0;
         cpu_ns = group_cpu_time(task);
@@ -78,10 +76,7 @@ int watch_exit(void *context) {
         return 0;
 }
 
-/*
- * The address of a task that was reaped, and that no namespace has a number for any more. All its group's CPU
- * time is known.
- */
+/* CPU time of the group of a leader that was reaped, and that has no id in any namespace any more. */
 static __always_inline uint64_t reaped_cpu_time(uint64_t leader) {
         struct task_struct *task = (struct task_struct *)leader;
         struct signal_struct *signal = NULL;
@@ -92,7 +87,7 @@ static __always_inline uint64_t reaped_cpu_time(uint64_t leader) {
         return bpf_probe_read_kernel(&cpu_ns, sizeof(cpu_ns), &signal->sum_sched_runtime) ? 0 : cpu_ns;
 }
 
-/* Every thread of the machine comes here, after a grace period; most are not found. */
+/* Runs for every thread of the machine, after a grace period; most are not found. */
 SEC("raw_tp/sched_process_free")
 int watch_free(const struct bpf_raw_tracepoint_args *context) {
         uint64_t leader = context->args[0], cpu_ns;
@@ -113,7 +108,7 @@ int watch_free(const struct bpf_raw_tracepoint_args *context) {
         return 0;
 }
 
-/* Run once, by the daemon itself: how deep is its namespace? */
+/* Runs once, in the daemon itself: finds the depth of its namespace. */
 SEC("raw_tp")
 int identify(void *context) {
         struct task_struct *task = bpf_get_current_task_btf();

@@ -19,13 +19,13 @@ enum {
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
-        /* 2,340 notices: what a CPU can fork, execute and end in half a second */
+        /* 2,340 notices: as many as a CPU can post by fork, exec and exit in half a second */
         NOTICE_RING_BYTES_PER_CPU = 128 << 10,
         MAX_NOTICE_RING_BYTES = 1 << 20,
-        PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
-        PREALLOCATED_LEAVERS = 1024,    /* the same for targets that exit, of 0.1 KiB each */
-        PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
-        PREALLOCATED_THREADS = 2048,    /* the same for threads of processes with a ring */
+        PREALLOCATED_PROCESSES = 4096,  /* processes where entries must be preallocated (below Linux 6.1) */
+        PREALLOCATED_LEAVERS = 1024,    /* entries of exiting targets, of 0.1 KiB each, there */
+        PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
+        PREALLOCATED_THREADS = 2048,    /* threads of processes with a ring, there */
 };
 
 struct KernelHalf {
@@ -110,7 +110,7 @@ static uint64_t power_of_two(uint64_t at_least) {
         return size;
 }
 
-/* Half full after a quarter of a second without a drain. */
+/* Size of the samples' ring: half full after a quarter of a second without a drain. */
 static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
         uint64_t bytes = 2 * (uint64_t)config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
 
@@ -142,7 +142,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_cpus));
         bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));
         if (!config->watch_targets && !config->watch_non_targets)
-                bpf_map__set_max_entries(skeleton->maps.strangers, 1);
+                bpf_map__set_max_entries(skeleton->maps.non_targets, 1);
         /* Rows outside of the preallocated pool are allowed in perf event programs since 6.1. */
         if (machine_version() < MACHINE_VERSION(6, 1)) {
                 bpf_map__set_map_flags(skeleton->maps.processes, 0);
@@ -158,7 +158,10 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         }
 }
 
-/* How deep our PID namespace is cannot be seen from inside: the kernel half looks, in our own context. */
+/*
+ * Finds the depth of our PID namespace. It cannot be seen from inside, so the kernel half looks, in our own
+ * context.
+ */
 static int identify(KernelHalf *half) {
         LIBBPF_OPTS(bpf_test_run_opts, options);
         int r;
@@ -169,13 +172,13 @@ static int identify(KernelHalf *half) {
         return r ? kernel_half_refuse("find our PID namespace", r) : 0;
 }
 
-/* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
+/* Types that bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
 static const char *const kernel_types[] = {
         "atomic_t", "bpf_func_id",  "mm_struct",     "ns_common",   "pid",           "pid_namespace",
         "pt_regs",  "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
 };
 
-/* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
+/* Makes a file of the types that the loader needs. If that fails, the loader gets all types. */
 static const char *open_types(const char *custom, int *fdp, char *path, size_t path_size) {
         const char *btf = custom ?: SAMPLER_BTF_PATH;
 
@@ -307,7 +310,7 @@ int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_pr
         int r = bpf_map__update_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), process,
                                      sizeof(*process), BPF_ANY);
 
-        /* Out of atomic memory is the same to the caller: there is no room for this row now. */
+        /* Lack of atomic memory means the same to the caller: there is no room for this row now. */
         if (r == -E2BIG || r == -ENOMEM)
                 return SAMPLER_E_FULL;
         return r ? error_origin(r) : 0;
@@ -320,7 +323,7 @@ int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption) {
         return r ? error_origin(r) : 0;
 }
 
-/* Slots of small rings, whose counts the kernel half keeps. */
+/* Forgets slots of small rings, whose counts the kernel half keeps. */
 static void forget_slots(KernelHalf *half, uint32_t tgid) {
         struct abi_process row;
         uint32_t key[2] = { tgid };
@@ -373,7 +376,7 @@ int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KE
 }
 
 void kernel_half_sleep(KernelHalf *half, bool sleeps) {
-        /* Before the look at the rings that follows. */
+        /* This must come before the look at the rings that follows. */
         __atomic_store_n(&half->skeleton->bss->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
 }
 
