@@ -20,14 +20,14 @@ enum {
         DECODE_E_MALFORMED,
 };
 
-/* The coroutine that the thread was running, which is found out later. */
+/* Coroutine that the thread was running; it is found out later. */
 typedef struct SampleCoroutine {
-        uint64_t probe_id, birth_ns;    /* 0 = it does not say */
+        uint64_t probe_id, birth_ns;    /* 0 = not told */
         uint32_t station;
         bool known;
 } SampleCoroutine;
 
-/* Points into the record. */
+/* One sample; its pointers lead into the record. */
 typedef struct Sample {
         const struct abi_sample *header;
         const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */

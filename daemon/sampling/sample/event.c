@@ -91,7 +91,7 @@ uint64_t event_read_throttles(Event *event) {
                 return 0;
         head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
         for (tail = control->data_tail; tail < head;) {
-                /* Records are 8-aligned and so is the page's end: a header is never torn. */
+                /* Records and the page's end are 8-aligned, so a header is never torn. */
                 const struct perf_event_header *header = (const void *)((const char *)control + size +
                                                                         tail % size);
 

@@ -21,24 +21,24 @@ typedef struct Event {
 #define EVENT_INIT { .fd = -1 }
 
 /*
- * Opens it for @cpu with @period_ns; it runs at once. Return: 0, -errno (not traced: the caller knows what it
- * means).
+ * Opens the event for @cpu with @period_ns; it runs at once. Return: 0, -errno (not traced: the caller knows
+ * what it means).
  */
 int event_init(Event *event, uint32_t cpu, uint64_t period_ns);
 void event_deinit(Event *event);
 
-/* A new period from now on; the part of the old one that has passed is forgotten. Return: 0, -errno. */
+/* Sets a new period from now on; the elapsed part of the old one is forgotten. Return: 0, -errno. */
 int event_set_period(Event *event, uint64_t period_ns);
 
 /*
- * Ticks that its periods stand for since event_init(), whether they came or not: what the kernel swallowed
- * before our program ran is missing from the program's own count, but not from this.
+ * Ticks that the event's periods stand for since event_init(), whether they came or not. Our program's own
+ * count misses the ticks that the kernel swallowed; this one does not.
  */
 double event_programmed(const Event *event);
 
 /*
- * How long it has been enabled, by the kernel's clock: it stands still for good when the CPU goes offline.
- * Asks the CPU, and wakes it up. 0 = cannot be read.
+ * Time that the event has been enabled, by the kernel's clock, ns. It stands still for good when the CPU goes
+ * offline. Asks the CPU, and wakes it up. 0 = cannot be read.
  */
 uint64_t event_enabled_ns(const Event *event);
 

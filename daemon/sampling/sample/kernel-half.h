@@ -18,7 +18,7 @@
 
 typedef struct KernelHalf KernelHalf;
 
-/* A program that runs at each tick of an event. */
+/* Link of our program to an event, at each tick of which it runs. */
 typedef struct bpf_link KernelHalfLink;
 
 /*
@@ -37,15 +37,15 @@ const char *kernel_half_error_text(int r, char *text, size_t size);
 int kernel_half_refuse(const char *what, int r);
 
 /*
- * Loads and verifies; nothing runs yet. @on_sample, @on_notice: what reads the rings' records; a negative
- * value ends the drain and comes back from it. Return: 0, SAMPLER_E_UNUSABLE (one line was logged), -errno.
+ * Loads and verifies; nothing runs yet. @on_sample, @on_notice: read the rings' records; a negative value
+ * ends the drain, which returns it. Return: 0, SAMPLER_E_UNUSABLE (one line was logged), -errno.
  */
 int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample,
                     SamplerRecord on_notice, void *userdata);
 KernelHalf *kernel_half_free(KernelHalf *half);
 DEFINE_CLEANUP(KernelHalf, kernel_half_free)
 
-/* CPUs that this kernel may ever have. */
+/* Number of CPUs that this kernel may ever have. */
 size_t kernel_half_n_cpus(const KernelHalf *half);
 
 /* Notices of exec and exit flow from here on. Return: 0, SAMPLER_E_UNUSABLE. */
@@ -62,8 +62,9 @@ int kernel_half_drain_samples(KernelHalf *half);
 int kernel_half_drain_notices(KernelHalf *half);
 
 /*
- * Whether records that matter wake whoever polls these descriptors, which are readable as long as there are
- * records; and whether the next sample of a target in unknown memory does, that one alone.
+ * sleep: whether records that matter wake a waiter on these descriptors, which are readable as long as there
+ * are records. listen: whether the next sample of a target in unknown memory does, that one alone. See
+ * bpf/wake.bpf.h.
  */
 void kernel_half_sleep(KernelHalf *half, bool sleeps);
 void kernel_half_listen(KernelHalf *half, bool listens);
@@ -74,7 +75,7 @@ int kernel_half_notices_fd(const KernelHalf *half);
 int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process);
 int kernel_half_remove_process(KernelHalf *half, uint32_t tgid);
 
-/* A thread that was there before its process' ring was found. Return: 0, -errno. */
+/* Tells of a thread that was there before its process' ring was found. Return: 0, -errno. */
 int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
 int kernel_half_processes_fd(const KernelHalf *half);
 int kernel_half_row_tables_fd(const KernelHalf *half);
@@ -82,8 +83,7 @@ int kernel_half_row_nodes_fd(const KernelHalf *half);
 size_t kernel_half_map_bytes(const KernelHalf *half);
 
 /*
- * Its counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus() numbers: entries of the
- * sampler on each.
- * Return: 0, -errno.
+ * Reads the kernel half's counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus()
+ * numbers: entries of the sampler on each CPU. Return: 0, -errno.
  */
 int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries);

@@ -31,7 +31,7 @@
 #include "base/util/text.h"
 
 enum {
-        MAX_DEPTH = 32,                 /* of types in types */
+        MAX_DEPTH = 32,                 /* nesting of types in types */
         MAX_BTF_SIZE = 64 << 20,
 };
 
@@ -96,7 +96,7 @@ static const char *string_at(const Extract *extract, uint32_t offset) {
         return offset < extract->strings_size ? extract->strings + offset : "";
 }
 
-/* Fills offsets[]. A first walk counts. */
+/* Fills offsets[], after a first walk that counts. */
 static int index_types(Extract *extract) {
         for (int pass = 0; pass < 2; pass++) {
                 uint32_t n = 1;
@@ -167,7 +167,7 @@ static uint32_t put_type(Extract *extract, const struct btf_type *type, const vo
 
 static uint32_t copy_type(Extract *extract, uint32_t number, unsigned depth);
 
-/* Members first, since a record is written in one piece behind the types that it names. */
+/* Copies members first, since a record is written in one piece behind the types that it names. */
 static uint32_t copy_composite(Extract *extract, struct btf_type type, uint32_t offset, bool whole,
                                unsigned depth) {
         size_t vlen = whole ? BTF_INFO_VLEN(type.info) : 0;

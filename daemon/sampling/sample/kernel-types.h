@@ -30,8 +30,7 @@ int kernel_types_extract(const void *btf, size_t size, const char *const *names,
                          size_t *sizep);
 
 /*
- * The same from a file as /sys/kernel/btf/vmlinux, into an anonymous file that is named by the descriptor
- * *fdp.
+ * Extracts from a file like /sys/kernel/btf/vmlinux into an anonymous file, which the descriptor *fdp names.
  * Return: 0, KERNEL_TYPES_E_MALFORMED, -errno.
  */
 int kernel_types_open(const char *path, const char *const *names, size_t n_names, int *fdp);

@@ -81,7 +81,7 @@ static int parse_effective(const char *status, uint64_t *setp) {
 int machine_parse_lost_features(const char *status, char *text, size_t size) {
         static const struct {
                 unsigned capability;
-                bool admin_too;         /* CAP_SYS_ADMIN stands for it */
+                bool admin_too;         /* CAP_SYS_ADMIN includes it */
                 const char *name, *lost;
         } useful[] = {
                 { CAPABILITY_SYS_PTRACE, false, "CAP_SYS_PTRACE",

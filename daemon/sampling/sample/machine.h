@@ -4,9 +4,8 @@
 /*
  * Machine
  *
- * What the sampler must know of the kernel under it, and the words to explain a
- * refusal: version, capabilities, sample rate, CPUs, PID namespace. Texts of
- * procfs and sysfs are parsed by pure functions.
+ * Facts about the running kernel that the sampler needs, and that explain a refusal: version, capabilities,
+ * sample rate, CPUs, PID namespace. Texts of procfs and sysfs are parsed by pure functions.
  */
 
 #include <stdbool.h>
@@ -43,7 +42,7 @@ int machine_parse_missing_capabilities(const char *status, char *text, size_t si
  */
 int machine_parse_lost_features(const char *status, char *text, size_t size);
 
-/* The running kernel's. */
+/* The same facts about the running kernel and process. */
 uint32_t machine_version(void);
 int machine_online_cpus(bool *online, size_t n);
 void machine_missing_capabilities(char *text, size_t size);

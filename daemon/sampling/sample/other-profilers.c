@@ -9,7 +9,7 @@
 #include "abi.h"
 #include "base/util/macro.h"
 
-enum { MAX_MAPS = 10000 };              /* looked at in one go */
+enum { MAX_MAPS = 10000 };              /* maps that one refresh looks at */
 
 /* Unknown fields must be zero, padding too. */
 static int call(int command, union bpf_attr *attr) {
@@ -35,7 +35,7 @@ static bool get_info(int fd, struct bpf_map_info *info) {
         return call(BPF_OBJ_GET_INFO_BY_FD, &attr) == 0;
 }
 
-/* The smallest id above @id, 0 = none, or we may not ask. */
+/* Smallest id above @id; 0 = none, or we may not ask. */
 static uint32_t next_id(uint32_t id) {
         union bpf_attr attr;
 
@@ -44,19 +44,19 @@ static uint32_t next_id(uint32_t id) {
         return call(BPF_MAP_GET_NEXT_ID, &attr) ? 0 : attr.next_id;
 }
 
-/* bpf/tables.bpf.h, `processes`; of another layout we could not tell what it means. */
+/* Whether it is the map `processes` of bpf/tables.bpf.h. A map of another layout cannot be understood. */
 static bool is_process_table(const struct bpf_map_info *info) {
         return info->type == BPF_MAP_TYPE_HASH && info->key_size == sizeof(uint32_t) &&
                 info->value_size == sizeof(struct abi_process) &&
                 !strncmp(info->name, "processes", sizeof(info->name));
 }
 
-void other_profilers_init(OtherProfilers *rivals, int processes_fd) {
+void other_profilers_init(OtherProfilers *profilers, int processes_fd) {
         struct bpf_map_info info;
 
-        *rivals = (OtherProfilers){ 0 };
+        *profilers = (OtherProfilers){ 0 };
         if (get_info(processes_fd, &info))
-                rivals->own_id = info.id;
+                profilers->own_id = info.id;
 }
 
 static bool exists(uint32_t id) {
@@ -65,26 +65,26 @@ static bool exists(uint32_t id) {
         return fd >= 0;
 }
 
-static void forget_gone(OtherProfilers *rivals) {
+static void forget_gone(OtherProfilers *profilers) {
         unsigned n = 0;
 
-        for (unsigned i = 0; i < rivals->n; i++)
-                if (exists(rivals->ids[i]))
-                        rivals->ids[n++] = rivals->ids[i];
-        rivals->n = n;
+        for (unsigned i = 0; i < profilers->n; i++)
+                if (exists(profilers->ids[i]))
+                        profilers->ids[n++] = profilers->ids[i];
+        profilers->n = n;
 }
 
-void other_profilers_refresh(OtherProfilers *rivals) {
-        uint32_t id = rivals->last_id;
+void other_profilers_refresh(OtherProfilers *profilers) {
+        uint32_t id = profilers->last_id;
 
-        forget_gone(rivals);
-        for (int n = 0; n < MAX_MAPS && rivals->n < OTHER_PROFILERS_MAX && (id = next_id(id)); n++) {
+        forget_gone(profilers);
+        for (int n = 0; n < MAX_MAPS && profilers->n < OTHER_PROFILERS_MAX && (id = next_id(id)); n++) {
                 _cleanup_(closep) int fd = open_map(id);
                 struct bpf_map_info info;
 
-                rivals->last_id = id;
-                if (fd >= 0 && id != rivals->own_id && get_info(fd, &info) && is_process_table(&info))
-                        rivals->ids[rivals->n++] = id;
+                profilers->last_id = id;
+                if (fd >= 0 && id != profilers->own_id && get_info(fd, &info) && is_process_table(&info))
+                        profilers->ids[profilers->n++] = id;
         }
 }
 
@@ -101,9 +101,9 @@ static bool has_row(uint32_t id, uint32_t tgid, uint64_t start_time_ns) {
                row.start_time_ns == start_time_ns;
 }
 
-bool other_profilers_sample(const OtherProfilers *rivals, uint32_t tgid, uint64_t start_time_ns) {
-        for (unsigned i = 0; i < rivals->n; i++)
-                if (has_row(rivals->ids[i], tgid, start_time_ns))
+bool other_profilers_sample(const OtherProfilers *profilers, uint32_t tgid, uint64_t start_time_ns) {
+        for (unsigned i = 0; i < profilers->n; i++)
+                if (has_row(profilers->ids[i], tgid, start_time_ns))
                         return true;
         return false;
 }

@@ -5,8 +5,9 @@
 #include "base/util/macro.h"
 
 /*
- * Long enough for a virtual CPU that its host lets wait: asking an idle CPU wakes it up.
- * Periods are drawn up to a quarter longer than nominal, and each draw throws away the one that had begun.
+ * Shortest silence that counts. It is long enough for a virtual CPU that its host keeps waiting, since asking
+ * an idle CPU wakes it up. Periods are drawn up to a quarter longer than nominal, and each draw throws away
+ * the one that had begun.
  */
 #define MIN_SILENCE_NS (2 * NS_PER_SEC)
 #define MIN_SILENCE_PERIODS 20

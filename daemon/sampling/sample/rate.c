@@ -10,11 +10,17 @@
 #include "sampling/sample/machine.h"
 
 /*
- * 0.75 … 1.25 × a mean, so that work in step with the nominal period is not always seen at the same place.
+ * Jitter. A timer with a fixed period sees work in step with it always at the same place: a loop that takes 5
+ * ms, sampled at 200 Hz, would show one line of code. So each period is drawn from 0.75 … 1.25 × a mean:
+ *
+ *     nominal 5.025 ms (199 Hz)    second 1: 4.31 ms   second 2: 5.86 ms   second 3: 4.88 ms   …
+ *
  * Each period lasts for about a second, so the rate is the mean of 1/x for x from 0.75 to 1.25, which is
- * ln(1.25 ÷ 0.75) ÷ 0.5 = 1.0217; and each new period throws away half of one that had begun. The mean makes
- * up for both: the rate is nominal. Draws of one CPU step through the range by the golden ratio from a random
- * start: spread as evenly as can be after any number of them, so that short runs have the nominal rate too.
+ * ln(1.25 ÷ 0.75) ÷ 0.5 = 1.0217. Besides, each new period throws away half of one that had begun. The mean
+ * makes up for both, so that the rate is nominal.
+ *
+ * Draws of one CPU step through the range by the golden ratio from a random start. They are spread as evenly
+ * as can be after any number of them, so short runs have the nominal rate too.
  */
 uint64_t rate_draw_period(uint64_t nominal_ns, uint32_t *drawp) {
         uint64_t mean_ns = nominal_ns + nominal_ns * 217 / 10000;
@@ -34,7 +40,7 @@ void rate_watch_begin(RateWatch *watch, uint32_t frequency) {
                         (long long)watch->max_rate, frequency);
 }
 
-/* The kernel lowers the rate by itself when interrupts take too long; an administrator may, too. */
+/* The kernel lowers the limit by itself when interrupts take too long. An administrator may lower it, too. */
 void rate_watch(RateWatch *watch) {
         int64_t rate;
 

@@ -4,15 +4,15 @@
 /*
  * Rate
  *
- * How often ticks come: the periods that are drawn around the nominal one, and the limit that the kernel
- * sets, which may fall while we run.
+ * The rate of ticks: periods that are drawn around the nominal one, and the limit that the kernel sets, which
+ * may fall while we run.
  */
 
 #include <stdint.h>
 
 /*
- * A period for an event. @nominal_ns: 1 s ÷ frequency. *drawp: state of one CPU's draws, 0 = not begun.
- * Return: ns, such that the mean rate is the nominal one if each period is in force for about a second.
+ * Draws a period for an event. @nominal_ns: 1 s ÷ frequency. *drawp: state of one CPU's draws, 0 = not begun.
+ * Return: period in ns. The mean rate is nominal if each period is in force for about a second.
  */
 uint64_t rate_draw_period(uint64_t nominal_ns, uint32_t *drawp);
 

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How sampling comes to life: the kernel verifies and loads our half of it (sampler_new). Then its watchers
- * are attached to their tracepoints, and one clock event a CPU is opened and given the program that it runs
- * at each tick (sampler_start). From there on all is pull: nobody is woken by a sample, the daemon drains the
- * rings when its own timer says so.
+ * The life of sampling:
+ *
+ *     sampler_new      the kernel verifies and loads our half of it (kernel-half.h); nothing runs
+ *     sampler_watch    the watchers are attached to tracepoints: notices of exec, exit and mappings flow
+ *     sampler_start    one clock event a CPU is opened, and our program attached to its ticks: samples flow
+ *     sampler_jitter   each second: new periods (rate.c), dead timers (pulse.h), CPUs that came or went
+ *     sampler_drain    reads the rings, when the caller's timer says so or a record wakes it (bpf/wake.bpf.h)
+ *
+ * Order of a drain. A sample can be attributed only when every mapping from before it is known, so the rings
+ * are read in the order mappings, notices, samples. A record of the side-band may arrive SIDEBAND_DELAY_NS
+ * after its own time, so younger samples wait:
+ *
+ *     now 1000 ms    side-band  libz mapped at 990 ms                       → known up to 995 ms
+ *                    notices    exec of 4711 at 985 ms
+ *                    samples    988 ms, 993 ms → handed on; 997 ms → held for the next drain
  */
 
 #include "sampling/sample/sampler.h"
@@ -25,16 +36,13 @@
 #include "sampling/sample/sideband.h"
 
 enum {
-        CPU_CHECK_INTERVAL = 4, /* calls of sampler_jitter(), about seconds */
+        CPU_CHECK_INTERVAL = 4, /* number of sampler_jitter() calls, about seconds */
         MAX_SAMPLE_BYTES = sizeof(struct abi_sample) +
                 (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
         HELD = -EAGAIN, /* the drain has met a sample that is too young */
 };
 
-/*
- * A record of the side-band may show up this much later than its own time: its writer was interrupted
- * meanwhile.
- */
+/* A record of the side-band may arrive this much later than its own time, if its writer was interrupted. */
 #define SIDEBAND_DELAY_NS (5 * NS_PER_MS)
 
 typedef struct CpuEvent {
@@ -47,7 +55,7 @@ typedef struct CpuEvent {
 struct Sampler {
         SamplerConfig config;
         KernelHalf *half;
-        int poll_fd;                    /* an epoll that holds those of all rings */
+        int poll_fd;                    /* an epoll of all rings' descriptors */
         SamplerRecord on_sample, on_notice;
         void *userdata;
         SamplerDrained drained;
@@ -55,11 +63,12 @@ struct Sampler {
         SidebandVisit on_mapping;
         SamplerPause on_mapped;
         uint64_t release_ns;            /* younger samples wait for the next drain */
-        size_t held_size;               /* the first one that does; 0 = none */
+        size_t held_size;               /* size of the first sample that waits; 0 = none */
         uint64_t held[MAX_SAMPLE_BYTES / sizeof(uint64_t)];
         CpuEvent *cpus;                 /* n_possible entries */
         bool *online;                   /* the same */
-        uint64_t *entries;              /* the same: of the sampler, when the counters were last read */
+        /* n_possible entries: entries of the sampler, when the counters were last read */
+        uint64_t *entries;
         size_t n_possible;
         uint64_t period_ns;             /* nominal */
         uint64_t counted[COUNTER_N_KERNEL];     /* what has been added to stat */
@@ -79,9 +88,8 @@ static bool is_too_young(const Sampler *sampler, const void *data, size_t size) 
 }
 
 /*
- * A sample may be attributed only when every mapping from before it is known. The ring itself is the queue of
- * those that wait: the drain ends at the first one that is too young, which has left the ring by then and is
- * kept apart.
+ * The ring itself is the queue of samples that wait. The drain ends at the first one that is too young; it
+ * has left the ring by then and is kept apart.
  */
 static int read_sample(const void *data, size_t size, void *userdata) {
         Sampler *sampler = userdata;
@@ -109,7 +117,7 @@ static int drain_samples(Sampler *sampler) {
         return r == HELD ? 0 : MIN(r, 0);
 }
 
-/* First what was mapped: the time up to which that is known is the time up to which samples may be read. */
+/* Reads mappings first. Samples may be read up to the time up to which mappings are known. */
 static int drain_sideband(Sampler *sampler) {
         int r;
 
@@ -243,7 +251,7 @@ static int open_cpu(Sampler *sampler, size_t i) {
         return kernel_half_refuse("attach to a perf event", r);
 }
 
-/* Without it mappings are still found, but only when a stack has left all those that are known. */
+/* Without the side-band, new mappings are found only when a stack has left all known ones. */
 static void open_sideband(Sampler *sampler, size_t cpu) {
         int r;
 
@@ -373,7 +381,7 @@ int sampler_read_counters(Sampler *sampler) {
         if (r)
                 return error_fold(r);
         if (sums[COUNTER_TICKS] != sampler->counted[COUNTER_TICKS])
-                rate_watch(&sampler->rate);     /* before a tick the rate has harmed nobody */
+                rate_watch(&sampler->rate);     /* before a tick the rate has done no harm */
         for (int i = 0; i < COUNTER_N_KERNEL; i++) {
                 stat_add((enum counter)i, sums[i] - sampler->counted[i]);
                 sampler->counted[i] = sums[i];
@@ -382,7 +390,7 @@ int sampler_read_counters(Sampler *sampler) {
 }
 
 /*
- * Opens the events of a CPU anew whose timer has stopped: the CPU was offline for a moment, and took the
+ * Opens the events of a CPU again if its timer has stopped: the CPU was offline for a moment, and took the
  * side-band with it.
  */
 static int renew_stopped(Sampler *sampler) {
@@ -422,7 +430,7 @@ int sampler_jitter(Sampler *sampler) {
         if (r)
                 return r;
         if (ticks == sampler->jittered_ticks)
-                /* nobody was sampled: a new period would cost an interrupt of each CPU for nothing */
+                /* nothing was sampled: a new period would cost an interrupt of each CPU for nothing */
                 return 0;
         sampler->jittered_ticks = ticks;
         for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)

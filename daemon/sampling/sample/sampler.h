@@ -29,7 +29,7 @@ DEFINE_CLEANUP(Sampler, sampler_free)
 void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice,
                            void *userdata);
 
-/* Between two kinds of records. Return: 0, or negative to end the drain. */
+/* Called between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);
 
 /*
@@ -54,13 +54,13 @@ void sampler_pause(Sampler *sampler);
 int sampler_resume(Sampler *sampler);
 
 /*
- * Opens all events anew, side-band included. For a machine that has slept: the kernel took every CPU but the
- * first away and gave it back while we did not look, and an event whose CPU went away never ticks again.
- * Drain before: what the side-band still holds is dropped. Return: 0, SAMPLER_E_UNUSABLE, -errno.
+ * Opens all events again, side-band included, after the machine has slept: the kernel took every CPU but the
+ * first away and gave it back unseen, and an event whose CPU went away never ticks again. Drain before:
+ * unread records of the side-band are dropped. Return: 0, SAMPLER_E_UNUSABLE, -errno.
  */
 int sampler_renew(Sampler *sampler);
 
-/* Another nominal frequency from now on. */
+/* Sets another nominal frequency from now on. */
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency);
 
 /* Detaches the events: no sample is taken after it. Idempotent. */
@@ -71,18 +71,19 @@ int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_proces
 int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 
 /*
- * A thread that was there before its process' ring was found (sampling/context/adopt.h). Return: 0, -errno.
+ * Tells of a thread that was there before its process' ring was found (sampling/context/adopt.h). Return: 0,
+ * -errno.
  */
 int sampler_adopt(Sampler *sampler, const struct abi_adoption *adoption);
 
 /*
- * The map that holds those rows, to tell it from those of others (rivals.h); the sampler keeps the
- * descriptor.
+ * Map that holds those rows, to tell it from maps of other profilers (other-profilers.h). The sampler keeps
+ * the descriptor.
  */
 int sampler_processes_fd(const Sampler *sampler);
 
 /*
- * The maps that hold unwind rows (bpf/tables.bpf.h), for daemon/sampling/unwind; the sampler keeps the
+ * Maps that hold unwind rows (bpf/tables.bpf.h), for daemon/sampling/unwind. The sampler keeps the
  * descriptors.
  */
 int sampler_row_tables_fd(const Sampler *sampler);
@@ -90,7 +91,7 @@ int sampler_row_nodes_fd(const Sampler *sampler);
 
 typedef struct SamplerDrained {
         uint64_t n_samples;
-        /* notices of changed mappings: who posts them goes on with it, often */
+        /* notices of changed mappings; a process that posts them often goes on to do so */
         uint64_t n_changes;
 } SamplerDrained;
 
@@ -101,35 +102,36 @@ typedef struct SamplerDrained {
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp);
 
 /*
- * A descriptor that is readable while there are samples or notices, and once after much was mapped. But
- * whoever waits for it is woken only after sampler_sleep(true), and then by the next sample or notice of a
- * target alone. The sampler keeps it.
+ * A descriptor that is readable while there are samples or notices, and once after much was mapped. A waiter
+ * on it is woken only after sampler_sleep(true), and then by the next sample or notice of a target alone. The
+ * sampler keeps it.
  */
 int sampler_fd(const Sampler *sampler);
 void sampler_sleep(Sampler *sampler, bool sleeps);
 
 /*
  * A descriptor on which a call is an edge: the first sample after sampler_listen(true) that finds a target in
- * memory that its nodes do not know, so that the next drain will tell of a new mapping. The sampler keeps it.
+ * memory that its nodes do not know. The next drain will tell of a new mapping. The sampler keeps it.
  */
 int sampler_call_fd(const Sampler *sampler);
 void sampler_listen(Sampler *sampler, bool listens);
 
 /*
- * Adds what the kernel counted since the last call to stat, throttling and a lowered
- * perf_event_max_sample_rate included; call it about once a second.
+ * Adds the kernel's counts since the last call to stat, throttling and a lowered perf_event_max_sample_rate
+ * included. Call it about once a second.
  */
 int sampler_read_counters(Sampler *sampler);
 
 /*
- * Draws a new period for every event (jitter), if there were ticks since the last draw, opens timers anew
- * that have ceased to tick, and now and then follows CPUs that came online or went; call it about once a
- * second, at random moments, after sampler_read_counters().
+ * Draws a new period for every event (jitter), if there were ticks since the last draw; opens timers again
+ * that have ceased to tick; now and then follows CPUs that came online or went. Call it about once a second,
+ * at random moments, after sampler_read_counters().
  */
 int sampler_jitter(Sampler *sampler);
 
 /*
- * Entries of the sampler on all CPUs since start, idle and strangers included: the base of the true period.
+ * Entries of the sampler on all CPUs since start, idle tasks and non-targets included: the base of the true
+ * period.
  */
 uint64_t sampler_entries(Sampler *sampler);
 

@@ -172,15 +172,15 @@ int sideband_parse(const void *data, size_t size, SidebandRecord *recordp) {
 enum {
         RING_BYTES = 256 << 10,         /* 1,200 records: a CPU that starts 2,500 small programs a second */
         MIN_RING_BYTES = 32 << 10,
-        MAX_BYTES = 8 << 20,            /* of all rings; on more than 32 CPUs they get smaller */
-        MAX_RECORD = 64 << 10,          /* its size has 16 bits */
+        MAX_BYTES = 8 << 20,            /* bytes of all rings; on more than 32 CPUs each gets smaller */
+        MAX_RECORD = 64 << 10,          /* bytes of a record, whose size has 16 bits */
 };
 
 typedef struct Ring {
         int fd;                         /* -1 = closed */
         struct perf_event_mmap_page *control;
         const char *data;
-        size_t size;                    /* of the data, a power of two */
+        size_t size;                    /* bytes of the data, a power of two */
         uint64_t at, end;               /* what is being drained */
         bool has_record;                /* the record at `at` is parsed */
         SidebandRecord record;
@@ -188,7 +188,7 @@ typedef struct Ring {
 } Ring;
 
 struct Sideband {
-        int fd;                         /* an epoll that holds all rings' */
+        int fd;                         /* an epoll of all rings' descriptors */
         size_t n, ring_bytes;
         Ring rings[];
 };
@@ -224,10 +224,10 @@ Sideband *sideband_free(Sideband *sideband) {
 }
 
 /*
- * With device and inode, not with the build id, though the kernel could tell it: having told it to one event
- * it leaves the flag PERF_RECORD_MISC_MMAP_BUILD_ID standing in the same record for others that did not ask
- * (perf_event_mmap_output(), seen on 6.18). Every `perf record` on the machine would read inodes as build ids
- * then, and perf 6.1 aborts.
+ * Asks for device and inode, not for the build id, though the kernel could tell it. Once it has told one
+ * event the build id, it leaves the flag PERF_RECORD_MISC_MMAP_BUILD_ID in the same record for other events
+ * that did not ask (perf_event_mmap_output(), seen on 6.18). Every `perf record` on the machine would read
+ * inodes as build ids then, and perf 6.1 aborts.
  */
 static int open_event(size_t cpu) {
         struct perf_event_attr attr = {
@@ -249,7 +249,7 @@ static int open_event(size_t cpu) {
         return (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* What may be locked is limited without CAP_IPC_LOCK (kernel.perf_event_mlock_kb): take less then. */
+/* Locked memory is limited without CAP_IPC_LOCK (kernel.perf_event_mlock_kb); then the ring is smaller. */
 static int map_ring(Ring *ring, size_t size) {
         const size_t page = (size_t)sysconf(_SC_PAGESIZE);
         void *pages = MAP_FAILED;
@@ -267,7 +267,7 @@ static int map_ring(Ring *ring, size_t size) {
         return 0;
 }
 
-/* Closing the event takes it out again. */
+/* Adds the ring to the epoll; closing the event takes it out again. */
 static int poll_ring(const Sideband *sideband, const Ring *ring) {
         struct epoll_event interest = { .events = EPOLLIN };
 
@@ -316,10 +316,10 @@ static const void *whole_record(const Ring *ring, size_t size) {
         return ring->copy;
 }
 
-/* Goes on to the next record that is of use. */
+/* Goes on to the next useful record. */
 static void look(Ring *ring) {
         while (!ring->has_record && ring->at < ring->end) {
-                /* Records are 8-aligned and so is the ring's end: a header is never torn. */
+                /* Records and the ring's end are 8-aligned, so a header is never torn. */
                 const struct perf_event_header *header = (const void *)(ring->data +
                                                                         (ring->at & (ring->size - 1)));
                 size_t size = header->size;

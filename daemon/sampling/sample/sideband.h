@@ -4,11 +4,10 @@
 /*
  * Side-Band
  *
- * The kernel's own notices of executable mappings: mmap(), mprotect(), exec; and of
- * forks, whose child has its parent's without a notice of its own. One
- * event that counts nothing on each CPU, with a ring for its records; nobody is
- * woken by one of them, the daemon drains. Costs a process 0.6 to 1 µs for each
- * executable mapping that it makes, and nothing for anything else.
+ * Notices of the kernel itself about executable mappings (mmap(), mprotect(), exec) and about forks, whose
+ * child has its parent's mappings without a notice of its own. One event on each CPU counts nothing and has a
+ * ring for these records. No record wakes the daemon, which drains the rings. A process pays 0.6 to 1 µs for
+ * each executable mapping that it makes, and nothing for anything else.
  */
 
 #include <stdbool.h>
