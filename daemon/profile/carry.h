@@ -37,9 +37,9 @@ struct Carry {
         const Window *from;
         uint32_t *known[_CARRY_N];      /* index over there + 1 of each row; 0 = not carried yet */
         Hashmap frames;                 /* word → index in `words`, + 1 */
-        FrameWord *words;               /* by frame: how many it became, then these */
+        FrameWord *words;               /* by frame: number of words that it became, then these words */
         size_t n_words, words_room;
-        FrameWord *stack;               /* that is being made */
+        FrameWord *stack;               /* stack that is being made */
         size_t stack_room;
 
         /*
@@ -75,5 +75,5 @@ int carry_link(Carry *carry, uint32_t link, uint32_t *indexp);
 int carry_stack(Carry *carry, uint32_t stack, uint32_t *indexp);
 int carry_profile_names(Carry *carry, const WindowProfileNames *names, WindowProfileNames *namesp);
 
-/* For expand(): the next frame, with indexes of over there. */
+/* For expand(): adds the next frame, with indexes of the source window. */
 int carry_frame(Carry *carry, const WindowFrame *frame);

@@ -36,7 +36,7 @@ static int put_named(Carry *carry, FrameWord word, const WindowFrame *frame) {
         return r;
 }
 
-/* By its number in the old window: what is equal there without being one stays so. */
+/* Keyed by number in the old window: equal resources that are apart there stay apart. */
 static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
         uint32_t carried[WINDOW_MAX_SET];
         size_t n;
@@ -97,7 +97,10 @@ static int copy_times(Copy *copy, const WindowSample *old, uint32_t profile, uin
         return 0;
 }
 
-/* What has no time counts whole; when a time is asked for, nobody knows, and it is left out and counted. */
+/*
+ * Events without times count whole. If a filter asks for a time, they cannot be judged: they are left out and
+ * counted.
+ */
 static int copy_rest(Copy *copy, const WindowSample *old, uint32_t profile, uint32_t sample) {
         uint32_t n = old->n_events - old->n_times;
         int64_t rest = old->value;

@@ -33,7 +33,7 @@ typedef struct CopyOptions {
         const WindowLimits *limits;
 } CopyOptions;
 
-/* What a filter left out, in events, and the samples without times that a filter by time could not judge. */
+/* Events that a filter left out, and the samples without times that a filter by time could not judge. */
 typedef struct CopyCounts {
         uint64_t n_kept, n_filtered, n_untimed;
         uint32_t n_resources_filtered;

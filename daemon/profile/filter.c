@@ -14,7 +14,7 @@
 
 enum { VERDICT_YES = 1, VERDICT_NO };
 
-/* Where programs say what a span does: ours, OpenTelemetry's conventions, Datadog's profiler. */
+/* Attributes that name the operation of a span: ours, OpenTelemetry's conventions, Datadog's profiler. */
 static const char *const operation_keys[] = {
         "operation",      "span.name",      "http.route", "url.template", "rpc.method",
         "trace.endpoint", "trace endpoint", "endpoint",   NULL,
@@ -179,7 +179,9 @@ static uint64_t number_of(const WindowFilter *filter, const uint32_t *attributes
         return UINT64_MAX;
 }
 
-/* Its id is an attribute where somebody wanted that; else it is made of what is there. */
+/*
+ * A coroutine's id is an attribute if that was asked for; else it is made of the attributes that are there.
+ */
 static bool is_coroutine(const WindowFilter *filter, const uint32_t *attributes, size_t n) {
         const FilterWords *words = &filter->options->coroutines;
         uint64_t station = number_of(filter, attributes, n, "coroutine.station");

@@ -4,12 +4,10 @@
 /*
  * Window Filter
  *
- * Which samples of a closed window somebody asked for: by process, service, thread, span, trace, operation,
- * coroutine and time. Words of one kind are alternatives, kinds are all demanded. Whatever is no sample's
- * (a resource, a link, a set of attributes) is judged once, when a sample first has it.
- *
- * Words are compared as text: a number is the id (process.pid, thread.id …), anything else a glob on the
- * name.
+ * Chooses samples of a closed window: by process, service, thread, span, trace, operation, coroutine and
+ * time. Words of one kind are alternatives; all kinds must match. Rows that samples share (a resource, a
+ * link, a set of attributes) are judged once, when a sample first has them. Words are compared as text: a
+ * number is the id (process.pid, thread.id …), anything else a glob on the name.
  */
 
 #include <stdbool.h>

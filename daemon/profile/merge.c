@@ -8,7 +8,7 @@ typedef struct Merge {
         Carry carry;
         Window *into;
         const Window *from;
-        int64_t shift_ns;               /* from times of the one to times of the other */
+        int64_t shift_ns;               /* added to times of the source window */
 } Merge;
 
 /* Known by what describes it, as 64 bits of a seeded hash. Row 0 is row 0. */
@@ -56,7 +56,7 @@ static int merge_events(Merge *merge, const WindowSample *sample, uint32_t profi
         return r;
 }
 
-/* What was summed up without times is one event; of a sample with both, the rest of the sum. */
+/* A sum without times is one event; of a sample with both, the rest of the sum. */
 static int merge_untimed(Merge *merge, const WindowSample *sample, uint32_t profile, uint32_t stack,
                          uint32_t set, uint32_t link, uint64_t *n_donep) {
         int64_t rest = sample->value;
@@ -85,7 +85,7 @@ static int merge_sample(Merge *merge, const WindowSample *sample, uint32_t profi
         return r ? r : merge_untimed(merge, sample, profile, stack, set, link, n_donep);
 }
 
-/* What finds no room is counted, and the next sample may still find its rows there. */
+/* A sample without room is counted; the next one may still find its rows there. */
 static int merge_samples(Merge *merge, uint32_t from, uint32_t profile, uint64_t *n_lostp) {
         const WindowProfile *row = window_get_profile(merge->from, from);
 

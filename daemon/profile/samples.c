@@ -54,7 +54,7 @@ static int intern_names(Window *window, ProfileType type, WindowProfileNames *na
         return 0;
 }
 
-/* Which of the known types @names are, PROFILE_OTHER = none. */
+/* Known type of @names, PROFILE_OTHER = none. */
 static ProfileType known_type(const Window *window, const WindowProfileNames *names) {
         for (int i = 0; i < PROFILE_N_TYPES; i++)
                 if (!strcmp(window_get_string(window, names->type, NULL), type_names[i].type) &&

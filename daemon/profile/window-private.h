@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What window.c, rows.c and frames.c (tables) and samples.c (profiles and events) share; nobody else includes
- * it.
+ * Inside of a Window, shared by window.c (life and closing), window-rows.c and window-frames.c (tables) and
+ * samples.c (profiles and events). These four files are one module: they call each other, and no other file
+ * includes this header.
  */
 
 #include "base/util/arena.h"
@@ -45,7 +46,7 @@ typedef struct FrameType {
 } FrameType;
 
 typedef struct Resource {
-        const uint32_t *attributes;     /* in the arena */
+        const uint32_t *attributes;     /* attributes, in the arena */
         uint32_t n_attributes;
         uint32_t profiles[PROFILE_N_TYPES];     /* index + 1 */
 } Resource;
@@ -90,7 +91,7 @@ struct Window {
         uint64_t *times_ns;
         int64_t *values;
         uint32_t *order;                /* samples by profile */
-        uint32_t *profile_first;        /* where a profile's samples begin in order */
+        uint32_t *profile_first;        /* index of a profile's first sample in order */
 };
 
 /* A row with every byte of padding zero: rows are looked up as bytes. */

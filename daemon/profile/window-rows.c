@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Filling the tables of a window; frames.c has the one for frames and stacks.
+ * Fills the tables of a window; window-frames.c fills those for frames and stacks.
  *
  * Rows are looked up as bytes, so a struct with padding is copied field by field into a cleared one
  * first: equal rows must be equal bytes.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The life of a window and its readers; rows.c fills its tables, samples.c its profiles.
+ * The life of a window and its readers; window-rows.c fills its tables, samples.c its profiles.
  *
  * The tables are Interns, so a row is its own key:
  *

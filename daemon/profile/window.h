@@ -42,8 +42,8 @@ enum {
 typedef uint64_t FrameWord;
 
 /*
- * From the top: mark (3 bits) | module index (17 bits) | address (44 bits). Words are made by
- * window_frame() and window_native_frame() only; they mean nothing in another window, except
+ * A frame in one word, from the top: mark (3 bits) | module index (17 bits) | address (44 bits). Only
+ * window_frame() and window_native_frame() make words. They mean nothing in another window, except
  * FRAME_WORD_EMPTY, row 0 of every frame table.
  */
 typedef enum FrameMark {
@@ -69,16 +69,16 @@ enum {
         WINDOW_MAX_DEPTH = 64 << 10,    /* frames of one stack; more are WINDOW_E_FULL */
 };
 
-/* What a module (mapping, in OTLP) is known by. All strings are window strings. */
+/* Identity of a module (a mapping, in OTLP). All strings are window strings. */
 typedef struct WindowModule {
-        /* as the target sees it; `[vdso]`, `vmlinux`, a kernel module's name */
+        /* path as the target sees it; `[vdso]`, `vmlinux`, a kernel module's name */
         uint32_t path;
         uint32_t build_id_gnu;          /* lower-case hex; 0 = none */
         uint32_t build_id_go;
         uint32_t build_id_htlhash;      /* 32 hex digits; 0 = none */
         uint64_t start, limit;          /* ELF addresses of the executable range; start < limit */
         uint64_t offset;                /* file offset of start */
-        /* object_file_number(): keeps files apart that are alike in all of this; 0 = nobody asks */
+        /* object_file_number(): tells files apart that are alike in all of this; 0 = not needed */
         uint64_t file;
 } WindowModule;
 
@@ -129,7 +129,7 @@ typedef enum ProfileType {
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;
 
-/* What is measured, in OTLP's words. All strings. */
+/* Type and unit of a measurement, in OTLP's words. All are window strings. */
 typedef struct WindowProfileNames {
         uint32_t type, unit, period_type, period_unit;
 } WindowProfileNames;
@@ -151,7 +151,7 @@ typedef struct WindowProfile {
         uint8_t id[16];                 /* random, kept for the life of the data */
         uint32_t n_samples;
         uint64_t n_events;              /* events merged into the samples */
-        uint64_t first_ns, last_ns;     /* of the samples' times */
+        uint64_t first_ns, last_ns;     /* range of the samples' times */
         const char *payload_format;     /* borrowed; NULL = no payload */
         const void *payload;
         size_t payload_size;
@@ -161,7 +161,7 @@ typedef struct WindowLimits {
         uint32_t max_strings, max_modules, max_functions, max_frames, max_stacks, max_links, max_attributes,
                 max_samples, max_resources;
         uint64_t max_times;             /* timestamps in all */
-        /* of everything that is filled; closing adds up to 20 bytes an event */
+        /* memory of everything that is filled; closing adds up to 20 bytes an event */
         size_t max_bytes;
 } WindowLimits;
 
@@ -176,7 +176,7 @@ int window_new(Window **windowp, uint64_t start_ns, int64_t realtime_offset_ns, 
 Window *window_free(Window *window);
 DEFINE_CLEANUP(Window, window_free)
 
-/* For producers that learn only while they read when their data begins. */
+/* Moves the start, for producers that learn it only while they read. */
 void window_move_start(Window *window, uint64_t start_ns);
 
 /* A number that no other window of this process has: for caches of indexes held outside. Never 0. */
@@ -243,15 +243,15 @@ int window_profile_named(Window *window, uint32_t resource, const WindowProfileN
 void window_set_period(Window *window, ProfileType type, int64_t period);
 
 /*
- * For producers that learn only while they read what it is: the names that it goes out with. It stays known
- * by those it was made with.
+ * Renames a profile, for producers that learn its names only while they read. It goes out with the new names,
+ * and is still found by the old ones.
  */
 void window_rename_profile(Window *window, uint32_t profile, const WindowProfileNames *names);
 
 /* The period of one profile. */
 void window_set_profile_period(Window *window, uint32_t profile, int64_t period);
 
-/* What a profile was made from (original_payload). Both are borrowed. */
+/* Sets the payload that a profile was made from (original_payload). Both are borrowed. */
 void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data,
                                 size_t size);
 
@@ -263,8 +263,8 @@ int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t att
                   int64_t value, uint64_t time_ns);
 
 /*
- * The same in two steps, for producers that know an identity again: the sample's number, then its events.
- * @timed: whether its time is kept.
+ * Adds a sample in two steps, for producers that know an identity again: first the sample's number, then its
+ * events. @timed: whether its time is kept.
  */
 int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                          uint32_t *samplep);
@@ -288,7 +288,7 @@ void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, 
 /* Forgets the times of all events so far: from here on the samples are sums. */
 void window_drop_times(Window *window);
 
-/* The same without a time: data that was summed up elsewhere. Counts as one event. */
+/* Adds a sample without a time: data that was summed up elsewhere. It counts as one event. */
 int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes,
                           uint32_t link, int64_t value);
 
@@ -310,7 +310,7 @@ uint32_t window_n_attributes(const Window *window);
 uint32_t window_n_attribute_sets(const Window *window);
 uint32_t window_n_resources(const Window *window);
 uint32_t window_n_profiles(const Window *window);
-uint64_t window_n_events(const Window *window);         /* of all profiles */
+uint64_t window_n_events(const Window *window);         /* events of all profiles */
 uint64_t window_n_events_of(const Window *window, ProfileType type);
 
 const char *window_get_string(const Window *window, uint32_t index, size_t *sizep);
@@ -329,7 +329,7 @@ uint32_t window_get_module_attributes(const Window *window, uint32_t module);
 /* The attribute profile.frame.type of a frame's type; 0 for none. */
 uint32_t window_get_type_attribute(const Window *window, uint32_t type);
 const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp);
-const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* from 0 */
+const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* @index from 0 */
 /* closed */
 void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep);
 

@@ -56,7 +56,7 @@ static bool is_plt(const uint8_t *code, size_t size, int32_t *limitp) {
         return *limitp >= 0 && *limitp <= 15;
 }
 
-/* What may follow a dereference: nothing, plus_uconst N, or litN plus. */
+/* Reads the words that may follow a dereference: nothing, plus_uconst N, or litN plus. */
 static int64_t read_addend(Cursor *cursor) {
         int64_t add = 0;
         uint8_t op;
@@ -94,14 +94,14 @@ static bool is_deref(const uint8_t *code, size_t size, CfiState *state) {
         return true;
 }
 
-/* Those whose value the kernel half keeps for the leaf (RULES_N_REGISTERS). */
+/* Whether the kernel half keeps the register's value for the leaf (RULES_N_REGISTERS). */
 static bool is_leaf_register(uint8_t reg) {
         return reg < DWARF_GENERAL && reg != DWARF_RBX && reg != DWARF_RBP && reg != DWARF_RSP;
 }
 
 /*
- * As above, from an array on the stack: breg rsp OFFSET, breg INDEX 0, lit8 mul plus, deref, addend
- * (OpenSSL's RSA).
+ * A CFA from an array on the stack: breg rsp OFFSET, breg INDEX 0, lit8 mul plus, deref, addend (OpenSSL's
+ * RSA).
  */
 static bool is_indexed(const uint8_t *code, size_t size, CfiState *state) {
         static const uint8_t scale[] = { 0, OP_LIT0 + 8, OP_MUL, OP_PLUS, OP_DEREF };
@@ -263,7 +263,7 @@ bool arch_land(uint64_t *rulep) {
         return true;
 }
 
-/* Where the last @what in @code[0 … size - 1] ends; 0 = nowhere. */
+/* End of the last @what in @code[0 … size - 1]; 0 = there is none. */
 static size_t find_last(const uint8_t *code, size_t size, const uint8_t *what, size_t n) {
         for (size_t end = size; end >= n; end--)
                 if (memcmp(code + end - n, what, n) == 0)

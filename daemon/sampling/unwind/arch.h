@@ -4,9 +4,9 @@
 /*
  * Architecture
  *
- * All that the reader of call frame information has to know of a processor. One
- * file per architecture implements it (arch-x86_64.c), and meson picks that of
- * the machine that is built for: a daemon reads programs of its own machine.
+ * Knowledge of a processor that the reader of call frame information needs. One file per architecture
+ * implements it (arch-x86_64.c), and meson picks that of the machine that is built for: a daemon reads
+ * programs of its own machine.
  */
 
 #include <elf.h>
@@ -32,7 +32,7 @@ enum {
 #error "no arch-*.c for this machine yet"
 #endif
 
-/* From byte @from of a function's code on. */
+/* A rule from byte @from of a function's code on. */
 typedef struct ArchLanding {
         size_t from;
         uint64_t rule;
@@ -45,7 +45,8 @@ extern const int8_t arch_slots[ARCH_N_REGISTERS];
 void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size);
 
 /*
- * The rule (unwind_abi.h) for @state; counts what it cannot say. @is_signal: from the entry's augmentation.
+ * Rule (unwind_abi.h) for @state. It counts what no rule can express. @is_signal: from the entry's
+ * augmentation.
  */
 uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts);
 

@@ -4,8 +4,8 @@
 /*
  * BPF Maps
  *
- * The four calls that loading tables takes, on descriptors of maps. The object
- * that the maps belong to is the sampler's; here is no library.
+ * The four calls that loading tables takes, on descriptors of maps. The maps' object is the sampler's; this
+ * file uses no library.
  */
 
 #include <stddef.h>

@@ -11,7 +11,7 @@
 #include "sampling/unwind/order.h"
 
 enum {
-        COST_FUNCTION = 64,             /* bytes of work beside the entry's own */
+        COST_FUNCTION = 64,             /* bytes of work in addition to the entry's own */
 };
 
 struct Cfi {
@@ -23,11 +23,11 @@ struct Cfi {
         uint64_t at;                    /* next function, as order_get() counts */
         uint64_t last;                  /* end of the one before */
         RowList list;
-        /* the last field: 256 KiB that nobody reads before they are written */
+        /* the last field: 256 KiB that are not read before they are written */
         Row rows[PROGRAM_MAX_ROWS];
 };
 
-/* All but the rows cleared. */
+/* Allocates; all but the rows is cleared. */
 static Cfi *allocate(void) {
         Cfi *cfi = malloc(sizeof(*cfi));
 
@@ -114,7 +114,7 @@ static int read_fde(Cfi *cfi, uint64_t address, uint64_t offset, Fde *fde, uint6
         return 0;
 }
 
-/* Two functions that overlap: the second one is right from where it begins. */
+/* Cuts a function where the next one begins: of two that overlap, the second is right from its start. */
 static void cut(Cfi *cfi, CfiFunction *function) {
         uint64_t next, offset;
 

@@ -41,7 +41,7 @@ enum {
  */
 int cfi_new(Cfi **cfip, int fd, uint32_t max_functions);
 
-/* The same over memory, for the vdso's image. */
+/* Reads memory instead of a file, for the vdso's image. */
 int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_functions);
 
 Cfi *cfi_free(Cfi *cfi);

@@ -4,9 +4,8 @@
 /*
  * Counts
  *
- * What was found wrong, or correct but inexpressible, in one file. A bad entry
- * costs that entry and is counted by its first problem; a row without a rule is
- * counted by what the rule would have needed.
+ * Mistakes in one file, and correct entries that a rule cannot express. A bad entry costs that entry and is
+ * counted by its first problem. A row without a rule is counted by what the rule would have needed.
  */
 
 #include <stdint.h>

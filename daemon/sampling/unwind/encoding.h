@@ -43,7 +43,7 @@ enum {
 
 /* Bytes at a known ELF address, and the bases that a pointer in them may be relative to. */
 typedef struct Encoded {
-        uint64_t address;               /* of the cursor's first byte */
+        uint64_t address;               /* ELF address of the cursor's first byte */
         uint64_t data_base;
         uint64_t function_base;
 } Encoded;
@@ -52,7 +52,7 @@ typedef struct Encoded {
 uint64_t encoding_uleb_long(Cursor *cursor);
 int64_t encoding_sleb(Cursor *cursor);
 
-/* Nearly all of them are one byte. */
+/* Reads a ULEB128 number; nearly all of them are one byte. */
 static inline uint64_t encoding_uleb(Cursor *cursor) {
         if (cursor_left(cursor) > 0 && cursor->data[cursor->at] < 0x80)
                 return cursor->data[cursor->at++];

@@ -24,9 +24,9 @@ enum {
 
 typedef struct Entry {
         uint64_t offset;                /* in the section */
-        uint64_t size;                  /* from there to the next entry */
-        uint64_t cie_offset;            /* of an FDE */
-        uint32_t id_at;                 /* where the id stands, from `offset` */
+        uint64_t size;                  /* bytes from `offset` to the next entry */
+        uint64_t cie_offset;            /* offset of an FDE's CIE */
+        uint32_t id_at;                 /* place of the id, from `offset` */
         bool is_cie;
         bool is_64;
 } Entry;
@@ -47,7 +47,7 @@ enum {
  */
 int entry_read(Entry *entry, Reader *reader, const CfiSection *section, uint64_t offset);
 
-/* The CIE at @offset, valid until the next call. Return: it, or NULL = not a CIE that can be used. */
+/* CIE at @offset, valid until the next call. NULL = not a CIE that can be used. */
 const Cie *cie_get(CieCache *cache, uint64_t offset);
 
 /* Reads the FDE of @entry. Return: 0, CFI_PROBLEM_*. */

@@ -7,7 +7,7 @@
 #include "sampling/unwind/arch.h"
 
 enum {
-        N_INSTRUCTIONS = 3,             /* that gcc has rows for: mov, pop, jmp; or mov, ret */
+        N_INSTRUCTIONS = 3,             /* instructions that gcc has rows for: mov, pop, jmp; or mov, ret */
 };
 
 static void insert(RowList *list, uint32_t at, Row row) {
@@ -16,7 +16,7 @@ static void insert(RowList *list, uint32_t at, Row row) {
         list->n++;
 }
 
-/* What the code between row @i and the one before it lacks, or its end if that is long. */
+/* Finds the rules that are missing between row @i and the one before it; in long code, only near its end. */
 static size_t find(const RowList *list, uint32_t i, const Layout *layout, Reader *reader, Row *rows) {
         uint64_t end = list->rows[i].address,
                  size = MIN(end - list->rows[i - 1].address, (uint64_t)ARCH_LANDING_SIZE);

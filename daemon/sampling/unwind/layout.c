@@ -125,7 +125,7 @@ static bool get_section(Reader *reader, const Elf64_Ehdr *ehdr, uint32_t index, 
         return copy(reader, ehdr->e_shoff + index * sizeof(*section), section, sizeof(*section));
 }
 
-/* By name; a compressed section (only debug files have them) is as good as none. */
+/* Finds a section by name; a compressed one (only debug files have them) counts as absent. */
 static bool find_section(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr, const char *name) {
         Elf64_Shdr names, section;
 

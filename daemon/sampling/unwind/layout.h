@@ -4,10 +4,9 @@
 /*
  * Layout
  *
- * What the unwinder needs of an ELF file's headers: which addresses are text, and
- * where the call frame information lies. It is found by PT_GNU_EH_FRAME, which
- * points to .eh_frame_hdr; statically linked glibc and musl executables have
- * none, so that the section table is the second way, and .debug_frame the last.
+ * Parts of an ELF file's headers that the unwinder needs: which addresses are text, and where the call frame
+ * information lies. PT_GNU_EH_FRAME leads to it by way of .eh_frame_hdr. Statically linked glibc and musl
+ * executables have none, so the section table is the second way, and .debug_frame the last.
  */
 
 #include <stdbool.h>
@@ -35,8 +34,8 @@ typedef struct CfiSection {
 
 /* The sorted table of .eh_frame_hdr: pairs of int32, {start of function, its FDE}, relative to `address`. */
 typedef struct HdrTable {
-        uint64_t offset;                /* of the first pair, in the file */
-        uint64_t address;               /* of the header */
+        uint64_t offset;                /* offset of the first pair, in the file */
+        uint64_t address;               /* ELF address of the header */
         uint64_t n;                     /* pairs; 0 = no table that can be used */
 } HdrTable;
 
@@ -60,6 +59,6 @@ enum {
 int layout_read(Layout *layout, Reader *reader);
 
 /*
- * Where the bytes from @address to the end of its segment lie in the file. Return: false = it has none there.
+ * File offset of the bytes from @address to the end of its segment. Return: false = the file has none there.
  */
 bool layout_find(const Layout *layout, uint64_t address, uint64_t *offsetp, uint64_t *sizep);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The sort is a heap sort: in place, without recursion, the same cost for every
- * input that somebody might craft, and it can stop after any element, which a
- * library's qsort() cannot.
+ * The sort is a heap sort. It works in place, without recursion, and costs the same for every input, crafted
+ * ones included. It can stop after any element, which a library's qsort() cannot.
  */
 
 #include "sampling/unwind/order.h"
@@ -16,7 +15,7 @@
 #include "sampling/unwind/encoding.h"
 
 enum {
-        COST_PAIR = 1,                  /* in bytes of work, see order_prepare() */
+        COST_PAIR = 1,                  /* cost in bytes of work, see order_prepare() */
         COST_ENTRY = 16,
         COST_SIFT = 16,
         PAIR_SIZE = 8,

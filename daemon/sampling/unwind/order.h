@@ -32,7 +32,7 @@ typedef enum OrderPhase {
 } OrderPhase;
 
 typedef struct Order {
-        const Layout *layout;             /* borrowed, as the next three */
+        const Layout *layout;           /* borrowed, like the next three */
         Reader *reader;
         CieCache *cies;
         CfiCounts *counts;
@@ -40,7 +40,7 @@ typedef struct Order {
         /* start from text_low << 32 | offset in the section; NULL = the table is used */
         uint64_t *index;
         uint32_t n, room, max;
-        uint64_t at;                    /* of the phase: pair, offset or place in the heap */
+        uint64_t at;                    /* progress of the phase: pair, offset or place in the heap */
         uint64_t last;
         /* the pair that was read last, 1 + its number; 0 = none */
         uint64_t known, known_start, known_offset;

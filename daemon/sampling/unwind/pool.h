@@ -18,8 +18,8 @@
 #include "sampling/unwind/table-queue.h"
 
 typedef enum PoolState {
-        POOL_WAITING,                   /* to be built */
-        POOL_PUBLISHING,                /* built, on its way into the kernel */
+        POOL_WAITING,                   /* its request is in the queue */
+        POOL_PUBLISHING,                /* made, on its way into the kernel */
         POOL_READY,
         POOL_NONE,                      /* this file has no rows, or they could not be loaded */
         POOL_LEAVING,                   /* evicted, its slot is not free yet */

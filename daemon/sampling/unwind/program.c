@@ -51,7 +51,7 @@ enum {
         OP_VAL_OFFSET = 0x14,
         OP_VAL_OFFSET_SF = 0x15,
         OP_VAL_EXPRESSION = 0x16,
-        OP_MIPS_ADVANCE_LOC8 = 0x1d,    /* in the vendors' range, but of every processor */
+        OP_MIPS_ADVANCE_LOC8 = 0x1d,    /* in the vendors' range, but used by every processor */
         OP_GNU_ARGS_SIZE = 0x2e,
         OP_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
         EXPRESSION_BREG0 = 0x70,
@@ -112,7 +112,7 @@ static void advance(Program *program, uint64_t delta) {
                 advance_to(program, program->pc + n);
 }
 
-/* Where to put the rule of a register; NULL = one that no walk needs. */
+/* Place for the rule of a register; NULL = a register that no walk needs. */
 static Saved *saved_of(Program *program, uint64_t reg) {
         if (reg >= ARCH_N_REGISTERS || arch_slots[reg] < 0)
                 return NULL;
@@ -294,7 +294,7 @@ static bool run_register(Program *program, uint8_t op) {
                 save_in_register(program, reg, encoding_uleb(code));
                 return true;
         case OP_VAL_OFFSET:
-        case OP_VAL_OFFSET_SF:          /* the same bytes in number, whatever their sign */
+        case OP_VAL_OFFSET_SF:          /* as many bytes, whatever the sign */
                 encoding_uleb(code);
                 save(program, reg, SAVED_OTHER, 0);
                 return true;

@@ -17,21 +17,21 @@
 #include "sampling/unwind/state.h"
 
 enum {
-        PROGRAM_MAX_ROWS = 16384,       /* of one function; the most found is 893 */
-        PROGRAM_MAX_NESTING = 16,       /* of remember_state; compilers use 1 … 3 */
+        PROGRAM_MAX_ROWS = 16384,       /* rows of one function; the most found is 893 */
+        PROGRAM_MAX_NESTING = 16,       /* depth of remember_state; compilers use 1 … 3 */
 };
 
-/* From @address until the next row's, or the end of the function. */
+/* A rule that holds from @address to the next row's, or to the end of the function. */
 typedef struct Row {
         uint64_t address;
         uint64_t rule;                  /* see unwind_abi.h */
 } Row;
 
-/* Room for PROGRAM_MAX_ROWS. */
+/* Rows of one function; room for PROGRAM_MAX_ROWS. */
 typedef struct RowList {
         Row *rows;
         uint32_t n;
-        bool may_land;                  /* one of them goes by the register of landing.h */
+        bool may_land;                  /* one of the rows uses the register of landing.h */
 } RowList;
 
 /* Runs a CIE's own instructions, from the cursor to its end, into cie->initial. Return: 0, CFI_PROBLEM_*. */

@@ -35,9 +35,9 @@ struct Publisher {
         Call *calls;
         uint64_t n_calls, taken, done, asked;
         int *tables;                    /* descriptor by slot, -1 = none; only the thread touches it */
-        int *handed;                    /* the same, on its way to the thread */
+        int *handed;                    /* descriptor by slot, on its way to the thread */
         uint32_t n_slots;
-        uint32_t slots[BATCH];          /* the thread's: calls in work */
+        uint32_t slots[BATCH];          /* calls that the thread works on */
         int fds[BATCH], errors[BATCH];
 };
 
@@ -53,8 +53,8 @@ static void remove_table(Publisher *publisher, Call *call) {
 }
 
 /*
- * Together if the kernel can, since each call waits; what it did not take, and on old kernels all, one by
- * one.
+ * Sets tables together if the kernel can, since each call waits. What it did not take, and on old kernels
+ * all, is set one by one.
  */
 static void set_tables(Publisher *publisher, uint32_t n) {
         uint32_t n_done = 0;
@@ -71,7 +71,7 @@ static void set_tables(Publisher *publisher, uint32_t n) {
         }
 }
 
-/* With the lock: takes the calls that set, up to the first one that removes. */
+/* Takes the calls that set, up to the first one that removes. The caller holds the lock. */
 static uint32_t collect(Publisher *publisher) {
         uint32_t n = 0;
 
@@ -157,6 +157,17 @@ static int *new_fds(uint32_t n) {
         for (uint32_t i = 0; fds && i < n; i++)
                 fds[i] = -1;
         return fds;
+}
+
+/* Starts the thread with all signals blocked, since they are the main thread's. */
+static bool start(Publisher *publisher) {
+        sigset_t all, before;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        publisher->is_running = pthread_create(&publisher->thread, NULL, run, publisher) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return publisher->is_running;
 }
 
 int publisher_new(Publisher **publisherp, int array_fd, uint32_t max_slots) {

@@ -21,7 +21,7 @@
 
 typedef struct Publisher Publisher;
 
-/* What became of one call. */
+/* Result of one call. */
 typedef struct PublisherResult {
         uint32_t slot;
         bool is_removal;

@@ -27,7 +27,7 @@ typedef struct Reader {
         uint64_t at;                    /* offset of the window in the file */
         size_t size;                    /* bytes in it */
         size_t next_fill;
-        uint64_t n_reads;               /* for tests of the cost */
+        uint64_t n_reads;               /* number of reads, for tests of the cost */
 } Reader;
 
 /* Return: 0, -ENOMEM. */
@@ -36,7 +36,7 @@ void reader_init_memory(Reader *reader, const void *data, size_t size);
 void reader_deinit(Reader *reader);
 
 /*
- * The @size bytes at @offset, @size ≤ READER_WINDOW_MAX.
- * Return: them, valid until the next call, or NULL = the file does not have them.
+ * Reads @size bytes at @offset, @size ≤ READER_WINDOW_MAX. Return: the bytes, valid until the next call, or
+ * NULL = the file does not have them.
  */
 const uint8_t *reader_bytes(Reader *reader, uint64_t offset, size_t size);

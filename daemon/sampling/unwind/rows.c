@@ -12,7 +12,7 @@
 enum {
         NO_PAGE = UINT32_MAX,
         NO_RECORD = 0xffff,
-        GROW_BLOCKS = 16,               /* and a quarter of what there is */
+        GROW_BLOCKS = 16,               /* added to a quarter of the present blocks */
 };
 
 static uint8_t *block_data(Rows *rows, uint32_t block) {
@@ -72,7 +72,7 @@ void rows_deinit(Rows *rows) {
         rows->data = NULL;
 }
 
-/* Where @rule lies in this block's rules. Return: its index, UNWIND_MAX_RULES = no room for one more. */
+/* Index of @rule among this block's rules, to which it is added. UNWIND_MAX_RULES = no room for one more. */
 static uint32_t intern(Rows *rows, uint64_t rule) {
         uint32_t at = (uint32_t)(rule * UINT64_C(0x9e3779b97f4a7c15) >> 55);
         RowsSlot *slot;
@@ -163,7 +163,7 @@ static int write_page(Rows *rows, uint32_t page) {
         return 0;
 }
 
-/* Goes on to @page. Those between have the one rule that is in force. */
+/* Goes on to @page. Pages between have the one rule that is in force. */
 static int turn_page(Rows *rows, uint32_t page) {
         int r = write_page(rows, rows->page);
 

@@ -25,7 +25,7 @@ enum {
 
 typedef struct RowsSlot {
         uint64_t rule;
-        uint32_t serial;                /* of the block that the slot is valid for */
+        uint32_t serial;                /* block that the slot is valid for */
         uint8_t index;
 } RowsSlot;
 
@@ -33,7 +33,7 @@ typedef struct Rows {
         uint8_t *data;                  /* the blocks, owned */
         uint32_t n_blocks, room, max_blocks;
         uint64_t text_low;
-        uint32_t n_pages;               /* of text */
+        uint32_t n_pages;               /* pages of text */
 
         /* the block in work */
         uint32_t block;                 /* 0 = none yet: block 0 is always directory */
@@ -41,7 +41,7 @@ typedef struct Rows {
         uint32_t n_rules;
         uint32_t serial;
         RowsSlot slots[ROWS_HASH_SIZE];
-        /* by rule: record of a page that has only this one; 0xffff = none */
+        /* by rule: record of a page with only this rule; 0xffff = none */
         uint16_t singles[UNWIND_MAX_RULES];
 
         /* the page in work */
@@ -52,7 +52,7 @@ typedef struct Rows {
         uint64_t n_rows;                /* written */
         uint64_t n_dense;               /* pages that fit no block: all of them says "cannot be expressed" */
 
-        /* n of each; the last fields, as they need no clearing */
+        /* n entries each; the last fields, as they need no clearing */
         uint16_t keys[UNWIND_PAGE_SIZE];
         uint64_t rules[UNWIND_PAGE_SIZE];
         uint8_t indexes[UNWIND_PAGE_SIZE];
@@ -63,8 +63,8 @@ int rows_init(Rows *rows, uint64_t text_low, uint64_t text_high, size_t max_byte
 void rows_deinit(Rows *rows);
 
 /*
- * From @address (inside the text, never below an earlier one) on, @rule holds.
- * Return: 0, ROWS_E_TOO_LARGE, -ENOMEM.
+ * Adds a row: from @address (inside the text, never below an earlier one) on, @rule holds. Return: 0,
+ * ROWS_E_TOO_LARGE, -ENOMEM.
  */
 int rows_add(Rows *rows, uint64_t address, uint64_t rule);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A page with one row may share its record with others, one with more has its own. So the rows of these fit
- * into the table, three bytes each; more of them are a table that wants to keep us busy.
+ * Pages with one row may share a record; each page with more rows has its own. So the rows of these fit into
+ * the table, three bytes each. A table with more is crafted to keep us busy.
  */
 #include "sampling/unwind/table-check.h"
 
@@ -10,7 +10,7 @@
 
 
 enum {
-        WORDS = 1 << UNWIND_DIRECTORY_SHIFT,    /* in a block */
+        WORDS = 1 << UNWIND_DIRECTORY_SHIFT,    /* directory words in a block */
         ROW_BYTES = 3,
 };
 
@@ -29,7 +29,7 @@ static bool measure(const Table *table, Extent *extent) {
         return extent->n_directory <= extent->n_blocks;
 }
 
-/* Kinds of UNWIND_CFA_FP and above have gaps; those that nobody knows end a walk as unsupported. */
+/* Kinds of UNWIND_CFA_FP and above have gaps. An unknown kind ends a walk as unsupported. */
 static bool is_rule(uint64_t rule) {
         return unwind_rule_cfa(rule) != UNWIND_CFA_FP;
 }

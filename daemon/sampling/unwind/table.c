@@ -15,7 +15,7 @@ enum {
 
 struct TableBuilder {
         Cfi *cfi;
-        uint64_t end;                   /* of the last function; 0 = none yet */
+        uint64_t end;                   /* end of the last function; 0 = none yet */
         Rows rows;
 };
 

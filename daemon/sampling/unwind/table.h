@@ -19,7 +19,7 @@
 
 typedef struct TableLimits {
         uint32_t max_functions;
-        size_t max_bytes;               /* of the table */
+        size_t max_bytes;               /* bytes of the table */
 } TableLimits;
 
 /* A megabyte of code needs some 100 KiB of table; Chrome and libxul 20 to 30 MiB. */
@@ -29,7 +29,7 @@ typedef struct Table {
         uint8_t *data;                  /* owned */
         size_t size;                    /* a multiple of UNWIND_BLOCK_SIZE */
         uint64_t text_low, text_high;   /* ELF addresses that the first and the last page stand for */
-        uint64_t n_rows;                /* in the table */
+        uint64_t n_rows;                /* rows in the table */
         CfiCounts counts;
 } Table;
 
@@ -62,5 +62,5 @@ int table_builder_step(TableBuilder *builder, uint64_t budget, Table *tablep);
 
 void table_deinit(Table *table);
 
-/* The rule for ELF address @address, 0 (UNWIND_CFA_NONE) where there is none. */
+/* Rule for ELF address @address; 0 (UNWIND_CFA_NONE) where there is none. */
 uint64_t table_find(const Table *table, uint64_t address);

@@ -37,12 +37,12 @@ typedef struct UserMapping {
         PoolTable *table;               /* in use; NULL = none */
 } UserMapping;
 
-/* A process, as the kernel knows it. */
+/* A process, in the state that the kernel knows. */
 typedef struct User {
         uint32_t pid;
-        uint32_t n_nodes;               /* in the kernel, under its pid */
+        uint32_t n_nodes;               /* nodes in the kernel, under its pid */
         uint64_t maps_serial;
-        uint64_t changes;               /* the pool's, when its nodes were written */
+        uint64_t changes;               /* the pool's count of changes when its nodes were written */
         UserMapping *mappings;
         uint32_t n_mappings;
 } User;
@@ -52,8 +52,8 @@ struct Tables {
         Pool *pool;
         Hashmap users;                  /* pid → User */
         uint64_t generation;            /* the last one given */
-        uint64_t changes;               /* the pool's, when all users were looked at */
-        Nodes nodes;                    /* scratch, as the next */
+        uint64_t changes;               /* the pool's count of changes when all users were looked at */
+        Nodes nodes;                    /* scratch, like the next */
         struct unwind_mapping mappings[PROCESS_MAX_MAPPINGS];
 };
 
@@ -70,7 +70,7 @@ static void remove_node(Tables *tables, uint32_t pid, uint32_t leaf) {
         bpfmap_delete(tables->config.nodes_fd, &key);
 }
 
-/* The root first: what no root names is not looked for. */
+/* Removes the root first: leaves that no root names are not looked up. */
 static void remove_nodes(Tables *tables, User *user) {
         for (uint32_t i = 0; i < user->n_nodes; i++)
                 remove_node(tables, user->pid, i);
@@ -188,7 +188,7 @@ static int get_user(Tables *tables, uint32_t pid, User **userp) {
         return 0;
 }
 
-/* How many pages of a mapping its table speaks for. */
+/* Number of pages of a mapping that its table covers. */
 static uint32_t covered_pages(const UserMapping *mapping) {
         uint64_t size = MIN(mapping->end - mapping->start, mapping->table->text_high - mapping->address);
 
@@ -213,7 +213,7 @@ static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
         return made;
 }
 
-/* Leaves first, so that a root never names one that is not there. Return: whether all fit. */
+/* Writes leaves first, so that a root never names one that is not there. Return: whether all fit. */
 static bool write_nodes(Tables *tables, User *user) {
         Nodes *nodes = &tables->nodes;
 
@@ -226,7 +226,7 @@ static bool write_nodes(Tables *tables, User *user) {
         return true;
 }
 
-/* Tells the kernel what of a process is ready now. Until its first table there is nothing to tell. */
+/* Tells the kernel which tables of a process are ready. Until its first one there is nothing to tell. */
 static void publish(Tables *tables, User *user) {
         uint32_t n_before = user->n_nodes, n_tables = 0, n = user->n_mappings;
 
@@ -264,7 +264,7 @@ int tables_process(Tables *tables, const Process *process) {
         if (process->maps_serial && user->maps_serial == process->maps_serial)
                 return 0;
         /*
-         * [vsyscall] lies in the kernel's half: nobody returns there, and the kernel's search compares by
+         * [vsyscall] lies in the kernel's half: no walk returns there, and the kernel's search compares by
          * sign.
          */
         while (n > 0 && process->mappings[n - 1].start >> 63)

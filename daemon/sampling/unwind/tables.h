@@ -27,9 +27,9 @@ typedef struct Tables Tables;
 typedef struct TablesConfig {
         int array_fd;                   /* maps of the kernel half, borrowed: row_tables */
         int nodes_fd;                   /* row_nodes */
-        size_t max_bytes;               /* of tables in the kernel; 0 = 128 MiB */
-        size_t max_idle_bytes;          /* of those that no target uses, kept for the next one; 0 = 8 MiB */
-        /* of workers that read the files; borrowed; NULL = they are read here */
+        size_t max_bytes;               /* bytes of tables in the kernel; 0 = 128 MiB */
+        size_t max_idle_bytes;          /* bytes of unused tables, kept for the next target; 0 = 8 MiB */
+        /* start workers that read the files; borrowed; NULL = files are read here */
         Zygotes *zygotes;
 } TablesConfig;
 
@@ -71,7 +71,7 @@ bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addres
 /* Whether every file of a process is loaded, or known to have no rows. */
 bool tables_is_ready(const Tables *tables, uint32_t pid);
 
-/* Whether that holds for all processes. */
+/* Whether tables_is_ready() holds for all processes. */
 bool tables_are_ready(const Tables *tables);
 
 /* Bytes of tables in the kernel. */
