@@ -23,8 +23,8 @@ int debug_link_parse(const char *data, size_t size, const char **namep, uint32_t
         size_t n = strnlen(data, size), at = (n + 4) & ~(size_t)3;
 
         /*
-         * The name, zeros up to a border of 4 bytes, the sum. A name that leads elsewhere is nobody's debug
-         * file.
+         * The section holds the name, zeros up to a multiple of 4 bytes, and the sum. A name with a folder in
+         * it is refused.
          */
         if (n == 0 || at > size || size - at < sizeof(*crcp) || memchr(data, '/', n) || !strcmp(data, ".") ||
             !strcmp(data, ".."))
@@ -46,7 +46,7 @@ bool elf_image_serves(const ElfImage *image, DebugUse use) {
         return false;
 }
 
-/* The sum over the whole file. Return: 0, 1 = it is another, -ENOMEM. */
+/* Checks the sum over the whole file. Return: 0, 1 = it is another file, -ENOMEM. */
 static int check_crc(const SymbolFile *file, uint32_t expected) {
         _cleanup_(freep) uint8_t *piece = malloc(CRC_PIECE);
         uint32_t crc = 0;
@@ -66,7 +66,7 @@ static int check_crc(const SymbolFile *file, uint32_t expected) {
         return crc != expected;
 }
 
-/* By its build id, or if the object has none, by the sum in the object's link. */
+/* A file counts by its build id, or, if the object has none, by the sum in the object's link. */
 int debug_file_check(const SymbolObject *object, const SymbolFile *file, const uint32_t *crcp, DebugUse use) {
         ImageIds ids;
         int r;
@@ -98,12 +98,12 @@ int debug_link_read(const ElfImage *own, DebugLink *link) {
 
 /* ---- where it may be ---- */
 
-/* The id names a file, and it comes from a payload. */
+/* Whether the id may become part of a path: it comes from a payload. */
 static bool is_plain_id(const char *id) {
         return id && strlen(id) >= 4 && strspn(id, "0123456789abcdef") == strlen(id);
 }
 
-/* Return: whether there is such a place, and it fits. */
+/* Return: whether there is such a place, and its path fits. */
 static bool place_by_id(DebugSearch *search, const char *root) {
         const char *id = search->object->build_id_gnu;
         int n;
@@ -148,7 +148,7 @@ static bool place(DebugSearch *search, unsigned at) {
         }
 }
 
-/* Whether the owner of the object, or root, has laid @fd beside it. */
+/* Whether the file @fd beside the object belongs to the object's owner or to root. */
 static bool may_lie_beside(const DebugSearch *search, int fd) {
         const SymbolObject *object = search->object;
         _cleanup_(closep) int own = -1;

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libiberty parses and prints; this file bounds what it may do.
+ * libiberty parses and prints; this file bounds the work.
  *
- *     length      over DEMANGLE_MAX_INPUT nothing is tried; libiberty itself refuses C++ names over 1024
- *                 bytes
- *     depth       libiberty's own limit of recursion (1024 Rust, 2048 parts C++) stays on
- *     output      the printer hands us pieces of up to 255 bytes. At the end of the room we leave it by a
- *                 jump: it has no way to stop, and its state lies on its stack (C++: in a block that we own)
- *     work        a C++ name is a graph in which a part may be referred to any number of times (`S_`), and
- *                 the printer walks it as a tree: 20 times `FvS0_S1_E`, each about the one before, is a tree
- *                 of a million parts, even if not a letter of them is printed. Its size is counted before
- *                 printing, each part once
+ *     length   names over DEMANGLE_MAX_INPUT are not tried; libiberty refuses C++ names over 1024 bytes
+ *     depth    libiberty's own limit of recursion (1024 Rust, 2048 parts C++) stays on
+ *     output   the printer hands us pieces of up to 255 bytes. At the end of the room a jump leaves it: it
+ *              has no way to stop, and its state lies on its stack (C++: in a block that we own)
+ *     work     a C++ name is a graph in which a part may be referred to any number of times (`S_`). The
+ *              printer walks it as a tree: 20 times `FvS0_S1_E`, each about the one before, is a tree of a
+ *              million parts, even if not a letter is printed. Its size is counted first, each part once
  *
- * What Rust's printer does without printing is bounded by rust-grammar.h.
+ * rust-grammar.h bounds the work that Rust's printer does without printing.
  */
 #include "symbol/function/demangle.h"
 
@@ -30,7 +28,8 @@
 
 enum {
         MAX_TREE = 1 << 16,             /* parts that the printer may visit */
-        MAX_PARTS = 2048,               /* of the graph: libiberty's limit, which counts two for each byte */
+        /* parts of the graph: libiberty's limit, which counts two for each byte */
+        MAX_PARTS = 2048,
 };
 
 typedef struct Output {
@@ -115,7 +114,9 @@ static bool is_small(const struct demangle_component *tree) {
         return size < MAX_TREE;
 }
 
-/* In a function of its own: what it keeps across setjmp() is in memory. Return: whether all was printed. */
+/*
+ * A function of its own, so that all it keeps across setjmp() is in memory. Return: whether all was printed.
+ */
 static bool print_cxx(struct demangle_component *tree, int options, Output *output) {
         if (setjmp(output->full))
                 return false;
@@ -136,8 +137,8 @@ static bool demangle_cxx(const char *name, int options, Output *output) {
 }
 
 /*
- * What runs before main() or after it for one file: `_GLOBAL__sub_I_` and a name. In words as libiberty has
- * them.
+ * Names of code that runs before main() or after it for one file: `_GLOBAL__sub_I_` and a name, in
+ * libiberty's words.
  */
 static bool demangle_global(const char *name, int options, Output *output) {
         static const char prefix[] = "_GLOBAL_";

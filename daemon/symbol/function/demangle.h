@@ -4,10 +4,9 @@
 /*
  * Demangle
  *
- * The names that compilers of C++ (Itanium ABI) and Rust (legacy and v0) write into symbol tables, as people
- * wrote them. Names come from files that a target chose: a few bytes of them can stand for gigabytes, or for
- * hours of work. So length, depth, work and output are limited, and what is over a limit stays as it is in
- * the file.
+ * Readable forms of the names that compilers of C++ (Itanium ABI) and Rust (legacy and v0) write into symbol
+ * tables. A target chose the file with the names: a few bytes of them can stand for gigabytes, or for hours
+ * of work. So length, depth, work and output are limited, and a name over a limit stays as it is in the file.
  */
 
 #include <stdbool.h>
@@ -24,13 +23,13 @@ typedef enum DemangleStyle {
         DEMANGLE_NONE,
 } DemangleStyle;
 
-/* Whether it may be such a name at all: `_Z`, `_R`, `_GLOBAL_`. What is none has no readable form. */
+/* Whether @name may be mangled at all: `_Z`, `_R`, `_GLOBAL_`. Other names have no readable form. */
 static inline bool demangle_may(const char *name) {
         return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == 'G');
 }
 
 /*
- * The readable form of @name, NUL-terminated, in @to, which has @room bytes. Return: its length; 0 = there is
- * none (no mangled name, damaged, or over a limit), and @to holds nothing that counts.
+ * Writes the readable form of @name, NUL-terminated, to @to, which has @room bytes. Return: its length; 0 =
+ * there is none (no mangled name, damaged, or over a limit), and @to holds nothing of use.
  */
 size_t demangle(const char *name, DemangleStyle style, char *to, size_t room);

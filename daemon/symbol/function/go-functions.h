@@ -29,13 +29,14 @@ typedef enum GoPart { GO_NAMES, GO_UNITS, GO_FILES, GO_VALUES, GO_FUNCTIONS, GO_
 typedef struct GoTable {
         const char *data;               /* borrowed */
         uint64_t size;
-        uint64_t text;                  /* runtime.text; 0 = it does not say */
+        uint64_t text;                  /* runtime.text; 0 = the header does not have it */
         uint64_t parts[GO_N_PARTS];
         uint32_t n;                     /* functions */
 } GoTable;
 
 typedef struct GoFunction {
-        uint32_t start, size;           /* from runtime.text; size 0 = the next one does not lie behind it */
+        /* start from runtime.text; size 0 = the next one does not lie behind it */
+        uint32_t start, size;
         const char *name;               /* in the table */
         uint16_t n_name;                /* up to GO_MAX_NAME */
 } GoFunction;

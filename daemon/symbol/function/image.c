@@ -73,7 +73,7 @@ static int count_sections(const ElfImage *image, uint64_t *np) {
         return *np <= IMAGE_MAX_SECTIONS ? 0 : IMAGE_E_MALFORMED;
 }
 
-/* Which section has the names of all; 0xffff: section 0 tells, in sh_link (gABI, ELF header). */
+/* Section that holds all names; 0xffff: section 0 has its number, in sh_link (gABI, ELF header). */
 static const Elf64_Shdr *names_section(const ElfImage *image) {
         uint32_t index = image->header.e_shstrndx;
 
@@ -82,7 +82,7 @@ static const Elf64_Shdr *names_section(const ElfImage *image) {
         return index && index < image->n_sections ? &image->sections[index] : NULL;
 }
 
-/* Names serve to find some sections; a file is read without them too. */
+/* Reads section names. They serve to find some sections; a file is read without them too. */
 static int read_names(ElfImage *image) {
         const Elf64_Shdr *section = names_section(image);
         uint64_t size = section ? MIN(section->sh_size, (uint64_t)IMAGE_MAX_NAMES) : 0;
@@ -97,7 +97,7 @@ static int read_names(ElfImage *image) {
         return 0;
 }
 
-/* @image: where its bytes are. */
+/* @image: tells where the bytes are. */
 static int init(ElfImage *image) {
         ElfImage new = *image;
         uint64_t n;
@@ -219,7 +219,7 @@ static void scan_notes(ImageIds *ids, const char *data, size_t size, uint64_t al
         }
 }
 
-/* A table of notes that cannot be read has no id for us: that is not an error of the whole file. */
+/* A table of notes that cannot be read has no id for us; the rest of the file still counts. */
 static int scan_at(const ElfImage *image, ImageIds *ids, uint64_t offset, uint64_t size, uint64_t align) {
         _cleanup_(freep) char *data = NULL;
         int r;

@@ -66,7 +66,7 @@ int symbol_file_look(const char *root, const char *path, int *fdp, uint64_t *siz
         return *fdp < 0;
 }
 
-/* What a source hands out may be anything too, and its size is needed. */
+/* Opens by the source. The descriptor may be of anything too, and its size is needed. */
 int symbol_source_open(const SymbolSource *source, int *fdp, uint64_t *sizep, SymbolState *statep) {
         _cleanup_(closep) int fd = source->open(source->userdata);
         struct stat st;
@@ -171,8 +171,8 @@ bool symbol_object_has_id(const SymbolObject *object) {
 }
 
 /*
- * By the GNU id if the profile has one, else by Go's, else by the content, unless it was opened as the file
- * itself.
+ * A file counts by the GNU id if the profile has one, else by Go's, else by the content, unless it was opened
+ * as the file itself.
  */
 int symbol_file_check(const SymbolObject *object, const SymbolFile *file) {
         char hash[HTLHASH_HEX_SIZE];
@@ -210,7 +210,7 @@ int symbol_file_open(SymbolFile *file, const SymbolObject *object, SymbolState *
         return 0;
 }
 
-/* Where the unpacked bytes go. */
+/* Room for unpacked bytes. */
 typedef struct Unpacked {
         char *data;
         size_t size, room;

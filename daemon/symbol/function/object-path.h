@@ -15,9 +15,9 @@
 #include "symbol/function/image.h"
 
 /*
- * Where to get an object that cannot be opened by its path here: of a process in a container, or deleted. Not
- * part of what an object is known by: whoever comes first gives the file for all. An object with a `file`
- * gets that one.
+ * Source of an object that cannot be opened by its path here: one of a process in a container, or deleted. It
+ * is no part of the object's identity: the first source gives the file for all. An object with a `file` gets
+ * that one.
  */
 typedef struct SymbolSource {
         /*
@@ -53,7 +53,7 @@ typedef enum SymbolState {
 
 typedef struct SymbolFile {
         int fd;                         /* -1 = none */
-        char *memory;                   /* of what was unpacked; NULL = none */
+        char *memory;                   /* unpacked bytes; NULL = none */
         ElfImage image;
 } SymbolFile;
 
@@ -91,7 +91,5 @@ int symbol_file_open_path(SymbolFile *file, const char *root, const char *path, 
 /* Whether it is the object; of one without an id its own file is. Return: 0; 1 = another build; -ENOMEM. */
 int symbol_file_check(const SymbolObject *object, const SymbolFile *file);
 
-/*
- * What .gnu_debugdata of @own holds, unpacked. Return: 0; 1 = none, or it is damaged or too large; -ENOMEM.
- */
+/* Unpacks .gnu_debugdata of @own. Return: 0; 1 = none, or it is damaged or too large; -ENOMEM. */
 int symbol_file_open_packed(SymbolFile *file, const ElfImage *own);

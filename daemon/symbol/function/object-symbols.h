@@ -19,7 +19,8 @@ typedef struct ObjectSymbols {
          * none; -ENOMEM.
          */
         int (*open_debug)(void *userdata, const ElfImage *own, SymbolFile *file);
-        int (*sink)(void *userdata, const SymbolList *list);    /* it has some. Return: 0, -ENOMEM */
+        /* takes a list that is not empty. Return: 0, -ENOMEM */
+        int (*sink)(void *userdata, const SymbolList *list);
         void *userdata;
 } ObjectSymbols;
 

@@ -13,8 +13,8 @@
 
 enum {
         RUST_MAX_NAME = 4096,
-        RUST_MAX_LIFETIMES = 1000,      /* of one `for<…>` */
-        RUST_MAX_DEPTH = 300,           /* of parts in parts; printers recurse */
+        RUST_MAX_LIFETIMES = 1000,      /* lifetimes of one `for<…>` */
+        RUST_MAX_DEPTH = 300,           /* depth of nested parts; printers recurse */
 };
 
 /* Whether @name (after `_R`) follows the grammar within these limits. What follows a dot is not looked at. */

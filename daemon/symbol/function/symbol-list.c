@@ -28,8 +28,8 @@ const SymbolLimits symbol_default_limits = {
 typedef struct Reader {
         SymbolList *list;
         const ElfImage *images[SYMBOL_N_IMAGES];
-        unsigned image;                 /* that is read now */
-        /* by section of images[1]: where it lies in images[0], less where it lies itself */
+        unsigned image;                 /* index of the image that is read now */
+        /* by section of images[1]: its address in images[0] minus its own address */
         uint64_t *shifts;
         const SymbolLimits *limits;
 } Reader;
@@ -53,7 +53,7 @@ static int grow(SymbolList *list) {
         return 0;
 }
 
-/* Unless there are too many. */
+/* Adds a symbol, unless there are too many. */
 static int put(Reader *reader, const FileSymbol *symbol) {
         SymbolList *list = reader->list;
         int r;
@@ -171,8 +171,8 @@ static int read_tables(Reader *reader) {
 }
 
 /*
- * What Go keeps for its own unwinder, whose functions have no symbols if the program was linked with -s. With
- * them only those are missing that no Go compiler has made.
+ * Reads the table that Go keeps for its own unwinder. Go's functions have no symbols if the program was
+ * linked with -s. If they have symbols, the table has nothing new.
  */
 static int read_go(Reader *reader) {
         SymbolList *list = reader->list;
@@ -211,11 +211,10 @@ static bool is_old_version(const FileSymbol *symbol) {
 }
 
 /*
- * Which of two names for one address people want to see: as perf chooses, so that reports can be laid side by
- * side. A name with a size, then one that is not weak, then a global one, then fewer leading underscores,
- * then the longer. Before the last rule, where perf would compare the lengths of versions, the default
- * version wins over an old one.
- * Return: < 0 if @a is better.
+ * Chooses between two names for one address as perf does, so that reports can be compared. The order: a name
+ * with a size, then one that is not weak, then a global one, then fewer leading underscores, then the longer.
+ * Before the last rule, where perf would compare the lengths of versions, the default version wins over an
+ * old one. Return: < 0 if @a is better.
  */
 static int better(const FileSymbol *a, const FileSymbol *b) {
         if (!a->size != !b->size)
@@ -237,7 +236,7 @@ static bool is_before(const FileSymbol *a, const FileSymbol *b) {
         return a->start != b->start ? a->start < b->start : better(a, b) <= 0;
 }
 
-/* Two sorted neighbours into one. */
+/* Merges two sorted neighbours into one. */
 static void merge(FileSymbol *to, const FileSymbol *from, uint32_t n_left, uint32_t n) {
         uint32_t left = 0, right = n_left;
 
@@ -251,7 +250,7 @@ static void merge(FileSymbol *to, const FileSymbol *from, uint32_t n_left, uint3
 }
 
 /*
- * Not by the library's qsort(), which asks the system how much memory there is: a worker may not
+ * A merge sort. The library's qsort() asks the system for the size of memory, which a worker may not
  * (base/sandbox/sandbox.c).
  */
 static int sort(SymbolList *list) {

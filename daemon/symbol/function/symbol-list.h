@@ -4,9 +4,9 @@
 /*
  * Symbol List
  *
- * The functions of one ELF file in the order of their addresses, as .symtab and .dynsym tell of them, and in
- * a Go program without symbols .gopclntab, with names that still lie in the file's tables. Takes images and
- * limits, touches no globals.
+ * Functions of one ELF file in the order of their addresses, from .symtab and .dynsym, and in a Go program
+ * without symbols from .gopclntab. Names still lie in the file's tables. Takes images and limits, touches no
+ * globals.
  */
 
 #include <stdbool.h>
@@ -23,16 +23,16 @@ enum {
 };
 
 typedef struct SymbolLimits {
-        uint32_t max_symbols;           /* of both tables; more are left out and counted */
-        /* of one string table; a longer one is read so far; a longer table of Go's is refused */
+        uint32_t max_symbols;           /* symbols of both tables; more are left out and counted */
+        /* bytes of one string table; a longer one is read up to there; a longer table of Go's is refused */
         uint64_t max_string_bytes;
-        /* such a table is mapped, not read: then a file that is cut ends the process */
+        /* whether such a table is mapped, not read: then a file that is truncated ends the process */
         bool may_map;
 } SymbolLimits;
 
 extern const SymbolLimits symbol_default_limits;
 
-/* What came of .gopclntab. */
+/* Result of reading .gopclntab. */
 typedef enum SymbolGo {
         SYMBOL_GO_NONE,                 /* there is none, or it knows no function more than the symbols */
         SYMBOL_GO_READ,
@@ -45,11 +45,11 @@ typedef struct FileSymbol {
         const char *name;               /* in a string table, without a NUL */
         uint16_t n_name;
         uint8_t binding, image;
-        uint16_t section;               /* of that image */
+        uint16_t section;               /* section of that image */
 } FileSymbol;
 
 typedef struct SymbolList {
-        /* one of each address, the next one's is greater; each has a name and a size */
+        /* one for each address, in ascending order; each has a name and a size */
         FileSymbol *symbols;
         uint32_t n_symbols, room;
         uint32_t n_left_out;            /* over max_symbols */
@@ -60,17 +60,16 @@ typedef struct SymbolList {
 } SymbolList;
 
 /*
- * Of @image alone, or with what was split from it (@split: a debug file, .gnu_debugdata; NULL = none). Where
- * a section lies at another address in @split than in @image (the object was moved by a prelinker), its
- * symbols are moved as well. A file without symbols yields an empty list; a symbol that makes no sense is
- * left out. Images in memory are borrowed.
- * @limits: NULL = symbol_default_limits. Return: 0, IMAGE_E_*, -ENOMEM.
+ * Reads @image alone, or with the file that was split from it (@split: a debug file, .gnu_debugdata; NULL =
+ * none). If a section lies at another address in @split than in @image (a prelinker has moved the object),
+ * its symbols are moved as well. A file without symbols yields an empty list. Senseless symbols are left out.
+ * Images in memory are borrowed. @limits: NULL = symbol_default_limits. Return: 0, IMAGE_E_*, -ENOMEM.
  */
 int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split,
                      const SymbolLimits *limits);
 void symbol_list_deinit(SymbolList *list);
 
-/* Whether functions that are not exported are in it: all that have symbols, or all of Go's. */
+/* Whether the list has functions that are not exported: all with symbols, or all of Go's. */
 static inline bool symbol_list_is_full(const SymbolList *list) {
         return list->is_full || list->go_state == SYMBOL_GO_READ;
 }

@@ -11,10 +11,11 @@
 #include "base/util/file.h"
 #include "symbol/function/symbol-wire.h"
 
-#define WORKER_NS (8 * NS_PER_SEC)              /* for one object; less than whoever waits for us has */
+/* time for one object; less than the caller's own time limit */
+#define WORKER_NS (8 * NS_PER_SEC)
 
 enum {
-        MAX_TRIES = 2,                  /* a worker may be killed by whoever does not mean it */
+        MAX_TRIES = 2,                  /* a worker may be killed by accident */
         MAX_DEATHS = 4,                 /* over the names of one session */
 };
 
@@ -22,9 +23,9 @@ typedef struct Work {
         WorkerSession session;
         Symbolizer *symbolizer;
         const SymbolObject *object;
-        int fd;                         /* of the object, -1 = not here */
+        int fd;                         /* file of the object, -1 = not here */
         uint64_t size;
-        SymbolState state;              /* why it is not */
+        SymbolState state;              /* why there is no file */
 } Work;
 
 /* ---- debug files ---- */
@@ -37,8 +38,8 @@ static bool is_elf(int fd) {
 }
 
 /*
- * The next file that may be it, or none. A worker is given nothing that no debug file can be. Return: 0,
- * WORKER_SESSION_E_*.
+ * Offers the next file that may be right, or none. A worker gets only files that can be debug files. Return:
+ * 0, WORKER_SESSION_E_*.
  */
 static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
         SymbolOffer offer = { .magic = SYMBOL_WIRE_MAGIC };
@@ -56,7 +57,7 @@ static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
         return worker_session_send(&work->session, &offer, sizeof(offer), offer.has_file ? fd : -1);
 }
 
-/* Until it has said something else than that it wants another one. */
+/* Offers files until the worker says something else than that it wants another one. */
 static int converse(Work *work, SymbolAnswer *answer) {
         DebugSearch search = { .object = work->object,
                                .directory = symbolizer_debug_directory(work->symbolizer) };
@@ -120,7 +121,7 @@ static int receive_table(Work *work, const SymbolAnswer *answer, SymbolTable **t
         return 0;
 }
 
-/* They fit: can_be_known(). */
+/* The ids fit: can_be_known(). */
 static void put_ids(SymbolRequest *request, const SymbolObject *object) {
         strcpy(request->gnu, object->build_id_gnu);
         strcpy(request->go, object->build_id_go);
@@ -152,7 +153,7 @@ static void open_own(Work *work) {
                 work->fd = -1;
 }
 
-/* No build id of a file that is not known, or one that is longer than any, is no reason to read. */
+/* An unknown file without a build id, or with one that is longer than any, is not worth reading. */
 static bool can_be_known(const SymbolObject *object) {
         return (object->file || object->build_id_gnu[0] || object->build_id_go[0]) &&
                 strlen(object->build_id_gnu) < SYMBOL_WIRE_ID && strlen(object->build_id_go) < SYMBOL_WIRE_ID;
@@ -213,7 +214,7 @@ static int send_names(Work *work, const Names *names) {
         return r ?: worker_session_send(&work->session, all, request.bytes, -1);
 }
 
-/* Return: 0, WORKER_SESSION_E_*, -ENOMEM; those that are done are done. */
+/* Return: 0, WORKER_SESSION_E_*, -ENOMEM; finished names are kept. */
 static int ask_names(Work *work, Names *names) {
         char text[DEMANGLE_MAX_OUTPUT];
         int r = worker_session_begin(&work->session);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Symbol WorkerSession
+ * Symbol Session
  *
- * Has a worker without rights read the symbols of an object, and make their names readable, for a Symbolizer
- * in a thread that may wait. This side looks for files, opens them and hands them over; of what is in them it
- * sees no byte but the first four, and what the worker says, which is checked (symbol-wire.h).
+ * Has a worker without rights read the symbols of an object and make their names readable, for a Symbolizer
+ * in a thread that may wait. This side looks for files, opens them and hands them over. Of their content it
+ * sees only the first four bytes and the worker's answer, which is checked (symbol-wire.h).
  */
 
 #include "base/sandbox/worker-session.h"
@@ -14,13 +14,13 @@
 
 enum {
         _SYMBOL_SESSION_E_SUCCESS,
-        SYMBOL_SESSION_E_FAILED,         /* no worker could do it: to be tried again, later and later */
+        SYMBOL_SESSION_E_FAILED,         /* no worker could do it: try again, later and later */
 };
 
 /*
- * Before symbolizer_name() is called for these addresses of @object: whatever is not known yet of it and of
- * their names.
- * @n: up to SYMBOL_WIRE_MAX_NAMES. @counts: of workers. Return: 0, SYMBOL_SESSION_E_FAILED, -ENOMEM.
+ * Call it before symbolizer_name() for these addresses of @object. It has workers read all that is not known
+ * yet of the object and of these names. @n: up to SYMBOL_WIRE_MAX_NAMES. @counts: counts of workers. Return:
+ * 0, SYMBOL_SESSION_E_FAILED, -ENOMEM.
  */
 int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
                        const uint64_t *addresses, uint32_t n, WorkerSessionCounts *counts);

@@ -26,9 +26,9 @@
 
 enum {
         SYMBOL_WIRE_MAGIC = 0x53594d31,
-        SYMBOL_WIRE_MAX_BYTES = 128 << 20,      /* of a table, as it lies in memory */
+        SYMBOL_WIRE_MAX_BYTES = 128 << 20,      /* bytes of a table in memory */
         SYMBOL_WIRE_PIECE = 4096,       /* functions that are sent at a time */
-        SYMBOL_WIRE_MAX_NAMES = 64,     /* that are asked for at a time */
+        SYMBOL_WIRE_MAX_NAMES = 64,     /* names of one request */
         SYMBOL_WIRE_ID = 136,           /* bytes of a build id's text */
 };
 
@@ -36,19 +36,19 @@ typedef enum SymbolAsk { SYMBOL_ASK_TABLE, SYMBOL_ASK_READABLE } SymbolAsk;
 
 typedef struct SymbolRequest {
         uint32_t magic, kind;
-        uint64_t size;                  /* TABLE: of the file, if @has_file */
+        uint64_t size;                  /* TABLE: size of the file, if @has_file */
         uint32_t has_file;
-        uint32_t state;                 /* why there is none */
+        uint32_t state;                 /* why there is no file */
         uint32_t n, bytes;              /* READABLE: names, and all that follows */
         uint32_t style;
-        uint32_t is_itself;             /* the file is what is meant, also without a build id */
+        uint32_t is_itself;             /* the file is the object itself, also without a build id */
         char gnu[SYMBOL_WIRE_ID], go[SYMBOL_WIRE_ID];   /* the object's build ids */
 } SymbolRequest;
 
 typedef struct SymbolOffer {
         uint32_t magic, has_file;
         uint64_t size;
-        uint32_t by_link, zero;         /* the sum in its link counts */
+        uint32_t by_link, zero;         /* the file was found by link: its sum counts */
 } SymbolOffer;
 
 typedef enum SymbolSaid { SYMBOL_SAID_WANT, SYMBOL_SAID_TABLE } SymbolSaid;
@@ -63,20 +63,21 @@ typedef struct SymbolAnswer {
 } SymbolAnswer;
 
 typedef struct SymbolWireFunction {
-        uint32_t start, size;           /* from the base */
+        uint32_t start, size;           /* start from the base */
 } SymbolWireFunction;
 
-/* Pure. Whether it may be an answer to a request for a table. */
+/* Pure. Whether @answer is sound, for a request for a table. */
 bool symbol_wire_check(const SymbolAnswer *answer);
 
-/* Room for what @answer, which was found sound, says that follows. Return: 0, -ENOMEM. */
+/* Makes room for the table that @answer, which was found sound, announces. Return: 0, -ENOMEM. */
 int symbol_wire_table_new(SymbolTable **tablep, const SymbolAnswer *answer);
 
-/* The next @n functions, from the @at-th; they fit. Return: whether they are in order. */
+/* Adds the next @n functions, from index @at on; they fit. Return: whether they are in order. */
 bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions,
                                uint32_t n);
 
 /*
- * In the worker: answers @first and what else is asked, until nobody asks. @fd: came with it, or -1; owned.
+ * The worker's side: answers @first and all further requests, until the daemon closes the socket. @fd: came
+ * with @first, or -1; owned.
  */
 void symbol_serve(int socket, int fd, const SymbolRequest *first);

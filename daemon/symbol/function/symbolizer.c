@@ -22,17 +22,17 @@ enum {
 
 /* Objects that cannot be read are remembered too, so that each is tried once. */
 typedef struct Entry {
-        char *path, *gnu, *go, *htlhash;        /* the key, with … */
-        uint64_t file;                  /* … this */
+        char *path, *gnu, *go, *htlhash;        /* the key, with `file` */
+        uint64_t file;                  /* the key, with the four above */
         SymbolTable *table;             /* NULL = none */
         SymbolState state;
         SymbolGo go_state;
-        bool is_foreign;                /* somebody else reads what is in there: names too */
+        bool is_foreign;                /* a session reads it, names too (symbol-session.h) */
         Hashmap readable;               /* name in the table → demangled name, or the same */
         Arena readable_texts;
         LineCache lines;
         LinesState lines_state;
-        size_t bytes;                   /* as counted in the symbolizer */
+        size_t bytes;                   /* memory, as counted in the symbolizer */
         uint64_t last_use;
 } Entry;
 
@@ -48,7 +48,7 @@ struct Symbolizer {
         LinesOptions lines;
         uint64_t lines_left_ns;
         char readable[DEMANGLE_MAX_OUTPUT];
-        Entry *latest;                  /* frames of one object come in rows */
+        Entry *latest;                  /* frames of one object often follow each other */
         uint64_t clock;
         SymbolizerStats stats;
 };
@@ -194,7 +194,7 @@ static void drop(Symbolizer *symbolizer, uint32_t index) {
         symbolizer->stats.n_evicted++;
 }
 
-/* Drops the one that was not used for longest, but not @kept. Return: whether there was one. */
+/* Drops the least recently used entry, but not @kept. Return: whether there was one. */
 static bool drop_oldest(Symbolizer *symbolizer, const Entry *kept) {
         uint32_t oldest = UINT32_MAX;
 
@@ -239,7 +239,9 @@ static bool matches(const Entry *entry, const SymbolObject *object) {
                 !strcmp(entry->htlhash, text_of(object->build_id_htlhash));
 }
 
-/* Two keys with one hash: the later one takes the place, and the earlier is read anew when it is wanted. */
+/*
+ * If two keys have one hash, the later one takes the place, and the earlier is read again when it is needed.
+ */
 static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
         Entry *entry = symbolizer->latest;
 
@@ -392,7 +394,7 @@ static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, 
         return r < 0 ? error_fold(r) : r;
 }
 
-/* What did not come by the deadline is not asked for again: the next answer would take as long. */
+/* Lines that did not come by the deadline are not asked for again: the next answer would take as long. */
 static LinesState state_after(int r) {
         return r == 0 ? LINES_STATE_READ : r == LINES_E_TIMEOUT ? LINES_STATE_TIMEOUT : LINES_STATE_FAILED;
 }
@@ -424,7 +426,7 @@ static int ask(Symbolizer *symbolizer, Entry *entry, const SymbolObject *object,
         return 0;
 }
 
-/* The addresses that nobody has asked for yet. Return: 0 with *newp owned by the caller, -ENOMEM. */
+/* Selects the addresses that were not asked for yet. Return: 0 with *newp owned by the caller, -ENOMEM. */
 static int select_new(const Entry *entry, const uint64_t *addresses, uint32_t n, uint64_t **newp,
                       uint32_t *n_newp) {
         uint64_t *new = reallocarray(NULL, n ? n : 1, sizeof(*new));

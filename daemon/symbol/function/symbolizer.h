@@ -4,13 +4,10 @@
 /*
  * Symbolizer
  *
- * Names functions of objects that a profile knows by path and build id, from files of this machine: .symtab
- * of the object; else of its debug file, else of .gnu_debugdata, beside .dynsym; else .dynsym alone; of Go
- * programs without .symtab the table that they have for themselves. How these are found and why they are
- * believed says object.h.
- *
- * Tables stay in a cache with a cap in bytes and objects; the one that was not used
- * for longest goes.
+ * Names functions of objects that a profile knows by path and build id, from files of this machine. Symbols
+ * come from the first of: .symtab of the object; its debug file; .gnu_debugdata with .dynsym; .dynsym alone,
+ * and in Go programs Go's own table with it. object-path.h says how files are found and checked. Tables stay
+ * in a cache with a cap in bytes and objects; the least recently used one is dropped first.
  */
 
 #include <stddef.h>
@@ -27,11 +24,11 @@ typedef struct Symbolizer Symbolizer;
 typedef struct SymbolizerOptions {
         const char *debug_directory;    /* NULL = /usr/lib/debug */
         uint32_t max_objects;           /* 0 = 1024 */
-        size_t max_bytes;               /* of all tables; 0 = 256 MiB; one table may exceed it alone */
-        DemangleStyle style;            /* of C++ and Rust names; 0 = short */
-        bool want_lines;                /* whoever names frames reads DWARF too (window-names.h) */
-        LinesOptions lines;             /* of one object */
-        uint32_t lines_ms;              /* for the lines of all objects; 0 = 120,000 */
+        size_t max_bytes;               /* bytes of all tables; 0 = 256 MiB; one table may exceed it alone */
+        DemangleStyle style;            /* style of C++ and Rust names; 0 = short */
+        bool want_lines;                /* the namer of frames reads DWARF too (window-names.h) */
+        LinesOptions lines;             /* options for one object */
+        uint32_t lines_ms;              /* time for the lines of all objects; 0 = 120,000 */
 } SymbolizerOptions;
 
 /* @options may be NULL. Return: 0, -ENOMEM. */
@@ -40,7 +37,7 @@ Symbolizer *symbolizer_free(Symbolizer *symbolizer);
 DEFINE_CLEANUP(Symbolizer, symbolizer_free)
 
 typedef struct SymbolName {
-        /* for people, in the symbolizer's style; NULL = no function is known there */
+        /* readable, in the symbolizer's style; NULL = no function is known there */
         const char *name;
         const char *linkage_name;       /* as in the file */
         uint64_t offset;                /* from the function's start */
@@ -54,20 +51,22 @@ typedef struct SymbolName {
 int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name);
 
 /*
- * What somebody else has read (symbol-session.h): the same object is not read here any more, and none of its
- * names is made readable here. @table: taken over in any case; NULL = none. Return: 0, -ENOMEM.
+ * For symbol-session.h: a table that a worker has read. From then on the object is not read here, and none of
+ * its names is made readable here. @table: taken over in any case; NULL = none. Return: 0, -ENOMEM.
  */
 bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object);
 int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state,
                    SymbolGo go);
 
 /*
- * The name at @address that may be one to be made readable, and was not yet; it lives as long as its table.
- * NULL = none.
+ * Name at @address that may have a readable form, which is not known yet. It lives as long as its table. NULL
+ * = none.
  */
 const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address);
 
-/* @name: such a one. @size: of its readable form; 0 = it has none. Return: 0, -ENOMEM. */
+/*
+ * @name: from symbolizer_unread(). @size: length of its readable form; 0 = it has none. Return: 0, -ENOMEM.
+ */
 int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name,
                             const char *text, size_t size);
 
@@ -75,9 +74,9 @@ const char *symbolizer_debug_directory(const Symbolizer *symbolizer);
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
 bool symbolizer_wants_lines(const Symbolizer *symbolizer);
 
-/* How the lines of an object were read. */
+/* Result of reading the lines of an object. */
 typedef enum LinesState {
-        LINES_STATE_UNKNOWN,            /* nobody has asked */
+        LINES_STATE_UNKNOWN,            /* not asked for */
         LINES_STATE_READ,
         LINES_STATE_ABSENT,             /* no .debug_info in the object, and no debug file that has it */
         LINES_STATE_TIMEOUT,            /* some are missing: reading was cut off, and is not tried again */
@@ -95,26 +94,26 @@ int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const u
                      uint32_t n, LinesSink sink, void *userdata, LinesState *statep);
 
 /*
- * Of the @index-th object that is in memory: its path ("" = not known), and how its lines were read. NULL =
- * there are not so many.
+ * Path of object number @index in memory ("" = not known), and the result of reading its lines. NULL = there
+ * are fewer objects.
  */
 const char *symbolizer_lines_object(const Symbolizer *symbolizer, uint32_t index, LinesState *statep);
 
-/* What was done since the symbolizer was made. */
+/* Work since the symbolizer was made. */
 typedef struct SymbolizerStats {
         uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */
         uint64_t n_evicted;             /* objects that left for others */
-        uint64_t n_objects[SYMBOL_N_STATES];    /* read, by what came of it */
-        uint64_t n_go[SYMBOL_N_GO];     /* of them, by what came of Go's table */
-        uint64_t n_cut;                 /* of them: of more functions than a table takes */
+        uint64_t n_objects[SYMBOL_N_STATES];    /* objects that were read, by result */
+        uint64_t n_go[SYMBOL_N_GO];     /* of these, by result of Go's table */
+        uint64_t n_cut;                 /* of these: with more functions than a table takes */
         uint64_t n_demangled;           /* names, each once while it is in memory */
         uint64_t n_line_runs;           /* processes started */
-        uint64_t n_lines[LINES_N_STATES];       /* batches of addresses, by what came of them */
+        uint64_t n_lines[LINES_N_STATES];       /* batches of addresses, by result */
 } SymbolizerStats;
 
 const SymbolizerStats *symbolizer_stats(const Symbolizer *symbolizer);
 
-/* What a state means, for people: `stripped`, … Static string. */
+/* Readable text of a state: `stripped`, … Static string. */
 const char *symbol_state_text(SymbolState state);
 
 /* Bytes of all tables, and the number of objects known. */

@@ -39,7 +39,7 @@ struct SymbolTable {
         char *names;
 };
 
-/* Once starts and sizes are there. */
+/* Sets `parent`, once starts and sizes are there. */
 static void set_parents(SymbolTable *table) {
         uint32_t open = NO_PARENT;
 

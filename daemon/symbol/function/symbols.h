@@ -4,9 +4,8 @@
 /*
  * Symbol Table
  *
- * The functions of one ELF file, as symbol-list.h finds them, sorted by address in
- * 16 bytes each beside their names. Takes a descriptor and limits, touches no
- * globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`).
+ * Functions of one ELF file, as symbol-list.h finds them, sorted by address in 16 bytes each, and their
+ * names. Touches no globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`).
  */
 
 #include <stdbool.h>
@@ -20,25 +19,22 @@ enum { SYMBOL_FUNCTION_BYTES = 16 };    /* memory of one function, without its n
 
 typedef struct SymbolTable SymbolTable;
 
-/*
- * How much of a list a table takes: functions within 4 GiB from the first, and no more than some bytes in
- * all.
- */
+/* Part of a list that a table takes: functions within 4 GiB from the first, and up to a number of bytes. */
 typedef struct SymbolExtent {
-        uint64_t base;                  /* the first one's address */
+        uint64_t base;                  /* address of the first function */
         uint32_t n;
         uint32_t names_size;            /* each with a NUL */
         uint32_t n_left_out;
         bool is_full;                   /* static functions too: there was a .symtab, or Go's table */
 } SymbolExtent;
 
-/* @most: bytes of the table; functions behind are left out and counted. */
+/* @most: bytes of the table; functions beyond are left out and counted. */
 void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *extent);
 
 /* Return: 0, -ENOMEM. */
 int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list);
 
-/* The same of a file, or of two (symbol-list.h). Return: 0, IMAGE_E_*, -ENOMEM. */
+/* Reads a table from one file, or from two (symbol-list.h). Return: 0, IMAGE_E_*, -ENOMEM. */
 int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits);
 int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
                            const SymbolLimits *limits);
@@ -65,8 +61,8 @@ SymbolTable *symbol_table_free(SymbolTable *table);
 DEFINE_CLEANUP(SymbolTable, symbol_table_free)
 
 /*
- * The function that holds @address (an ELF address), the innermost if they nest. Return: its name, which
- * lives as long as the table, and *offsetp from its start; or NULL.
+ * Finds the function that holds @address (an ELF address), the innermost if they nest. Return: its name,
+ * which lives as long as the table, and *offsetp from its start; or NULL.
  */
 const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *offsetp);
 

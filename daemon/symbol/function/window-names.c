@@ -32,7 +32,7 @@ struct WindowNames {
         SymbolState *states;            /* by module */
         Pending *pending;
         size_t n_pending, pending_room;
-        const Pending *batch;           /* those that are asked for now */
+        const Pending *batch;           /* frames that are asked for now */
         Hashmap seen;                   /* words */
 };
 
@@ -216,7 +216,7 @@ static int add_lines(void *userdata, uint32_t index, const LineFrame *frames, si
 static int ask_batch(WindowNames *names, const Pending *pending, size_t n) {
         SymbolObject object = object_of(names, pending->module);
         _cleanup_(freep) uint64_t *addresses = reallocarray(NULL, n, sizeof(*addresses));
-        LinesState state;               /* for people: symbolizer_lines_object() */
+        LinesState state;               /* for symbolizer_lines_object() */
         int r;
 
         if (!addresses)
@@ -255,7 +255,7 @@ static int init_states(WindowNames *names) {
         return 0;
 }
 
-/* Only for the look-ups; options are the caller's for one call. */
+/* Frees memory of the look-ups; options are the caller's for one call. */
 static void forget_work(WindowNames *names) {
         free(names->pending);
         hashmap_deinit(&names->seen);

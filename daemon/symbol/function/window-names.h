@@ -38,8 +38,7 @@ typedef struct WindowNamesOptions {
         /* read DWARF, even if the symbolizer was not made for it: file, line, inlined functions */
         bool lines;
         /*
-         * Where to open an object of the window, for those who know its process. May be NULL; may return
-         * NULL.
+         * Source of an object of the window, for callers that know its process. May be NULL; may return NULL.
          */
         const SymbolSource *(*source)(void *userdata, const WindowModule *module);
         void *userdata;

@@ -235,7 +235,7 @@ static int look_through_names(CodeIndex *index) {
                         r = rename_range(index, &names, &index->chunks[i]->ranges[j]);
         if (r) {
                 intern_deinit(&names);
-                return error_fold(r);   /* fatal: nobody reads this index again */
+                return error_fold(r);   /* fatal: this index is not read again */
         }
         intern_deinit(&index->names);
         index->names = names;
@@ -265,7 +265,7 @@ static int add_name(CodeIndex *index, const CodeRange *range, uint32_t *namep) {
 
 /* ---- adding ---- */
 
-/* Without memory the past is not kept. */
+/* Keeps a range that was overwritten; without memory it is dropped. */
 static void keep_past(CodeIndex *index, const Range *range, uint64_t until_ns) {
         if (!until_ns || !range->from_ns)
                 return;

@@ -4,9 +4,10 @@
 /*
  * Code Wire
  *
- * How pieces of perf-maps and jitdumps go to a worker without rights (base/sandbox/worker-session.h), and
- * what it has read in them comes back. What is left for the next piece comes back as well, and goes along
- * with that one: so any worker can go on where another one ended. Nobody on this side looks into it.
+ * The format in which pieces of perf-maps and jitdumps go to a worker without rights
+ * (base/sandbox/worker-session.h), and code ranges come back. The rest that belongs to the next piece comes
+ * back as well, as a state, and goes along with that piece. So any worker can go on where another one ended.
+ * The daemon does not look into the state.
  *
  *     request   CodeRequest, state, piece
  *     answer    CodeAnswer, state, { CodeWireRecord, name }…
@@ -23,7 +24,7 @@
 enum {
         CODE_WIRE_MAGIC = 0x434f4431,
         CODE_WIRE_PIECE = 16 << 10,     /* taken in with a lock held: some 0.1 ms */
-        CODE_WIRE_MAX_ANSWER = 256 << 10,       /* of records: the shortest line has 6 bytes */
+        CODE_WIRE_MAX_ANSWER = 256 << 10,       /* bytes of records: the shortest line has 6 bytes */
 };
 
 typedef enum CodeForm { CODE_FORM_MAP, CODE_FORM_DUMP, CODE_N_FORMS } CodeForm;
@@ -36,14 +37,14 @@ typedef union CodeState {
 typedef struct CodeRequest {
         uint32_t magic;
         uint32_t form;
-        uint32_t size;                  /* of the piece */
+        uint32_t size;                  /* bytes of the piece */
         uint32_t zero;
 } CodeRequest;
 
 typedef struct CodeAnswer {
         uint32_t magic;
         int32_t result;                 /* 0; of a dump also JITDUMP_E_* */
-        uint64_t skip;                  /* bytes behind the piece that need not be read */
+        uint64_t skip;                  /* bytes after the piece that need not be read */
         uint32_t n_malformed;
         uint32_t n_records, size;       /* records that follow, and their bytes */
         uint32_t zero;
@@ -58,7 +59,7 @@ typedef struct CodeWireRecord {
 /* Bytes of the state of a form. */
 size_t code_wire_state_size(CodeForm form);
 
-/* Pure. Whether this may be the answer to a piece of @piece bytes. */
+/* Pure. Whether the answer to a piece of @piece bytes is sound. */
 bool code_wire_check_answer(const CodeAnswer *answer, CodeForm form, size_t piece);
 
 /* Pure. Whether the records are @n sound ones and nothing else. */
@@ -67,5 +68,5 @@ bool code_wire_check_records(const uint8_t *data, size_t size, uint32_t n, CodeF
 /* Hands on records that were found sound. Return: 0, what @sink returned. */
 int code_wire_records(const uint8_t *data, size_t size, CodeRecordSink sink, void *userdata);
 
-/* In the worker: reads pieces, that of @first to begin with, until nobody sends one. */
+/* The worker's side: reads pieces, beginning with that of @first, until the daemon closes the socket. */
 void code_serve(int socket, const CodeRequest *first);

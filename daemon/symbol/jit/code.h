@@ -26,8 +26,8 @@ typedef int (*CodeSink)(void *userdata, const CodeRange *range);
 
 /* One record of a jitdump, before it is known what it refers to; a line of a perf-map is one, too. */
 typedef struct CodeRecord {
-        CodeRange range;                /* of a move: where to, without a name */
-        uint64_t index, from;           /* of the code; where a move takes it from */
+        CodeRange range;                /* new range of a move, without a name */
+        uint64_t index, from;           /* index of the code; address that a move takes it from */
         bool is_move;
 } CodeRecord;
 

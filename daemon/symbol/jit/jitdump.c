@@ -210,7 +210,7 @@ void jitdump_deinit(Jitdump *jitdump) {
         *jitdump = (Jitdump){ 0 };
 }
 
-/* For a move, which tells neither name nor old place that could be believed. */
+/* Remembers loaded code for a move, which tells neither a name nor an old address that could be believed. */
 static int remember(JitdumpCodes *codes, uint64_t index, const CodeRange *range) {
         JitdumpCode *code;
         char *name;

@@ -6,15 +6,14 @@
  *
  * Reads the bytes of jit-PID.dump (Linux, tools/perf/Documentation/jitdump-specification.txt): a header, then
  * records of code that was loaded or moved, each with a time. Bytes in, code ranges out: it opens no file.
- * The file grows while it is read, so the bytes come in pieces, and a record counts when it is there as far
- * as it is needed. The machine code itself is not: jitdump_skip() says how much of the file need not be read
- * at all.
+ * The file grows while it is read, so the bytes come in pieces, and a record counts once its needed part is
+ * there. The machine code is not needed: jitdump_skip() says how many bytes of the file need not be read.
  *
- * Times are CLOCK_MONOTONIC, or of the processor's own counter, which the header tells. The latter are not
- * comparable with ours: such ranges have no time, and the later one of two counts.
+ * Times are CLOCK_MONOTONIC, or those of the processor's own counter, as the header tells. The latter cannot
+ * be compared with ours: such ranges have no time, and the later one of two counts.
  *
- * The writer is a stranger. A record that contradicts itself is counted and passed over by its size; a size
- * that cannot be is the end, since nothing says where the next record begins.
+ * The writer is not trusted. A record that contradicts itself is counted and skipped by its size. An
+ * impossible size is the end, since the next record cannot be found.
  */
 
 #include <stdbool.h>
@@ -36,21 +35,21 @@ enum {
         JITDUMP_MAX_RECORD = JITDUMP_HEAD + CODE_MAX_NAME + 1,
 };
 
-/* What of the reading is left for the next piece: plain bytes, so that another process may go on with it. */
+/* State of the reading between two pieces: plain bytes, so that another process may go on with it. */
 typedef struct JitdumpReader {
-        uint8_t record[JITDUMP_MAX_RECORD];     /* what came of a record that is not whole yet */
+        uint8_t record[JITDUMP_MAX_RECORD];     /* beginning of a record that is not whole yet */
         size_t size;
         uint64_t skip;                  /* bytes that come next and say nothing */
         bool has_header, has_cpu_clock;
         int end;                        /* JITDUMP_E_*: nothing more is taken */
-        uint64_t n_records;             /* of every kind */
+        uint64_t n_records;             /* records of every kind */
         uint64_t n_malformed;
 } JitdumpReader;
 
 /* The next piece, as jitdump_feed(); a move is handed on as it is, without a name. */
 int jitdump_read(JitdumpReader *reader, const void *data, size_t size, CodeRecordSink sink, void *userdata);
 
-/* What a move refers to. */
+/* Loaded code that a move may refer to. */
 typedef struct JitdumpCode {
         uint64_t index, start, size;
         char *name;                     /* owned */
@@ -63,8 +62,8 @@ typedef struct JitdumpCodes {
 } JitdumpCodes;
 
 /*
- * What a record means: code that was loaded is remembered, one that was moved has its name. Return: 0,
- * -ENOMEM, the sink's.
+ * Turns a record into a range: loaded code is remembered, moved code gets its name. Return: 0, -ENOMEM, the
+ * sink's.
  */
 int jitdump_resolve(JitdumpCodes *codes, const CodeRecord *record, CodeSink sink, void *userdata);
 

@@ -67,7 +67,7 @@ static int end_line(PerfMap *map, const char *at, const char *end, CodeSink sink
         return sink(userdata, &range);
 }
 
-/* What does not fit is the end of a long name: it is passed over. */
+/* Keeps bytes of a line. Bytes that do not fit are the end of a long name, and are skipped. */
 static void keep(PerfMap *map, const char *data, size_t size) {
         size = MIN(size, sizeof(map->line) - map->size);
         memcpy(map->line + map->size, data, size);

@@ -4,12 +4,12 @@
 /*
  * Perf Map
  *
- * Reads the text of /tmp/perf-PID.map, in which a compiler at run time says what it has put into memory: one
- * line a function, `START SIZE NAME`, both numbers in hexadecimal, with or without 0x. Text in, code ranges
- * out: it opens no file. The file grows while it is read, so the text comes in pieces, and a line counts when
- * its end is there.
+ * Reads the text of /tmp/perf-PID.map, in which a compiler at run time lists its code: one line a function,
+ * `START SIZE NAME`, both numbers in hexadecimal, with or without 0x. Text in, code ranges out: it opens no
+ * file. The file grows while it is read, so the text comes in pieces, and a line counts once its end is
+ * there.
  *
- * The writer is a stranger. A line that is none is counted and passed over; a name is cut at CODE_MAX_NAME.
+ * The writer is not trusted. A malformed line is counted and skipped; a name is cut at CODE_MAX_NAME.
  */
 
 #include <stdbool.h>
@@ -18,10 +18,11 @@
 
 #include "symbol/jit/code.h"
 
-enum { PERF_MAP_MAX_LINE = CODE_MAX_NAME + 64 };        /* of a line that is kept; two numbers take 38 */
+/* bytes of a line that are kept; two numbers take 38 */
+enum { PERF_MAP_MAX_LINE = CODE_MAX_NAME + 64 };
 
 typedef struct PerfMap {
-        char line[PERF_MAP_MAX_LINE];   /* what came of a line whose end is not there yet */
+        char line[PERF_MAP_MAX_LINE];   /* beginning of a line whose end is not there yet */
         size_t size;
         uint64_t n_lines;               /* ended, of either kind */
         uint64_t n_malformed;

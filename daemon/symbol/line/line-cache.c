@@ -17,7 +17,7 @@ struct LineRow {
         StoredFrame frames[];
 };
 
-/* What one run of the process fills. */
+/* Answers of one run of the process. */
 typedef struct Filling {
         LineCache *cache;
         const uint64_t *addresses;

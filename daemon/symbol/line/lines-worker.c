@@ -3,20 +3,17 @@
 /*
  * The other process of lines.h: libdw, and nothing of our state.
  *
- *     units       each compilation unit has ranges of addresses; sorted, the one of an address is found by
- *                 halving
- *     functions   the tree of a unit is walked once for all addresses in it, and each function and inlined
- *                 call with a range that holds some of them is put over what these addresses had before:
+ *     units       each compilation unit has ranges of addresses; they are sorted, and searched by halving
+ *     functions   the tree of a unit is walked once for all addresses in it. Each function and inlined
+ *                 call whose range holds some of them is put over these addresses' earlier answer:
  *
- *                     main             [0x1000, 0x1100)                  0x1024 → main
- *                       parse          [0x1010, 0x1040)  called at 12    0x1024 → parse in main
- *                         skip_blanks  [0x1020, 0x1028)  called at 57    0x1024 → skip_blanks in parse in
- *                                                                        main
+ *                 main             [0x1000, 0x1100)                  0x1024 → main
+ *                   parse          [0x1010, 0x1040)  called at 12    0x1024 → parse in main
+ *                     skip_blanks  [0x1020, 0x1028)  called at 57    0x1024 → skip_blanks in parse in main
  *
- *     lines       of the innermost from the unit's line table; of each caller from the call that was inlined
- *                 there
+ *     lines       the innermost frame's comes from the unit's line table, each caller's from the inlined call
  *
- * An answer is written as soon as its unit is done, so that what comes before a part without end is not lost.
+ * An answer is written as soon as its unit is done. So answers from before an endless part are not lost.
  */
 #include "symbol/line/lines.h"
 
@@ -60,20 +57,20 @@ typedef struct Wanted {
 
 typedef struct Run {
         Dwarf *dwarf;
-        Dwarf_Die *units;               /* with addresses: the skeleton, where there is one */
-        Dwarf_Die *trees;               /* where the functions are: the same, or the split unit */
+        Dwarf_Die *units;               /* units with addresses: the skeleton, where there is one */
+        Dwarf_Die *trees;               /* the unit with the functions: the same, or the split unit */
         uint32_t n_units, units_room;
         Range *ranges;
         uint32_t n_ranges, ranges_room;
         Wanted *wanted;
         uint32_t n_wanted;
-        Node *nodes;                    /* of the current unit */
+        Node *nodes;                    /* nodes of the current unit */
         uint32_t n_nodes, nodes_room;
         uint8_t *out;
         size_t n_out;
 } Run;
 
-/* Without memory there is nothing to do but to end: what was answered stays. */
+/* Without memory the process ends; its answers so far count. */
 static void *must(void *memory) {
         if (!memory)
                 _exit(2);
@@ -259,7 +256,7 @@ static bool enter(Run *run, const Group *group, Dwarf_Die *die, int32_t *nodep, 
         }
 }
 
-/* Without recursion: how deep the tree is, the file says. */
+/* Walks without recursion, since the file chooses the depth of the tree. */
 static void walk(Run *run, const Group *group, Dwarf_Die *root) {
         struct { Dwarf_Die die; int32_t node; } stack[LINES_MAX_DEPTH];
         uint32_t depth = 0;
@@ -306,7 +303,7 @@ static uint32_t number_of(Dwarf_Die *die, unsigned kind) {
 }
 
 /*
- * Of a relative path the unit knows the folder that it starts from; if that is relative too, it says nothing.
+ * A unit knows the folder that a relative path starts from. If that folder is relative too, it is left out.
  */
 static void put_frame(Run *run, Dwarf_Die *unit, const char *name, const char *file, uint32_t line) {
         Dwarf_Attribute attribute;
@@ -345,7 +342,7 @@ static uint32_t chain_length(const Run *run, int32_t node) {
         return n;
 }
 
-/* Of a longer chain the inner ones and the outermost are kept. */
+/* Of a longer chain, the inner frames and the outermost are kept. */
 static void put_chain(Run *run, Dwarf_Die *unit, int32_t node, uint32_t n, const char *file, uint32_t line) {
         for (uint32_t i = 0; node != NO_NODE; i++, node = run->nodes[node].parent) {
                 Dwarf_Die *die = &run->nodes[node].die;

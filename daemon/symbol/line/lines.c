@@ -22,12 +22,12 @@
 enum {
         PIECE = 64 << 10,
         MAX_ANSWER = sizeof(LinesAnswer) + LINES_MAX_FRAMES * (sizeof(LinesAnswerFrame) + 2 * LINES_MAX_TEXT),
-        FILE_FD = 3,                    /* in the other process */
+        FILE_FD = 3,                    /* descriptor of the file in the other process */
 };
 
 #define DEFAULT_MAX_MEMORY (UINT64_C(1) << 30)
 
-/* What one step of reading comes to. */
+/* Result of one step of reading. */
 typedef enum Step {
         STEP_DONE,
         STEP_MORE,                      /* the rest has not come yet */
@@ -42,7 +42,7 @@ typedef struct Worker {
         int answers;                    /* -1 = none */
         uint64_t deadline_ns;
         uint8_t *buffer, *seen;
-        size_t size;                    /* of what is in the buffer */
+        size_t size;                    /* bytes in the buffer */
         uint32_t n_addresses;
         LinesSink sink;
         void *userdata;
@@ -131,9 +131,8 @@ static _Noreturn void become_worker(const LinesOptions *options, int request, in
         limit(RLIMIT_NOFILE, 64);
         execve(program, arguments, environment);
         /*
-         * A process that samples may start no program any more (base/sandbox/confine.h). It is we then who
-         * read, in memory that is a copy and nobody's but ours; what was a lock of another thread is not
-         * needed for it.
+         * A process that samples may start no program any more (base/sandbox/confine.h). Then this fork
+         * reads, in a copy of our memory that it alone has. It needs no lock that another thread may hold.
          */
         _exit(errno == EPERM ? lines_worker() : 1);
 }

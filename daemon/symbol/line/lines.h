@@ -5,15 +5,14 @@
  * Source Lines
  *
  * Asks a process of its own for the lines and inlined functions at addresses of an object. DWARF is a program
- * in a file that somebody else wrote: it may be damaged, need any amount of memory, or never end. The process
- * reads it with libdw under limits of memory and CPU time, without privileges, and is killed at a deadline;
- * what it had answered by then counts.
+ * in an untrusted file: it may be damaged, need any amount of memory, or never end. The process reads it with
+ * libdw under limits of memory and CPU time, without privileges, and is killed at a deadline. Its answers
+ * until then count.
  *
- *     we                                                the other: our own program, as `spanprof-lines`
+ *     this process                                      the other: our own program, as `spanprof-lines`
  *     descriptor 0: number of addresses, addresses  →   sorts them, unit by unit
  *     descriptor 3: the file with .debug_info       →   ranges of units, functions, line tables
- *                                                   ←   descriptor 1: LinesAnswer, frames, texts; for each
- *                                                       address
+ *                                                   ←   descriptor 1: LinesAnswer, frames, texts; per address
  */
 
 #include <stdbool.h>
@@ -23,12 +22,12 @@
 #include "base/util/macro.h"
 
 enum {
-        LINES_MAX_ADDRESSES = 4 << 20,  /* of one request */
-        /* inlined into each other; of more, those in the middle are left out */
+        LINES_MAX_ADDRESSES = 4 << 20,  /* addresses of one request */
+        /* functions inlined into each other; of more, those in the middle are left out */
         LINES_MAX_FRAMES = 64,
         LINES_MAX_TEXT = 4096,          /* bytes of one name or path; longer ones are cut */
         LINES_DEFAULT_TIMEOUT_MS = 30000,
-        LINES_MAX_DEPTH = 256,          /* of the tree of functions and blocks */
+        LINES_MAX_DEPTH = 256,          /* depth of the tree of functions and blocks */
 };
 
 #define LINES_WORKER_NAME "spanprof-lines"      /* argv[0] that makes our program the other process */
@@ -39,7 +38,7 @@ typedef struct LinesRequest {
 
 #define LINES_MAGIC 0x4e494c53u
 
-/* What comes back. @index: of the address in the request. */
+/* Answer for one address. @index: of the address in the request. */
 typedef struct LinesAnswer {
         uint32_t index, n_frames;
 } LinesAnswer;
@@ -71,7 +70,7 @@ enum {
 };
 
 typedef struct LinesOptions {
-        const char *program;            /* what is started; NULL = /proc/self/exe */
+        const char *program;            /* program that is started; NULL = /proc/self/exe */
         uint32_t timeout_ms;            /* 0 = 30,000 */
         /* seconds of CPU time; 0 = as many as the timeout has, and one more */
         uint32_t cpu_s;
@@ -93,5 +92,5 @@ int lines_read(int fd, const uint64_t *addresses, uint32_t n, const LinesOptions
 int lines_parse(const uint8_t *data, size_t size, uint32_t n, uint8_t *seen, LinesSink sink, void *userdata,
                 size_t *usedp);
 
-/* What main() of the other process does. Return: its exit status. */
+/* The main function of the other process. Return: its exit status. */
 int lines_worker(void);

@@ -17,10 +17,10 @@
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
 /* and, doubled until then, at one that had not: names may be this old */
 #define QUIET_NS NS_PER_SEC
-/* the same, beginning with QUIET_NS, while there is no file, or none that can be read */
+/* interval, beginning with QUIET_NS, while there is no file, or none that can be read */
 #define ABSENT_NS (16 * NS_PER_SEC)
 #define UNUSED_NS (60 * NS_PER_SEC)             /* a process that was not asked for is forgotten */
-/* of the time, at most one part goes into looking at one process */
+/* divisor of the time: at most this part goes into looking at one process */
 #define SHARE 10
 
 enum {
@@ -29,25 +29,25 @@ enum {
 };
 
 /* A process that makes code. */
-typedef struct Maker {
+typedef struct CodeTarget {
         uint64_t generation;
         pid_t pid;
         CodeSource *source;
-        struct Maker *older, *newer;    /* by use */
+        struct CodeTarget *older, *newer;       /* in order of use */
         struct CodeJob *job;            /* the look that is under way; NULL = none */
         bool is_wanted;                 /* another look is, as soon as it is due */
         bool has_looked, has_file, is_stuck;
         uint64_t n_changes;             /* looks that found something new */
-        uint64_t begun_ns;              /* of the last look that is done */
+        uint64_t begun_ns;              /* begin of the last finished look */
         uint64_t next_ns, interval_ns;
         uint64_t used_ns;
         size_t memory;
-        CodePlace place;                /* of the next look; its path is owned */
-} Maker;
+        CodePlace place;                /* place for the next look; its path is owned */
+} CodeTarget;
 
 typedef struct CodeJob {
         WorkerJob job;                  /* first */
-        Maker *maker;                   /* the loop's; NULL = nobody is interested any more */
+        CodeTarget *target;             /* the event loop's; NULL = it was forgotten meanwhile */
         CodeSource *source;             /* one reference */
         CodePlace place;                /* its path is owned */
         CodeLook look;
@@ -58,61 +58,61 @@ struct CodeNames {
         CodeNamesLimits limits;
         Zygotes *zygotes;               /* borrowed; NULL = none */
         Worker *worker;
-        Hashmap makers;                 /* generation → Maker */
-        Maker *oldest, *newest;
+        Hashmap targets;                /* generation → CodeTarget */
+        CodeTarget *oldest, *newest;
         size_t memory;
         char name[CODE_MAX_NAME];
 };
 
-/* ---- makers ---- */
+/* ---- targets ---- */
 
-static void unlink_maker(CodeNames *names, Maker *maker) {
-        *(maker->older ? &maker->older->newer : &names->oldest) = maker->newer;
-        *(maker->newer ? &maker->newer->older : &names->newest) = maker->older;
-        maker->older = maker->newer = NULL;
+static void unlink_target(CodeNames *names, CodeTarget *target) {
+        *(target->older ? &target->older->newer : &names->oldest) = target->newer;
+        *(target->newer ? &target->newer->older : &names->newest) = target->older;
+        target->older = target->newer = NULL;
 }
 
-static void link_newest(CodeNames *names, Maker *maker) {
-        maker->older = names->newest;
-        *(names->newest ? &names->newest->newer : &names->oldest) = maker;
-        names->newest = maker;
+static void link_newest(CodeNames *names, CodeTarget *target) {
+        target->older = names->newest;
+        *(names->newest ? &names->newest->newer : &names->oldest) = target;
+        names->newest = target;
 }
 
-static void free_maker(Maker *maker) {
-        code_source_unref(maker->source);
-        free(maker->place.dump_path);
-        free(maker);
+static void free_target(CodeTarget *target) {
+        code_source_unref(target->source);
+        free(target->place.dump_path);
+        free(target);
 }
 
-static void forget(CodeNames *names, Maker *maker) {
-        hashmap_remove(&names->makers, maker->generation);
-        unlink_maker(names, maker);
-        names->memory -= maker->memory;
-        if (maker->job)
-                maker->job->maker = NULL;
-        free_maker(maker);
+static void forget(CodeNames *names, CodeTarget *target) {
+        hashmap_remove(&names->targets, target->generation);
+        unlink_target(names, target);
+        names->memory -= target->memory;
+        if (target->job)
+                target->job->target = NULL;
+        free_target(target);
 }
 
-static int add_maker(CodeNames *names, const Process *process, Maker **makerp) {
-        Maker *maker = calloc(1, sizeof(*maker));
+static int add_target(CodeNames *names, const Process *process, CodeTarget **targetp) {
+        CodeTarget *target = calloc(1, sizeof(*target));
         int r;
 
-        if (!maker)
+        if (!target)
                 return error_origin(-ENOMEM);
-        r = code_source_new(&maker->source, NULL, names->zygotes);
+        r = code_source_new(&target->source, NULL, names->zygotes);
         if (!r)
-                r = hashmap_put(&names->makers, process->generation, maker);
+                r = hashmap_put(&names->targets, process->generation, target);
         if (r) {
-                free_maker(maker);
+                free_target(target);
                 return error_fold(r);
         }
-        maker->generation = process->generation;
-        maker->pid = (pid_t)process->pid;
-        maker->interval_ns = QUIET_NS;
-        link_newest(names, maker);
-        if (names->makers.n_entries > names->limits.max_processes)
+        target->generation = process->generation;
+        target->pid = (pid_t)process->pid;
+        target->interval_ns = QUIET_NS;
+        link_newest(names, target);
+        if (names->targets.n_entries > names->limits.max_processes)
                 forget(names, names->oldest);
-        *makerp = maker;
+        *targetp = target;
         return 0;
 }
 
@@ -142,7 +142,7 @@ CodeNames *code_names_free(CodeNames *names) {
         while (names->oldest)
                 forget(names, names->oldest);
         worker_free(names->worker);
-        hashmap_deinit(&names->makers);
+        hashmap_deinit(&names->targets);
         free(names);
         return NULL;
 }
@@ -176,57 +176,57 @@ static void count(const CodeLook *look) {
         worker_session_count(&look->workers);
 }
 
-static void schedule(Maker *maker, const CodeJob *code) {
+static void schedule(CodeTarget *target, const CodeJob *code) {
         const CodeLook *look = &code->look;
 
-        maker->n_changes += look->is_changed;
+        target->n_changes += look->is_changed;
         if (look->is_changed)
-                maker->interval_ns = GROWING_NS;
+                target->interval_ns = GROWING_NS;
         else
-                maker->interval_ns = MIN(maker->interval_ns * 2,
+                target->interval_ns = MIN(target->interval_ns * 2,
                                          look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
-        maker->next_ns = code->end_ns +
-                MAX(maker->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
-        maker->is_wanted = maker->is_wanted || look->has_more;
+        target->next_ns = code->end_ns +
+                MAX(target->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
+        target->is_wanted = target->is_wanted || look->has_more;
 }
 
 static void take_look(WorkerJob *job, void *userdata) {
         CodeJob *code = (CodeJob *)job;
         CodeNames *names = userdata;
-        Maker *maker = code->maker;
+        CodeTarget *target = code->target;
 
         count(&code->look);
-        if (maker) {
-                names->memory += code->look.memory - maker->memory;
-                maker->memory = code->look.memory;
-                maker->job = NULL;
-                maker->has_looked = true;
-                maker->has_file = maker->has_file || code->look.has_file;
-                maker->begun_ns = code->begin_ns;
-                schedule(maker, code);
+        if (target) {
+                names->memory += code->look.memory - target->memory;
+                target->memory = code->look.memory;
+                target->job = NULL;
+                target->has_looked = true;
+                target->has_file = target->has_file || code->look.has_file;
+                target->begun_ns = code->begin_ns;
+                schedule(target, code);
         }
         discard_look(job);
 }
 
 static void give_up_look(WorkerJob *job, void *userdata) {
-        Maker *maker = ((CodeJob *)job)->maker;
+        CodeTarget *target = ((CodeJob *)job)->target;
 
         stat_add(COUNTER_CODE_FILES_STUCK, 1);
-        if (!maker)
+        if (!target)
                 return;
         log_warning(
                 "files in which process %d names its code hold up their reader: its code stays without names",
-                (int)maker->pid);
-        maker->job = NULL;
-        maker->is_stuck = true;
+                (int)target->pid);
+        target->job = NULL;
+        target->is_stuck = true;
 }
 
-static int start_look(CodeNames *names, Maker *maker) {
+static int start_look(CodeNames *names, CodeTarget *target) {
         CodeJob *code = calloc(1, sizeof(*code));
-        char *path = maker->place.dump_path ? strdup(maker->place.dump_path) : NULL;
+        char *path = target->place.dump_path ? strdup(target->place.dump_path) : NULL;
         int r;
 
-        if (!code || !path != !maker->place.dump_path) {
+        if (!code || !path != !target->place.dump_path) {
                 free(code);
                 free(path);
                 return error_origin(-ENOMEM);
@@ -234,77 +234,77 @@ static int start_look(CodeNames *names, Maker *maker) {
         code->job = (WorkerJob){
                 .work = look, .done = take_look, .stuck = give_up_look, .discard = discard_look
         };
-        code->maker = maker;
-        code->source = code_source_ref(maker->source);
-        code->place = maker->place;
+        code->target = target;
+        code->source = code_source_ref(target->source);
+        code->place = target->place;
         code->place.dump_path = path;
-        maker->is_wanted = false;
+        target->is_wanted = false;
         r = worker_push(names->worker, &code->job);
         if (!r) {
-                maker->job = code;
+                target->job = code;
                 return 0;
         }
         discard_look(&code->job);
-        maker->next_ns = clock_monotonic_ns() + ABSENT_NS;
+        target->next_ns = clock_monotonic_ns() + ABSENT_NS;
         return r < 0 ? error_fold(r) : 0;
 }
 
 /* ---- asking ---- */
 
-/* Where the process has its jitdump now, for the next look. */
-static int note_place(Maker *maker, const Process *process) {
+/* Notes where the process has its jitdump now, for the next look. */
+static int note_place(CodeTarget *target, const Process *process) {
         uint64_t number;
 
-        free(maker->place.dump_path);
-        maker->place = (CodePlace){ .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns };
+        free(target->place.dump_path);
+        target->place = (CodePlace){ .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns };
         for (size_t i = 0; i < process->n_mappings; i++) {
                 const Mapping *mapping = &process->mappings[i];
 
                 if (!code_is_dump_path(mapping->path, &number))
                         continue;
-                maker->place.dump_path = strdup(mapping->path);
-                if (!maker->place.dump_path)
+                target->place.dump_path = strdup(mapping->path);
+                if (!target->place.dump_path)
                         return error_origin(-ENOMEM);
-                maker->place.dump_start = mapping->start;
-                maker->place.dump_end = mapping->end;
+                target->place.dump_start = mapping->start;
+                target->place.dump_end = mapping->end;
                 break;
         }
         return 0;
 }
 
-static int want_look(CodeNames *names, Maker *maker, const Process *process) {
+static int want_look(CodeNames *names, CodeTarget *target, const Process *process) {
         int r;
 
-        if (maker->job || maker->is_wanted)
+        if (target->job || target->is_wanted)
                 return 0;
-        r = note_place(maker, process);
+        r = note_place(target, process);
         if (r)
                 return error_fold(r);
-        maker->is_wanted = true;
-        return maker->used_ns < maker->next_ns ? 0 : start_look(names, maker);
+        target->is_wanted = true;
+        return target->used_ns < target->next_ns ? 0 : start_look(names, target);
 }
 
 int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
                     const char **namep, size_t *sizep, bool *is_pastp) {
-        Maker *maker = hashmap_get(&names->makers, process->generation);
+        CodeTarget *target = hashmap_get(&names->targets, process->generation);
         int r;
 
-        if (!maker) {
-                r = add_maker(names, process, &maker);
+        if (!target) {
+                r = add_target(names, process, &target);
                 if (r)
                         return error_fold(r);
-        } else if (maker != names->newest) {
-                unlink_maker(names, maker);
-                link_newest(names, maker);
+        } else if (target != names->newest) {
+                unlink_target(names, target);
+                link_newest(names, target);
         }
-        maker->used_ns = clock_monotonic_ns();
-        if (maker->is_stuck)
+        target->used_ns = clock_monotonic_ns();
+        if (target->is_stuck)
                 return CODE_NAMES_E_NONE;
         /* Also for an address that is known: other code may have taken the place since. */
-        r = want_look(names, maker, process);
+        r = want_look(names, target, process);
         if (r)
                 return error_fold(r);
-        r = code_source_find(maker->source, address, time_ns, names->name, sizep, is_pastp);
+        r = code_source_find(target->source, address, time_ns, names->name, sizep, is_pastp);
         if (!r) {
                 *namep = names->name;
                 return 0;
@@ -315,22 +315,22 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
          * A file that was read after the sample would have named it; of a process without one nothing is
          * expected.
          */
-        return maker->has_looked && (!maker->has_file || maker->begun_ns > time_ns) ? CODE_NAMES_E_NONE
+        return target->has_looked && (!target->has_file || target->begun_ns > time_ns) ? CODE_NAMES_E_NONE
                                                                                     : CODE_NAMES_E_LATER;
 }
 
 /* Asked for each sample, named or not: here it shows that the process still runs. */
 int code_names_serial(CodeNames *names, const Process *process, uint64_t *serialp) {
-        Maker *maker = hashmap_get(&names->makers, process->generation);
+        CodeTarget *target = hashmap_get(&names->targets, process->generation);
         int r = 0;
 
         *serialp = 0;
-        if (!maker)
+        if (!target)
                 return 0;
-        maker->used_ns = clock_monotonic_ns();
-        if (!maker->is_stuck && maker->used_ns >= maker->next_ns)
-                r = want_look(names, maker, process);
-        *serialp = maker->n_changes;
+        target->used_ns = clock_monotonic_ns();
+        if (!target->is_stuck && target->used_ns >= target->next_ns)
+                r = want_look(names, target, process);
+        *serialp = target->n_changes;
         return r ? error_fold(r) : 0;
 }
 
@@ -351,12 +351,12 @@ int code_names_work(CodeNames *names) {
         now_ns = clock_monotonic_ns();
         worker_collect(names->worker, now_ns);
         forget_unused(names, now_ns);
-        for (Maker *maker = names->oldest; maker; maker = maker->newer) {
+        for (CodeTarget *target = names->oldest; target; target = target->newer) {
                 int r;
 
-                if (!maker->is_wanted || maker->job || maker->is_stuck || now_ns < maker->next_ns)
+                if (!target->is_wanted || target->job || target->is_stuck || now_ns < target->next_ns)
                         continue;
-                r = start_look(names, maker);
+                r = start_look(names, target);
                 if (r)
                         return error_fold(r);
         }
@@ -369,7 +369,7 @@ void code_names_wait(CodeNames *names, uint64_t end_ns) {
 }
 
 uint32_t code_names_n_processes(const CodeNames *names) {
-        return names->makers.n_entries;
+        return names->targets.n_entries;
 }
 
 size_t code_names_memory(const CodeNames *names) {

@@ -24,15 +24,15 @@ typedef struct CodeNames CodeNames;
 
 enum {
         _CODE_NAMES_E_SUCCESS,
-        CODE_NAMES_E_NONE,              /* nobody says what it is */
+        CODE_NAMES_E_NONE,              /* no file of the target names it */
         CODE_NAMES_E_LATER,             /* it is being looked up: ask again with the next sample */
 };
 
 typedef struct CodeNamesLimits {
         uint32_t max_processes;         /* 0 = 256; the one that was asked for least recently goes */
-        /* of all their ranges and names; 0 = 64 MiB; one may exceed it alone */
+        /* bytes of all ranges and names; 0 = 64 MiB; one process may exceed it alone */
         size_t max_bytes;
-        uint64_t time_limit_ns;           /* for one look; 0 = 10 s */
+        uint64_t time_limit_ns;           /* time for one look; 0 = 10 s */
 } CodeNamesLimits;
 
 /*

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is opened in the way that sampling/process/object.c describes: seen first, and read only if it is
- * what it should be. It may be replaced, cut and written anew at any time, so it is the same one, at the
- * place where reading goes on, only if
+ * A file is opened as sampling/process/object.c describes: seen first, and read only if it is of the right
+ * kind. It may be replaced, truncated and rewritten at any time. So reading goes on at the last place only if
  *
- *     device and inode are the same, it is not shorter than that, and the last bytes before that place are
- *     the same
+ *     device and inode are the same, the file is not shorter, the last bytes before that place are the same
  *
- * and else it is read from its start; the index takes what it has already without growing.
+ * Else the file is read from its start; the index takes known ranges again without growing.
+ *
+ *     look 1   /tmp/perf-4711.map, 80 bytes    reads 0 … 80, keeps the last bytes "c0 20 Foo.bar\
+ * "
+ *     look 2   1,200 bytes, same last bytes    reads 80 … 1,200
+ *     look 3   400 bytes                       shorter: reads 0 … 400
  */
 #include "symbol/naming/code-source.h"
 
@@ -40,15 +43,15 @@
 
 enum {
         STATUS_MAX = 16 << 10,
-        LOOK_BYTES = 4 << 20,           /* of one file in one look */
-        FILE_BYTES = 256 << 20,         /* of one file in all: what is behind is over the cap */
+        LOOK_BYTES = 4 << 20,           /* bytes of one file in one look */
+        FILE_BYTES = 256 << 20,         /* bytes of one file in all; the rest is over the cap */
         LAST_BYTES = 64,
-        /* of one piece in one look: a worker may be killed by whoever does not mean it */
+        /* tries of one piece in one look: a worker may be killed by accident */
         MAX_TRIES = 2,
         READ_E_FAILED = 100,            /* no worker could read it; apart from JITDUMP_E_* */
 };
 
-/* for all pieces of one look; less than whoever waits for the look has */
+/* time for all pieces of one look; less than the time limit of the look */
 #define WORKER_NS (8 * NS_PER_SEC)
 
 /* One of the two files, as it was at the last look. */
@@ -56,13 +59,13 @@ typedef struct CodeFile {
         dev_t device;
         ino_t inode;                    /* 0 = not there */
         bool is_believed;
-        uint64_t at;                    /* where reading goes on */
+        uint64_t at;                    /* place where reading goes on */
         uint64_t n_read;
         char last[LAST_BYTES];          /* before that place */
         size_t n_last;
 } CodeFile;
 
-/* Where the worker's answer is kept while it is looked at. */
+/* Room for a worker's answer while it is checked. */
 typedef struct CodeWork {
         WorkerSession session;
         CodeAnswer answer;
@@ -173,7 +176,9 @@ static int open_mapped(int proc_fd, const CodePlace *place) {
         return fd < 0 ? open_in_root(proc_fd, place->dump_path) : fd;
 }
 
-/* Left behind by a process that had the number before: nobody has written it since this one began. */
+/*
+ * Whether the file was left by an earlier process with this number: it was not written since this one began.
+ */
 static bool is_older(const struct statx *stx, uint64_t start_time_ns) {
         uint64_t written_ns = (uint64_t)stx->stx_mtime.tv_sec * NS_PER_SEC + stx->stx_mtime.tv_nsec;
         uint64_t ago_ns = clock_read_ns(CLOCK_BOOTTIME) - start_time_ns;
@@ -309,7 +314,7 @@ static int take_record(void *userdata, const CodeRecord *record) {
         return jitdump_resolve(&source->dump.codes, record, take_range, source);
 }
 
-/* What was left of the last piece is replaced only now: a worker that dies leaves everything as it was. */
+/* Takes an answer. The state is replaced only now: a worker that dies leaves everything as it was. */
 static int take_answer(CodeSource *source, CodeForm form, uint64_t *skipp) {
         uint64_t n_unknown = source->dump.codes.n_unknown;
         CodeWork *work = source->work;
@@ -365,7 +370,7 @@ static int take_piece(CodeSource *source, CodeForm form, size_t size, uint64_t *
 }
 
 /*
- * From where reading goes on to the end, or as much as one look takes. Return: 0, JITDUMP_E_*, READ_E_FAILED,
+ * Reads from the last place to the end, or as much as one look takes. Return: 0, JITDUMP_E_*, READ_E_FAILED,
  * -ENOMEM.
  */
 static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
@@ -376,7 +381,7 @@ static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
                 ssize_t n;
                 int r;
 
-                /* written anew meanwhile: the next look begins at its start */
+                /* rewritten meanwhile: the next look begins at its start */
                 if (done && !goes_on(file, fd))
                         return 0;
                 if (file->n_read >= FILE_BYTES) {
@@ -394,7 +399,7 @@ static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
                 remember_last(file, source->piece, (size_t)n);
                 file->at += (uint64_t)n + skip;
                 if (skip)
-                        /* those bytes lie elsewhere; the next piece brings new ones */
+                        /* the last bytes lie elsewhere; the next piece brings new ones */
                         file->n_last = 0;
                 file->n_read += (uint64_t)n;
                 done += (size_t)n;

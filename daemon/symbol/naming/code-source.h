@@ -4,14 +4,14 @@
 /*
  * Code Source
  *
- * What one process says of the code that it makes while it runs: its perf-map (/tmp/perf-PID.map in its own
- * root, by the number that it has itself) and its jitdump (jit-PID.dump, which it maps executable), read from
- * where the last look ended.
+ * Names that one process gives to the code that it makes while it runs: its perf-map (/tmp/perf-PID.map in
+ * its own root, by its own number of itself) and its jitdump (jit-PID.dump, which it maps executable). Both
+ * are read from where the last look ended. One thread reads the files, which may take any time; another one
+ * asks for names and is never kept waiting.
  *
- * One thread reads the files, which may take any time; another one asks for names and is never kept waiting.
- * Files are believed if they are regular, belong to the process' own user or to root, nobody else may write
- * them, and they were written since the process began. What they say is a name for a frame, and nothing else;
- * a worker without rights reads it where there are such (symbol/jit/code-wire.h).
+ * A file is believed if it is regular, belongs to the process' own user or to root, is not writable by
+ * others, and was written since the process began. It gives a name to a frame, and nothing else. A worker
+ * without rights reads it where there are workers (symbol/jit/code-wire.h).
  */
 
 #include <stdbool.h>
@@ -25,15 +25,15 @@
 
 typedef struct CodeSource CodeSource;
 
-/* Which process, and where its jitdump may be mapped. */
+/* A process, and the mapping of its jitdump. */
 typedef struct CodePlace {
         pid_t pid;
         uint64_t start_time_ns;
-        uint64_t dump_start, dump_end;  /* of the mapping; 0 = none */
-        char *dump_path;                /* as the process sees it; owned by whoever holds the place */
+        uint64_t dump_start, dump_end;  /* range of the mapping; 0 = none */
+        char *dump_path;                /* path as the process sees it; owned by the holder of the place */
 } CodePlace;
 
-/* What one look found. */
+/* Result of one look. */
 typedef struct CodeLook {
         uint64_t n_taken, n_malformed, n_over_cap;      /* records, and lines */
         /* files that were not there, or not so, at the last look */
@@ -41,7 +41,7 @@ typedef struct CodeLook {
         unsigned n_failed;              /* files that no worker could read on */
         WorkerSessionCounts workers;
         bool has_file;                  /* there is one to come back to */
-        bool is_changed;                /* it had something new */
+        bool is_changed;                /* the look found something new */
         bool has_more;                  /* than one look takes */
         bool failed;                    /* no memory: this source yields nothing any more */
         size_t memory;
@@ -59,7 +59,7 @@ enum {
  */
 int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits, Zygotes *zygotes);
 
-/* From any thread. */
+/* May be called from any thread. */
 CodeSource *code_source_ref(CodeSource *source);
 CodeSource *code_source_unref(CodeSource *source);
 DEFINE_CLEANUP(CodeSource, code_source_unref)

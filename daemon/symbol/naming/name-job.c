@@ -9,7 +9,7 @@
 #include "sampling/process/process.h"
 #include "symbol/function/symbol-session.h"
 
-enum { MAX_TABLE_BYTES = 64 << 20 };    /* of a thread's symbol tables */
+enum { MAX_TABLE_BYTES = 64 << 20 };    /* bytes of a thread's symbol tables */
 
 void *name_job_begin(void) {
         const SymbolizerOptions options = { .max_bytes = MAX_TABLE_BYTES };

@@ -43,10 +43,10 @@ void name_places_add(NamePlaces *places, const NamePlace *place);
 /* Pure. Forgets those of @gone, unless they are others by now. */
 void name_places_remove(NamePlaces *places, const NamePlaces *gone);
 
-/* What is to be named. */
+/* An object whose addresses are to be named. */
 typedef struct NameSubject {
         const char *gnu, *go, *path;
-        ObjectFile file;                /* not of the vdso, as the places */
+        ObjectFile file;                /* not for the vdso, like the places */
         bool is_vdso;
 } NameSubject;
 
@@ -65,13 +65,14 @@ typedef struct NameJob {
 
         NameFound found[NAME_JOB_MAX];
         bool is_unopened;               /* nothing was found out */
-        bool is_failed;                 /* the same: no worker could read it */
-        bool is_gone;                   /* the same: nobody of `places` has it any more */
-        NamePlaces gone;                /* those that have not, as far as they were asked */
-        SymbolizerStats read;           /* what was read for it */
+        bool is_failed;                 /* no addresses are named: no worker could read the file */
+        /* no addresses are named: no process of `places` has the file any more */
+        bool is_gone;
+        NamePlaces gone;                /* processes without the file, as far as they were asked */
+        SymbolizerStats read;           /* work that was done for it */
         WorkerSessionCounts workers;
 
-        void *object, *names[NAME_JOB_MAX];     /* the caller's; nobody looks at them here */
+        void *object, *names[NAME_JOB_MAX];     /* the caller's; not used here */
         Arena texts;
         int fd;
 } NameJob;
@@ -82,6 +83,6 @@ typedef struct NameJob {
 int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes);
 void name_job_discard(WorkerJob *job);
 
-/* For WorkerConfig: what the jobs of one thread share is a Symbolizer. */
+/* For WorkerConfig: makes the Symbolizer that the jobs of one thread share. */
 void *name_job_begin(void);
 void name_job_end(void *state);

@@ -1,4 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The way of two names. A target runs parse() of /usr/lib/libfoo.so, and a function that its JIT has made:
+ *
+ *     t = 0 s   sample: frame libfoo.so + 0x1200       object-names.c: not known → a job for the thread
+ *               sample: frame 0x7f31c0001040, no file  code-names.c: not known → a look at the target's files
+ *     + 50 ms   A thread (name-job.c, base/util/worker.h) opens libfoo.so as the target maps it, also in a
+ *               container or deleted. A worker without rights reads its symbols (symbol-session.c).
+ *               Another thread reads on in /tmp/perf-PID.map from where its last look ended. A worker
+ *               without rights reads the lines; the ranges go into an index (symbol/jit/code-index.c).
+ *     t = 1 s   sample: frame 0x7f31c0001040           known: the stack gets the name while it is made
+ *     t = 5 s   the window is closed                   libfoo.so + 0x1200 becomes "parse", in all its stacks
+ *
+ * The two kinds differ in when a name is given. A function in a file keeps its address. So frames take their
+ * names when the window is closed, and a late answer serves the next window. Code of a JIT moves: the same
+ * memory may hold another function a moment later. So a stack is named while it is made, by the code that was
+ * there at the time of its sample, and the count of changes to that code is part of the key of the cache of
+ * stacks. Such a name may come a second late. Until then the frame has the name of the earlier code, or none.
+ *
+ * A thread that hangs (a file on FUSE) is left behind with its job after time_limit_ns, and a new one goes
+ * on. Without `symbols = local` and without targets that run in memory without a file, no thread exists.
+ */
 #include "symbol/naming/naming.h"
 
 #include <errno.h>
@@ -11,7 +33,7 @@
 
 struct Naming {
         ObjectNames *objects;           /* NULL = not wanted */
-        CodeNames *code;                /* the same */
+        CodeNames *code;                /* NULL = not wanted */
 };
 
 int naming_new(Naming **namingp, const NamingConfig *config) {

@@ -4,15 +4,14 @@
 /*
  * Naming
  *
- * The stage between aggregation and encoding that gives frames the names of their functions, as far as that
- * is wanted:
+ * The stage between aggregation and encoding that gives frames the names of their functions. Two options say
+ * how much:
  *
- *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: nobody
- *                  looks
- *     jit-symbols  on: code that a target makes while it runs, by what the target says of it (code-names.h)
+ *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: none
+ *     jit-symbols  on: code that a target makes while it runs, by the target's own files (code-names.h)
  *
- * Nothing here is waited for: what is not known in time goes out without a name. With remote and off nothing
- * is done at all; with remote and on nothing is, before a target runs in memory without a file.
+ * Nothing here is waited for: a name that is not known in time is left out. With remote and off nothing is
+ * done at all. With remote and on nothing is done before a target runs in memory without a file.
  */
 
 #include <stdbool.h>
@@ -29,8 +28,8 @@ typedef struct Naming Naming;
 typedef struct NamingConfig {
         bool objects;                   /* symbols = local */
         bool code;                      /* jit-symbols = on */
-        uint64_t time_limit_ns;           /* for one question; 0 = 10 s */
-        /* of workers that read what targets wrote, borrowed; NULL = it is read here */
+        uint64_t time_limit_ns;         /* time for one job; 0 = 10 s */
+        /* start workers that read files of targets, borrowed; NULL = files are read here */
         Zygotes *zygotes;
 } NamingConfig;
 
@@ -39,7 +38,7 @@ int naming_new(Naming **namingp, const NamingConfig *config);
 Naming *naming_free(Naming *naming);
 DEFINE_CLEANUP(Naming, naming_free)
 
-/* What frames are to ask while stacks are made. */
+/* Hooks that frames call while stacks are made. */
 FramesNaming naming_hooks(Naming *naming);
 
 /* Between samples: sends questions, takes answers in. Return: 0, -ENOMEM. */
@@ -53,8 +52,8 @@ int naming_wait(Naming *naming, uint64_t end_ns);
 
 typedef struct NamingState {
         bool objects, code;
-        uint32_t n_waiting;             /* addresses that were asked for */
-        uint32_t n_processes;           /* that make code */
+        uint32_t n_waiting;             /* addresses whose names are being looked up */
+        uint32_t n_processes;           /* processes that make code */
         size_t memory;
 } NamingState;
 

@@ -44,7 +44,8 @@ enum {
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_OBJECTS = 16 << 10,
         NO_TEXT = UINT32_MAX,
-        MAX_DOUBLINGS = 6,              /* of that, after workers have failed: eleven minutes */
+        /* doublings of that interval, after workers have failed: eleven minutes */
+        MAX_DOUBLINGS = 6,
 };
 
 typedef enum NameState { NAME_NEW, NAME_ASKED, NAME_KNOWN, NAME_NONE } NameState;
@@ -53,7 +54,7 @@ typedef struct NamedObject NamedObject;
 
 typedef struct Name {
         uint64_t address;
-        uint32_t name, linkage_name;    /* of Intern texts; NO_TEXT = the same as name */
+        uint32_t name, linkage_name;    /* Intern texts; NO_TEXT = the same as name */
         NameState state;
 } Name;
 
@@ -66,7 +67,7 @@ struct NamedObject {
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
         unsigned n_failed;              /* times in a row that no worker could read it */
-        NamePlaces places;              /* where it was met */
+        NamePlaces places;              /* processes that map it */
 };
 
 struct ObjectNames {
@@ -154,7 +155,7 @@ static uint64_t object_key(const Mapping *mapping) {
         return hash_bytes(parts, sizeof(parts));
 }
 
-/* Of two objects that hash to one number the later one has no names. */
+/* If two objects hash to one number, the later one has no names. */
 static bool is_same(const NamedObject *named, const Mapping *mapping) {
         return named->file == mapping->object->file && !strcmp(named->subject.path, path_of(mapping));
 }
@@ -243,7 +244,7 @@ static int find_name(ObjectNames *names, NamedObject *object, uint64_t address, 
         return 0;
 }
 
-/* These were asked for, and will not be answered. */
+/* Gives back addresses that will not be answered. */
 static void give_back(ObjectNames *names, const NameJob *job, enum counter why) {
         stat_add(why, job->n);
         names->n_waiting -= job->n;
@@ -353,7 +354,7 @@ static enum counter counter_of(const NameJob *job, uint32_t i) {
         return job->found[i].name ? COUNTER_NAMES_NAMED : counters[job->found[i].state];
 }
 
-/* Without room for its text a name stays unknown. Return: whether it is there. */
+/* Keeps the text of a name, which stays unknown without room. Return: whether it is there. */
 static bool keep_text(ObjectNames *names, const char *text, uint32_t *indexp) {
         int r;
 
@@ -398,7 +399,7 @@ static void count(const NameJob *job) {
         worker_session_count(&job->workers);
 }
 
-/* A file that kills whoever reads it does that after ten seconds again, and less and less often. */
+/* A file that kills its reader is tried again after ten seconds, and then less and less often. */
 static void try_later(const ObjectNames *names, NamedObject *object, bool is_failed) {
         unsigned doublings = is_failed ? MIN(object->n_failed, (unsigned)MAX_DOUBLINGS) : 0;
 
@@ -406,7 +407,7 @@ static void try_later(const ObjectNames *names, NamedObject *object, bool is_fai
         object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
 }
 
-/* Processes that were met meanwhile; if there are none, whoever is met next is asked. */
+/* Asks processes that were met meanwhile; if there are none, the next one to be met is asked. */
 static void ask_others(ObjectNames *names, NamedObject *object, const NameJob *job) {
         for (uint32_t i = 0; i < job->n && object->places.n && object->n_asked < NAME_JOB_MAX; i++)
                 note_asked(names, object, job->names[i]);

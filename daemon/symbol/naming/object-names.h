@@ -4,16 +4,16 @@
 /*
  * Names of Functions in Files
  *
- * Native frames of a window get their functions from the files that targets map, by a thread that nobody
- * waits for: an address is asked for when it is first met, and when its window is closed it has its name, or
- * goes out without one and has it in the next. Answers are kept by file (ObjectFile) and path, so each
- * address is looked up once, whoever runs it. A build id is no key: whoever makes a file chooses it, and a
- * path is whatever a process has mounted.
+ * Native frames of a window get their functions from the files that targets map. A thread that is never
+ * waited for looks up each address when it is first met. When the window is closed, the frame takes its name;
+ * without one it goes out unnamed, and has the name in the next window.
  *
- * Files are opened as sampling/process/object-file.h describes: where a process has them mapped, and only
- * those that it has read before; so containers' and deleted files are, and nothing is that may never answer.
- * Any process that maps the file will do, so a few are remembered, and one that has ended costs nothing.
- * Debug files are looked for on this machine (symbol/function/debug-file.h).
+ * Answers are kept by file (ObjectFile) and path, so each address is looked up once for all processes. A
+ * build id is no key, since the author of a file chooses it, and neither is a path alone, since a process may
+ * mount anything there. Files are opened as sampling/process/object-file.h describes: where a process has
+ * them mapped, and only files that were read before. So containers' and deleted files are found, and no open
+ * may hang. Any process that maps the file will do: a few are remembered, and one that has ended costs
+ * nothing. Debug files are looked for on this machine (symbol/function/debug-file.h).
  */
 
 #include <stddef.h>
@@ -29,10 +29,10 @@ typedef struct ObjectNames ObjectNames;
 typedef struct ObjectNamesLimits {
         /* addresses known; 0 = 131,072. Over it, all are forgotten at the next window */
         uint32_t max_names;
-        size_t max_text_bytes;          /* of their names; 0 = 32 MiB. The same */
-        /* that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
+        size_t max_text_bytes;          /* bytes of their names; 0 = 32 MiB. The same */
+        /* jobs that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
         uint32_t max_jobs;
-        uint64_t time_limit_ns;           /* for one of them; 0 = 10 s */
+        uint64_t time_limit_ns;           /* time for one job; 0 = 10 s */
         uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */
 } ObjectNamesLimits;
 
