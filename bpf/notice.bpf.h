@@ -4,8 +4,19 @@
 /*
  * Notices
  *
- * Tells the daemon what changed in a process' life. Posted in process context
- * and, by the sampler, in the interrupt: hence the atomic counters.
+ * Small records (struct abi_notice) that tell the daemon what changed in a process' life. Their ring is apart
+ * from the samples', so that a storm of samples loses no exit. A shell that runs a short program, as the ring
+ * holds it:
+ *
+ *     kind      tgid   value        posted by
+ *     EXEC      4711   –            tracepoint sched_process_exec: it runs a new program
+ *     MAPPINGS  4711   –            the sampler (select.bpf.h): a tick found its address space changed
+ *     EXIT      4711   31,200,000   tracepoint sched_process_exit, last thread: CPU time so far, ns
+ *     SETTLED   4711   180,000      tracepoint sched_process_free: CPU time that EXIT did not count yet, ns
+ *
+ * The daemon drains notices before samples (sampling/sample/sampler.c). A notice that finds the ring full is
+ * counted, and the daemon looks at all processes again. Notices are posted in process context and, by the
+ * sampler, in the interrupt: hence the atomic counters.
  */
 
 #include "identity.bpf.h"
