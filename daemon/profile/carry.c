@@ -166,7 +166,7 @@ static int carry_word(Carry *carry, FrameWord word) {
         return carry->expand ? carry->expand(carry, word, &frame) : carry_frame(carry, &frame);
 }
 
-/* *firstp: where in `words` the number of what @word became stands. */
+/* *firstp: index in `words` of the number of words that @word became. */
 static int make_words(Carry *carry, FrameWord word, size_t *firstp) {
         size_t first = carry->n_words;
         int r = make_room(&carry->words, &carry->words_room, first + 1);

@@ -35,7 +35,7 @@ typedef struct Carry Carry;
 struct Carry {
         Window *into;
         const Window *from;
-        uint32_t *known[_CARRY_N];      /* index over there + 1 of each row; 0 = not carried yet */
+        uint32_t *known[_CARRY_N];      /* index in the open window, + 1, of each row; 0 = not carried yet */
         Hashmap frames;                 /* word → index in `words`, + 1 */
         FrameWord *words;               /* by frame: number of words that it became, then these words */
         size_t n_words, words_room;
@@ -43,9 +43,8 @@ struct Carry {
         size_t stack_room;
 
         /*
-         * Turns the frame @word, which is @frame over there, into one or several by carry_frame(). NULL = it
-         * stays one.
-         * Return: what carry_frame() says.
+         * Turns the frame @word, whose row is @frame, into one or several by carry_frame(). NULL = it stays
+         * one. Return: as carry_frame().
          */
         int (*expand)(Carry *carry, FrameWord word, const WindowFrame *frame);
         const void *userdata;

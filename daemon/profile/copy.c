@@ -19,7 +19,7 @@ static int add_name(Carry *carry, const CopyName *name, WindowFrame *frame) {
         return r ? r : window_function(carry->into, &function, &frame->function);
 }
 
-/* One frame becomes, where functions were inlined, several. */
+/* Turns one frame into several where functions were inlined. */
 static int put_named(Carry *carry, FrameWord word, const WindowFrame *frame) {
         const CopyOptions *options = carry->userdata;
         WindowFrame named = *frame;

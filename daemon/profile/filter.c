@@ -135,7 +135,7 @@ bool filter_wants_profile(const WindowFilter *filter, const WindowProfile *profi
                 matches_any(types, window_get_string(filter->window, profile->names.type, NULL));
 }
 
-/* Leading zeros do not count: people leave them out, and so do programs that print numbers. */
+/* Leading zeros do not count: users leave them out, and so do programs that print numbers. */
 static bool is_id(const FilterWords *words, const uint8_t *id, size_t size) {
         char hex[33], *digits = hex;
 

@@ -25,15 +25,16 @@ typedef struct FilterWords {
 typedef struct FilterOptions {
         const uint32_t *pids;
         size_t n_pids;
-        /* globs on a process' or service's name; beside `pids` and `processes` */
+        /* globs on a process' or service's name, in addition to `pids` and `processes` */
         FilterWords comms;
         FilterWords processes;          /* pid, or glob on the name of process or service */
         FilterWords services;           /* globs on service.name */
         FilterWords threads;            /* thread id, or glob on its name */
         FilterWords spans, traces;      /* hex digits; leading zeros may be missing */
-        FilterWords operations;         /* globs on what a span does, by its attributes or by `operation` */
+        /* globs on the operation of a span, by its attributes or by `operation` */
+        FilterWords operations;
         FilterWords coroutines;         /* id, probe id, or number of the station */
-        FilterWords types;              /* globs on what is measured: samples, suspended … */
+        FilterWords types;              /* globs on the type of measurement: samples, suspended … */
         /* The operation of a link by a list of spans, or NULL. May itself be NULL. */
         const char *(*operation)(const WindowLink *link, void *userdata);
         void *userdata;

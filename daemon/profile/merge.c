@@ -11,7 +11,7 @@ typedef struct Merge {
         int64_t shift_ns;               /* added to times of the source window */
 } Merge;
 
-/* Known by what describes it, as 64 bits of a seeded hash. Row 0 is row 0. */
+/* A resource is known by its description, as 64 bits of a seeded hash. Row 0 is row 0. */
 static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
         uint32_t carried[WINDOW_MAX_SET], n_before = window_n_resources(carry->into);
         size_t n;

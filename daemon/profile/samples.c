@@ -351,7 +351,7 @@ int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint
         return add_sample(window, &key, value, &index);
 }
 
-/* Each sample's place in the sorted times; n_times is counted again while they are filled in. */
+/* Sets each sample's place in the sorted times; n_times is counted again while they are filled in. */
 static void place_times(Window *window) {
         uint32_t at = 0;
 

@@ -49,7 +49,7 @@ static int add_frame_type(Window *window, uint32_t string) {
         return 0;
 }
 
-/* The mark that says the same as @string. FRAME_MARK_TABLE = none does. */
+/* Mark with the same meaning as @string; FRAME_MARK_TABLE = there is none. */
 static int find_mark(Window *window, uint32_t string, FrameMark *markp) {
         uint32_t i;
         int r;

@@ -32,7 +32,7 @@ typedef struct SampleKey {
         uint32_t profile, stack, attributes, link;
 } SampleKey;
 
-/* Beside each key: what the events add up to. */
+/* Sums of a sample's events, one for each key. */
 typedef struct SampleSum {
         int64_t value;
         uint32_t n_times, n_events;
@@ -79,7 +79,7 @@ struct Window {
         uint32_t mark_types[FRAME_MARK_TABLE];  /* string of a native frame's mark, made on first use */
         Hashmap names;                          /* frame word → function that it was given */
         Hashmap alike;                          /* hash of a module without its file → how many there are */
-        uint32_t *module_attributes;            /* a set for each module */
+        uint32_t *module_attributes;            /* set of attributes of each module */
         uint32_t module_attributes_size;
 
         Arena log;
@@ -87,7 +87,7 @@ struct Window {
         uint64_t n_times;
         int has_values;
 
-        /* Made when the window is closed. */
+        /* Arrays that are made when the window is closed. */
         uint64_t *times_ns;
         int64_t *values;
         uint32_t *order;                /* samples by profile */
@@ -105,5 +105,5 @@ int window_add_row(Window *window, Intern *table, const void *data, size_t size,
 /* Makes room for row @index in an array beside a table; new rows are zero. */
 int window_grow(void **rowsp, uint32_t *sizep, uint32_t index, size_t row_size);
 
-/* Ends what samples.c made at closing. */
+/* Frees the arrays that samples.c made at closing. */
 void window_free_samples(Window *window);

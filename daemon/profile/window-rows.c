@@ -87,7 +87,7 @@ int window_string(Window *window, const char *text, size_t size, uint32_t *index
         return r < 0 ? error_fold(r) : r;
 }
 
-/* How many modules there are that differ from @module in the file alone. */
+/* Number of modules that differ from @module in the file alone. */
 static uint64_t count_alike(const Window *window, const WindowModule *module, uint64_t *keyp) {
         WindowModule plain = *module;
 
@@ -176,7 +176,7 @@ int window_function(Window *window, const WindowFunction *function, uint32_t *in
 int window_link(Window *window, const WindowLink *link, uint32_t *indexp) {
         static const WindowLink zero;
 
-        /* Half a link is none: a receiver would refuse it (ids must not be zero). */
+        /* Half a link is left out: a receiver would refuse it (ids must not be zero). */
         if (!memcmp(link->trace_id, zero.trace_id, sizeof(zero.trace_id)) ||
             !memcmp(link->span_id, zero.span_id, sizeof(zero.span_id))) {
                 *indexp = 0;

@@ -2,23 +2,22 @@
 #pragma once
 
 /*
- * Window: the waist of the hourglass
+ * Window
  *
- * Everything that produces profiles fills one; everything that writes profiles
- * takes one. It holds what one export interval saw: shared tables of distinct
- * strings, modules, functions, frames, stacks, links and attributes, and the
- * profiles of many resources (processes) that refer to them by index.
+ * Each producer of profiles fills a window, and each writer of profiles takes
+ * one. It holds one export interval: shared tables of distinct strings, modules, functions, frames, stacks,
+ * links and attributes, and the profiles of many resources (processes) that refer to them by index.
  *
  * Index 0 of every table is the empty row and means "not set". Rows are
  * distinct; adding equal bytes yields the same index. Samples with the same
  * identity {stack, set of attributes, link} are merged: values add up, times are kept.
  *
  * Strings that come in may be any bytes; they are repaired to UTF-8 here, once
- * (counter UTF8_REPAIRED). Every table has a cap, and so have the bytes in all; at a cap
- * the call returns WINDOW_E_FULL and adds no row, what is there already is still
+ * (counter UTF8_REPAIRED). Every table has a cap, and so have the bytes in all. At a cap
+ * the call returns WINDOW_E_FULL and adds no row; present rows are still
  * found, and the caller counts the sample as LOST_WINDOW_FULL. A window is used by one thread.
  *
- * What each call costs: one hash lookup. Nothing is allocated for a sample whose identity is
+ * Cost of each call: one hash lookup. Nothing is allocated for a sample whose identity is
  * known, except 12 bytes for its time (20 with values other than 1), in chunks.
  */
 
@@ -36,8 +35,8 @@ enum {
 };
 
 /*
- * A native frame is one word. What does not fit, or has a function or line, is an
- * index into the frame table, told by the mark FRAME_MARK_TABLE.
+ * A native frame is one word. A frame that does not fit, or has a function or line, is an index into the
+ * frame table, told by the mark FRAME_MARK_TABLE.
  */
 typedef uint64_t FrameWord;
 
