@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the data of a page by its description (daemon/formats/page/page-encode.c), for tests: no line is shared
-with what wrote it or with the page's own script.
+"""Reads the data of a page by its description (daemon/formats/page/page-encode.c), for tests: no line is
+shared with what wrote it or with the page's own script.
 
     page = page_read.read("out.html")
     page.meta                   title, kinds, times …

@@ -4,9 +4,9 @@
 /*
  * JSON Writer
  *
- * Prints JSON as it comes: groups are opened and closed by the caller, commas and escapes are put here. Control
- * characters of text are escaped, and bytes that are no UTF-8 become U+FFFD. What people look at in a page is
- * masked by U+FFFD, too (base/util/text.h).
+ * Prints JSON as it comes: groups are opened and closed by the caller, commas and escapes are put here.
+ * Control characters of text are escaped, and bytes that are no UTF-8 become U+FFFD. What people look at in a
+ * page is masked by U+FFFD, too (base/util/text.h).
  */
 
 #include <stdbool.h>

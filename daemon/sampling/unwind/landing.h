@@ -20,8 +20,8 @@
  * gcc's rows find the pad's stack in the last three instructions; before, they still
  * tell of the caller, whose return address is gone. From the store on, the pad's
  * address is there and rcx tells where, so rows are made to begin there. The pad has made no call: the byte
- * before it belongs to other code. So all these rules say that the address is to be looked up as it is. Code is
- * looked at here alone, and in four functions a machine: those with a row "rcx + 8".
+ * before it belongs to other code. So all these rules say that the address is to be looked up as it is. Code
+ * is looked at here alone, and in four functions a machine: those with a row "rcx + 8".
  */
 
 #include "sampling/unwind/layout.h"

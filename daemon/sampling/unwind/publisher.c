@@ -159,17 +159,6 @@ static int *new_fds(uint32_t n) {
         return fds;
 }
 
-/* Starts the thread with all signals blocked, since they are the main thread's. */
-static bool start(Publisher *publisher) {
-        sigset_t all, before;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        publisher->is_running = pthread_create(&publisher->thread, NULL, run, publisher) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return publisher->is_running;
-}
-
 int publisher_new(Publisher **publisherp, int array_fd, uint32_t max_slots) {
         _cleanup_(publisher_freep) Publisher *publisher = calloc(1, sizeof(*publisher));
         const ThreadConfig config = { .run = run, .userdata = publisher };

@@ -17,7 +17,8 @@
  * Sleep
  *
  * A wake-up for each sample would cost more than the sample itself. So while records flow the kernel half
- * does not wake the loop, and the drain timer reads them in bulk. A drain that finds nothing puts the loop to sleep:
+ * does not wake the loop, and the drain timer reads them in bulk. A drain that finds nothing puts the loop to
+ * sleep:
  *
  *     drain finds nothing ─▶ is_asleep; timers at 450 ms with 550 ms of slack, so they expire together;
  *                            wake_source on; the kernel half is told

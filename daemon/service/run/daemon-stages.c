@@ -173,8 +173,8 @@ int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
         int r = targets_program(daemon->stages.targets, suspended->pid, suspended->generation, &program);
 
         if (!r)
-                r = aggregator_add_suspended(daemon->stages.aggregator, &program, &coroutine, suspended->address,
-                                             suspended->value_ns, suspended->time_ns);
+                r = aggregator_add_suspended(daemon->stages.aggregator, &program, &coroutine,
+                                             suspended->address, suspended->value_ns, suspended->time_ns);
         stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
         return r < 0 ? error_fold(r) : 0;
 }
