@@ -57,6 +57,10 @@ class Exports(session.TestCase):
         path = self.directory() / "collector.sock"
         server = Server([ok()], path=path)
         self.addCleanup(server.close)
+        path.chmod(0o600)
+        refused = self.run_command([tap.SPANPROF, "run", "--endpoint", f"unix:{path}", "-d", "1s"], 78)
+        self.assertRegex(refused.stderr, "user `.*` may not connect to this socket: let that user write to it")
+        path.chmod(0o666)
         result = self.run_daemon(f"[export near]\nendpoint = unix:{path}\n")
         near = result.summary["exports"][1]
         self.assertEqual((near["delivered"], near["lost"]), (result.summary["delivered"], 0))

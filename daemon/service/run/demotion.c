@@ -84,9 +84,27 @@ static int check_file(const Demotion *demotion, const char *path) {
         return DEMOTION_E_UNUSABLE;
 }
 
+/* To connect to a socket one must be able to write to it. @url: of a receiver, unix:SOCKET[:PATH] or another. */
+static int check_socket(const Demotion *demotion, const char *url) {
+        _cleanup_(freep) char *path = NULL;
+
+        if (strncmp(url, "unix:", 5))
+                return 0;
+        path = strndup(url + 5, strcspn(url + 5, ":"));
+        if (!path)
+                return error_origin(-ENOMEM);
+        if (!faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) || errno != EACCES)
+                return 0;
+        log_error("%s: user `%s` may not connect to this socket: let that user write to it, or run-as = root",
+                  path, demotion->user.name);
+        return DEMOTION_E_UNUSABLE;
+}
+
 static int check_files(const Demotion *demotion, const Config *config) {
         int r = check_file(demotion, config->certificate);
 
+        if (!r)
+                r = check_socket(demotion, config->profiles_url ? config->profiles_url : "");
         if (!r)
                 r = check_file(demotion, config->client_certificate);
         if (!r)
