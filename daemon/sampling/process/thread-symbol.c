@@ -287,7 +287,7 @@ bool thread_symbol_name(uint8_t name, uint8_t *formp, const char **unreadp) {
 int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *symbolp) {
         Image image = { .fd = fd, .data = data, .size = size };
         Elf64_Sym symbol;
-        uint32_t index;
+        uint32_t index = 0;
         size_t i = 0;
         int r;
 
