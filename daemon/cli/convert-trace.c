@@ -15,6 +15,7 @@
 #include "coro/trace/side-file.h"
 #include "coro/trace/trace-read.h"
 #include "coro/trace/trace-side-files.h"
+#include "coro/trace/trace-writer.h"
 
 enum { SAMPLE_EVENTS = 1000 };          /* of each input, to see which columns it has */
 

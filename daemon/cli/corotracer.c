@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "coro/engine/engine.h"
 #include "coro/trace/trace-read.h"
+#include "coro/trace/trace-writer.h"
 
 typedef struct Flag {
         const char *name, *value;

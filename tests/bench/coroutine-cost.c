@@ -13,7 +13,8 @@
 
 #include "base/util/clock.h"
 #include "coro/station/region-scan.h"
-#include "coro/trace/trace.h"
+#include "coro/trace/trace-line.h"
+#include "coro/trace/trace-writer.h"
 #include "spanprof/coroutine.h"
 
 enum { ROUNDS = 40 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace-rows.h"
 #include "formats/folded/folded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

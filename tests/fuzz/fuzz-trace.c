@@ -2,10 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coro/trace/trace-mappings.h"
-#include "coro/trace/trace-read.h"
-#include "coro/trace/trace-stations.h"
-#include "coro/trace/trace.h"
+#include "coro/trace/trace-line.h"
+#include "coro/trace/trace-rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,8 +9,7 @@
 
 #include "base/util/clock.h"
 #include "coro/engine/code-map.h"
-#include "coro/trace/trace-mappings.h"
-#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace-rows.h"
 
 static TraceMapping sample(const char *path) {
         return (TraceMapping){ .process = 2455627039893,
@@ -95,9 +94,9 @@ Test(trace_mappings, are_refused_if_anything_is_wrong) {
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
                 cr_expect_eq(trace_mapping_parse(bad[i], strlen(bad[i]), &texts, &mapping),
-                             TRACE_MAPPINGS_E_MALFORMED, "%s", bad[i]);
+                             TRACE_ROW_E_MALFORMED, "%s", bad[i]);
         cr_expect_eq(trace_mapping_parse("1,2,0x10,0x20,0x0,,,,/a\0b", 24, &texts, &mapping),
-                     TRACE_MAPPINGS_E_MALFORMED);
+                     TRACE_ROW_E_MALFORMED);
         cr_expect_str_eq(back("1,2,0x10,0x20,0x0,,,,/a,\"b\"\r", &texts).path, "/a,\"b\"");
         cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\"", &texts).offset, TRACE_NO_OFFSET);
         cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\",0x30", &texts).offset, 0x30);
@@ -111,7 +110,7 @@ Test(trace_mappings, stations_may_say_nothing_of_code) {
         } cases[] = {
                 { 0, 0, 24, 25, 0x30, 0x40 }, { 5, 0, 24, 25, 0x30, 0 },
                 { 10, 0, 24, 25, 0, 0 },      { 13, 0, 24, 0, 0, 0 },
-                { 16, 0, 0, 0, 0, 0 },        { 18, TRACE_STATIONS_E_MALFORMED, 0, 0, 0, 0 },
+                { 16, 0, 0, 0, 0, 0 },        { 18, TRACE_ROW_E_MALFORMED, 0, 0, 0, 0 },
                 { 1, 0, 24, 25, 0x30, 4 },
         };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "coro/trace/trace-read.h"
-#include "coro/trace/trace.h"
+#include "coro/trace/trace-writer.h"
 
 static CoroEvent sample(void) {
         CoroEvent event = {

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "coro/station/region-scan.h"
-#include "coro/trace/trace.h"
+#include "coro/trace/trace-rows.h"
 
 typedef struct AddressNames AddressNames;
 

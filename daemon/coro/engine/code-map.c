@@ -13,7 +13,6 @@
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/hashmap.h"
-#include "coro/trace/trace-mappings.h"
 #include "sampling/process/object.h"
 #include "sampling/process/process.h"
 

@@ -16,7 +16,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "coro/trace/trace.h"
+#include "base/util/macro.h"
+#include "coro/trace/trace-rows.h"
 
 typedef struct CodeMap CodeMap;
 

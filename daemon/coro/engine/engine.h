@@ -10,7 +10,7 @@
  */
 
 #include "coro/station/region-scan.h"
-#include "coro/trace/trace.h"
+#include "coro/trace/trace-writer.h"
 
 typedef struct CoroOptions {
         const char *region_path, *socket_path;  /* NULL = a new directory of its own */

@@ -9,7 +9,7 @@
  * it is full the scan waits, and what the stations lose meanwhile is counted there.
  */
 
-#include "coro/trace/trace.h"
+#include "coro/trace/trace-writer.h"
 
 typedef struct WriterQueue WriterQueue;
 

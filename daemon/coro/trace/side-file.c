@@ -10,9 +10,8 @@
 
 #include "base/util/error.h"
 #include "base/util/file.h"
-#include "base/util/text.h"
-#include "coro/trace/trace-mappings.h"
-#include "coro/trace/trace-stations.h"
+#include "base/util/macro.h"
+#include "coro/trace/trace-rows.h"
 
 /* start: of the first line in all versions. */
 static const struct { const char *ending, *first, *start; } kinds[N_SIDE_FILES] = {
@@ -153,16 +152,4 @@ int side_file_read(const char *trace, SideFile which,
         }
         fclose(file);
         return r;
-}
-
-bool side_file_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
-        char copy[24];
-
-        if (!size || size >= sizeof(copy))
-                return false;
-        memcpy(copy, cell, size);
-        copy[size] = 0;
-        if (!hex)
-                return !text_u64(copy, UINT64_MAX, valuep);
-        return size > 2 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
 }

@@ -53,6 +53,3 @@ void side_file_note(const char *trace, OutfileReaders *readers);
  */
 int side_file_read(const char *trace, SideFile which,
                    int (*func)(void *userdata, const char *line, size_t size), void *userdata);
-
-/* A number that fills a cell of such a line: decimal, or with 0x. Pure. Return: whether it is one. */
-bool side_file_number(const char *cell, size_t size, bool hex, uint64_t *valuep);

@@ -14,8 +14,7 @@
 #include <stdint.h>
 
 #include "base/util/macro.h"
-#include "coro/trace/trace-mappings.h"
-#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace-rows.h"
 
 typedef struct TraceCode TraceCode;
 

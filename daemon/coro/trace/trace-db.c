@@ -14,9 +14,7 @@
 #include "base/util/library.h"
 #include "base/util/log.h"
 #include "base/util/text.h"
-#include "coro/trace/trace-mappings.h"
-#include "coro/trace/trace-read.h"
-#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace-line.h"
 
 #define FUNCTIONS(X) \
         X(sqlite3_bind_int64) X(sqlite3_bind_null) X(sqlite3_bind_text) X(sqlite3_close) \
@@ -99,7 +97,7 @@ static int make_file(Outfile *file) {
  * *pathp: of a file that is there and empty, owned by the caller. Return: 0, TRACE_E_FOREIGN,
  * TRACE_E_REFUSED, -ENOMEM.
  */
-static int prepare_file(const char *path, const TraceOptions *options, char **pathp) {
+static int prepare_file(const char *path, const OutfileOptions *options, char **pathp) {
         OutfileOptions file_options = { .mode = options->mode, .readers = options->readers, .by_path = true };
         _cleanup_(outfile_deinit) Outfile file = OUTFILE_NONE;
         int r = outfile_find(&file, path, &file_options);
@@ -164,7 +162,7 @@ static int create(TraceDb *db, const char *path) {
         return r ? r : prepare(db);
 }
 
-int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
+int trace_db_new(TraceDb **dbp, const char *path, bool extra, const OutfileOptions *options) {
         _cleanup_(freep) char *plain = NULL;
         TraceDb *db;
         int r = library_load(&library) ? TRACE_E_FAILED : prepare_file(path, options, &plain);
@@ -174,7 +172,7 @@ int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
         db = calloc(1, sizeof(*db));
         if (!db)
                 return error_origin(-ENOMEM);
-        db->extra = options->extra;
+        db->extra = extra;
         r = create(db, plain);
         if (r) {
                 trace_db_free(db);
@@ -484,8 +482,7 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
 }
 
 /* The row as a line, of cells that hold no comma but in the last one. */
-static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const char *line, size_t size),
-                    void *userdata) {
+static int give_row(sqlite3_stmt *statement, TraceDbLineFunc func, void *userdata) {
         char line[TRACE_MAPPING_LINE];
         size_t size = 0;
 
@@ -499,8 +496,8 @@ static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const c
 /*
  * The first of @queries that the database can answer: older ones have fewer columns, or not the table at all.
  */
-static int read_rows(const char *path, const char *table, const char *const *queries,
-                     int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+static int read_rows(const char *path, const char *table, const char *const *queries, TraceDbLineFunc func,
+                     void *userdata) {
         TraceDb db = { 0 };
         sqlite3_stmt *statement = NULL;
         int r = 0, state = SQLITE_ERROR;
@@ -524,8 +521,7 @@ static int read_rows(const char *path, const char *table, const char *const *que
 #define STATIONS_OLD \
         "SELECT pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
 
-int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size),
-                           void *userdata) {
+int trace_db_read_stations(const char *path, TraceDbLineFunc func, void *userdata) {
         static const char *const queries[] = {
                 "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations",
                 STATIONS_OLD ",until FROM coro_stations",
@@ -540,8 +536,7 @@ int trace_db_read_stations(const char *path, int (*func)(void *userdata, const c
         "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash," \
         " '\"' || replace(path, '\"', '\"\"') || '\"'"
 
-int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size),
-                           void *userdata) {
+int trace_db_read_mappings(const char *path, TraceDbLineFunc func, void *userdata) {
         static const char *const queries[] = {
                 MAPPINGS_OLD " || coalesce(',' || file_offset, '') FROM coro_mappings",
                 MAPPINGS_OLD " FROM coro_mappings",

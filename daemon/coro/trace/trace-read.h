@@ -9,25 +9,8 @@
  */
 
 #include "base/util/text.h"
+#include "coro/trace/trace-line.h"
 #include "coro/trace/trace.h"
-
-enum { TRACE_MAX_COLUMNS = 64 };
-
-/* Which field stands in which column of a CSV file: fields[column], -1 = one that we do not know. */
-typedef struct TraceColumns {
-        int fields[TRACE_MAX_COLUMNS];
-        unsigned n;
-} TraceColumns;
-
-enum {
-        _TRACE_PARSE_E_SUCCESS,
-        TRACE_PARSE_E_MALFORMED,
-};
-
-/* One line, without its newline. Pure; *event is set on success only. Return: 0, TRACE_PARSE_E_MALFORMED. */
-int trace_parse_jsonl(const char *line, size_t size, CoroEvent *event);
-int trace_parse_csv_header(const char *line, size_t size, TraceColumns *columns);
-int trace_parse_csv(const TraceColumns *columns, const char *line, size_t size, CoroEvent *event);
 
 typedef struct TraceReadCounts {
         uint64_t n_events, n_malformed;

@@ -6,6 +6,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "coro/trace/side-file.h"
+#include "coro/trace/trace-db.h"
 
 #define FOUND 1
 
@@ -56,6 +57,57 @@ static int fit_station(void *userdata, const TraceStationEnd *end) {
         return fits(sample);
 }
 
+/* Reading rows */
+
+typedef struct Reading {
+        const TraceBeside *to;
+        uint64_t n_malformed;
+        uint64_t n;                     /* mappings handed on */
+        TraceMappingTexts texts;
+} Reading;
+
+static int take_station(void *userdata, const char *line, size_t size) {
+        Reading *reading = userdata;
+        TraceStationEnd end;
+
+        if (!trace_station_parse(line, size, &end))
+                return reading->to->station(reading->to->userdata, &end);
+        reading->n_malformed++;
+        return 0;
+}
+
+static int take_mapping(void *userdata, const char *line, size_t size) {
+        Reading *reading = userdata;
+        TraceMapping mapping;
+
+        if (trace_mapping_parse(line, size, &reading->texts, &mapping) || reading->n == TRACE_MAX_MAPPINGS) {
+                reading->n_malformed++;
+                return 0;
+        }
+        reading->n++;
+        return reading->to->mapping(reading->to->userdata, &mapping);
+}
+
+/* Return: 0, SIDE_FILE_E_NONE, what @to->station returned, -ENOMEM. */
+static int read_stations(const char *path, TraceForm form, const TraceBeside *to, uint64_t *n_malformedp) {
+        Reading reading = { .to = to };
+        int r = form == TRACE_SQLITE ? trace_db_read_stations(path, take_station, &reading)
+                                     : side_file_read(path, SIDE_FILE_STATIONS, take_station, &reading);
+
+        *n_malformedp = reading.n_malformed;
+        return r;
+}
+
+/* The same; rows beyond TRACE_MAX_MAPPINGS count as malformed. */
+static int read_mappings(const char *path, TraceForm form, const TraceBeside *to, uint64_t *n_malformedp) {
+        Reading reading = { .to = to };
+        int r = form == TRACE_SQLITE ? trace_db_read_mappings(path, take_mapping, &reading)
+                                     : side_file_read(path, SIDE_FILE_MAPPINGS, take_mapping, &reading);
+
+        *n_malformedp = reading.n_malformed;
+        return r;
+}
+
 /* Which of the files beside a trace are there is told in one sentence. */
 static int warn_of_another(const char *path) {
         _cleanup_(freep) char *stations = NULL, *mappings = NULL;
@@ -76,8 +128,8 @@ static int check(const char *path, TraceForm form, TraceSample *sample) {
 
         if (form == TRACE_SQLITE || fits(sample))
                 return 0;
-        r = trace_stations_read(path, form, fit_station, sample, &n_malformed);
-        if (r == TRACE_STATIONS_E_NONE && !side_file_exists(path, SIDE_FILE_MAPPINGS))
+        r = read_stations(path, form, &(TraceBeside){ fit_station, NULL, sample }, &n_malformed);
+        if (r == SIDE_FILE_E_NONE && !side_file_exists(path, SIDE_FILE_MAPPINGS))
                 return 0;
         if (r < 0 || fits(sample))
                 return MIN(r, 0);
@@ -106,13 +158,13 @@ int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample,
 
         if (r)
                 return MIN(r, 0);
-        stations = trace_stations_read(path, form, to->station, to->userdata, &n_stations);
-        mappings = stations < 0 ? 0 : trace_mappings_read(path, form, to->mapping, to->userdata, &n_mappings);
+        stations = read_stations(path, form, to, &n_stations);
+        mappings = stations < 0 ? 0 : read_mappings(path, form, to, &n_mappings);
         if (stations < 0 || mappings < 0)
                 return MIN(stations, mappings);
         tell(problem, n_stations, "stations");
         tell(problem, n_mappings, "mappings");
-        if (stations > TRACE_STATIONS_E_NONE || mappings > TRACE_MAPPINGS_E_NONE)
+        if (stations > SIDE_FILE_E_NONE || mappings > SIDE_FILE_E_NONE)
                 text_printf(problem, "%swhat it says beside its events cannot be read to the end",
                             problem->size ? "; " : "");
         return problem->size > before ? TRACE_SIDE_FILES_E_PROBLEM : 0;

@@ -15,8 +15,8 @@
 #include "base/util/intern.h"
 #include "base/util/text.h"
 #include "coro/station/station.h"
-#include "coro/trace/trace-mappings.h"
-#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace-rows.h"
+#include "coro/trace/trace.h"
 
 /* What a coroutine is told by: (process, station, birth) where they are known, else the probe id. */
 static inline uint64_t trace_key(uint32_t pid, uint32_t station, uint64_t birth_ns, uint64_t probe_id) {
@@ -46,6 +46,9 @@ static inline int trace_sample_event(TraceSample *sample, const CoroEvent *event
 
 /* Says of the trace at @path that @n of its coroutines were in one read before it; nothing for 0. */
 void trace_side_files_warn_shared(const char *path, uint64_t n);
+
+typedef int (*TraceStationFunc)(void *userdata, const TraceStationEnd *end);
+typedef int (*TraceMappingFunc)(void *userdata, const TraceMapping *mapping);
 
 typedef struct TraceBeside {
         TraceStationFunc station;

@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 #include "coro/station/station.h"
-#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace-rows.h"
 #include "formats/report/report.h"
 
 enum {

@@ -1,12 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coro/trace/trace-mappings.h"
+#include "coro/trace/trace-rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "coro/trace/side-file.h"
-#include "coro/trace/trace-db.h"
+#include "base/util/text.h"
+
+/* A number that fills a cell: decimal, or with 0x. Return: whether it is one. */
+static bool parse_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
+        char copy[24];
+
+        if (!size || size >= sizeof(copy))
+                return false;
+        memcpy(copy, cell, size);
+        copy[size] = 0;
+        if (!hex)
+                return !text_u64(copy, UINT64_MAX, valuep);
+        return size > 2 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
+}
+
+/* Stations */
+
+enum {
+        N_COLUMNS = 19, N_ALWAYS = 15,
+        ADDRESS_COLUMN = 13, FRAME_COLUMN = 17, CODE_COLUMN = 18,
+};
+
+size_t trace_station_print(char *to, const TraceStation *station) {
+        const StationState *s = station->state;
+
+        return (size_t)snprintf(
+                to, TRACE_STATION_LINE,
+                "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 ",%" PRIu64 ",0x%" PRIx64
+                ",0x%" PRIx64 "\n",
+                station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt,
+                s->n_read, s->n_lost, s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address,
+                s->active, station->until_ns, station->code.process, station->code.frame,
+                station->code.address);
+}
+
+int trace_station_parse(const char *line, size_t size, TraceStationEnd *endp) {
+        const char *end = line + size;
+        uint64_t cells[N_COLUMNS] = { 0 };
+
+        if (size && end[-1] == '\r')
+                end--;
+        for (int i = 0; i < N_COLUMNS; i++) {
+                const char *comma = memchr(line, ',', (size_t)(end - line)), *stop = comma ? comma : end;
+                bool may_end = i >= N_ALWAYS - 1, must_end = i == N_COLUMNS - 1;
+                bool hex = i == ADDRESS_COLUMN || i == FRAME_COLUMN || i == CODE_COLUMN;
+
+                if ((comma ? must_end : !may_end) ||
+                    !parse_number(line, (size_t)(stop - line), hex, &cells[i]))
+                        return TRACE_ROW_E_MALFORMED;
+                if (!comma)
+                        break;
+                line = stop + 1;
+        }
+        *endp = (TraceStationEnd){ .pid = cells[0],
+                                   .station = cells[1],
+                                   .probe_id = cells[2],
+                                   .birth_ns = cells[3],
+                                   .dead = cells[4],
+                                   .torn = cells[5],
+                                   .corrupt = cells[6],
+                                   .n_read = cells[7],
+                                   .n_lost = cells[8],
+                                   .n_rejected = cells[9],
+                                   .n_skipped = cells[10],
+                                   .last_ns = cells[11],
+                                   .last_tid = cells[12],
+                                   .last_address = cells[13],
+                                   .active = cells[14],
+                                   .until_ns = cells[15],
+                                   .code = {
+                                           .process = cells[16], .frame = cells[17], .address = cells[18] } };
+        return 0;
+}
+
+/* Mappings */
 
 enum { N_NUMBERS = 5, N_IDS = 3 };
 
@@ -84,7 +158,7 @@ static bool parse_path(const char **linep, const char *end, char to[TRACE_MAPPIN
 
 static bool parse_offset(const char *at, const char *end, uint64_t *offsetp) {
         *offsetp = TRACE_NO_OFFSET;
-        return at == end || (*at == ',' && side_file_number(at + 1, (size_t)(end - at - 1), true, offsetp));
+        return at == end || (*at == ',' && parse_number(at + 1, (size_t)(end - at - 1), true, offsetp));
 }
 
 int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts, TraceMapping *mapping) {
@@ -96,14 +170,14 @@ int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts,
         if (size && end[-1] == '\r')
                 end--;
         for (int i = 0; i < N_NUMBERS; i++)
-                if (!next_cell(&line, end, &cell, &n) || !side_file_number(cell, n, i >= 2, &numbers[i]))
-                        return TRACE_MAPPINGS_E_MALFORMED;
+                if (!next_cell(&line, end, &cell, &n) || !parse_number(cell, n, i >= 2, &numbers[i]))
+                        return TRACE_ROW_E_MALFORMED;
         for (int i = 0; i < N_IDS; i++)
                 if (!next_cell(&line, end, &cell, &n) || !parse_id(cell, n, ids[i]))
-                        return TRACE_MAPPINGS_E_MALFORMED;
+                        return TRACE_ROW_E_MALFORMED;
         if (!parse_path(&line, end, texts->path) || !parse_offset(line, end, &offset) || !numbers[0] ||
             numbers[1] > UINT32_MAX || numbers[2] >= numbers[3])
-                return TRACE_MAPPINGS_E_MALFORMED;
+                return TRACE_ROW_E_MALFORMED;
         *mapping = (TraceMapping){ .process = numbers[0],
                                    .pid = (uint32_t)numbers[1],
                                    .start = numbers[2],
@@ -115,33 +189,4 @@ int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts,
                                    .build_id_htlhash = texts->htlhash,
                                    .path = texts->path };
         return 0;
-}
-
-typedef struct Reading {
-        TraceMappingFunc func;
-        void *userdata;
-        uint64_t *n_malformedp;
-        uint64_t n;
-        TraceMappingTexts texts;
-} Reading;
-
-static int take_line(void *userdata, const char *line, size_t size) {
-        Reading *reading = userdata;
-        TraceMapping mapping;
-
-        if (trace_mapping_parse(line, size, &reading->texts, &mapping) || reading->n == TRACE_MAX_MAPPINGS) {
-                ++*reading->n_malformedp;
-                return 0;
-        }
-        reading->n++;
-        return reading->func(reading->userdata, &mapping);
-}
-
-int trace_mappings_read(const char *path, TraceForm form, TraceMappingFunc func, void *userdata,
-                        uint64_t *n_malformedp) {
-        Reading reading = { .func = func, .userdata = userdata, .n_malformedp = n_malformedp };
-        int r = form == TRACE_SQLITE ? trace_db_read_mappings(path, take_line, &reading)
-                                     : side_file_read(path, SIDE_FILE_MAPPINGS, take_line, &reading);
-
-        return r == SIDE_FILE_E_NONE ? TRACE_MAPPINGS_E_NONE : r;
 }

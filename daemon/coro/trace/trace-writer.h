@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Trace Writer
+ *
+ * Writes a trace (trace.h) of any form: events as they come, then the rows of stations and mappings. The file
+ * is complete up to its last line at any time.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/util/macro.h"
+#include "base/util/outfile.h"
+#include "coro/trace/trace-rows.h"
+#include "coro/trace/trace.h"
+
+typedef struct TraceOptions {
+        /* write station, event, birth, lost and pid of each event, and the rows of stations and mappings */
+        bool extra;
+        bool payload_column;            /* of CSV without `extra`, where a column too many could surprise */
+        /* a thread of its own writes lines, so that the caller never waits for a disk */
+        bool behind;
+        /* side files of an old trace of that name go at once: this trace may never be ended */
+        bool fresh;
+        bool append;                    /* JSON lines go behind the lines that are there */
+        mode_t mode;                    /* of new files */
+        bool whole;                     /* a file of lines has no name before trace_writer_close() */
+        OutfileReaders readers;         /* of the inputs that the trace is made from */
+        /* size of the file; later events are dropped and counted; 0 = no limit */
+        uint64_t max_bytes;
+} TraceOptions;
+
+typedef struct TraceWriter TraceWriter;
+
+/* `-` = JSON lines on standard output. Return: 0, TRACE_E_*, -ENOMEM. */
+int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options);
+
+/* A failed write is kept for trace_writer_close(), which says it; events after it are dropped. */
+void trace_writer_event(TraceWriter *writer, const CoroEvent *event);
+void trace_writer_station(TraceWriter *writer, const TraceStation *station);
+void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping);
+
+/* Makes written events visible to readers, not more often than is good for the form. */
+void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);
+
+/* Number of times that a trace written `behind` has waited for its file. */
+uint64_t trace_writer_n_stalls(const TraceWriter *writer);
+
+/* Ends the file. *n_droppedp: events over the limit or after a failure. Return: 0, TRACE_E_FAILED (errno). */
+int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp);
+TraceWriter *trace_writer_free(TraceWriter *writer);
+DEFINE_CLEANUP(TraceWriter, trace_writer_free)
