@@ -4,6 +4,7 @@
 
 #include "base/util/log.h"
 #include "cli/cli.h"
+#include "coro/engine/attach.h"
 #include "coro/engine/engine.h"
 
 #define DEFAULT_OUTPUT "coro-trace.jsonl"
@@ -24,7 +25,7 @@ static int set_options(CoroOptions *options, const Config *config) {
                 .dialect = dialect_of(config->dialect),
                 .output = *config->output ? config->output : DEFAULT_OUTPUT,
                 .trace = { .extra = true, .fresh = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
-                .places = config->places,
+                .address_names = config->places,
                 .duration_ns = config->duration_ns,
                 .progress = config->progress && isatty(STDERR_FILENO),
         };

@@ -10,7 +10,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/log.h"
-#include "coro/engine/engine.h"
+#include "coro/engine/attach.h"
 
 #define LOOK_NS NS_PER_SEC              /* unless --duration says how long */
 

@@ -5,6 +5,8 @@
  * written to them, not even the wish to be woken. So an idle region is looked at from time to time.
  */
 
+#include "coro/engine/attach.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -16,7 +18,6 @@
 
 #include "base/util/error.h"
 #include "base/util/log.h"
-#include "coro/engine/output.h"
 #include "coro/station/region-find.h"
 
 enum { MAX_REGIONS = 64 };
@@ -27,7 +28,7 @@ typedef struct Attach {
         RegionScan scans[MAX_REGIONS];
         size_t n_regions, n_before;     /* n_before: of processes looked at earlier */
         uint32_t pid;                   /* that is looked at */
-        Output output;
+        Recording recording;
         struct pollfd fds[1 + MAX_REGIONS];     /* signals, then processes that have not ended */
         nfds_t n_fds;
 } Attach;
@@ -123,19 +124,19 @@ static void loop(Attach *attach) {
 
         pace_take_short_turns();
         do {
-                output_scan(&attach->output, attach->scans, attach->n_regions);
+                recording_scan(&attach->recording, attach->scans, attach->n_regions);
                 now_ns = clock_monotonic_ns();
-                output_progress(&attach->output, attach->scans, attach->n_regions, now_ns);
-                if (!wait_ns(&attach->output.pace) && now_ns - looked_ns < NS_PER_MS)
+                recording_progress(&attach->recording, attach->scans, attach->n_regions, now_ns);
+                if (!wait_ns(&attach->recording.pace) && now_ns - looked_ns < NS_PER_MS)
                         continue;
                 looked_ns = now_ns;
-                if (!look_around(attach, wait_ns(&attach->output.pace)))
+                if (!look_around(attach, wait_ns(&attach->recording.pace)))
                         break;
-        } while (!duration_ns || now_ns - attach->output.begin_ns < duration_ns);
+        } while (!duration_ns || now_ns - attach->recording.begin_ns < duration_ns);
 }
 
 static void deinit(Attach *attach) {
-        bool ended = output_deinit(&attach->output);
+        bool ended = recording_deinit(&attach->recording);
 
         for (size_t i = 0; ended && i < attach->n_regions; i++) {
                 region_scan_deinit(&attach->scans[i]);
@@ -154,9 +155,9 @@ static int start(Attach *attach, const uint32_t *pids, size_t n_pids) {
         if (!r && !attach->n_regions)
                 r = CORO_E_FAILED;
         if (!r)
-                r = output_open(&attach->output, attach->options);
+                r = recording_open(&attach->recording, attach->options);
         if (!r)
-                output_watch(&attach->output, attach->scans, attach->n_regions);
+                recording_watch(&attach->recording, attach->scans, attach->n_regions);
         return r;
 }
 
@@ -170,7 +171,7 @@ int coro_attach(const CoroOptions *options, const uint32_t *pids, size_t n_pids,
         r = start(&attach, pids, n_pids);
         if (!r) {
                 loop(&attach);
-                r = output_finish(&attach.output, attach.scans, attach.n_regions, summary);
+                r = recording_finish(&attach.recording, attach.scans, attach.n_regions, summary);
         }
         deinit(&attach);
         return r;

@@ -17,8 +17,7 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
-#include "coro/engine/leftovers.h"
-#include "coro/engine/output.h"
+#include "coro/engine/engine-directory.h"
 #include "coro/engine/socket-holder.h"
 
 enum {
@@ -37,7 +36,7 @@ typedef struct Engine {
         int lock;                       /* of the directory; the keeper has it, too */
         Region *region;
         RegionScan scan;
-        Output output;
+        Recording recording;
         SocketHolder holder;
         pid_t child;
         int child_status;
@@ -61,8 +60,8 @@ static int make_paths(Engine *engine) {
         if (!options->region_path || !options->socket_path) {
                 int r;
 
-                leftovers_remove(base);
-                r = leftovers_make_directory(base, &engine->directory, &engine->lock);
+                engine_directory_remove_old(base);
+                r = engine_directory_make(base, &engine->directory, &engine->lock);
                 if (r)
                         return r < 0 ? r : fail("cannot make a directory in", base);
         }
@@ -171,8 +170,8 @@ static void greet(Engine *engine, int fd) {
         struct ucred peer;
         socklen_t size = sizeof(peer);
 
-        if (engine->output.places && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid > 0)
-                address_names_add_process(engine->output.places, peer.pid);
+        if (engine->recording.names && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid > 0)
+                address_names_add_process(engine->recording.names, peer.pid);
 }
 
 static void add_connections(Engine *engine) {
@@ -252,8 +251,8 @@ static void set_sleeping(Engine *engine, uint32_t sleeping) {
 /* Asks to be woken, looks once more (an event may have come before the question), and waits. */
 static void sleep_until_woken(Engine *engine) {
         set_sleeping(engine, 1);
-        if (!output_scan(&engine->output, &engine->scan, 1))
-                look_around(engine, engine->output.pace.deadline_ns);
+        if (!recording_scan(&engine->recording, &engine->scan, 1))
+                look_around(engine, engine->recording.pace.deadline_ns);
         set_sleeping(engine, 0);
 }
 
@@ -262,7 +261,7 @@ static void sleep_until_woken(Engine *engine) {
  * then comes with a system call, in the time of which a scan finds the station before its ring is full.
  */
 static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
-        bool hungry = engine->output.pace.hungry;
+        bool hungry = engine->recording.pace.hungry;
 
         if (hungry && !found && now_ns - engine->alarm_ns >= ALARM_NS) {
                 engine->alarm_ns = now_ns;
@@ -276,7 +275,7 @@ static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
 static void stop_in_time(Engine *engine, uint64_t now_ns) {
         uint64_t duration_ns = engine->options->duration_ns;
 
-        if (duration_ns && now_ns - engine->output.begin_ns >= duration_ns && !engine->child_ended)
+        if (duration_ns && now_ns - engine->recording.begin_ns >= duration_ns && !engine->child_ended)
                 kill(engine->child, SIGTERM);
 }
 
@@ -286,16 +285,16 @@ static void loop(Engine *engine) {
                 bool found = false;
                 uint64_t now_ns;
 
-                if (!engine->output.pace.idle)          /* else it is done while waiting */
-                        found = output_scan(&engine->output, &engine->scan, 1);
+                if (!engine->recording.pace.idle)          /* else it is done while waiting */
+                        found = recording_scan(&engine->recording, &engine->scan, 1);
                 now_ns = clock_monotonic_ns();
                 set_alarm(engine, found, now_ns);
-                output_progress(&engine->output, &engine->scan, 1, now_ns);
+                recording_progress(&engine->recording, &engine->scan, 1, now_ns);
                 stop_in_time(engine, now_ns);
-                if (engine->output.pace.idle) {
+                if (engine->recording.pace.idle) {
                         sleep_until_woken(engine);
-                } else if (engine->output.pace.wait_ns || now_ns - engine->look_ns >= LOOK_NS) {
-                        look_around(engine, engine->output.pace.wait_ns);
+                } else if (engine->recording.pace.wait_ns || now_ns - engine->look_ns >= LOOK_NS) {
+                        look_around(engine, engine->recording.pace.wait_ns);
                         engine->look_ns = now_ns;
                 }
         }
@@ -318,7 +317,7 @@ static void deinit(Engine *engine) {
         for (nfds_t i = 0; i < engine->n_fds; i++)
                 if (i != CONTROL && engine->fds[i].fd >= 0)
                         close(engine->fds[i].fd);
-        if (output_deinit(&engine->output)) {
+        if (recording_deinit(&engine->recording)) {
                 region_scan_deinit(&engine->scan);
                 region_free(engine->region);
         }
@@ -338,11 +337,11 @@ static int start(Engine *engine, char **argv) {
         if (!r)
                 r = make_socket_holder(engine);
         if (!r)
-                r = output_open(&engine->output, engine->options);
+                r = recording_open(&engine->recording, engine->options);
         if (!r)
                 r = start_child(engine, argv);
         if (!r)
-                output_watch(&engine->output, &engine->scan, 1);
+                recording_watch(&engine->recording, &engine->scan, 1);
         return r;
 }
 
@@ -363,7 +362,7 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
         if (!r) {
                 loop(&engine);
                 /* the region outlives the command: what it wrote last is still there */
-                r = output_finish(&engine.output, &engine.scan, 1, summary);
+                r = recording_finish(&engine.recording, &engine.scan, 1, summary);
         }
         *statusp = engine.child_status;
         deinit(&engine);

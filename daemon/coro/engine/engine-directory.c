@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coro/engine/leftovers.h"
+#include "coro/engine/engine-directory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ enum { MAPS_TEXT = 32 << 20 };
 static const char prefix[] = "spanprof-", region[] = "region.shm", wake[] = "wake.sock";
 
 /* Nobody sees it under its name before it is locked. */
-int leftovers_make_directory(const char *base, char **directoryp, int *lockp) {
+int engine_directory_make(const char *base, char **directoryp, int *lockp) {
         _cleanup_(freep) char *hidden = NULL, *directory = NULL;
         _cleanup_(closep) int fd = -1;
 
@@ -102,7 +102,7 @@ static void remove_one(const char *path) {
                 log_notice("%s: removed; an engine that was killed had left it", path);
 }
 
-void leftovers_remove(const char *base) {
+void engine_directory_remove_old(const char *base) {
         struct dirent *entry;
         DIR *directory = opendir(base);
         char path[512];

@@ -14,7 +14,7 @@
  * @directoryp: owned by the caller. *lockp: a descriptor to keep until the end. Return: 0, 1 (errno),
  * -ENOMEM.
  */
-int leftovers_make_directory(const char *base, char **directoryp, int *lockp);
+int engine_directory_make(const char *base, char **directoryp, int *lockp);
 
 /* Removes what is left in @base, and says so. */
-void leftovers_remove(const char *base);
+void engine_directory_remove_old(const char *base);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/engine/recording.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/error.h"
+#include "base/util/log.h"
+
+enum { N_QUEUED = 8192 };               /* events that wait for the end of a scan, or of a burst */
+
+/* Lines from here, or a database from the other end of a relay. */
+static int start_writing(Recording *recording, TraceWriter *writer) {
+        if (recording->options->form == TRACE_SQLITE)
+                return writer_queue_new(&recording->writer_queue, writer);
+        recording->writer = writer;
+        recording->queue = malloc(N_QUEUED * sizeof(*recording->queue));
+        if (!recording->queue)
+                return error_origin(-ENOMEM);
+        /* its pages, too: a fault takes as long as a burst */
+        memset(recording->queue, 0, N_QUEUED * sizeof(*recording->queue));
+        return 0;
+}
+
+int recording_open(Recording *recording, const CoroOptions *options) {
+        TraceOptions trace = options->trace;
+        TraceWriter *writer = NULL;
+        int r;
+
+        trace.behind = true;
+        r = trace_writer_new(&writer, options->output, options->form, &trace);
+
+        *recording = (Recording){ .options = options, .begin_ns = clock_monotonic_ns() };
+        recording->progress_ns = recording->begin_ns;
+        if (r == TRACE_E_FOREIGN)
+                log_error("%s: there is a file that is no database; it is left alone", options->output);
+        else if (r > 0 && r != TRACE_E_REFUSED)
+                log_error("cannot write %s: %s", options->output, strerror(errno));
+        if (r)
+                return r > 0 ? CORO_E_FAILED : r;
+        return start_writing(recording, writer);
+}
+
+void recording_watch(Recording *recording, const RegionScan *scans, size_t n_scans) {
+        if (!recording->options->address_names || !recording->options->trace.extra)
+                return;
+        if (address_names_new(&recording->names, scans, n_scans))
+                log_warning(
+                        "there is no room to learn what addresses are: those of the trace will have no names");
+}
+
+bool recording_deinit(Recording *recording) {
+        bool ended = !recording->names || address_names_finish(recording->names);
+
+        recording->names = address_names_free(recording->names);
+        recording->writer_queue = writer_queue_free(recording->writer_queue);
+        recording->writer = trace_writer_free(recording->writer);
+        free(take(recording->queue));
+        return ended;
+}
+
+static void write_queued(Recording *recording) {
+        for (size_t i = 0; i < recording->n_queued; i++)
+                trace_writer_event(recording->writer, &recording->queue[i]);
+        recording->n_queued = 0;
+}
+
+static int on_event(void *userdata, const CoroEvent *event) {
+        Recording *recording = userdata;
+
+        if (recording->writer_queue) {
+                writer_queue_put(recording->writer_queue, event);
+                return 0;
+        }
+        if (recording->n_queued == N_QUEUED)
+                write_queued(recording);
+        recording->queue[recording->n_queued++] = *event;
+        return 0;
+}
+
+/* Makes what a scan has found readable. */
+static void pass_on(Recording *recording, uint64_t now_ns) {
+        if (recording->writer_queue) {
+                writer_queue_kick(recording->writer_queue);
+                return;
+        }
+        write_queued(recording);
+        trace_writer_flush(recording->writer, now_ns);
+}
+
+bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
+        uint64_t begin_ns = clock_monotonic_ns(), end_ns;
+        RegionScanFound all = { 0 };
+
+        for (size_t i = 0; i < n_scans; i++) {
+                RegionScanFound found;
+
+                scans[i].follow = recording->pace.hungry;
+                region_scan_run(&scans[i], begin_ns, on_event, recording, &found);
+                all.n_events += found.n_events;
+                all.n_lost += found.n_lost;
+                all.n_most = MAX(all.n_most, found.n_most);
+        }
+        end_ns = clock_monotonic_ns();
+        if (all.n_events || recording->writer)
+                pass_on(recording, end_ns);
+        if (all.n_events && recording->names)
+                address_names_poke(recording->names);
+        recording->n_events += all.n_events;
+        recording->n_lost += all.n_lost;
+        pace_update(&recording->pace, &all, end_ns - begin_ns, end_ns);
+        return all.n_events;
+}
+
+void recording_progress(Recording *recording, const RegionScan *scans, size_t n_scans, uint64_t now_ns) {
+        uint64_t n_seen = 0;
+
+        if (!recording->options->progress || now_ns - recording->progress_ns < NS_PER_SEC)
+                return;
+        for (size_t i = 0; i < n_scans; i++)
+                n_seen += scans[i].n_seen;
+        fprintf(stderr,
+                "\r%" PRIu64 " s: %" PRIu64 " coroutines, %" PRIu64 " events (%.0f/s), %" PRIu64
+                " lost\033[K",
+                (now_ns - recording->begin_ns) / NS_PER_SEC, n_seen, recording->n_events,
+                (double)(recording->n_events - recording->progress_events) * 1e9 /
+                        (double)(now_ns - recording->progress_ns),
+                recording->n_lost);
+        recording->progress_ns = now_ns;
+        recording->progress_events = recording->n_events;
+}
+
+/* All its fields are sums. */
+static int add_totals(RegionScanTotals *sum, const RegionScan *scan) {
+        RegionScanTotals one;
+        int r = region_scan_totals(scan, &one);
+
+        for (size_t i = 0; !r && i < sizeof(one) / sizeof(uint64_t); i++)
+                ((uint64_t *)sum)[i] += ((uint64_t *)&one)[i];
+        return r;
+}
+
+/* The @k-th scan's. @places: NULL = nothing is known. */
+static void write_stations(TraceWriter *writer, const RegionScan *scan, const AddressNames *places,
+                           size_t k) {
+        for (uint32_t i = 0; i < scan->n_seen; i++)
+                trace_writer_station(writer,
+                                     &(TraceStation){ .pid = scan->pid,
+                                                      .index = i,
+                                                      .state = &scan->states[i],
+                                                      .code = places ? address_names_station(places, k, i)
+                                                                     : (StationCode){ 0 } });
+}
+
+static void write_ends(TraceWriter *writer, const RegionScan *scans, size_t n_scans,
+                       const AddressNames *places) {
+        for (size_t i = 0; i < n_scans; i++)
+                write_stations(writer, &scans[i], places, i);
+        for (size_t i = 0; places && i < address_names_n_mappings(places); i++)
+                trace_writer_mapping(writer, address_names_mapping(places, i));
+}
+
+int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, CoroSummary *summary) {
+        _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+        const AddressNames *places = recording->names && address_names_finish(recording->names) ? recording->names
+                                                                                            : NULL;
+        RegionScanFound found;
+        int r = 0;
+
+        if (recording->options->progress && recording->progress_events)
+                fputc('\n', stderr);
+        for (size_t i = 0; i < n_scans; i++) {
+                region_scan_finish(&scans[i], clock_monotonic_ns(), on_event, recording, &found);
+                summary->dialect = scans[i].dialect != STATION_DIALECT_UNKNOWN ? scans[i].dialect
+                                                                               : summary->dialect;
+                summary->cut |= region_is_cut(scans[i].region);
+                summary->damaged |= region_is_damaged(scans[i].region);
+                r = r ? r : add_totals(&summary->totals, &scans[i]);
+        }
+        if (recording->writer_queue) {
+                summary->n_stalls = writer_queue_n_stalls(recording->writer_queue);
+                writer = writer_queue_finish(recording->writer_queue);
+        } else {
+                write_queued(recording);
+                summary->n_stalls = trace_writer_n_stalls(recording->writer);
+                writer = take(recording->writer);
+        }
+        write_ends(writer, scans, n_scans, places);
+        summary->duration_ns = clock_monotonic_ns() - recording->begin_ns;
+        if (!trace_writer_close(writer, &summary->n_dropped))
+                return r;
+        log_error("cannot write %s: %s; of %" PRIu64 " events at least %" PRIu64 " are not in it",
+                  recording->options->output, strerror(errno), summary->totals.n_read, summary->n_dropped);
+        return CORO_E_FAILED;
+}
+
+/* The end, in words */
+
+static void log_odd_stations(const RegionScanTotals *t) {
+        if (t->n_without)
+                log_warning("%" PRIu64
+                            " coroutines found no station and are not in the trace: give it more (-n)",
+                            t->n_without);
+        if (t->n_torn)
+                log_notice("%" PRIu64 " stations with a write that never ended", t->n_torn);
+        if (t->n_corrupt)
+                log_warning("%" PRIu64
+                            " stations with numbers that no writer makes; what came after those was not read",
+                            t->n_corrupt);
+        if (t->n_rejected)
+                log_warning("%" PRIu64 " events were nonsense and were left out", t->n_rejected);
+        if (t->n_nameless)
+                log_notice("%" PRIu64 " stations never said when their coroutine was born", t->n_nameless);
+        if (t->n_reused)
+                log_info("%" PRIu64 " probe ids were used again: station and birth tell coroutines apart",
+                         t->n_reused);
+}
+
+void coro_summary_log(const CoroSummary *summary) {
+        const RegionScanTotals *t = &summary->totals;
+        uint64_t n_written = t->n_read + t->n_lost + t->n_rejected;
+
+        log_info("%" PRIu64 " coroutines, %" PRIu64 " events in %.1f s%s", t->n_stations, t->n_read,
+                 (double)summary->duration_ns / NS_PER_SEC, station_dialect_text(summary->dialect));
+        if (t->n_lost)
+                log_warning("%" PRIu64 " of %" PRIu64
+                            " events (%.1f %%) were overwritten before they could be read, at %" PRIu64
+                            " stations",
+                            t->n_lost, n_written, 100.0 * (double)t->n_lost / (double)n_written, t->n_lossy);
+        log_odd_stations(t);
+        if (t->n_suspended)
+                log_notice("%" PRIu64 " coroutines were still suspended at the end, and not dead",
+                           t->n_suspended);
+        if (t->n_never_ran)
+                log_notice("%" PRIu64 " coroutines have a station and wrote no event", t->n_never_ran);
+        if (summary->cut)
+                log_warning("somebody has cut the region; the trace ends there");
+        if (summary->damaged)
+                log_warning("somebody has written over the header of the region");
+        if (summary->n_dropped)
+                log_warning(
+                        "%" PRIu64
+                        " events are not in the file: it is as large as it may be, or could not be written",
+                        summary->n_dropped);
+        if (summary->n_stalls)
+                log_notice("writing was slower than the events %" PRIu64 " times", summary->n_stalls);
+}
