@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,34 +3,34 @@
 
 #include "coro/station/event-history.h"
 
-static EventHistory journal;
+static EventHistory history;
 
 static void setup(void) {
-        cr_assert_eq(event_history_init(&journal, 1000), 0);
+        cr_assert_eq(event_history_init(&history, 1000), 0);
 }
 
 static void cleanup(void) {
-        event_history_deinit(&journal);
+        event_history_deinit(&history);
 }
 
-TestSuite(journal, .init = setup, .fini = cleanup);
+TestSuite(event_history, .init = setup, .fini = cleanup);
 
 static void add(uint32_t station, uint32_t tid, uint64_t time_ns, bool active, uint64_t n_lost) {
         CoroEvent event = {
                 .station = station, .tid = tid, .time_ns = time_ns, .active = active, .n_lost = n_lost
         };
 
-        cr_assert_eq(event_history_add(&journal, &event), 0);
+        cr_assert_eq(event_history_add(&history, &event), 0);
 }
 
 static int find(uint32_t tid, uint64_t time_ns) {
         uint32_t station = 999;
-        int r = event_history_find(&journal, tid, time_ns, NULL, NULL, &station);
+        int r = event_history_find(&history, tid, time_ns, NULL, NULL, &station);
 
         return r ? -r : (int)station;
 }
 
-Test(journal, knows_who_ran_at_each_time) {
+Test(event_history, knows_who_ran_at_each_time) {
         add(5, 70, 100, true, 0);
         add(5, 70, 200, false, 0);
         add(6, 70, 300, true, 0);
@@ -48,11 +48,11 @@ Test(journal, knows_who_ran_at_each_time) {
  * Who looks at a region that is in use finds the last few events of each station: 7 inside 6, of which the
  * resume is gone.
  */
-Test(journal, says_nothing_of_times_before_all_stations_are_known) {
+Test(event_history, says_nothing_of_times_before_all_stations_are_known) {
         CoroEvent event = { .station = 6, .tid = 70, .time_ns = 300, .active = false, .number = 11 };
 
         add(7, 70, 100, true, 0);
-        cr_assert_eq(event_history_add(&journal, &event), 0);
+        cr_assert_eq(event_history_add(&history, &event), 0);
         add(7, 70, 400, false, 0);
         cr_expect_eq(find(70, 200), -EVENT_HISTORY_E_LAPPED);
         cr_expect_eq(find(71, 200), -EVENT_HISTORY_E_LAPPED);
@@ -60,7 +60,7 @@ Test(journal, says_nothing_of_times_before_all_stations_are_known) {
         cr_expect_eq(find(70, 400), -EVENT_HISTORY_E_NONE);
 }
 
-Test(journal, means_the_innermost) {
+Test(event_history, means_the_innermost) {
         add(1, 70, 100, true, 0);
         add(2, 70, 200, true, 0);
         add(2, 70, 300, false, 0);
@@ -72,7 +72,7 @@ Test(journal, means_the_innermost) {
 }
 
 /* Stations are read one after the other, so what happened in between them comes late. */
-Test(journal, puts_events_in_the_order_of_time) {
+Test(event_history, puts_events_in_the_order_of_time) {
         add(1, 70, 100, true, 0);
         add(1, 70, 400, false, 0);
         add(1, 70, 500, true, 0);
@@ -84,7 +84,7 @@ Test(journal, puts_events_in_the_order_of_time) {
         cr_expect_eq(find(70, 600), 1);
 }
 
-Test(journal, follows_a_coroutine_from_thread_to_thread) {
+Test(event_history, follows_a_coroutine_from_thread_to_thread) {
         add(1, 70, 100, true, 0);
         add(1, 70, 200, false, 0);
         add(1, 71, 300, true, 0);
@@ -94,7 +94,7 @@ Test(journal, follows_a_coroutine_from_thread_to_thread) {
         cr_expect_eq(find(70, 150), 1);
 }
 
-Test(journal, does_not_guess_what_was_lost) {
+Test(event_history, does_not_guess_what_was_lost) {
         add(1, 70, 100, true, 0);
         add(1, 70, 900, false, 4);
         cr_expect_eq(find(70, 50), -EVENT_HISTORY_E_NONE);
@@ -108,16 +108,16 @@ static bool is_five(void *userdata, uint32_t station) {
         return station == 5;
 }
 
-Test(journal, passes_over_who_is_out) {
+Test(event_history, passes_over_who_is_out) {
         uint32_t station = 999;
 
         add(4, 70, 100, true, 0);
         add(5, 70, 200, true, 0);
-        cr_assert_eq(event_history_find(&journal, 70, 300, is_five, NULL, &station), 0);
+        cr_assert_eq(event_history_find(&history, 70, 300, is_five, NULL, &station), 0);
         cr_expect_eq(station, 4);
 }
 
-Test(journal, remembers_who_has_been_running_for_long) {
+Test(event_history, remembers_who_has_been_running_for_long) {
         add(7, 70, 100, true, 0);
         add(8, 71, 100, false, 0);
         for (uint32_t i = 0; i < 2 * EVENT_HISTORY_EVENTS; i++)
@@ -131,7 +131,7 @@ Test(journal, remembers_who_has_been_running_for_long) {
 }
 
 /* Against the definition itself, on random events of 20 coroutines and 3 threads. */
-Test(journal, agrees_with_the_definition) {
+Test(event_history, agrees_with_the_definition) {
         enum { N = 5000 };
         static struct { uint64_t time_ns; uint32_t station, tid; bool active; } all[N];
 

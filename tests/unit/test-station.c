@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 #include "station-writer.h"
 
 #define NOW UINT64_C(1000000000000)

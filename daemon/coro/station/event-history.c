@@ -8,43 +8,43 @@
 
 enum { MAX_STEPS = 1 << 14 };           /* of one question: some 100 µs */
 
-int event_history_init(EventHistory *journal, uint32_t n_stations) {
-        *journal = (EventHistory){ .n_stations = n_stations };
-        journal->entries = calloc(EVENT_HISTORY_EVENTS, sizeof(*journal->entries));
-        journal->stations = calloc(n_stations, sizeof(*journal->stations));
-        return journal->entries && journal->stations ? 0 : error_origin(-ENOMEM);
+int event_history_init(EventHistory *history, uint32_t n_stations) {
+        *history = (EventHistory){ .n_stations = n_stations };
+        history->entries = calloc(EVENT_HISTORY_EVENTS, sizeof(*history->entries));
+        history->stations = calloc(n_stations, sizeof(*history->stations));
+        return history->entries && history->stations ? 0 : error_origin(-ENOMEM);
 }
 
-void event_history_deinit(EventHistory *journal) {
+void event_history_deinit(EventHistory *history) {
         HashmapEntry *entry;
         uint32_t at = 0;
 
-        while ((entry = hashmap_next(&journal->threads, &at)))
+        while ((entry = hashmap_next(&history->threads, &at)))
                 free(entry->value);
-        hashmap_deinit(&journal->threads);
-        free(journal->entries);
-        free(journal->stations);
-        *journal = (EventHistory){ 0 };
+        hashmap_deinit(&history->threads);
+        free(history->entries);
+        free(history->stations);
+        *history = (EventHistory){ 0 };
 }
 
-/* Return: NULL when it has left the journal, or never was. */
-static EventHistoryEntry *get(const EventHistory *journal, uint64_t number) {
-        return number && number + EVENT_HISTORY_EVENTS > journal->n
-                ? &journal->entries[number % EVENT_HISTORY_EVENTS]
+/* Return: NULL when it has left the history, or never was. */
+static EventHistoryEntry *get(const EventHistory *history, uint64_t number) {
+        return number && number + EVENT_HISTORY_EVENTS > history->n
+                ? &history->entries[number % EVENT_HISTORY_EVENTS]
                 : NULL;
 }
 
-static int find_thread(EventHistory *journal, uint32_t tid, EventHistoryThread **threadp) {
-        EventHistoryThread *thread = hashmap_get(&journal->threads, tid);
+static int find_thread(EventHistory *history, uint32_t tid, EventHistoryThread **threadp) {
+        EventHistoryThread *thread = hashmap_get(&history->threads, tid);
         int r;
 
         *threadp = thread;
-        if (thread || journal->threads.n_entries >= EVENT_HISTORY_MAX_THREADS)
+        if (thread || history->threads.n_entries >= EVENT_HISTORY_MAX_THREADS)
                 return 0;
         thread = calloc(1, sizeof(*thread));
         if (!thread)
                 return error_origin(-ENOMEM);
-        r = hashmap_put(&journal->threads, tid, thread);
+        r = hashmap_put(&history->threads, tid, thread);
         if (r)
                 free(thread);
         else
@@ -52,10 +52,10 @@ static int find_thread(EventHistory *journal, uint32_t tid, EventHistoryThread *
         return r;
 }
 
-/* What leaves the journal is the last that is known of its station until then. */
-static void forget(EventHistory *journal, const EventHistoryEntry *entry) {
-        EventHistoryStation *station = &journal->stations[entry->station];
-        EventHistoryThread *thread = hashmap_get(&journal->threads, entry->tid);
+/* What leaves the history is the last that is known of its station until then. */
+static void forget(EventHistory *history, const EventHistoryEntry *entry) {
+        EventHistoryStation *station = &history->stations[entry->station];
+        EventHistoryThread *thread = hashmap_get(&history->threads, entry->tid);
 
         station->oldest = entry->after_of_station;
         station->old_ns = entry->time_ns;
@@ -76,60 +76,60 @@ static void forget(EventHistory *journal, const EventHistoryEntry *entry) {
  * Keeps the chain of a thread in the order of time: stations are read one after the other, so events come
  * late by a scan.
  */
-static void link_to_thread(EventHistory *journal, EventHistoryThread *thread, EventHistoryEntry *entry,
+static void link_to_thread(EventHistory *history, EventHistoryThread *thread, EventHistoryEntry *entry,
                            uint64_t number) {
         uint64_t *at = &thread->newest;
         EventHistoryEntry *other;
 
-        for (int step = 0; (other = get(journal, *at)) && other->time_ns > entry->time_ns && step < MAX_STEPS;
+        for (int step = 0; (other = get(history, *at)) && other->time_ns > entry->time_ns && step < MAX_STEPS;
              step++)
                 at = &other->before_of_thread;
         entry->before_of_thread = *at;
         *at = number;
 }
 
-int event_history_add(EventHistory *journal, const CoroEvent *event) {
-        EventHistoryEntry *entry = &journal->entries[(journal->n + 1) % EVENT_HISTORY_EVENTS];
+int event_history_add(EventHistory *history, const CoroEvent *event) {
+        EventHistoryEntry *entry = &history->entries[(history->n + 1) % EVENT_HISTORY_EVENTS];
         EventHistoryStation *station;
         EventHistoryEntry *before;
         EventHistoryThread *thread;
-        int r = find_thread(journal, (uint32_t)event->tid, &thread);
+        int r = find_thread(history, (uint32_t)event->tid, &thread);
 
-        if (r || !thread || event->station >= journal->n_stations)
+        if (r || !thread || event->station >= history->n_stations)
                 return r;
-        if (journal->n + 1 > EVENT_HISTORY_EVENTS)
-                forget(journal, entry);
-        journal->n++;
+        if (history->n + 1 > EVENT_HISTORY_EVENTS)
+                forget(history, entry);
+        history->n++;
         /* who ran before is not known of this station */
-        if (event->number && !journal->stations[event->station].newest)
-                journal->since_ns = MAX(journal->since_ns, event->time_ns);
+        if (event->number && !history->stations[event->station].newest)
+                history->since_ns = MAX(history->since_ns, event->time_ns);
         *entry = (EventHistoryEntry){ .time_ns = event->time_ns,
                                       .station = event->station,
                                       .tid = (uint32_t)event->tid,
                                       .active = event->active,
                                       .gap = event->n_lost,
-                                      .before_of_station = journal->stations[event->station].newest };
-        station = &journal->stations[event->station];
-        before = get(journal, station->newest);
+                                      .before_of_station = history->stations[event->station].newest };
+        station = &history->stations[event->station];
+        before = get(history, station->newest);
         if (before)
-                before->after_of_station = journal->n;
-        if (!get(journal, station->oldest))
-                station->oldest = journal->n;
-        station->newest = journal->n;
-        link_to_thread(journal, thread, entry, journal->n);
+                before->after_of_station = history->n;
+        if (!get(history, station->oldest))
+                station->oldest = history->n;
+        station->newest = history->n;
+        link_to_thread(history, thread, entry, history->n);
         return 0;
 }
 
-/* Of the stations whose last event has left the journal, the one that was resumed last on this thread. */
-static int find_old(const EventHistory *journal, const EventHistoryThread *thread, uint32_t tid,
+/* Of the stations whose last event has left the history, the one that was resumed last on this thread. */
+static int find_old(const EventHistory *history, const EventHistoryThread *thread, uint32_t tid,
                     uint64_t time_ns, bool (*is_out)(void *, uint32_t), void *userdata, uint32_t *stationp) {
         uint64_t best_ns = 0;
         bool gap = false;
         int steps = 0;
 
-        for (uint32_t at = thread->first; at && ++steps < MAX_STEPS; at = journal->stations[at - 1].next) {
-                const EventHistoryStation *station = &journal->stations[at - 1];
-                const EventHistoryEntry *next = get(journal, station->oldest);
+        for (uint32_t at = thread->first; at && ++steps < MAX_STEPS; at = history->stations[at - 1].next) {
+                const EventHistoryStation *station = &history->stations[at - 1];
+                const EventHistoryEntry *next = get(history, station->oldest);
 
                 if (!station->old_active || station->old_tid != tid || station->old_ns > time_ns ||
                     station->old_ns < best_ns)
@@ -143,23 +143,23 @@ static int find_old(const EventHistory *journal, const EventHistoryThread *threa
         return !best_ns ? EVENT_HISTORY_E_NONE : gap ? EVENT_HISTORY_E_LAPPED : 0;
 }
 
-int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns,
+int event_history_find(const EventHistory *history, uint32_t tid, uint64_t time_ns,
                        bool (*is_out)(void *userdata, uint32_t station), void *userdata, uint32_t *stationp) {
-        const EventHistoryThread *thread = hashmap_get(&journal->threads, tid);
+        const EventHistoryThread *thread = hashmap_get(&history->threads, tid);
         const EventHistoryEntry *entry;
         int steps = 0;
 
-        if (time_ns < journal->since_ns)
+        if (time_ns < history->since_ns)
                 return EVENT_HISTORY_E_LAPPED;
         if (!thread)
                 return EVENT_HISTORY_E_NONE;
-        for (entry = get(journal, thread->newest); entry; entry = get(journal, entry->before_of_thread)) {
-                const EventHistoryEntry *next = get(journal, entry->after_of_station);
+        for (entry = get(history, thread->newest); entry; entry = get(history, entry->before_of_thread)) {
+                const EventHistoryEntry *next = get(history, entry->after_of_station);
 
                 if (++steps >= MAX_STEPS)
                         return EVENT_HISTORY_E_LAPPED;
                 if (entry->time_ns > time_ns) {
-                        const EventHistoryEntry *before = entry->gap ? get(journal, entry->before_of_station)
+                        const EventHistoryEntry *before = entry->gap ? get(history, entry->before_of_station)
                                                                      : NULL;
 
                         if (before && before->time_ns <= time_ns)
@@ -176,5 +176,5 @@ int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_
                 *stationp = entry->station;
                 return 0;
         }
-        return find_old(journal, thread, tid, time_ns, is_out, userdata, stationp);
+        return find_old(history, thread, tid, time_ns, is_out, userdata, stationp);
 }

@@ -16,7 +16,7 @@
 
 #include "base/util/hashmap.h"
 #include "base/util/macro.h"
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 enum { EVENT_HISTORY_EVENTS = 1 << 17, EVENT_HISTORY_MAX_THREADS = 1 << 16 };
 
@@ -29,7 +29,7 @@ typedef struct EventHistoryEntry {
         bool gap;                       /* events of the station were lost right before this one */
 } EventHistoryEntry;
 
-/* The last event of a station that is not in the journal any more. */
+/* The last event of a station that is not in the history any more. */
 typedef struct EventHistoryStation {
         uint64_t newest;                /* its newest entry */
         uint64_t oldest;                /* its first entry after the one below; 0 = none yet */
@@ -41,7 +41,7 @@ typedef struct EventHistoryStation {
 
 typedef struct EventHistoryThread {
         uint64_t newest;
-        /* stations that were active here when their event left the journal; number + 1 */
+        /* stations that were active here when their event left the history; number + 1 */
         uint32_t first;
 } EventHistoryThread;
 
@@ -62,15 +62,15 @@ enum {
 };
 
 /* Return: 0, -ENOMEM. */
-int event_history_init(EventHistory *journal, uint32_t n_stations);
-void event_history_deinit(EventHistory *journal);
+int event_history_init(EventHistory *history, uint32_t n_stations);
+void event_history_deinit(EventHistory *history);
 
 /* Events of one station in their order; those of different stations may come in any. Return: 0, -ENOMEM. */
-int event_history_add(EventHistory *journal, const CoroEvent *event);
+int event_history_add(EventHistory *history, const CoroEvent *event);
 
 /*
  * @is_out: whether a station that would be the answer is out of the question (dead by then); may be NULL.
  * Return: 0 and *stationp, EVENT_HISTORY_E_*.
  */
-int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns,
+int event_history_find(const EventHistory *history, uint32_t tid, uint64_t time_ns,
                        bool (*is_out)(void *userdata, uint32_t station), void *userdata, uint32_t *stationp);

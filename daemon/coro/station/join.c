@@ -5,13 +5,17 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
-#include "coro/station/joined.h"
+#include "coro/station/event-history.h"
 #include "coro/station/pace.h"
 #include "coro/station/region-find.h"
+#include "coro/station/region-scan.h"
+#include "coro/station/region.h"
+#include "coro/station/suspended.h"
 #include "sampling/discover/coroutine-engine.h"
 
 enum {
@@ -30,9 +34,161 @@ enum {
 #define MIN_WAIT_NS NS_PER_MS
 #define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose look costs next to nothing */
 
+/* ---- a region that is followed ---- */
+
+typedef struct Life {
+        uint64_t alive_ns;              /* when it was last seen not to be dead */
+        uint64_t dead_ns;               /* when it was first seen dead, 0 = not yet */
+        bool listed;                    /* in `active` */
+} Life;
+
+typedef struct Followed {
+        Region *region;
+        RegionScan scan;
+        EventHistory history;
+        Suspended suspended;
+        Life *lives;                    /* by station */
+        /* stations that are resumed by their newest event: whether they live is looked at */
+        uint32_t *active;
+        uint32_t n_active;
+        uint64_t scanned_ns;            /* every event until then is in the history */
+        uint64_t cost_ns;               /* of the last look */
+        uint32_t n_users;
+        /* of them, whose coroutines these are taken for; 0 = of nobody any more */
+        uint32_t pid;
+        uint64_t generation;
+} Followed;
+
+static Followed *followed_free(Followed *followed) {
+        if (!followed)
+                return NULL;
+        region_scan_deinit(&followed->scan);
+        event_history_deinit(&followed->history);
+        suspended_deinit(&followed->suspended);
+        region_free(followed->region);
+        free(followed->lives);
+        free(followed->active);
+        free(followed);
+        return NULL;
+}
+
+/* Takes @region over, also on failure. Return: 0, -ENOMEM. */
+static int followed_new(Followed **followedp, Region *region) {
+        Followed *followed = calloc(1, sizeof(*followed));
+        int r;
+
+        if (!followed) {
+                region_free(region);
+                return error_origin(-ENOMEM);
+        }
+        followed->region = region;
+        followed->lives = calloc(region->n_stations, sizeof(*followed->lives));
+        followed->active = calloc(region->n_stations, sizeof(*followed->active));
+        r = followed->lives && followed->active
+                ? region_scan_init(&followed->scan, region, STATION_DIALECT_UNKNOWN, true)
+                : error_origin(-ENOMEM);
+        if (!r)
+                r = event_history_init(&followed->history, region->n_stations);
+        if (!r)
+                r = suspended_init(&followed->suspended, region->n_stations, clock_monotonic_ns());
+        if (r)
+                followed_free(followed);
+        else
+                *followedp = followed;
+        return r;
+}
+
+static int on_event(void *userdata, const CoroEvent *event) {
+        Followed *followed = userdata;
+        int r;
+
+        if (event->n_lost)
+                stat_add(COUNTER_CORO_EVENTS_LOST, event->n_lost);
+        stat_add(COUNTER_CORO_EVENTS, 1);
+        if (event->active && !followed->lives[event->station].listed) {
+                followed->lives[event->station].listed = true;
+                followed->active[followed->n_active++] = event->station;
+        }
+        r = suspended_event(&followed->suspended, event);
+        return r ? r : event_history_add(&followed->history, event);
+}
+
+/* Looks whether the coroutine lives, now. */
+static void followed_look_at_life(Followed *followed, uint32_t station, uint64_t now_ns) {
+        StationState *state = &followed->scan.states[station];
+        Life *life = &followed->lives[station];
+
+        if (!state->dead)
+                station_look(&followed->region->stations[station], state);
+        if (!state->dead)
+                life->alive_ns = now_ns;
+        else if (!life->dead_ns)
+                life->dead_ns = now_ns;
+}
+
+/* Those that may be running, which are few: as many as threads, and their callers. */
+static void look_at_lives(Followed *followed, uint64_t now_ns) {
+        for (uint32_t i = 0; i < followed->n_active;) {
+                uint32_t station = followed->active[i];
+
+                followed_look_at_life(followed, station, now_ns);
+                if (followed->scan.states[station].active && !followed->lives[station].dead_ns) {
+                        i++;
+                        continue;
+                }
+                followed->lives[station].listed = false;
+                followed->active[i] = followed->active[--followed->n_active];
+        }
+}
+
+/* Reads new events. Return: 0, -ENOMEM. */
+static int followed_scan(Followed *followed, RegionScanFound *found) {
+        uint64_t now_ns = clock_monotonic_ns();
+        int r = region_scan_run(&followed->scan, now_ns, on_event, followed, found);
+
+        look_at_lives(followed, now_ns);
+        followed->scanned_ns = now_ns;
+        followed->cost_ns = clock_monotonic_ns() - now_ns;
+        return r;
+}
+
+/*
+ * While an event waits to be read nothing is known but that it was resumed since. One that died while it was
+ * suspended did so nobody knows when.
+ */
+static int count_open(Followed *followed, uint32_t station, uint64_t now_ns) {
+        const RegionScan *scan = &followed->scan;
+
+        followed_look_at_life(followed, station, now_ns);
+        if (station_is_ready(&followed->region->stations[station], scan->dialect, scan->states[station].next))
+                return 0;
+        if (scan->states[station].dead)
+                suspended_died(&followed->suspended, station);
+        return suspended_count_open(&followed->suspended, station, now_ns);
+}
+
+/*
+ * Counts what is suspended at the last scan until then, or until @end_ns if that was earlier. Return: 0, -ENOMEM.
+ */
+static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
+        uint64_t now_ns = MIN(followed->scanned_ns, end_ns);
+
+        for (uint32_t i = 0; i < followed->scan.n_seen; i++) {
+                int r = suspended_is_open(&followed->suspended, i) ? count_open(followed, i, now_ns) : 0;
+
+                if (r)
+                        return r;
+                if (region_is_cut(followed->region))      /* what it says now are zeros */
+                        return 0;
+        }
+        return 0;
+}
+
+/* ---- processes ---- */
+
 typedef struct Member {
         uint64_t generation;
-        Joined *joined;                 /* NULL = no region (yet) */
+        Followed *followed;                 /* NULL = no region (yet) */
         uint64_t look_ns, wait_ns;      /* when to look for one, and how long after that */
         Find *find;                     /* a look goes on; NULL = none */
         uint64_t gone_ns;               /* 0 = lives */
@@ -40,7 +196,7 @@ typedef struct Member {
 
 struct CoroJoin {
         Hashmap members;                /* pid → Member */
-        Joined *regions[MAX_REGIONS];
+        Followed *regions[MAX_REGIONS];
         size_t n_regions, n_gone;
         unsigned n_finding;             /* looks that go on in another turn, each with its descriptors */
         Pace pace;
@@ -59,13 +215,13 @@ void coro_join_set_suspended(CoroJoin *join, CoroSuspendedFunc func, void *userd
         join->userdata = userdata;
 }
 
-static void leave(CoroJoin *join, Joined *joined) {
-        if (!joined || --joined->n_users)
+static void leave(CoroJoin *join, Followed *followed) {
+        if (!followed || --followed->n_users)
                 return;
         for (size_t i = 0; i < join->n_regions; i++)
-                if (join->regions[i] == joined)
+                if (join->regions[i] == followed)
                         join->regions[i] = join->regions[--join->n_regions];
-        joined_free(joined);
+        followed_free(followed);
 }
 
 CoroJoin *coro_join_free(CoroJoin *join) {
@@ -80,7 +236,7 @@ CoroJoin *coro_join_free(CoroJoin *join) {
         }
         hashmap_deinit(&join->members);
         for (size_t i = 0; i < join->n_regions; i++)
-                joined_free(join->regions[i]);
+                followed_free(join->regions[i]);
         free(join);
         return NULL;
 }
@@ -97,7 +253,7 @@ static void drop(CoroJoin *join, uint32_t pid) {
                 return;
         join->n_gone -= member->gone_ns != 0;
         stop_finding(join, member);
-        leave(join, member->joined);
+        leave(join, member->followed);
         free(member);
 }
 
@@ -120,7 +276,7 @@ static void drop_gone(CoroJoin *join, uint64_t now_ns) {
 
 typedef struct Found {
         CoroJoin *join;
-        Joined *joined;
+        Followed *followed;
         uint32_t pid;
         uint64_t generation;
 } Found;
@@ -133,7 +289,7 @@ static int on_region(void *userdata, int fd, const char *path) {
         RegionHeader header;
         int r;
 
-        if (found->joined)
+        if (found->followed)
                 return 0;
         r = region_open(&region, owned, &header);
         if (r) {
@@ -142,19 +298,19 @@ static int on_region(void *userdata, int fd, const char *path) {
         }
         for (size_t i = 0; i < found->join->n_regions; i++)
                 if (region_is_same(found->join->regions[i]->region, region))
-                        found->joined = found->join->regions[i];
-        if (found->joined)
+                        found->followed = found->join->regions[i];
+        if (found->followed)
                 return 0;
         if (found->join->n_regions == MAX_REGIONS) {
                 stat_add(COUNTER_CORO_REGIONS_REFUSED, 1);
                 return 0;
         }
-        r = joined_new(&found->joined, take(region));
+        r = followed_new(&found->followed, take(region));
         if (r)
                 return r;
-        found->joined->pid = found->pid;
-        found->joined->generation = found->generation;
-        found->join->regions[found->join->n_regions++] = found->joined;
+        found->followed->pid = found->pid;
+        found->followed->generation = found->generation;
+        found->join->regions[found->join->n_regions++] = found->followed;
         stat_add(COUNTER_CORO_REGIONS, 1);
         log_write_target(LOG_LEVEL_INFO, found->pid, "publishes coroutines: %s", path);
         return 0;
@@ -171,10 +327,10 @@ static int look_for_region(CoroJoin *join, uint32_t pid, Member *member, uint64_
         join->n_finding -= member->find != NULL;
         r = engine_is((pid_t)pid) ? 0 : find_regions_some((pid_t)pid, &member->find, on_region, &found);
         join->n_finding += member->find != NULL;
-        if (found.joined)
-                found.joined->n_users++;
-        member->joined = found.joined;
-        if (found.joined || join->n_finding > MAX_FINDING)
+        if (found.followed)
+                found.followed->n_users++;
+        member->followed = found.followed;
+        if (found.followed || join->n_finding > MAX_FINDING)
                 stop_finding(join, member);
         member->look_ns = now_ns + (member->find ? NEXT_TURN_NS : member->wait_ns);
         return r < 0 ? r : 0;
@@ -207,7 +363,7 @@ int coro_join_watch(CoroJoin *join, uint32_t pid, uint64_t generation) {
         Member *member;
         int r = find_member(join, pid, generation, &member);
 
-        if (r || !member || member->joined)
+        if (r || !member || member->followed)
                 return r;
         member->look_ns = 0;
         return look_for_region(join, pid, member, clock_monotonic_ns());
@@ -229,7 +385,7 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         }
         for (size_t i = 0; i < join->n_regions; i++) {
                 RegionScanFound found;
-                int r = joined_scan(join->regions[i], &found);
+                int r = followed_scan(join->regions[i], &found);
 
                 if (r)
                         return r;
@@ -250,20 +406,20 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
 
 typedef struct Telling {
         const CoroJoin *join;
-        const Joined *joined;
+        const Followed *followed;
 } Telling;
 
 static int tell(void *userdata, const SuspendedSum *sum) {
         const Telling *telling = userdata;
-        const Joined *joined = telling->joined;
-        CoroSuspended suspended = { .pid = joined->pid,
-                                    .generation = joined->generation,
+        const Followed *followed = telling->followed;
+        CoroSuspended suspended = { .pid = followed->pid,
+                                    .generation = followed->generation,
                                     .address = sum->address,
                                     .value_ns = sum->value_ns,
                                     .time_ns = sum->time_ns };
 
         if (sum->station != SUSPENDED_ANY_STATION) {
-                const StationState *state = &joined->scan.states[sum->station];
+                const StationState *state = &followed->scan.states[sum->station];
 
                 suspended.known = true;
                 suspended.coroutine = (CoroMatch){ state->probe_id, state->birth_ns, sum->station };
@@ -279,32 +435,32 @@ static void count_stretches(Suspended *suspended) {
 }
 
 /* @end_ns: when its process ended, or later. */
-static int take_suspended(CoroJoin *join, Joined *joined, uint64_t end_ns) {
-        Telling telling = { join, joined };
-        int r = joined->pid && join->suspended ? joined_count_suspended(joined, end_ns) : 0;
+static int take_suspended(CoroJoin *join, Followed *followed, uint64_t end_ns) {
+        Telling telling = { join, followed };
+        int r = followed->pid && join->suspended ? followed_count_suspended(followed, end_ns) : 0;
 
-        count_stretches(&joined->suspended);
+        count_stretches(&followed->suspended);
         return r ? r
-                 : suspended_take(&joined->suspended, joined->pid && join->suspended ? tell : NULL, &telling);
+                 : suspended_take(&followed->suspended, followed->pid && join->suspended ? tell : NULL, &telling);
 }
 
 int coro_join_close(CoroJoin *join, bool discard) {
         for (size_t i = 0; i < join->n_regions; i++) {
-                Joined *joined = join->regions[i];
+                Followed *followed = join->regions[i];
                 RegionScanFound found;
-                int r = joined_scan(joined, &found);
+                int r = followed_scan(followed, &found);
                 /*
                  * If not, its end will be told, and until then its coroutines were suspended: see
                  * coro_join_forget().
                  */
-                bool lives = joined->pid && !kill((pid_t)joined->pid, 0);
+                bool lives = followed->pid && !kill((pid_t)followed->pid, 0);
 
                 if (!r && discard)
-                        r = joined_count_suspended(joined, UINT64_MAX);
+                        r = followed_count_suspended(followed, UINT64_MAX);
                 if (!r && discard)
-                        r = suspended_take(&joined->suspended, NULL, NULL);
+                        r = suspended_take(&followed->suspended, NULL, NULL);
                 else if (!r)
-                        r = take_suspended(join, joined, lives ? UINT64_MAX : 0);
+                        r = take_suspended(join, followed, lives ? UINT64_MAX : 0);
                 if (r)
                         return r;
         }
@@ -312,18 +468,18 @@ int coro_join_close(CoroJoin *join, bool discard) {
 }
 
 /* Another process that has the region mapped is the next one whose coroutines they are. */
-static void pass_on(CoroJoin *join, Joined *joined) {
+static void pass_on(CoroJoin *join, Followed *followed) {
         HashmapEntry *entry;
         uint32_t at = 0;
 
-        joined->pid = 0;
-        while (!joined->pid && (entry = hashmap_next(&join->members, &at))) {
+        followed->pid = 0;
+        while (!followed->pid && (entry = hashmap_next(&join->members, &at))) {
                 const Member *member = entry->value;
 
-                if (member->joined != joined || member->gone_ns)
+                if (member->followed != followed || member->gone_ns)
                         continue;
-                joined->pid = (uint32_t)entry->key;
-                joined->generation = member->generation;
+                followed->pid = (uint32_t)entry->key;
+                followed->generation = member->generation;
         }
 }
 
@@ -336,19 +492,19 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
                 return 0;
         member->gone_ns = clock_monotonic_ns();
         join->n_gone++;
-        if (!member->joined || member->joined->pid != pid || member->joined->generation != member->generation)
+        if (!member->followed || member->followed->pid != pid || member->followed->generation != member->generation)
                 return 0;
-        r = joined_scan(member->joined, &found);
+        r = followed_scan(member->followed, &found);
         if (!r)
-                r = take_suspended(join, member->joined, end_ns);
-        pass_on(join, member->joined);
+                r = take_suspended(join, member->followed, end_ns);
+        pass_on(join, member->followed);
         return r;
 }
 
 /* ---- answering ---- */
 
 typedef struct Question {
-        Joined *joined;
+        Followed *followed;
         uint64_t time_ns;
         /* a candidate died between the last look that saw it alive and the one that did not */
         bool ambiguous;
@@ -360,11 +516,11 @@ typedef struct Question {
  */
 static bool is_dead(void *userdata, uint32_t station) {
         Question *question = userdata;
-        Joined *joined = question->joined;
-        Life *life = &joined->lives[station];
+        Followed *followed = question->followed;
+        Life *life = &followed->lives[station];
 
-        joined_look_at_life(joined, station, clock_monotonic_ns());
-        if (!life->dead_ns || question->time_ns <= MAX(life->alive_ns, joined->scan.states[station].last_ns))
+        followed_look_at_life(followed, station, clock_monotonic_ns());
+        if (!life->dead_ns || question->time_ns <= MAX(life->alive_ns, followed->scan.states[station].last_ns))
                 return false;
         question->ambiguous |= question->time_ns < life->dead_ns;
         return true;
@@ -378,22 +534,22 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
         uint32_t station;
         int r = find_member(join, pid, generation, &member);
 
-        if (!r && member && !member->joined)
+        if (!r && member && !member->followed)
                 r = look_for_region(join, pid, member, clock_monotonic_ns());
-        if (r || !member || !member->joined)
+        if (r || !member || !member->followed)
                 return r ? r : CORO_JOIN_E_NONE;
-        question.joined = member->joined;
-        if (member->joined->scanned_ns < time_ns) {
-                if (clock_monotonic_ns() - member->joined->scanned_ns <
-                    BUSY_SHARE * member->joined->cost_ns) {
+        question.followed = member->followed;
+        if (member->followed->scanned_ns < time_ns) {
+                if (clock_monotonic_ns() - member->followed->scanned_ns <
+                    BUSY_SHARE * member->followed->cost_ns) {
                         stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
                         return CORO_JOIN_E_UNKNOWN;
                 }
-                r = joined_scan(member->joined, &found);
+                r = followed_scan(member->followed, &found);
         }
         if (r)
                 return r;
-        r = event_history_find(&member->joined->journal, ns_tid, time_ns, is_dead, &question, &station);
+        r = event_history_find(&member->followed->history, ns_tid, time_ns, is_dead, &question, &station);
         if (r || question.ambiguous) {
                 stat_add(question.ambiguous                    ? COUNTER_CORO_SAMPLES_AMBIGUOUS
                                  : r == EVENT_HISTORY_E_LAPPED ? COUNTER_CORO_SAMPLES_LAPPED
@@ -402,8 +558,8 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
                 return r == EVENT_HISTORY_E_NONE && !question.ambiguous ? CORO_JOIN_E_NONE
                                                                         : CORO_JOIN_E_UNKNOWN;
         }
-        *match = (CoroMatch){ .station = station, .probe_id = member->joined->scan.states[station].probe_id,
-                              .birth_ns = member->joined->scan.states[station].birth_ns };
+        *match = (CoroMatch){ .station = station, .probe_id = member->followed->scan.states[station].probe_id,
+                              .birth_ns = member->followed->scan.states[station].birth_ns };
         stat_add(COUNTER_CORO_SAMPLES, 1);
         return 0;
 }

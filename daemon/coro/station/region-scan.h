@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "coro/station/region.h"
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 typedef struct RegionScan {
         Region *region;                 /* borrowed */

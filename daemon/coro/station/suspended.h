@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/util/intern.h"
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 enum {
         /* sums by station and address; each takes up to six rows of a window */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 enum {
         TRACE_LINE_MAX = 512,

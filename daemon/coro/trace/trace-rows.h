@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 enum {
         _TRACE_ROW_E_SUCCESS,

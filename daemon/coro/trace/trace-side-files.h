@@ -14,7 +14,7 @@
 #include "base/util/hashmap.h"
 #include "base/util/intern.h"
 #include "base/util/text.h"
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 #include "coro/trace/trace-rows.h"
 #include "coro/trace/trace.h"
 

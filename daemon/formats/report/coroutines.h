@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 #include "coro/trace/trace-rows.h"
 #include "formats/report/report.h"
 

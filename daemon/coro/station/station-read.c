@@ -23,7 +23,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/macro.h"
-#include "coro/station/station.h"
+#include "coro/station/station-read.h"
 
 enum {
         EPOCHS = SPANPROF_STATION_EPOCHS,
