@@ -52,10 +52,11 @@ static bool find_form(const char *path, TraceForm *formp, OutfileReaders *reader
         return true;
 }
 
-static int count_some(void *userdata, const CoroEvent *event) {
-        uint64_t *n = userdata;
+static int sample_some(void *userdata, const CoroEvent *event) {
+        TraceSample *sample = userdata;
+        int r = trace_sample_add(sample, event);
 
-        return ++*n >= SAMPLE_EVENTS;
+        return r ? r : sample->n_events >= SAMPLE_EVENTS;
 }
 
 static int is_with_payload(void *userdata, const CoroEvent *event) {
@@ -71,12 +72,12 @@ static bool has_payload(const char *path, TraceForm form) {
                 : trace_mentions_payload(path);
 }
 
-/* What the columns of the output must have room for. */
-static void look_at_columns(const char *path, TraceForm form, TraceOptions *options) {
+/* Finds the columns that the output must have; adds the first coroutines of the input to @sample. */
+static void look_at_columns(const char *path, TraceForm form, TraceOptions *options, TraceSample *sample) {
         TraceReadCounts counts;
-        uint64_t n = 0;
 
-        if (trace_read(path, form, count_some, &n, &counts) >= 0)
+        sample->n_events = 0;
+        if (trace_read(path, form, sample_some, sample, &counts) >= 0)
                 options->extra |= counts.any_extra || counts.any_payload;
         options->payload_column = options->payload_column || options->extra || has_payload(path, form);
 }
@@ -194,21 +195,47 @@ static int open_output(const char *path, const TraceOptions *options, TraceWrite
         return r ? STATUS_FAILURE : STATUS_OK;
 }
 
+/* An output without rows of stations and mappings has no side files, and a database has them inside. */
+static bool would_replace_others(const Cli *cli, const TraceOptions *options, TraceSample *sample) {
+        _cleanup_(freep) char *owner = NULL;
+        TraceForm form;
+
+        trace_form_of(cli->config.output, &form);
+        if (!options->extra || form == TRACE_SQLITE ||
+            trace_side_files_find_owner(cli->config.output, sample, cli->arguments, (size_t)cli->n_arguments,
+                                        &owner) < 0 ||
+            !owner)
+                return false;
+        log_error("%s: its side files (.stations.csv, .mappings.csv) would replace those of %s: give another name",
+                  cli->config.output, owner);
+        return true;
+}
+
+/* Return: whether the inputs are traces, and the output harms no file that is not its own. */
+static bool check_files(const Cli *cli, TraceOptions *options) {
+        TraceSample sample = { 0 };
+        bool good = true;
+        TraceForm form;
+
+        for (int i = 0; i < cli->n_arguments && good; i++) {
+                good = find_form(cli->arguments[i], &form, &options->readers) &&
+                        !inputs_is_output(cli->arguments[i], cli->config.output);
+                if (good)
+                        look_at_columns(cli->arguments[i], form, options, &sample);
+        }
+        good = good && !would_replace_others(cli, options, &sample);
+        trace_sample_deinit(&sample);
+        return good;
+}
+
 int convert_traces(const Cli *cli) {
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
         const char *output = cli->config.output;
         TraceOptions options = { .mode = 0644, .whole = true };
         uint64_t n_events = 0, n_dropped;
-        TraceForm form;
         int status;
 
-        for (int i = 0; i < cli->n_arguments; i++) {
-                if (!find_form(cli->arguments[i], &form, &options.readers) ||
-                    inputs_is_output(cli->arguments[i], output))
-                        return STATUS_FAILURE;
-                look_at_columns(cli->arguments[i], form, &options);
-        }
-        if (open_output(output, &options, &writer))
+        if (!check_files(cli, &options) || open_output(output, &options, &writer))
                 return STATUS_FAILURE;
         status = copy_inputs(cli, writer, &n_events);
         if (trace_writer_close(writer, &n_dropped)) {

@@ -60,6 +60,49 @@ class Convert(tap.TestCase):
         self.assertIn("1 lines", done.stderr)
         self.assertEqual((self.dir / "cut.csv").read_text().count("\n"), text.count("\n"))
 
+    def record_two(self):
+        """x.jsonl and t.jsonl of two runs, with their side files."""
+        self.record()
+        for file in self.dir.glob("t.*"):
+            file.rename(self.dir / f"x{file.name[1:]}")
+        self.record()
+
+    def rows(self, name):
+        """Coroutines of a side file."""
+        return {(row["birth"], row["probe_id"], row["read"]) for row in stations(self.dir / name).values()}
+
+    def test_leaves_side_files_of_another_trace_alone(self):
+        """t.jsonl and t.csv have one name for their side files."""
+        self.record_two()
+        before = {file: file.read_text() for file in self.dir.glob("t.*.csv")}
+        self.assertIn(self.dir / "t.stations.csv", before)
+        done = self.convert("x.jsonl", "t.csv", expect=1)
+        self.assertIn("would replace those of t.jsonl:", done.stderr)
+        self.assertFalse((self.dir / "t.csv").exists())
+        (self.dir / "t.jsonl").rename(self.dir / "t.jsonl.gz")          # its name counts, not what is in it
+        done = self.convert("x.jsonl", "t.csv", expect=1)
+        self.assertIn("would replace those of t.jsonl.gz:", done.stderr)
+        (self.dir / "t.jsonl.gz").rename(self.dir / "t.jsonl")
+        self.convert("t.jsonl", "u.db")
+        for inputs in (["t.jsonl"], ["u.db"]):          # the same coroutines: nothing is lost
+            self.convert(*inputs, "t.csv")
+            self.assertEqual({file: file.read_text() for file in before}, before)
+        self.convert("x.jsonl", "y.csv")
+        self.convert("u.db", "y.csv")                   # an output that is replaced has no claim
+        self.assertEqual(self.rows("y.csv"), self.rows("t.csv"))
+
+    def test_reads_side_files_before_it_replaces_them(self):
+        self.record_two()
+        want = self.count("x") + self.count("t")
+        done = self.convert("x.jsonl", "t.jsonl", "t.csv")
+        self.assertNotIn("of another trace", done.stderr)
+        self.assertEqual(self.count("t"), want)
+        self.assertLessEqual({file.name for file in self.dir.glob("t.*")},
+                             {"t.csv", "t.jsonl", "t.mappings.csv", "t.stations.csv"})
+
+    def count(self, stem):
+        return sum(file.read_text().count("\n") - 1 for file in self.dir.glob(f"{stem}.*.csv"))
+
     def test_sums_up_how_long_coroutines_were_suspended(self):
         lines, sums, since = [], collections.Counter(), {}
         for k in range(200):            # three coroutines; each tenth event of one follows a loss

@@ -19,12 +19,14 @@ static const struct { const char *ending, *first, *start; } kinds[N_SIDE_FILES] 
         [SIDE_FILE_MAPPINGS] = { "mappings", TRACE_MAPPINGS_COLUMNS, "process,pid,start,end," },
 };
 
-/* Without the ending of a program that packs. */
+/* Endings of programs that pack; the first is that of none. */
+static const char *const packings[] = { "", ".gz", ".zst", ".lz4", ".xz" };
+
+/* Size of the name without the ending of a program that packs. */
 static size_t unpacked_size(const char *trace) {
-        static const char *const packings[] = { ".gz", ".zst", ".lz4", ".xz" };
         size_t size = strlen(trace);
 
-        for (size_t i = 0; i < ARRAY_SIZE(packings); i++)
+        for (size_t i = 1; i < ARRAY_SIZE(packings); i++)
                 if (size > strlen(packings[i]) && !strcmp(trace + size - strlen(packings[i]), packings[i]))
                         return size - strlen(packings[i]);
         return size;
@@ -64,23 +66,63 @@ int side_file_remove(const char *name, SideFile which, const OutfileOptions *opt
         return r ? r : outfile_remove(&file, "");
 }
 
-int side_file_create(const char *name, SideFile which, const OutfileOptions *options, Outfile *file,
-                     FILE **streamp) {
+/* The stream gets a descriptor of its own: both it and the output file close theirs. */
+int side_file_create(SideFileWriter *writer, SideFile which, const OutfileOptions *options) {
         _cleanup_(closep) int fd = -1;
-        int r = find(name, which, options, file);
-        FILE *stream;
+        int r = find(writer->name, which, options, &writer->file);
 
         if (!r)
-                r = outfile_begin(file);
+                r = outfile_begin(&writer->file);
         if (r)
                 return r;
-        fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
-        stream = fd < 0 ? NULL : fdopen(fd, "w");
-        if (!stream)
+        fd = fcntl(writer->file.fd, F_DUPFD_CLOEXEC, 3);
+        writer->stream = fd < 0 ? NULL : fdopen(fd, "w");
+        if (!writer->stream)
                 return -errno;
         take_fd(fd);
-        fprintf(stream, "%s\n", kinds[which].first);
-        *streamp = stream;
+        fprintf(writer->stream, "%s\n", kinds[which].first);
+        return 0;
+}
+
+int side_file_publish(SideFileWriter *writer) {
+        FILE *stream = take(writer->stream);
+        bool failed = stream && ferror(stream);
+
+        if (!stream)
+                return 0;
+        if (fclose(stream) || failed)
+                return errno ? -errno : -EIO;
+        return outfile_finish(&writer->file);
+}
+
+void side_file_deinit(SideFileWriter *writer) {
+        if (writer->stream)
+                fclose(writer->stream);
+        outfile_deinit(&writer->file);
+        free(writer->name);
+        *writer = SIDE_FILE_WRITER_NONE;
+}
+
+static bool is_same_file(const char *a, const char *b) {
+        struct stat x, y;
+
+        return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+int side_file_sharer(const char *path, unsigned *i, char **namep) {
+        static const char *const forms[] = { "jsonl", "ndjson", "csv" };
+        const char *dot = memrchr(path, '.', unpacked_size(path));
+
+        *namep = NULL;
+        for (; dot && *i < ARRAY_SIZE(forms) * ARRAY_SIZE(packings) && !*namep; ++*i) {
+                if (asprintf(namep, "%.*s.%s%s", (int)(dot - path), path, forms[*i / ARRAY_SIZE(packings)],
+                             packings[*i % ARRAY_SIZE(packings)]) < 0) {
+                        *namep = NULL;
+                        return error_origin(-ENOMEM);
+                }
+                if (!strcmp(*namep, path) || access(*namep, F_OK) || is_same_file(*namep, path))
+                        free(take(*namep));
+        }
         return 0;
 }
 

@@ -35,16 +35,36 @@ int side_file_remove(const char *name, SideFile which, const OutfileOptions *opt
 
 bool side_file_exists(const char *trace, SideFile which);
 
-/*
- * One with its first line. @file: to be finished behind the stream's end; pair with outfile_deinit() in any
- * case.
- * Return: as side_file_check().
- */
-int side_file_create(const char *name, SideFile which, const OutfileOptions *options, Outfile *file,
-                     FILE **streamp);
-
-/* Who may read what is there beside @trace, of which an output will be made, too. */
+/* Takes the rights of the side files of @trace into account, for an output that is made of it. */
 void side_file_note(const char *trace, OutfileReaders *readers);
+
+/* A side file that is being written. Starts as SIDE_FILE_WRITER_NONE. */
+typedef struct SideFileWriter {
+        char *name;                     /* NULL = the trace has no side file of this kind */
+        Outfile file;
+        FILE *stream;                   /* NULL = there was nothing to write yet */
+} SideFileWriter;
+
+#define SIDE_FILE_WRITER_NONE (SideFileWriter){ .file = OUTFILE_NONE }
+
+/*
+ * Makes the file with its first line. With options that are not `live`, an old one stays until
+ * side_file_publish(). Call it once; pair it, in any case, with side_file_deinit(). Return: as
+ * side_file_check().
+ */
+int side_file_create(SideFileWriter *writer, SideFile which, const OutfileOptions *options);
+
+/* Puts the file in the place of an old one, if any was created. Return: as outfile_finish(). */
+int side_file_publish(SideFileWriter *writer);
+
+/* Removes a file that was not published. */
+void side_file_deinit(SideFileWriter *writer);
+
+/*
+ * Another trace that has the same side files as one at @path would have: t.jsonl, of t.csv. @i: from 0. *namep:
+ * owned by the caller; NULL = there are no more. Return: 0, -ENOMEM.
+ */
+int side_file_sharer(const char *path, unsigned *i, char **namep);
 
 /*
  * Hands on the lines behind the first one, without their newlines; of one that is longer than all that we

@@ -2,6 +2,7 @@
 #include "coro/trace/trace-side-files.h"
 
 #include <inttypes.h>
+#include <sys/stat.h>
 
 #include "base/util/error.h"
 #include "base/util/log.h"
@@ -134,6 +135,35 @@ static int check(const char *path, TraceForm form, TraceSample *sample) {
         if (r < 0 || fits(sample))
                 return MIN(r, 0);
         return warn_of_another(path) ?: 1;
+}
+
+static bool is_input(const char *name, char *const *inputs, size_t n_inputs) {
+        struct stat st, input;
+
+        for (size_t i = 0; !stat(name, &st) && i < n_inputs; i++)
+                if (!stat(inputs[i], &input) && st.st_dev == input.st_dev && st.st_ino == input.st_ino)
+                        return true;
+        return false;
+}
+
+int trace_side_files_find_owner(const char *path, TraceSample *sample, char *const *inputs, size_t n_inputs,
+                                char **ownerp) {
+        bool stations = side_file_exists(path, SIDE_FILE_STATIONS);
+        uint64_t n_malformed;
+        unsigned i = 0;
+        int r;
+
+        *ownerp = NULL;
+        if (!stations && !side_file_exists(path, SIDE_FILE_MAPPINGS))
+                return 0;
+        r = read_stations(path, TRACE_JSONL, &(TraceBeside){ fit_station, NULL, sample }, &n_malformed);
+        if (r < 0 || (stations && sample->last_ns.n_entries && fits(sample)))
+                return MIN(r, 0);
+        do {
+                free(take(*ownerp));
+                r = side_file_sharer(path, &i, ownerp);
+        } while (!r && *ownerp && is_input(*ownerp, inputs, n_inputs));
+        return r;
 }
 
 void trace_side_files_warn_shared(const char *path, uint64_t n) {

@@ -44,6 +44,14 @@ static inline int trace_sample_event(TraceSample *sample, const CoroEvent *event
         return sample->n_events < TRACE_SAMPLE_EVENTS ? trace_sample_add(sample, event) : 0;
 }
 
+/*
+ * Finds another trace that owns the side files which a new trace at @path would replace: it is there, is none
+ * of the @inputs, and tells of other coroutines than @sample, which the inputs begin with. *ownerp: owned by
+ * the caller; NULL = there is none. Return: 0, -ENOMEM.
+ */
+int trace_side_files_find_owner(const char *path, TraceSample *sample, char *const *inputs, size_t n_inputs,
+                                char **ownerp);
+
 /* Says of the trace at @path that @n of its coroutines were in one read before it; nothing for 0. */
 void trace_side_files_warn_shared(const char *path, uint64_t n);
 

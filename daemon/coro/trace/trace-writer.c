@@ -27,11 +27,7 @@ struct TraceWriter {
         TraceOptions options;
         Outfile file;                   /* of lines */
         TraceDb *db;
-        struct {
-                char *path;             /* NULL = none */
-                Outfile file;
-                FILE *stream;           /* NULL = nothing was to be said yet */
-        } side_files[N_SIDE_FILES];
+        SideFileWriter side_files[N_SIDE_FILES];
         uint64_t flushed_ns, n_bytes, n_dropped;
         uint64_t until_ns;              /* when stations were looked at last */
         bool pending, full;
@@ -59,6 +55,11 @@ static OutfileOptions file_options(const TraceOptions *options) {
                                  .readers = options->readers,
                                  .live = !options->whole,
                                  .append = options->append };
+}
+
+/* Rows of stations and mappings come at the end: until a side file is whole, an old one stays. */
+static OutfileOptions side_file_options(const TraceOptions *options) {
+        return (OutfileOptions){ .mode = options->mode, .readers = options->readers };
 }
 
 static int refuse(const char *path, int r) {
@@ -105,19 +106,19 @@ static int name_side_files(TraceWriter *writer, const char *path) {
         if (!writer->options.extra || writer->form == TRACE_SQLITE)
                 return 0;
         for (int i = 0; !r && i < N_SIDE_FILES; i++)
-                r = side_file_name(path, i, &writer->side_files[i].path);
+                r = side_file_name(path, i, &writer->side_files[i].name);
         return r;
 }
 
 /* First side_file_check(), then side_file_remove(): an old trace stays whole if there cannot be a new one. */
 static int clear_side_files(TraceWriter *writer,
                             int (*step)(const char *name, SideFile which, const OutfileOptions *options)) {
-        const OutfileOptions options = file_options(&writer->options);
+        const OutfileOptions options = side_file_options(&writer->options);
         int r = 0;
 
         for (int i = 0; !r && i < N_SIDE_FILES && writer->options.fresh; i++)
-                if (writer->side_files[i].path && (r = step(writer->side_files[i].path, i, &options)))
-                        r = refuse_side_file(writer->side_files[i].path, r);
+                if (writer->side_files[i].name && (r = step(writer->side_files[i].name, i, &options)))
+                        r = refuse_side_file(writer->side_files[i].name, r);
         return r;
 }
 
@@ -132,7 +133,7 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
         writer->options = *options;
         writer->file = OUTFILE_NONE;
         for (int i = 0; i < N_SIDE_FILES; i++)
-                writer->side_files[i].file = OUTFILE_NONE;
+                writer->side_files[i] = SIDE_FILE_WRITER_NONE;
         r = name_side_files(writer, path);
         if (!r)
                 r = clear_side_files(writer, side_file_check);
@@ -193,23 +194,17 @@ static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *stati
         return now;
 }
 
-/*
- * A file beside the trace, made when there is something for it. Return: NULL = there is none, or it cannot be
- * made.
- */
+/* The side file of this kind, made when there is a row for it. Return: NULL = it cannot be made, or must not be. */
 static FILE *side_file(TraceWriter *writer, SideFile which) {
-        const OutfileOptions options = file_options(&writer->options);
-        const char *path = writer->side_files[which].path;
-        FILE **streamp = &writer->side_files[which].stream;
-        int r = 0;
+        const OutfileOptions options = side_file_options(&writer->options);
+        SideFileWriter *side = &writer->side_files[which];
+        int r = side->stream || !side->name ? 0 : side_file_create(side, which, &options);
 
-        if (!*streamp && path)
-                r = side_file_create(path, which, &options, &writer->side_files[which].file, streamp);
         if (r) {
-                refuse_side_file(path, r);
+                refuse_side_file(side->name, r);
                 writer->error = r < 0 ? -r : EEXIST;
         }
-        return *streamp;
+        return side->stream;
 }
 
 void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
@@ -264,21 +259,20 @@ uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
         return writer->sink ? sink_n_stalls(writer->sink) : 0;
 }
 
-static void finish_file(TraceWriter *writer, Outfile *file) {
-        int r = writer->error ? 0 : outfile_finish(file);
-
-        if (r)
+static void keep_error(TraceWriter *writer, int r) {
+        if (r && !writer->error)
                 writer->error = r < 0 ? -r : EEXIST;
 }
 
-static void finish_side_file(TraceWriter *writer, SideFile which) {
-        FILE *stream = take(writer->side_files[which].stream);
+/* The side files of a trace that will not be there would be those of the one that stays. */
+static void publish_side_files(TraceWriter *writer) {
+        for (int i = 0; i < N_SIDE_FILES && !writer->error; i++)
+                keep_error(writer, side_file_publish(&writer->side_files[i]));
+}
 
-        if (!stream)
-                return;
-        if ((ferror(stream) | fclose(stream)) && !writer->error)
-                writer->error = errno ? errno : EIO;
-        finish_file(writer, &writer->side_files[which].file);
+static void finish_lines(TraceWriter *writer) {
+        if (!writer->error)
+                keep_error(writer, outfile_finish(&writer->file));
 }
 
 int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
@@ -291,9 +285,8 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
                 if (writer->sink && sink_finish(writer->sink) && !writer->error)
                         writer->error = sink_error(writer->sink);
         }
-        for (int i = 0; i < N_SIDE_FILES; i++)
-                finish_side_file(writer, i);
-        finish_file(writer, &writer->file);
+        publish_side_files(writer);
+        finish_lines(writer);
         *n_droppedp = writer->n_dropped;
         errno = writer->error;
         return writer->error ? TRACE_E_FAILED : 0;
@@ -302,12 +295,8 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
 TraceWriter *trace_writer_free(TraceWriter *writer) {
         if (!writer)
                 return NULL;
-        for (int i = 0; i < N_SIDE_FILES; i++) {
-                if (writer->side_files[i].stream)
-                        fclose(writer->side_files[i].stream);
-                outfile_deinit(&writer->side_files[i].file);
-                free(writer->side_files[i].path);
-        }
+        for (int i = 0; i < N_SIDE_FILES; i++)
+                side_file_deinit(&writer->side_files[i]);
         if (!writer->sink)
                 free(writer->buffer);
         sink_free(writer->sink);
