@@ -143,7 +143,7 @@ static int put_mapping(void *userdata, const TraceMapping *mapping) {
 }
 
 static int copy_all(const char *path, TraceForm form, Copying *copying, uint64_t *n_eventsp) {
-        const TraceBeside beside = { put_station, put_mapping, copying };
+        const TraceRowFuncs beside = { put_station, put_mapping, copying };
         Text problem = { 0 };
         TraceReadCounts counts;
         int r = trace_read(path, form, put_event, copying, &counts), q;
@@ -206,8 +206,9 @@ static bool would_replace_others(const Cli *cli, const TraceOptions *options, Tr
                                         &owner) < 0 ||
             !owner)
                 return false;
-        log_error("%s: its side files (.stations.csv, .mappings.csv) would replace those of %s: give another name",
-                  cli->config.output, owner);
+        log_error(
+                "%s: its side files (.stations.csv, .mappings.csv) would replace those of %s: give another name",
+                cli->config.output, owner);
         return true;
 }
 

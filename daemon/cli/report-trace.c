@@ -40,7 +40,7 @@ static int add_mapping(void *userdata, const TraceMapping *mapping) {
  */
 static int add_events(Adding *adding, const Source *source, Text *problem) {
         ReportTraces *traces = adding->traces;
-        const TraceBeside beside = { add_station, add_mapping, traces };
+        const TraceRowFuncs beside = { add_station, add_mapping, traces };
         TraceReadCounts counts;
         int r = trace_source_read(source, add_event, adding, &counts, problem);
 

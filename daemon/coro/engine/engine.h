@@ -12,7 +12,7 @@
 
 /*
  * Runs @argv with a region of stations. *statusp: the command's, as a shell gives it, 128 + N for a signal.
- * Return: 0, CORO_E_FAILED (*statusp: 127 = there is no such command, 126 = it does not start, 125 = the fault
- * is ours), -errno.
+ * Return: 0, CORO_E_FAILED (*statusp: 127 = there is no such command, 126 = it does not start, 125 = the
+ * fault is ours), -errno.
  */
 int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int *statusp);

@@ -143,30 +143,30 @@ static int add_totals(RegionScanTotals *sum, const RegionScan *scan) {
         return r;
 }
 
-/* The @k-th scan's. @places: NULL = nothing is known. */
-static void write_stations(TraceWriter *writer, const RegionScan *scan, const AddressNames *places,
+/* The @k-th scan's. @names: NULL = nothing is known. */
+static void write_stations(TraceWriter *writer, const RegionScan *scan, const AddressNames *names,
                            size_t k) {
         for (uint32_t i = 0; i < scan->n_seen; i++)
                 trace_writer_station(writer,
                                      &(TraceStation){ .pid = scan->pid,
                                                       .index = i,
                                                       .state = &scan->states[i],
-                                                      .code = places ? address_names_station(places, k, i)
+                                                      .code = names ? address_names_station(names, k, i)
                                                                      : (StationCode){ 0 } });
 }
 
 static void write_ends(TraceWriter *writer, const RegionScan *scans, size_t n_scans,
-                       const AddressNames *places) {
+                       const AddressNames *names) {
         for (size_t i = 0; i < n_scans; i++)
-                write_stations(writer, &scans[i], places, i);
-        for (size_t i = 0; places && i < address_names_n_mappings(places); i++)
-                trace_writer_mapping(writer, address_names_mapping(places, i));
+                write_stations(writer, &scans[i], names, i);
+        for (size_t i = 0; names && i < address_names_n_mappings(names); i++)
+                trace_writer_mapping(writer, address_names_mapping(names, i));
 }
 
 int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, CoroSummary *summary) {
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
-        const AddressNames *places = recording->names && address_names_finish(recording->names) ? recording->names
-                                                                                            : NULL;
+        bool has_names = recording->names && address_names_finish(recording->names);
+        const AddressNames *names = has_names ? recording->names : NULL;
         RegionScanFound found;
         int r = 0;
 
@@ -188,7 +188,7 @@ int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, Co
                 summary->n_stalls = trace_writer_n_stalls(recording->writer);
                 writer = take(recording->writer);
         }
-        write_ends(writer, scans, n_scans, places);
+        write_ends(writer, scans, n_scans, names);
         summary->duration_ns = clock_monotonic_ns() - recording->begin_ns;
         if (!trace_writer_close(writer, &summary->n_dropped))
                 return r;

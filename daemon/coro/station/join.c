@@ -168,7 +168,8 @@ static int count_open(Followed *followed, uint32_t station, uint64_t now_ns) {
 }
 
 /*
- * Counts what is suspended at the last scan until then, or until @end_ns if that was earlier. Return: 0, -ENOMEM.
+ * Counts what is suspended at the last scan until then, or until @end_ns if that was earlier. Return: 0,
+ * -ENOMEM.
  */
 static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
         uint64_t now_ns = MIN(followed->scanned_ns, end_ns);
@@ -440,8 +441,10 @@ static int take_suspended(CoroJoin *join, Followed *followed, uint64_t end_ns) {
         int r = followed->pid && join->suspended ? followed_count_suspended(followed, end_ns) : 0;
 
         count_stretches(&followed->suspended);
-        return r ? r
-                 : suspended_take(&followed->suspended, followed->pid && join->suspended ? tell : NULL, &telling);
+        if (!r)
+                r = suspended_take(&followed->suspended, followed->pid && join->suspended ? tell : NULL,
+                                   &telling);
+        return r;
 }
 
 int coro_join_close(CoroJoin *join, bool discard) {
@@ -492,7 +495,8 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
                 return 0;
         member->gone_ns = clock_monotonic_ns();
         join->n_gone++;
-        if (!member->followed || member->followed->pid != pid || member->followed->generation != member->generation)
+        if (!member->followed || member->followed->pid != pid ||
+            member->followed->generation != member->generation)
                 return 0;
         r = followed_scan(member->followed, &found);
         if (!r)
@@ -520,7 +524,8 @@ static bool is_dead(void *userdata, uint32_t station) {
         Life *life = &followed->lives[station];
 
         followed_look_at_life(followed, station, clock_monotonic_ns());
-        if (!life->dead_ns || question->time_ns <= MAX(life->alive_ns, followed->scan.states[station].last_ns))
+        if (!life->dead_ns ||
+            question->time_ns <= MAX(life->alive_ns, followed->scan.states[station].last_ns))
                 return false;
         question->ambiguous |= question->time_ns < life->dead_ns;
         return true;

@@ -1,4 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A trace t.jsonl or t.csv holds events alone, one a line, as the tools of coroTracer's users read it. Two
+ * more tables lie in side files, as CSV, each named after the trace without its ending (and without .gz, .zst
+ * …):
+ *
+ *      t.jsonl             {"probe_id":94163098054944,"tid":32614,…,"station":0,"event":0,…}
+ *      t.stations.csv      pid,station,probe_id,birth,dead,torn,corrupt,read,lost,…
+ *                          0,0,94163098054944,8569294269531,1,0,0,42,0,…
+ *      t.mappings.csv      process,pid,start,end,elf_address,build_id_gnu,…
+ *                          8569296211979,32611,0x55a409b5d000,0x55a409b5e845,0x2000,a473591b3486740754e0…
+ *
+ * Side files stay, although a database holds the same tables in one file (trace-db.c), for three reasons.
+ * JSON lines and CSV need no library and are readable up to the last line while they are written and after a
+ * crash. Lines of another kind among the events would be errors to every other reader of the form. And
+ * scripts name these two files. The price is that a file may be missing, or be of another trace: readers
+ * check that (trace-side-files.c).
+ *
+ * One name serves t.jsonl and t.csv. So a new side file has no name until it is whole: `convert t.jsonl -o
+ * t.csv` reads the old one while it writes. Only a file that begins as a side file does is replaced. Side
+ * files are opened as all outputs are (outfile.h).
+ */
+
 #include "coro/trace/side-file.h"
 
 #include <errno.h>
@@ -13,7 +36,7 @@
 #include "base/util/macro.h"
 #include "coro/trace/trace-rows.h"
 
-/* start: of the first line in all versions. */
+/* start: the beginning of the first line, the same in all versions. */
 static const struct { const char *ending, *first, *start; } kinds[N_SIDE_FILES] = {
         [SIDE_FILE_STATIONS] = { "stations", TRACE_STATIONS_COLUMNS, "pid,station,probe_id," },
         [SIDE_FILE_MAPPINGS] = { "mappings", TRACE_MAPPINGS_COLUMNS, "process,pid,start,end," },
@@ -136,7 +159,7 @@ void side_file_note(const char *trace, OutfileReaders *readers) {
         }
 }
 
-/* Beside a trace of a stranger may lie anything: a pipe would be waited for. */
+/* A trace that another user sent may come with anything of that name: the open of a pipe would wait. */
 static FILE *open_old(const char *name) {
         _cleanup_(closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat st;
@@ -157,8 +180,8 @@ bool side_file_exists(const char *trace, SideFile which) {
 }
 
 /*
- * *wholep: it has room, and an end: what has none was cut, perhaps inside a number. Return: its size, -1 =
- * there is none.
+ * *wholep: the line has room, and a newline: without one it was cut, perhaps inside a number. Return: its
+ * size, -1 = there is no further line.
  */
 static ssize_t next_line(FILE *file, char *line, size_t room, bool *wholep) {
         size_t size = 0;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Files beside a trace, which say what is no event: of t.jsonl, t.stations.csv and t.mappings.csv. */
+/*
+ * Side File
+ *
+ * Files next to a trace for the rows that are no events: t.stations.csv and t.mappings.csv, of t.jsonl.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,18 +23,19 @@ typedef enum SideFile {
 
 enum {
         _SIDE_FILE_E_SUCCESS,
-        SIDE_FILE_E_NONE,               /* there is none, or what is there is no file */
+        SIDE_FILE_E_NONE,               /* there is no such file, or no regular one */
 };
 
-/* *namep: owned by the caller; NULL = a trace of that name has none beside it. Return: 0, -ENOMEM. */
+/* *namep: owned by the caller; NULL = a trace of that name has no side files. Return: 0, -ENOMEM. */
 int side_file_name(const char *trace, SideFile which, char **namep);
 
 /*
- * Whether one may be made there: nothing that no trace has left is replaced. Return: 0, OUTFILE_E_*, -errno.
+ * Whether a side file may be made at @name, where only an old side file is replaced. Return: 0, OUTFILE_E_*,
+ * -errno.
  */
 int side_file_check(const char *name, SideFile which, const OutfileOptions *options);
 
-/* Removes an old one, and nothing else. Return: 0, also if there is none; as side_file_check(). */
+/* Removes an old side file, and no other file. Return: 0, also if there is none; as side_file_check(). */
 int side_file_remove(const char *name, SideFile which, const OutfileOptions *options);
 
 bool side_file_exists(const char *trace, SideFile which);
@@ -61,14 +66,14 @@ int side_file_publish(SideFileWriter *writer);
 void side_file_deinit(SideFileWriter *writer);
 
 /*
- * Another trace that has the same side files as one at @path would have: t.jsonl, of t.csv. @i: from 0. *namep:
- * owned by the caller; NULL = there are no more. Return: 0, -ENOMEM.
+ * Another trace that has the same side files as one at @path would have: t.jsonl, of t.csv. @i: from 0.
+ * *namep: owned by the caller; NULL = there are no more. Return: 0, -ENOMEM.
  */
 int side_file_sharer(const char *path, unsigned *i, char **namep);
 
 /*
- * Hands on the lines behind the first one, without their newlines; of one that is longer than all that we
- * write, or was cut, "".
+ * Hands on the lines behind the first one, without their newlines. A line that is longer than any of ours, or
+ * was cut, is handed on as "".
  * Return: 0, SIDE_FILE_E_NONE, what @func returned, -ENOMEM.
  */
 int side_file_read(const char *trace, SideFile which,

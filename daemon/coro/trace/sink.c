@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Blocks go round: the stack of free ones, the one that is filled, the queue of those to be written. It is a
- * stack so that a sink that keeps up uses the same few blocks, which are in the cache, and touches no further
- * memory.
+ * Each of the 128 blocks is in one of three places:
+ *
+ *      free (a stack) ──▶ filling (the producer's) ──▶ full (a queue) ──▶ written, and free again
+ *
+ * The free ones are a stack so that a sink that keeps up uses the same few blocks, which are in the cache,
+ * and touches no further memory.
  */
 
 #include "coro/trace/sink.h"
@@ -28,13 +31,13 @@ typedef struct Full {
 struct Sink {
         int fd, error;
         Thread *thread;                 /* NULL = it does not run */
-        bool stopping, waiting;        /* waiting: for a free block */
-        pthread_mutex_t mutex;          /* of all that follows */
+        bool stopping, waiting;         /* waiting: the producer, for a free block */
+        pthread_mutex_t mutex;          /* guards all that follows */
         pthread_cond_t filled, freed;
         uint64_t n_stalls;
-        bool shares;                    /* the producer's CPU */
-        int cpu;                        /* that; -1 = any */
-        char *filling;                  /* the producer's */
+        bool shares;                    /* the sink stays on the producer's CPU */
+        int cpu;                        /* the producer's; -1 = any */
+        char *filling;                  /* block of the producer */
         char *free[N_BLOCKS];
         unsigned n_free;
         Full full[N_BLOCKS];
@@ -61,9 +64,9 @@ static void give_back(Sink *sink, char *block, int error) {
 }
 
 /*
- * With two CPUs, one is the program's. Whoever else comes there makes it write what it has not yet written at
- * once, and may drive it to the CPU where its events are read, for a whole tick. So we stay on the
- * producer's, a block at a time.
+ * With two CPUs, one is the program's. A thread that moves there drains the program's store buffer at once,
+ * and may push the program to the CPU on which its events are read, for a whole tick. So the sink stays on
+ * the CPU of its producer, a block at a time.
  */
 static bool shares_a_cpu(void) {
         cpu_set_t set;
@@ -71,7 +74,7 @@ static bool shares_a_cpu(void) {
         return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 2;
 }
 
-/* *onp: the CPU that we stay on already. */
+/* *onp: the CPU that the thread stays on already. */
 static void stay_on(int cpu, int *onp) {
         cpu_set_t set;
 

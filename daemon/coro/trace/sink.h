@@ -4,9 +4,9 @@
 /*
  * Sink
  *
- * Writes blocks of bytes to a descriptor from a thread of its own, so that whoever makes them
- * never waits for a disk. Blocks are written whole and in their order; there are as many as a second of
- * a large burst fills. When all of them wait to be written, sink_swap() waits, too, and counts that.
+ * Writes blocks of bytes to a descriptor from a thread of its own, so that their producer never waits for a
+ * disk. Blocks are written whole and in order. There are as many as a large burst fills in a second; when all
+ * of them wait to be written, sink_swap() waits, too, and counts that.
  */
 
 #include <stddef.h>

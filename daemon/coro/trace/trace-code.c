@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Rows of all processes lie in one array, sorted by process and start. Two builds of a library may have been
+ * mapped at one place, one after the other, so ranges overlap; `reach` is the largest end so far of the
+ * process:
+ *
+ *      process         start    end      reach    file
+ *      8569296211979   0x1000   0x9000   0x9000   libold.so
+ *      8569296211979   0x2000   0x3000   0x9000   server       0x2800 lies in both: no answer
+ *      8569296211979   0xa000   0xb000   0xb000   libm.so      0xa010: go back while reach > 0xa010
+ *
+ * A look-up goes back from the address while some earlier row reaches over it. Two rows that give different
+ * answers are no answer. The same holds for a frame: when coroutines of two functions had one frame after the
+ * other, it stands for neither.
+ */
+
 #include "coro/trace/trace-code.h"
 
 #include <errno.h>
@@ -9,19 +25,18 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 
-/* back from an address: files that honest processes had over each other are few */
-enum { MAX_STEPS = 1024 };
+enum { MAX_STEPS = 1024 };              /* of one look-up; real processes have few files over each other */
 
 typedef struct Row {
         TraceMapping mapping;
-        uint64_t reach;                 /* end of this or of an earlier row of the process, the largest */
+        uint64_t reach;                 /* the largest end of this and all earlier rows of the process */
 } Row;
 
 struct TraceCode {
         Row *rows;                      /* by process and start, once they are sorted */
         size_t n_rows, room;
         bool sorted;
-        /* → StationCode of the coroutine there, `code` where there were several */
+        /* frame → StationCode of its coroutine; the TraceCode itself = there were several */
         Hashmap frames;
         Arena texts;
 };
@@ -108,7 +123,7 @@ static void sort(TraceCode *code) {
         code->sorted = true;
 }
 
-/* Whether both say the same of an address. */
+/* Whether both rows give the same answer for an address. */
 static bool agree(const TraceMapping *a, const TraceMapping *b) {
         return !strcmp(a->build_id_gnu, b->build_id_gnu) && !strcmp(a->build_id_go, b->build_id_go) &&
                 !strcmp(a->build_id_htlhash, b->build_id_htlhash) &&
@@ -119,12 +134,12 @@ static TracePlace place_in(const TraceMapping *mapping, uint64_t address) {
         return (TracePlace){ mapping, mapping->address + (address - mapping->start) };
 }
 
-/* What lay there, if there was one file only. */
+/* The place of the address, if all files that lay there agree. */
 static TracePlace find(const TraceCode *code, uint64_t process, uint64_t address) {
         size_t low = 0, high = code->n_rows;
         const TraceMapping *found = NULL;
 
-        while (low < high) {            /* the first row behind the address */
+        while (low < high) {            /* finds the first row behind the address */
                 size_t middle = (low + high) / 2;
                 const TraceMapping *m = &code->rows[middle].mapping;
 

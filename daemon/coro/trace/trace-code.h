@@ -4,9 +4,9 @@
 /*
  * Trace Code
  *
- * What a trace keeps of the code of its programs, to be asked where in which file an address lay. An address
- * that is a coroutine's frame stands for the function that goes on there. What is not certain is nowhere: two
- * files at one place, a frame that coroutines of two functions had.
+ * The mappings of a trace, to be asked in which file an address lay, and where. An address that is a
+ * coroutine's frame stands for the function that goes on there. An uncertain address has no place: two files
+ * were mapped there, or two functions had the frame.
  */
 
 #include <stdbool.h>
@@ -19,24 +19,24 @@
 typedef struct TraceCode TraceCode;
 
 typedef struct TracePlace {
-        const TraceMapping *mapping;    /* good until another one is added; NULL = not known */
-        uint64_t address;               /* as the file counts */
+        const TraceMapping *mapping;    /* valid until another one is added; NULL = not known */
+        uint64_t address;               /* ELF address, as the file counts */
 } TracePlace;
 
 int trace_code_new(TraceCode **codep);
 TraceCode *trace_code_free(TraceCode *code);
 DEFINE_CLEANUP(TraceCode, trace_code_free)
 
-/* What a trace says. Return: 0, -ENOMEM. */
+/* Adds a row of the trace; texts are copied. Return: 0, -ENOMEM. */
 int trace_code_mapping(TraceCode *code, const TraceMapping *mapping);
 int trace_code_station(TraceCode *code, const TraceStationEnd *end);
 
-/* An address that a coroutine gave. */
+/* The place of an address that this coroutine gave. */
 TracePlace trace_code_find(TraceCode *code, const StationCode *of, uint64_t address);
 
 /*
- * An address of nobody in particular: hands on each place where it may have been, until @func returns false.
- * They need not be the same: whoever asks may find that the same is there.
+ * An address without a coroutine: hands on each place that it may have had, until @func returns false. Places
+ * may differ; the caller may find the same function in all of them.
  */
 void trace_code_find_all(TraceCode *code, uint64_t address,
                          bool (*func)(void *userdata, const TracePlace *place), void *userdata);

@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A database is what users query:
+ *
+ *      $ sqlite3 t.db 'SELECT station, event, is_active, ts FROM coro_trace_events LIMIT 2'
+ *      0|0|0|8569300969167
+ *      0|1|1|8569300990970
+ *
+ * An insert is the slow step, some microseconds. Three things keep up with a burst: 32 events go into one
+ * statement, since AUTOINCREMENT reads and writes a table of its own with each statement; a transaction is
+ * committed ten times a second; the three indexes are made at the end, in a third of the time. In WAL mode
+ * readers see each commit, and a killed engine leaves the committed events.
+ *
+ * SQLite's integers have a sign. Numbers above 2^63 are stored bit by bit and read back without the sign.
+ * Databases come from other users, too: only tables are read (a view may never end), cells are limited, and a
+ * row is parsed as the line of CSV that it would be, so that one parser decides what is sound.
+ */
+
 #include "coro/trace/trace-db.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/util/digits.h"
 #include "base/util/error.h"
-#include "base/util/file.h"
 #include "base/util/library.h"
 #include "base/util/log.h"
 #include "base/util/text.h"
@@ -29,28 +44,26 @@ static struct {
 static Library library = LIBRARY(lib, SONAME_SQLITE3, FUNCTIONS, "for traces as a database");
 LIBRARY_NOTE(SONAME_SQLITE3, "database", "suggested", "reads and writes traces of coroutines as databases")
 
-/*
- * Events that are inserted by one statement: half the time of one for each, since AUTOINCREMENT reads and
- * writes a table of its own with each statement.
- */
-enum { ROWS = 32 };
+enum { ROWS = 32 };                     /* events of one statement, which halves the time of each */
 
 struct TraceDb {
         sqlite3 *sqlite;
         sqlite3_stmt *insert_event, *insert_events, *insert_station, *insert_mapping;
         bool extra, in_transaction;
-        CoroEvent rows[ROWS];           /* that are not inserted yet */
+        CoroEvent rows[ROWS];           /* events that are not inserted yet */
         unsigned n_rows;
         uint64_t size_bytes;            /* at the last commit */
-        uint64_t n_since;               /* events since */
+        uint64_t n_since;               /* events since then */
 };
 
 enum {
         ROW_BYTES = 100,                /* about; indexes come at the end and are not counted */
-        CELL_BYTES = 1 << 20,           /* of a database of others: more than any of ours has */
+        CELL_BYTES = 1 << 20,           /* limit of a cell when reading; ours are far smaller */
 };
 
-/* The first six columns, names and indexes are what other tools look for; what we add may be NULL. */
+/*
+ * Other tools look for these names, the first six columns and the indexes; columns that we add may be NULL.
+ */
 static const char schema[] =
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16384;"
         "CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT NOT NULL, tid INTEGER NOT NULL,"
@@ -67,7 +80,6 @@ static const char station_schema[] =
         "CREATE TABLE coro_mappings (process INTEGER NOT NULL, pid INTEGER NOT NULL, start TEXT NOT NULL, \"end\" TEXT NOT NULL,"
         " elf_address TEXT NOT NULL, build_id_gnu TEXT NOT NULL, build_id_go TEXT NOT NULL, build_id_htlhash TEXT NOT NULL,"
         " path TEXT NOT NULL, file_offset TEXT);";
-/* Made at the end: a third of the time that it takes to keep them in order with each event. */
 static const char index_schema[] =
         "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_probe_seq ON coro_trace_events (probe_id, seq);"
         "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_tid_ts ON coro_trace_events (tid, ts);"
@@ -82,7 +94,7 @@ static int execute(TraceDb *db, const char *sql, const char *what) {
         return lib.sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, what);
 }
 
-/* Only a database may be replaced. Its log would be taken for the new one's. */
+/* Replaces an old database, and no other file. SQLite would take an old log for that of the new database. */
 static int make_file(Outfile *file) {
         static const char magic[] = "SQLite format 3";
         static const char *const others[] = { "-wal", "-shm", "-journal" };
@@ -94,8 +106,8 @@ static int make_file(Outfile *file) {
 }
 
 /*
- * *pathp: of a file that is there and empty, owned by the caller. Return: 0, TRACE_E_FOREIGN,
- * TRACE_E_REFUSED, -ENOMEM.
+ * Makes an empty file, since SQLite opens by path and cannot be told mode and readers. *pathp: owned by the
+ * caller. Return: 0, TRACE_E_FOREIGN, TRACE_E_REFUSED, -ENOMEM.
  */
 static int prepare_file(const char *path, const OutfileOptions *options, char **pathp) {
         OutfileOptions file_options = { .mode = options->mode, .readers = options->readers, .by_path = true };
@@ -189,7 +201,7 @@ static int begin(TraceDb *db) {
         return execute(db, "BEGIN", "begin");
 }
 
-/* SQLite's integers have a sign: what is above is kept bit by bit. */
+/* Numbers above 2^63 are stored bit by bit, as negative ones. */
 static void bind(sqlite3_stmt *statement, int at, uint64_t value) {
         lib.sqlite3_bind_int64(statement, at, (sqlite3_int64)value);
 }
@@ -219,7 +231,7 @@ typedef struct RowTexts {
         char probe[DIGITS_MAX + DIGITS_SLACK], address[24], payload[2 * SPANPROF_STATION_PAYLOAD + 1];
 } RowTexts;
 
-/* @at: the number of its first column. @texts must live until the statement has been stepped. */
+/* @at: the number of the row's first column. @texts must live until the statement has been stepped. */
 static void bind_event(const TraceDb *db, sqlite3_stmt *s, int at, const CoroEvent *event, RowTexts *texts) {
         bind_decimal(s, at, texts->probe, event->probe_id);
         bind(s, at + 1, event->tid);
@@ -242,7 +254,7 @@ static void bind_event(const TraceDb *db, sqlite3_stmt *s, int at, const CoroEve
         bind(s, at + 11, event->pid);
 }
 
-/* All rows that wait: together if they are as many as one statement takes, else one by one. */
+/* Inserts the rows that wait: together if they fill one statement, else one by one. */
 static int insert_rows(TraceDb *db) {
         unsigned n = db->n_rows, step_by = n == ROWS ? ROWS : 1;
         sqlite3_stmt *s = n == ROWS ? db->insert_events : db->insert_event;
@@ -322,7 +334,7 @@ int trace_db_mapping(TraceDb *db, const TraceMapping *mapping) {
         return step(db, s);
 }
 
-/* 0 when it cannot be told: a limit that is not kept is no reason to stop. */
+/* Return: 0 = unknown; the size limit is not kept then, which is no reason to stop. */
 static uint64_t ask_size(TraceDb *db) {
         sqlite3_stmt *s = NULL;
         uint64_t size = 0;
@@ -382,10 +394,7 @@ static int open_old(TraceDb *db, const char *path) {
         return 0;
 }
 
-/*
- * A view can go on for ever, and a virtual table call what it likes: whoever sends us a trace has no need of
- * them.
- */
+/* A view may never end, and a virtual table may call anything. A trace has neither, so both are refused. */
 static bool is_table(const TraceDb *db, const char *name) {
         static const char sql[] =
                 "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name = ?";
@@ -398,7 +407,7 @@ static bool is_table(const TraceDb *db, const char *name) {
         return found;
 }
 
-/* The columns of the real engine stand first; those that only we write may be missing, and are NULL then. */
+/* coroTracer's columns stand first; columns that only we write may be missing, and are NULL then. */
 static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
         static const char full[] =
                 "SELECT probe_id, tid, addr, seq, is_active, ts, payload, station, event, birth, lost, pid"
@@ -419,7 +428,9 @@ static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
         return fail(db, "coro_trace_events");
 }
 
-/* Integers had a sign while they were stored only. Return: false = there is no room for it. */
+/*
+ * Prints integers without the sign that they were stored with. Return: false = there is no room for the cell.
+ */
 static bool print_cell(sqlite3_stmt *statement, int column, const char *before, char *line, size_t room,
                        size_t *sizep) {
         bool number = lib.sqlite3_column_type(statement, column) == SQLITE_INTEGER;
@@ -434,7 +445,7 @@ static bool print_cell(sqlite3_stmt *statement, int column, const char *before, 
         return true;
 }
 
-/* The row as a line of CSV: what makes an event sound is known in one place. */
+/* Parses the row as a line of CSV: one parser decides which events are sound. */
 static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
         const char *header = trace_csv_header(true, true);
         static TraceColumns columns;
@@ -481,7 +492,7 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
         return r;
 }
 
-/* The row as a line, of cells that hold no comma but in the last one. */
+/* Hands on the row as a line; only its last cells may hold a comma. */
 static int give_row(sqlite3_stmt *statement, TraceDbLineFunc func, void *userdata) {
         char line[TRACE_MAPPING_LINE];
         size_t size = 0;
@@ -493,9 +504,7 @@ static int give_row(sqlite3_stmt *statement, TraceDbLineFunc func, void *userdat
         return func(userdata, line, size);
 }
 
-/*
- * The first of @queries that the database can answer: older ones have fewer columns, or not the table at all.
- */
+/* Reads by the first of @queries that the database can answer: older ones have fewer columns, or no table. */
 static int read_rows(const char *path, const char *table, const char *const *queries, TraceDbLineFunc func,
                      void *userdata) {
         TraceDb db = { 0 };

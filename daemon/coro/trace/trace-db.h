@@ -18,8 +18,8 @@
 typedef struct TraceDb TraceDb;
 
 /*
- * Replaces an old database, and no other file. @extra: as in TraceOptions. @options: mode and readers. Return: 0,
- * TRACE_E_FAILED and TRACE_E_REFUSED (a message was logged), TRACE_E_FOREIGN, -ENOMEM.
+ * Replaces an old database, and no other file. @extra: as in TraceOptions. @options: mode and readers count.
+ * Return: 0, TRACE_E_FAILED and TRACE_E_REFUSED (a message was logged), TRACE_E_FOREIGN, -ENOMEM.
  */
 int trace_db_new(TraceDb **dbp, const char *path, bool extra, const OutfileOptions *options);
 

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lines of a trace, by hand: printf() takes ten times as long, and a burst is millions of lines. Half of a
- * line says whose it is, the same in all lines of a station: that is made once and copied.
+ * A burst is millions of lines, and printf() takes ten times as long as these functions. Half of a line is
+ * the same in all lines of a station. Those parts are printed once (TraceParts) and copied:
+ *
+ *      {"probe_id":94163098054944,"tid":32614,"addr":"0x000055a40e02b110","seq":2,…,"ts":8569300969167
+ *      └ head ─────────────────────────┘
+ *      ,"station":0,"event":0,"birth":8569294269531,"lost":3,"pid":812}
+ *      └ middle ───────────┘ └ tail ───────────────┘          └ end ───┘
+ *
+ * Most other numbers are those of the line before, or one more (tid, seq, event), or differ in their last
+ * eight digits (ts): the digits are kept as well (TraceDigits).
+ *
+ * Parsing takes any order of keys, and blanks. A line to the byte as all writers print it, which is nearly
+ * every line, has a path of its own that takes a fifth of the time.
  */
 
 #include "coro/trace/trace-line.h"
@@ -28,7 +39,7 @@ static char *put_made(char *to, const TraceDigits *digits) {
         return to + digits->n;
 }
 
-/* What mostly is the number of the line before, or one more: ten times as cheap as making its digits. */
+/* A number that mostly is the one of the line before, or one more: a tenth of the cost of its digits. */
 static char *put_again(char *to, TraceDigits *digits, uint64_t value) {
         if (value != digits->value || !digits->n)
                 make_again(digits, value);
@@ -58,10 +69,7 @@ static char *put_hex(char *to, const uint8_t *bytes, size_t n) {
         return to;
 }
 
-/*
- * The literals of a form. Those that a form says only with `extra`, or only of some events, begin with what
- * parts them.
- */
+/* Literals of a form. A literal for a field that may be missing begins with its comma. */
 #define JSON_HEAD "{\"probe_id\":"
 #define JSON_TID ",\"tid\":"
 #define JSON_STATION ",\"station\":"
@@ -105,8 +113,8 @@ static TraceParts parts_of(const CoroEvent *event) {
 }
 
 /*
- * All @n bytes at once: the copy is a few registers wide, and what is too much is written over by what
- * follows.
+ * Copies the whole part, a few registers wide, whatever its size: the next part is written over the bytes
+ * behind @n.
  */
 #define PUT_PART(_to, _part, _n) ((char *)memcpy((_to), (_part), sizeof(_part)) + (_n))
 
@@ -171,7 +179,7 @@ typedef enum Field {
         N_FIELDS,
 } Field;
 
-enum { NEEDED = (1 << FIELD_STATION) - 1 };     /* the six that every writer knows */
+enum { NEEDED = (1 << FIELD_STATION) - 1 };     /* the six fields that every writer knows */
 
 static const char *const names[N_FIELDS] = {
         "probe_id", "tid",   "addr",  "seq",  "is_active", "ts",
@@ -263,7 +271,7 @@ static bool set_field(CoroEvent *event, int field, const char *text, size_t size
         case FIELD_PID: return set_small(text, size, &event->pid);
         case FIELD_PAYLOAD: return parse_payload(text, size, event);
         }
-        return true;                    /* one that we do not know */
+        return true;                    /* a field that we do not know */
 }
 
 typedef struct Line {
@@ -283,7 +291,7 @@ static bool eat(Line *line, char c) {
         return true;
 }
 
-/* A string without escapes: none of ours has one. */
+/* A string without escapes: no field of ours has one. */
 static bool eat_string(Line *line, const char **textp, size_t *sizep) {
         const char *end;
 
@@ -298,7 +306,7 @@ static bool eat_string(Line *line, const char **textp, size_t *sizep) {
         return true;
 }
 
-/* A string, or a bare word up to what ends it. */
+/* A string, or a bare word up to its delimiter. */
 static bool eat_value(Line *line, const char **textp, size_t *sizep) {
         skip_blanks(line);
         if (line->at < line->end && *line->at == '"')
@@ -330,7 +338,7 @@ static bool eat_digits(Line *line, uint64_t *valuep) {
         return line->at > begin;
 }
 
-/* What we add, in the order in which we print it; each may be missing. */
+/* The fields that we add, in the order in which we print them; each may be missing. */
 static bool eat_extra(Line *line, CoroEvent *event) {
         uint64_t station = 0, pid = 0;
 
@@ -345,9 +353,7 @@ static bool eat_extra(Line *line, CoroEvent *event) {
         return true;
 }
 
-/*
- * The fields as every writer of this form prints them, to the byte: nearly all lines, in a fifth of the time.
- */
+/* A line to the byte as all writers of this form print it. */
 static bool parse_usual(Line *line, CoroEvent *event) {
         if (!EAT(line, "{\"probe_id\":") || !eat_digits(line, &event->probe_id) || !EAT(line, ",\"tid\":") ||
             !eat_digits(line, &event->tid) || !EAT(line, ",\"addr\":\"") || line->end - line->at < 18 ||

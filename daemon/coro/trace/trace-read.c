@@ -14,7 +14,7 @@ enum { READ_SIZE = 1 << 20, LINE_MAX_BYTES = 64 << 10 };
 typedef struct Reader {
         TraceForm form;
         TraceColumns columns;
-        bool has_header, skip;          /* skip: up to the next newline, of a line that was too long */
+        bool has_header, skip;          /* skip: leave out the rest of a line that was too long */
         TraceEventFunc func;
         void *userdata;
         TraceReadCounts *counts;
@@ -66,7 +66,9 @@ static int take_lines(Reader *reader, const char *data, size_t size, size_t *use
         return r;
 }
 
-/* A line without an end. Of JSON it can be seen whether something is missing. */
+/*
+ * The last line, without a newline. Braces tell whether JSON is whole; a number of CSV may have lost digits.
+ */
 static int take_last(Reader *reader, const char *line, size_t size) {
         if (reader->form != TRACE_CSV || !reader->has_header || !size)
                 return take_line(reader, line, size);
@@ -95,7 +97,7 @@ static int read_lines(Reader *reader, int fd, char *buffer) {
                 size -= used;
                 memmove(buffer, buffer + used, size);
                 if (size > LINE_MAX_BYTES) {
-                        /* no line of a trace: what follows of it is none, either */
+                        /* no line of a trace is so long: the rest of it is left out, too */
                         reader->counts->n_malformed += !reader->skip;
                         reader->skip = true;
                         size = 0;

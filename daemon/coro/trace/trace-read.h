@@ -4,8 +4,8 @@
 /*
  * Trace Reader
  *
- * Reads events back from any form of a trace (trace.h), ours or the real engine's. A line that is
- * no event (cut by a crash, of another program) is counted and left out; the others count.
+ * Reads events back from any form of a trace (trace.h), ours or coroTracer's. A line that is no event (cut by
+ * a crash, or of another program) is counted and left out.
  */
 
 #include "base/util/text.h"
@@ -14,7 +14,7 @@
 
 typedef struct TraceReadCounts {
         uint64_t n_events, n_malformed;
-        /* the last of them is a line of CSV without an end, whose last number may have lost digits */
+        /* the last malformed line is one of CSV without an end, whose last number may have lost digits */
         bool cut;
         bool any_payload, any_extra;    /* station, event, birth, lost or pid */
 } TraceReadCounts;
@@ -22,12 +22,12 @@ typedef struct TraceReadCounts {
 typedef int (*TraceEventFunc)(void *userdata, const CoroEvent *event);
 
 /*
- * Whether the word is anywhere in the file: few traces have payloads, and the column of a CSV file is there
- * only then.
+ * Whether the word is anywhere in the file. Few traces have payloads, and a CSV file has the column only
+ * then.
  */
 bool trace_mentions_payload(const char *path);
 
-/* Appends what was wrong with its lines, if anything was. */
+/* Appends to @problem how many lines were malformed, if any. */
 void trace_read_tell(const TraceReadCounts *counts, Text *problem);
 
 /*

@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A row as a line of CSV, the same in side files and in what a database is asked for (trace-db.c):
+ *
+ *      pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,…
+ *      0,0,94163098054944,8569294269531,1,0,0,42,0,0,0,8569333681915,32617,0x000055a40e02b110,1,
+ *              8569835106866,8569296211979,0x0,0x0
+ *
+ *      process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path,file_offset
+ *      8569296211979,32611,0x55a409b5d000,0x55a409b5e845,0x2000,a473591b3486…,,2ca3cdc3…,"/srv/server",0x2000
+ *
+ * Columns came later at the right end, so a row may have fewer. Only a path may hold a comma: it is quoted,
+ * and each quote inside is doubled. Files may come from another user: every cell is checked, and a row with a
+ * wrong one is malformed as a whole.
+ */
+
 #include "coro/trace/trace-rows.h"
 
 #include <inttypes.h>
@@ -7,7 +23,7 @@
 
 #include "base/util/text.h"
 
-/* A number that fills a cell: decimal, or with 0x. Return: whether it is one. */
+/* The number that fills a cell: decimal, or hexadecimal with 0x. Return: whether there is one. */
 static bool parse_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
         char copy[24];
 

@@ -68,7 +68,9 @@ typedef struct TraceMapping {
         uint64_t process;
         uint32_t pid;
         uint64_t start, end;            /* addresses in the process */
-        /* address of the start as the file counts it, and its offset in the file (TRACE_NO_OFFSET = unknown) */
+        /*
+         * address of the start as the file counts it, and its offset in the file (TRACE_NO_OFFSET = unknown)
+         */
         uint64_t address, offset;
         const char *build_id_gnu, *build_id_go, *build_id_htlhash;      /* "" = none */
         const char *path;               /* as the process saw it */

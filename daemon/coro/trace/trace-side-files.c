@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Side files may be left from another trace of that name, or a trace was copied next to them. So they are
+ * believed only if they fit: the coroutines of the trace's first 4,096 events are collected, and at least
+ * half of them must have a row, of a time not before their last event there:
+ *
+ *      t.jsonl         station 0, birth 8569294269531, events until …333681915   ┐ 2 of 3 have a row that
+ *                      station 1, birth 8569294272115, events until …333290114   │ ends no earlier: the
+ *                      station 2, birth 8569294272988, events until …335000000   ┘ files are of this trace
+ *      t.stations.csv  0,0,…,8569294269531,…,last_ts …333681915
+ *                      0,1,…,8569294272115,…,last_ts …333290114
+ *
+ * Half is enough, since a killed engine or a full disk may cut either file. If the files do not fit, they are
+ * left out with a warning. The tables of a database are inside it, and need no check.
+ */
+
 #include "coro/trace/trace-side-files.h"
 
 #include <inttypes.h>
@@ -11,7 +27,7 @@
 
 #define FOUND 1
 
-/* As a value of the map, which is no NULL and not FOUND. */
+/* The time as a value of the map: neither NULL nor FOUND. */
 static void *time_value(uint64_t time_ns) {
         return (void *)(uintptr_t)(MIN(time_ns, UINT64_MAX - 2) + 2);
 }
@@ -46,7 +62,7 @@ static bool fits(const TraceSample *sample) {
         return 2 * (uint64_t)sample->n_found >= sample->last_ns.n_entries;
 }
 
-/* Its first events may have come before its birth was known. Return: 1 = what was seen is enough. */
+/* First events may be from before the birth was known. Return: 1 = the rows so far are enough. */
 static int fit_station(void *userdata, const TraceStationEnd *end) {
         TraceSample *sample = userdata;
 
@@ -61,7 +77,7 @@ static int fit_station(void *userdata, const TraceStationEnd *end) {
 /* Reading rows */
 
 typedef struct Reading {
-        const TraceBeside *to;
+        const TraceRowFuncs *to;
         uint64_t n_malformed;
         uint64_t n;                     /* mappings handed on */
         TraceMappingTexts texts;
@@ -90,7 +106,7 @@ static int take_mapping(void *userdata, const char *line, size_t size) {
 }
 
 /* Return: 0, SIDE_FILE_E_NONE, what @to->station returned, -ENOMEM. */
-static int read_stations(const char *path, TraceForm form, const TraceBeside *to, uint64_t *n_malformedp) {
+static int read_stations(const char *path, TraceForm form, const TraceRowFuncs *to, uint64_t *n_malformedp) {
         Reading reading = { .to = to };
         int r = form == TRACE_SQLITE ? trace_db_read_stations(path, take_station, &reading)
                                      : side_file_read(path, SIDE_FILE_STATIONS, take_station, &reading);
@@ -100,7 +116,7 @@ static int read_stations(const char *path, TraceForm form, const TraceBeside *to
 }
 
 /* The same; rows beyond TRACE_MAX_MAPPINGS count as malformed. */
-static int read_mappings(const char *path, TraceForm form, const TraceBeside *to, uint64_t *n_malformedp) {
+static int read_mappings(const char *path, TraceForm form, const TraceRowFuncs *to, uint64_t *n_malformedp) {
         Reading reading = { .to = to };
         int r = form == TRACE_SQLITE ? trace_db_read_mappings(path, take_mapping, &reading)
                                      : side_file_read(path, SIDE_FILE_MAPPINGS, take_mapping, &reading);
@@ -109,7 +125,7 @@ static int read_mappings(const char *path, TraceForm form, const TraceBeside *to
         return r;
 }
 
-/* Which of the files beside a trace are there is told in one sentence. */
+/* One sentence names both files, whichever is there. */
 static int warn_of_another(const char *path) {
         _cleanup_(freep) char *stations = NULL, *mappings = NULL;
         int r = side_file_name(path, SIDE_FILE_STATIONS, &stations)
@@ -122,14 +138,14 @@ static int warn_of_another(const char *path) {
         return 0;
 }
 
-/* Return: 0 = it fits, or there is nothing; 1 = it does not, which was said; -errno. */
+/* Return: 0 = the files fit, or there are none; 1 = they do not, which was said; -errno. */
 static int check(const char *path, TraceForm form, TraceSample *sample) {
         uint64_t n_malformed = 0;
         int r;
 
         if (form == TRACE_SQLITE || fits(sample))
                 return 0;
-        r = read_stations(path, form, &(TraceBeside){ fit_station, NULL, sample }, &n_malformed);
+        r = read_stations(path, form, &(TraceRowFuncs){ fit_station, NULL, sample }, &n_malformed);
         if (r == SIDE_FILE_E_NONE && !side_file_exists(path, SIDE_FILE_MAPPINGS))
                 return 0;
         if (r < 0 || fits(sample))
@@ -156,7 +172,7 @@ int trace_side_files_find_owner(const char *path, TraceSample *sample, char *con
         *ownerp = NULL;
         if (!stations && !side_file_exists(path, SIDE_FILE_MAPPINGS))
                 return 0;
-        r = read_stations(path, TRACE_JSONL, &(TraceBeside){ fit_station, NULL, sample }, &n_malformed);
+        r = read_stations(path, TRACE_JSONL, &(TraceRowFuncs){ fit_station, NULL, sample }, &n_malformed);
         if (r < 0 || (stations && sample->last_ns.n_entries && fits(sample)))
                 return MIN(r, 0);
         do {
@@ -180,7 +196,7 @@ static void tell(Text *problem, uint64_t n, const char *what) {
                             problem->size ? "; " : "", n, what);
 }
 
-int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to,
+int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceRowFuncs *to,
                           Text *problem) {
         uint64_t n_stations = 0, n_mappings = 0;
         size_t before = problem->size;

@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Events become lines in a buffer of 128 KiB, by the thread that scans:
+ *
+ *      event ─▶ line in the buffer ─ full, or 1 ms old ─▶ write()       by this thread, or
+ *                                                      └▶ sink.c        `behind`: by a thread of its own
+ *      event ─▶ row of a statement ─ 100 ms old ────────▶ commit        a database
+ *
+ * So a reader of the file sees whole lines, at most that old, and a killed engine leaves them. Rows of
+ * stations and mappings come at the end only. With a limit of bytes, events beyond it are dropped and
+ * counted, as are all events after a failed write.
+ */
+
 #include "coro/trace/trace-writer.h"
 
 #include <errno.h>
@@ -15,27 +28,27 @@
 
 enum {
         BUFFER = SINK_BLOCK,
-        N_PARTS = 2048,                 /* more stations than that take turns */
+        N_PARTS = 2048,                 /* stations whose parts are kept; further ones take turns */
 };
 
-/* A transaction costs more than a write(). */
+/* Times between flushes: a transaction costs more than a write(). */
 #define FLUSH_FILE_NS NS_PER_MS
 #define FLUSH_DB_NS (100 * NS_PER_MS)
 
 struct TraceWriter {
         TraceForm form;
         TraceOptions options;
-        Outfile file;                   /* of lines */
+        Outfile file;                   /* of lines; a database has none here */
         TraceDb *db;
         SideFileWriter side_files[N_SIDE_FILES];
         uint64_t flushed_ns, n_bytes, n_dropped;
-        uint64_t until_ns;              /* when stations were looked at last */
+        uint64_t until_ns;              /* time of the last look at stations */
         bool pending, full;
         int error;                      /* errno of the first failure */
-        Sink *sink;                     /* NULL = we write ourselves */
+        Sink *sink;                     /* NULL = the caller's thread writes */
         size_t n_buffered;
-        char *buffer;                   /* the sink's or, without one, ours */
-        TraceParts *parts;              /* of lines, by station; touched as far as there are stations */
+        char *buffer;                   /* a block of the sink or, without one, of the writer */
+        TraceParts *parts;              /* by station; pages are touched as far as there are stations */
 };
 
 static void drain(TraceWriter *writer) {
@@ -155,7 +168,7 @@ static bool has_room(TraceWriter *writer, size_t size) {
         return !writer->full && !writer->error;
 }
 
-/* Made where it is written from. Return: its size. */
+/* Prints the line into the buffer. Return: its size. */
 static size_t print(TraceWriter *writer, const CoroEvent *event) {
         const TraceOptions *options = &writer->options;
         TraceParts *parts = &writer->parts[event->station % N_PARTS];
@@ -183,7 +196,7 @@ void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
         writer->pending = true;
 }
 
-/* All stations are told of at one moment, the end. */
+/* All stations of a trace get one time of the last look, the end. */
 static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *station) {
         TraceStation now = *station;
 
@@ -194,7 +207,10 @@ static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *stati
         return now;
 }
 
-/* The side file of this kind, made when there is a row for it. Return: NULL = it cannot be made, or must not be. */
+/*
+ * The side file of this kind, made when there is a row for it. Return: NULL = it cannot be made, or must not
+ * be.
+ */
 static FILE *side_file(TraceWriter *writer, SideFile which) {
         const OutfileOptions options = side_file_options(&writer->options);
         SideFileWriter *side = &writer->side_files[which];

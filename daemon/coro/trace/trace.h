@@ -6,7 +6,7 @@
  *
  * A trace of coroutines has one of three forms, told by the ending of its name:
  *
- *      .jsonl          {"probe_id":94,"tid":7,"addr":"0x…","seq":2,"is_active":true,"ts":…}   one event a line
+ *      .jsonl          {"probe_id":94,"tid":7,"addr":"0x…","seq":2,"is_active":true,"ts":…} one a line
  *      .csv            probe_id,tid,addr,seq,is_active,ts
  *      .db, .sqlite    table coro_trace_events with these columns
  *

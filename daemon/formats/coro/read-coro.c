@@ -217,7 +217,7 @@ static int take_mapping(void *userdata, const TraceMapping *mapping) {
 
 /* Return: 0, TRACE_SIDE_FILES_E_PROBLEM, -errno. */
 static int read_beside(Reading *reading, const Source *source, Text *problem) {
-        const TraceBeside beside = { take_station, take_mapping, reading };
+        const TraceRowFuncs beside = { take_station, take_mapping, reading };
         TraceForm form = trace_source_form(source);
         Text ignored = { 0 };                   /* it is said when all is read */
         TraceReadCounts counts;
