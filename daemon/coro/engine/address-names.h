@@ -2,16 +2,12 @@
 #pragma once
 
 /*
- * AddressNames
+ * Address Names
  *
- * Learns, while coroutines run, what their addresses will need to have names when the program is gone: which
- * process each station is of, where its code lies (code-map.h), and, of an address that is a coroutine's
- * frame (what C++20 has), the function that will go on, which is the frame's first word. That word is
- * believed only of a coroutine that was suspended there before and after it was read, and if it is an address
- * of code: memory may be used again.
- *
- * A thread of its own looks through the stations when there were events, for a hundredth of its time or so.
- * What ends within 20 ms of its last event, or some seconds with a million stations, may stay without a name.
+ * Learns, while coroutines run, what the addresses of a trace need to have names when the program is gone:
+ * the process of each station, the mappings of its code (code-map.h), and for a coroutine's frame the
+ * function that goes on there. A thread of its own does it, in about a hundredth of its time. A coroutine
+ * that ends within 20 ms of its last event (5 s with a million stations) may stay without a name.
  */
 
 #include <stddef.h>
@@ -22,25 +18,25 @@
 
 typedef struct AddressNames AddressNames;
 
-/* Of @scans only the regions and ids of processes are looked at; both must stay. Return: 0, -errno. */
+/* Reads the regions and process ids of @scans, which must stay. Return: 0, -errno. */
 int address_names_new(AddressNames **namesp, const RegionScan *scans, size_t n_scans);
 
-/* A process that has a region of these. */
-void address_names_add_process(AddressNames *places, pid_t pid);
+/* Looks at a process that has one of the regions. */
+void address_names_add_process(AddressNames *names, pid_t pid);
 
-/* There were events. Costs next to nothing. */
-void address_names_poke(AddressNames *places);
+/* Says that there were events. Costs some nanoseconds. */
+void address_names_poke(AddressNames *names);
 
 /*
- * The last look; ends the thread. What hangs in a process that does not let itself be read is left behind:
- * nothing that it has learned counts then, and false is returned.
+ * Looks a last time and ends the thread. Return: false = the thread hangs, since a process does not let its
+ * memory be read: it is left behind, and nothing that it has learned counts.
  */
-bool address_names_finish(AddressNames *places);
+bool address_names_finish(AddressNames *names);
 
-/* After address_names_finish(). */
-StationCode address_names_station(const AddressNames *places, size_t scan, uint32_t station);
-size_t address_names_n_mappings(const AddressNames *places);
-const TraceMapping *address_names_mapping(const AddressNames *places, size_t i);
+/* What was learned, after address_names_finish(). */
+StationCode address_names_station(const AddressNames *names, size_t scan, uint32_t station);
+size_t address_names_n_mappings(const AddressNames *names);
+const TraceMapping *address_names_mapping(const AddressNames *names, size_t i);
 
-AddressNames *address_names_free(AddressNames *places);
+AddressNames *address_names_free(AddressNames *names);
 DEFINE_CLEANUP(AddressNames, address_names_free)

@@ -1,4 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The list has a row for each executable segment of each file that was seen mapped:
+ *
+ *      /proc/812/maps      55a409b5d000-55a409b5f000 r-xp 00002000 … /srv/server
+ *      segment of the ELF  offset 0x2000, address 0x2000, size 0x1845, R E
+ *      row                 start 0x55a409b5d000, end 0x55a409b5e845, address 0x2000, offset 0x2000, build ids
+ *
+ * An event names a thread, not a process. The thread's process is read from /proc/TID/status, and counts only
+ * if it has the region mapped. A process is open by a descriptor of its directory in /proc, which never leads
+ * to another one. After an exec its old memory file reads nothing, and the process is entered again under a
+ * new number. A frame may lie in a library that was just loaded: a word that is no known code makes the maps
+ * read again, at most every 100 ms, and half as often after each look in vain.
+ */
+
 #include "coro/engine/code-map.h"
 
 #include <errno.h>
@@ -18,7 +33,7 @@
 
 enum { MAX_OBJECTS = 256 };
 
-/* between two looks at the mappings of one process, twice as long after each that was in vain */
+/* time between two looks at the mappings of one process, doubled by each look in vain */
 #define LOOK_FIRST_NS (100 * NS_PER_MS)
 #define LOOK_LAST_NS (10 * NS_PER_SEC)
 
@@ -30,7 +45,7 @@ typedef struct Row {
 typedef struct CodeProcess {
         uint64_t number;
         pid_t pid;
-        int proc_fd, memory_fd;         /* -1 = gone; of the memory also: we may not */
+        int proc_fd, memory_fd;         /* -1 = the process is gone; memory_fd also: it may not be read */
         Row *rows;                      /* by start */
         size_t n_rows, room;
         Mounts mounts;
@@ -42,8 +57,9 @@ struct CodeMap {
         CodeProcess *processes;         /* CODE_MAP_MAX_PROCESSES of them */
         int n_processes;
         ObjectCache *objects;
-        Hashmap by_tid;                 /* → number + 1 */
-        Hashmap checked;                /* thread → the look in which that was asked last, as a pointer */
+        Hashmap by_tid;                 /* thread → index of its process + 1 */
+        /* thread → number of the look in which it was asked last, as a pointer */
+        Hashmap checked;
         uintptr_t look;
         Arena texts;
         size_t n_rows;
@@ -64,7 +80,7 @@ int code_map_new(CodeMap **mapp) {
         return 0;
 }
 
-/* Descriptors go when the process has; what is known of it stays. */
+/* Closes the descriptors of a process that is gone; its rows stay. */
 static void leave(CodeProcess *process) {
         closep(&process->proc_fd);
         closep(&process->memory_fd);
@@ -114,7 +130,7 @@ static size_t find_place(const CodeProcess *process, const Row *row) {
         return low;
 }
 
-/* Return: whether it is new. */
+/* Return: whether the row is new. */
 static bool add_row(CodeMap *map, CodeProcess *process, const Row *row) {
         size_t at = find_place(process, row);
 
@@ -140,7 +156,7 @@ static bool add_row(CodeMap *map, CodeProcess *process, const Row *row) {
         return true;
 }
 
-/* Where an executable segment begins in the mapping, and what address the file has for it. */
+/* Cuts the row to an executable segment, with the address that the file has for it. */
 static bool cut_to_segment(Row *row, const Segment *segment) {
         uint64_t size = row->mapping.end - row->mapping.start, begin = MAX(row->offset, segment->offset);
         uint64_t end = MIN(row->offset + size, segment->offset + segment->file_size);
@@ -175,7 +191,7 @@ static bool add_segments(CodeMap *map, CodeProcess *process, Row *row, const Obj
         return new;
 }
 
-/* A known mapping is one that begins there and is of that file: pieces of it are in the list. */
+/* Whether rows of this file begin at this mapping. */
 static bool is_known(const CodeProcess *process, const MapsEntry *entry) {
         for (size_t i = find_place(process, &(Row){ .mapping.start = entry->start }); i < process->n_rows;
              i++) {
@@ -190,7 +206,7 @@ static bool is_known(const CodeProcess *process, const MapsEntry *entry) {
 }
 
 /*
- * A file that cannot be read, or is no ELF file, stands there without a build id. Return: whether it is new.
+ * Adds a mapping. A file that cannot be read, or is no ELF file, has no build id. Return: whether it is new.
  */
 static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *entry) {
         char path[MAPS_MAX_NAME];
@@ -222,8 +238,8 @@ static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *ent
 }
 
 /*
- * Return: whether there was a mapping that is new. *has_regionp (may be NULL): whether the region is among
- * them.
+ * Reads all mappings. *has_regionp (may be NULL): whether the region is among them. Return: whether one was
+ * new.
  */
 static bool read_mappings(CodeMap *map, CodeProcess *process, uint64_t region_inode, bool *has_regionp) {
         _cleanup_(closep) int fd = openat(process->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
@@ -259,7 +275,7 @@ void code_map_look_again(CodeMap *map, int number, uint64_t now_ns) {
 
 /* Processes */
 
-/* Whether it still runs the program that we have looked at: its memory is there for as long. */
+/* Whether it still runs the program that was looked at: the memory file can be read for as long. */
 static bool is_same_program(const CodeProcess *process) {
         char byte;
 
@@ -334,7 +350,7 @@ void code_map_begin_look(CodeMap *map) {
         map->look++;
 }
 
-/* A thread that has ended is of the process that it was last seen in. */
+/* A thread that has ended belongs to the process that it was last seen in. */
 static int find_again(CodeMap *map, pid_t tid, uint64_t region_inode, int before) {
         int found;
 
@@ -369,7 +385,7 @@ bool code_map_has(const CodeMap *map, int number, uint64_t address) {
         const CodeProcess *process = &map->processes[number];
         size_t i = find_place(process, &(Row){ .mapping = { .start = address, .end = UINT64_MAX } });
 
-        /* rows may lie over each other where one was unmapped: a few before it are enough to look at */
+        /* rows may overlap where a mapping was replaced: a few of them before the address are enough */
         for (size_t n = 0; i-- > 0 && n < 16; n++)
                 if (address >= process->rows[i].mapping.start && address < process->rows[i].mapping.end)
                         return true;

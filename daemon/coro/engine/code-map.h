@@ -4,11 +4,11 @@
 /*
  * Code Map
  *
- * Which executable files lie where in the memory of processes that have a region of stations mapped, as long
- * as they live. Nothing is forgotten: what was mapped once stays in the list, so that addresses in a trace
- * can be told later. A process that executes another program is another one from then on.
+ * The executable files in the memory of processes that have a region of stations mapped. Mappings are never
+ * forgotten, so that addresses in a trace can be resolved later. A process that executes another program is
+ * another process from then on.
  *
- * Everything is asked of the kernel, nothing of the process; only reading its memory can be held up by it.
+ * Everything is asked of the kernel, nothing of the process; only a read of its memory can hang.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ typedef struct CodeMap CodeMap;
 
 enum {
         CODE_MAP_MAX_PROCESSES = 1024,
-        CODE_MAP_NONE = -1,             /* instead of a process: it is not known */
+        CODE_MAP_NONE = -1,             /* no process is known */
 };
 
 int code_map_new(CodeMap **mapp);
@@ -31,38 +31,38 @@ CodeMap *code_map_free(CodeMap *map);
 DEFINE_CLEANUP(CodeMap, code_map_free)
 
 /*
- * Until the next call of this, what a thread was found to belong to is not asked again: three system calls,
- * for each of thousands of stations that it has run.
+ * Begins a look: the process of a thread is asked once in a look, since that takes three system calls and a
+ * thread may have run thousands of stations.
  */
 void code_map_begin_look(CodeMap *map);
 
 /*
- * The process that this thread (id in our namespace) belongs to, if it has the file with this inode mapped,
- * as a region is; of a thread that has ended, the one that it was last seen in.
- * Return: its number in the list, CODE_MAP_NONE.
+ * The process of this thread (id in our namespace), if it has the file with this inode mapped, as a region
+ * is; for a thread that has ended, the process that it was last seen in. Return: the number of the process in
+ * the list, CODE_MAP_NONE.
  */
 int code_map_process(CodeMap *map, pid_t tid, uint64_t region_inode);
 
 /*
- * If there has never been more than one process: that one. Else CODE_MAP_NONE. *is_nestedp: it counts threads
- * otherwise than we do.
+ * The process if there has never been a second one, else CODE_MAP_NONE. *is_nestedp: it has a namespace of
+ * its own, so its thread ids are not ours.
  */
 int code_map_only(const CodeMap *map, bool *is_nestedp);
 
-/* Whether code of a file lies there, as far as it was seen. */
+/* Whether code of a file is known to lie there. */
 bool code_map_has(const CodeMap *map, int process, uint64_t address);
 
-/* What a word of its memory holds. Return: 0, 1 = it cannot be read. */
+/* Reads a word of its memory. Return: 0, 1 = it cannot be read. */
 int code_map_read_word(const CodeMap *map, int process, uint64_t address, uint64_t *wordp);
 
-/* Looks for mappings that are new, not more often than is worth it. */
+/* Looks for new mappings, ever less often after looks in vain. */
 void code_map_look_again(CodeMap *map, int process, uint64_t now_ns);
 
-/* How the trace calls the process; 0 = CODE_MAP_NONE. */
+/* The number of the process in the trace (TraceMapping); 0 = CODE_MAP_NONE. */
 uint64_t code_map_number(const CodeMap *map, int process);
 
 size_t code_map_n_mappings(const CodeMap *map);
 const TraceMapping *code_map_mapping(const CodeMap *map, size_t i);
 
-/* What found no room. */
+/* Processes and mappings that found no room. */
 uint64_t code_map_n_left_out(const CodeMap *map);

@@ -1,4 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a killed engine leaves, with BASE /dev/shm in memory:
+ *
+ *      /dev/shm/spanprof-Ab12Cd/           locked (flock) by the engine and its socket holder
+ *              region.shm                  up to 16 GiB of stations
+ *              wake.sock
+ *
+ * The socket holder removes the files when the engine is gone. Where both were killed, the next engine of the
+ * same user does it: a directory without a lock is left behind. It is kept while any process has the region
+ * mapped, since a program goes on writing without its engine, and its children may open the file. A new
+ * directory gets its name only once it is locked, so that no other engine removes it in between. Only the two
+ * files are removed, and then the directory if it is empty.
+ */
+
 #include "coro/engine/engine-directory.h"
 
 #include <dirent.h>
@@ -20,7 +35,7 @@ enum { MAPS_TEXT = 32 << 20 };
 
 static const char prefix[] = "spanprof-", region[] = "region.shm", wake[] = "wake.sock";
 
-/* Nobody sees it under its name before it is locked. */
+/* The directory has a hidden name until it is locked. */
 int engine_directory_make(const char *base, char **directoryp, int *lockp) {
         _cleanup_(freep) char *hidden = NULL, *directory = NULL;
         _cleanup_(closep) int fd = -1;
@@ -38,7 +53,7 @@ int engine_directory_make(const char *base, char **directoryp, int *lockp) {
         }
         fd = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0)
-                flock(fd, LOCK_SH);             /* where there are no locks nothing is removed */
+                flock(fd, LOCK_SH);             /* without locks no directory is ever removed */
         if (fd < 0 || rename(hidden, directory)) {
                 int error = errno;
 
@@ -64,7 +79,7 @@ static bool is_mapped_by(const char *pid, const char *directory) {
         return at && at + n < text + size && at[n] == '/';
 }
 
-/* A program whose engine is gone goes on writing; its children may want to open the file. */
+/* Whether any process has a file of the directory mapped. */
 static bool is_mapped(const char *directory) {
         struct dirent *entry;
         bool found = false;
@@ -78,7 +93,10 @@ static bool is_mapped(const char *directory) {
         return found || !proc;
 }
 
-/* Of what is in the region its program may have left nothing as it was. */
+/*
+ * Whether the name is free or of this type. The content of the region says nothing: its program may write
+ * anything.
+ */
 static bool is_absent_or(mode_t type, int directory, const char *name) {
         struct stat st;
 
@@ -87,7 +105,7 @@ static bool is_absent_or(mode_t type, int directory, const char *name) {
         return (st.st_mode & S_IFMT) == type;
 }
 
-/* Ours, of nobody who lives, and with nothing in it but what an engine makes: else rmdir() leaves it. */
+/* Removes a directory of this user that is unlocked and unmapped; rmdir() keeps one with other files. */
 static void remove_one(const char *path) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         struct stat st;

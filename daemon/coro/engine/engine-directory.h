@@ -2,19 +2,17 @@
 #pragma once
 
 /*
- * Directories of Engines
+ * Directory of an Engine
  *
- * An engine that has not been told where makes a directory BASE/spanprof-XXXXXX for its region and socket. As
- * long as it or its keeper lives, the directory is locked; who was killed leaves it behind, with memory if
- * BASE is /dev/shm. The next engine of the same user removes it, unless a program still has the region
- * mapped.
+ * An engine without given paths makes a directory BASE/spanprof-XXXXXX for its region and socket, locked for
+ * as long as the engine or its socket holder lives. A later engine removes directories that were left behind.
  */
 
 /*
- * @directoryp: owned by the caller. *lockp: a descriptor to keep until the end. Return: 0, 1 (errno),
- * -ENOMEM.
+ * *directoryp: owned by the caller. *lockp: the descriptor of the lock, to be kept until the end. Return: 0,
+ * 1 (errno), -ENOMEM.
  */
 int engine_directory_make(const char *base, char **directoryp, int *lockp);
 
-/* Removes what is left in @base, and says so. */
+/* Removes directories that killed engines left in @base, and logs each. */
 void engine_directory_remove_old(const char *base);

@@ -1,4 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One thread scans the region of one command, again and again:
+ *
+ *      pace            what the loop does between two scans
+ *      hungry          nothing: events were lost within the last 50 ms; signals are looked at once in 1 ms
+ *      busy            waits up to 1 ms, in ppoll() with signals, the child and the wake-up connections
+ *      idle            sets tracer_sleeping, scans once more, and sleeps until a wake-up or the deadline
+ *
+ * A program that sees tracer_sleeping = 1 sets it to 0 and writes one byte to its connection. The scan after
+ * the store closes the gap: an event is either found by it, or its writer sees the flag.
+ *
+ * Loss is counted, not avoided at all cost: a station keeps eight events, and each event says how many of its
+ * station were lost before it. A hungry engine asks to be woken, too, at most once in 100 µs. It does not
+ * sleep; but the first event of the next burst then makes a system call, and that time is enough for a scan
+ * to find the station before its ring is full.
+ *
+ * What ends when: the command ends, the last scan reads all that is left (the region outlives the command),
+ * the trace is closed, files are removed. A killed engine leaves the region and the socket to its socket
+ * holder (socket-holder.c), and the directory to the next engine (engine-directory.c).
+ */
+
 #include "coro/engine/engine.h"
 
 #include <errno.h>
@@ -22,29 +44,40 @@
 
 enum {
         MAX_CONNECTIONS = 1024,
-        SIGNALS = 0, CHILD = 1, CONTROL = 2, FIRST = 3,         /* places in fds */
-        MANY_STATIONS = 2097152,        /* from here on, targets that count bytes in an int fail */
+        SIGNALS = 0, CHILD = 1, CONTROL = 2, FIRST = 3,         /* indexes of fds */
+        MANY_STATIONS = 2097152,        /* targets that count bytes in an int cannot map so many */
 };
 
-#define LOOK_NS NS_PER_MS               /* between looks at signals and the child while there is no waiting */
-/* between wake-ups that a program is asked for while it loses events: each costs it a system call */
+/* time between looks at signals and the child while the loop does not wait */
+#define LOOK_NS NS_PER_MS
+/* time between alarms: each costs the program a system call */
 #define ALARM_NS (100 * NS_PER_US)
+
+typedef struct Files {
+        char *directory;                /* NULL = both paths were given */
+        char *region_path, *socket_path;
+        int lock;                       /* of the directory; the socket holder inherits it */
+} Files;
+
+typedef struct Child {
+        pid_t pid;
+        int status;
+        bool ended;
+        sigset_t old_mask;              /* signals that were blocked before the engine started */
+} Child;
 
 typedef struct Engine {
         const CoroOptions *options;
-        char *directory, *region_path, *socket_path;
-        int lock;                       /* of the directory; the keeper has it, too */
+        Files files;
         Region *region;
         RegionScan scan;
         Recording recording;
         SocketHolder holder;
-        pid_t child;
-        int child_status;
-        bool child_ended;
+        Child child;
         struct pollfd fds[FIRST + MAX_CONNECTIONS];
         nfds_t n_fds;
-        sigset_t old_mask;              /* for the child */
-        uint64_t look_ns, alarm_ns;     /* alarm_ns: 0 = none is set */
+        /* the last look at signals and the child; the last alarm, 0 = none is set */
+        uint64_t look_ns, alarm_ns;
 } Engine;
 
 static int fail(const char *what, const char *path) {
@@ -52,40 +85,40 @@ static int fail(const char *what, const char *path) {
         return CORO_E_FAILED;
 }
 
-/* Memory that is a file: /dev/shm is never written to a disk. */
+/* The region is best in /dev/shm, which is memory and never written to a disk. */
 static int make_paths(Engine *engine) {
         const CoroOptions *options = engine->options;
+        Files *files = &engine->files;
         const char *base = access("/dev/shm", W_OK | X_OK) ? "/tmp" : "/dev/shm";
 
         if (!options->region_path || !options->socket_path) {
                 int r;
 
                 engine_directory_remove_old(base);
-                r = engine_directory_make(base, &engine->directory, &engine->lock);
+                r = engine_directory_make(base, &files->directory, &files->lock);
                 if (r)
                         return r < 0 ? r : fail("cannot make a directory in", base);
         }
-        engine->region_path = options->region_path ? strdup(options->region_path) : NULL;
-        engine->socket_path = options->socket_path ? strdup(options->socket_path) : NULL;
-        if ((!engine->region_path &&
-             asprintf(&engine->region_path, "%s/region.shm", engine->directory) < 0) ||
-            (!engine->socket_path && asprintf(&engine->socket_path, "%s/wake.sock", engine->directory) < 0) ||
-            !engine->region_path || !engine->socket_path)
+        files->region_path = options->region_path ? strdup(options->region_path) : NULL;
+        files->socket_path = options->socket_path ? strdup(options->socket_path) : NULL;
+        if ((!files->region_path && asprintf(&files->region_path, "%s/region.shm", files->directory) < 0) ||
+            (!files->socket_path && asprintf(&files->socket_path, "%s/wake.sock", files->directory) < 0) ||
+            !files->region_path || !files->socket_path)
                 return error_origin(-ENOMEM);
         return 0;
 }
 
 static int make_region(Engine *engine) {
         uint32_t n = engine->options->n_stations;
-        int r = region_create(&engine->region, engine->region_path, n, 0600);
+        int r = region_create(&engine->region, engine->files.region_path, n, 0600);
 
         if (r == REGION_E_EXISTS) {
                 log_error("%s: there is a file that is no region of stations; it is left alone",
-                          engine->region_path);
+                          engine->files.region_path);
                 return CORO_E_FAILED;
         }
         if (r > 0)
-                return fail("cannot make the region", engine->region_path);
+                return fail("cannot make the region", engine->files.region_path);
         if (!r && n >= MANY_STATIONS)
                 log_warning(
                         "%" PRIu32
@@ -97,20 +130,23 @@ static int make_region(Engine *engine) {
 }
 
 static int make_socket_holder(Engine *engine) {
-        int r = socket_holder_start(&engine->holder, engine->socket_path, engine->region_path, engine->region,
-                                    0600);
+        int r = socket_holder_start(&engine->holder, engine->files.socket_path, engine->files.region_path,
+                                    engine->region, 0600);
 
         if (r == SOCKET_HOLDER_E_EXISTS) {
-                log_error("%s: there is a file that is no socket; it is left alone", engine->socket_path);
+                log_error("%s: there is a file that is no socket; it is left alone",
+                          engine->files.socket_path);
                 return CORO_E_FAILED;
         }
         if (r)
-                return fail("cannot listen at", engine->socket_path);
+                return fail("cannot listen at", engine->files.socket_path);
         engine->fds[CONTROL] = (struct pollfd){ .fd = engine->holder.control, .events = POLLIN };
         return 0;
 }
 
-/* They stay blocked to the end: one that comes while the last events are written must not end us. */
+/*
+ * Signals stay blocked to the end: one that comes while the last events are written must not end the engine.
+ */
 static int make_signals(Engine *engine) {
         static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
         sigset_t set;
@@ -118,22 +154,22 @@ static int make_signals(Engine *engine) {
         sigemptyset(&set);
         for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
                 sigaddset(&set, passed[i]);
-        sigprocmask(SIG_BLOCK, &set, &engine->old_mask);
+        sigprocmask(SIG_BLOCK, &set, &engine->child.old_mask);
         engine->fds[SIGNALS] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
                                                 .events = POLLIN };
         return engine->fds[SIGNALS].fd < 0 ? error_origin(-errno) : 0;
 }
 
-/* In the child. What we have changed for ourselves must not be seen by the command. */
+/* Runs in the child. The command must not inherit signal settings of the engine. */
 static void execute(Engine *engine, char **argv, int report) {
         char number[16];
         int error;
 
         signal(SIGPIPE, SIG_DFL);
-        sigprocmask(SIG_SETMASK, &engine->old_mask, NULL);
+        sigprocmask(SIG_SETMASK, &engine->child.old_mask, NULL);
         snprintf(number, sizeof(number), "%" PRIu32, engine->options->n_stations);
-        if (!setenv(SPANPROF_STATION_ENV_REGION, engine->region_path, 1) &&
-            !setenv(SPANPROF_STATION_ENV_SOCKET, engine->socket_path, 1) &&
+        if (!setenv(SPANPROF_STATION_ENV_REGION, engine->files.region_path, 1) &&
+            !setenv(SPANPROF_STATION_ENV_SOCKET, engine->files.socket_path, 1) &&
             !setenv(SPANPROF_STATION_ENV_MAX, number, 1))
                 execvp(argv[0], argv);
         error = errno;
@@ -146,26 +182,26 @@ static int start_child(Engine *engine, char **argv) {
 
         if (pipe2(report, O_CLOEXEC))
                 return error_origin(-errno);
-        engine->child = fork();
-        if (engine->child == 0)
+        engine->child.pid = fork();
+        if (engine->child.pid == 0)
                 execute(engine, argv, report[1]);
         close(report[1]);
-        if (engine->child < 0 || read(report[0], &error, sizeof(error)) == (ssize_t)sizeof(error)) {
+        if (engine->child.pid < 0 || read(report[0], &error, sizeof(error)) == (ssize_t)sizeof(error)) {
                 errno = error ? error : errno;
                 close(report[0]);
                 if (error)
-                        engine->child_status = error == ENOENT ? 127 : 126;
+                        engine->child.status = error == ENOENT ? 127 : 126;
                 return fail("cannot start", argv[0]);
         }
         close(report[0]);
-        engine->fds[CHILD] = (struct pollfd){ .fd = pidfd_open(engine->child, 0), .events = POLLIN };
+        engine->fds[CHILD] = (struct pollfd){ .fd = pidfd_open(engine->child.pid, 0), .events = POLLIN };
         if (engine->fds[CHILD].fd < 0)
                 return error_origin(-errno);
         socket_holder_watch(&engine->holder, engine->fds[CHILD].fd);
         return 0;
 }
 
-/* Who has connected will soon publish stations. */
+/* A process that has connected will soon publish stations: its code is looked at. */
 static void greet(Engine *engine, int fd) {
         struct ucred peer;
         socklen_t size = sizeof(peer);
@@ -182,10 +218,10 @@ static void add_connections(Engine *engine) {
                         engine->fds[engine->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLIN };
                         greet(engine, fd);
                 } else {
-                        close(fd);              /* the keeper has it still; its target wakes nobody */
+                        close(fd);      /* the socket holder keeps it; this target cannot wake the engine */
                 }
         if (engine->fds[CONTROL].revents & POLLHUP)
-                engine->fds[CONTROL].fd = -1;   /* the keeper was killed */
+                engine->fds[CONTROL].fd = -1;   /* the socket holder was killed */
 }
 
 static void pass_signal(Engine *engine) {
@@ -195,24 +231,24 @@ static void pass_signal(Engine *engine) {
                 int number = (int)info.ssi_signo;
 
                 if (info.ssi_code == SI_KERNEL)
-                        continue;               /* from the terminal: the command has got it, too */
+                        continue;               /* sent by the terminal, also to the command */
                 if (number == SIGINT && engine->options->term_on_interrupt)
                         number = SIGTERM;
-                if (!engine->child_ended)
-                        kill(engine->child, number);
+                if (!engine->child.ended)
+                        kill(engine->child.pid, number);
         }
 }
 
 static void reap(Engine *engine) {
         int status;
 
-        if (engine->child_ended || waitpid(engine->child, &status, WNOHANG) != engine->child)
+        if (engine->child.ended || waitpid(engine->child.pid, &status, WNOHANG) != engine->child.pid)
                 return;
-        engine->child_ended = true;
-        engine->child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        engine->child.ended = true;
+        engine->child.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* A wake-up is one byte; what it says is known by then. */
+/* A wake-up is one byte, whose value says nothing. */
 static void read_connections(Engine *engine) {
         char bytes[256];
 
@@ -248,7 +284,7 @@ static void set_sleeping(Engine *engine, uint32_t sleeping) {
         __atomic_store_n(&engine->region->header->tracer_sleeping, sleeping, __ATOMIC_SEQ_CST);
 }
 
-/* Asks to be woken, looks once more (an event may have come before the question), and waits. */
+/* Asks to be woken, scans once more (an event may have come before the flag was set), and waits. */
 static void sleep_until_woken(Engine *engine) {
         set_sleeping(engine, 1);
         if (!recording_scan(&engine->recording, &engine->scan, 1))
@@ -256,10 +292,7 @@ static void sleep_until_woken(Engine *engine) {
         set_sleeping(engine, 0);
 }
 
-/*
- * While events are lost we do not sleep, and ask to be woken all the same: the first event of the next burst
- * then comes with a system call, in the time of which a scan finds the station before its ring is full.
- */
+/* While events are lost, the flag is set for the system call of the writer alone (see the top). */
 static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
         bool hungry = engine->recording.pace.hungry;
 
@@ -275,17 +308,17 @@ static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
 static void stop_in_time(Engine *engine, uint64_t now_ns) {
         uint64_t duration_ns = engine->options->duration_ns;
 
-        if (duration_ns && now_ns - engine->recording.begin_ns >= duration_ns && !engine->child_ended)
-                kill(engine->child, SIGTERM);
+        if (duration_ns && now_ns - engine->recording.begin_ns >= duration_ns && !engine->child.ended)
+                kill(engine->child.pid, SIGTERM);
 }
 
 static void loop(Engine *engine) {
         pace_take_short_turns();
-        while (!engine->child_ended) {
+        while (!engine->child.ended) {
                 bool found = false;
                 uint64_t now_ns;
 
-                if (!engine->recording.pace.idle)          /* else it is done while waiting */
+                if (!engine->recording.pace.idle)          /* an idle loop scans before it sleeps */
                         found = recording_scan(&engine->recording, &engine->scan, 1);
                 now_ns = clock_monotonic_ns();
                 set_alarm(engine, found, now_ns);
@@ -302,11 +335,11 @@ static void loop(Engine *engine) {
 
 static void remove_files(Engine *engine) {
         if (engine->region)
-                unlink(engine->region_path);
+                unlink(engine->files.region_path);
         if (engine->holder.control >= 0)
-                unlink(engine->socket_path);
-        if (engine->directory)
-                rmdir(engine->directory);
+                unlink(engine->files.socket_path);
+        if (engine->files.directory)
+                rmdir(engine->files.directory);
         if (engine->region)
                 set_sleeping(engine, 0);
 }
@@ -321,10 +354,10 @@ static void deinit(Engine *engine) {
                 region_scan_deinit(&engine->scan);
                 region_free(engine->region);
         }
-        closep(&engine->lock);
-        free(engine->directory);
-        free(engine->region_path);
-        free(engine->socket_path);
+        closep(&engine->files.lock);
+        free(engine->files.directory);
+        free(engine->files.region_path);
+        free(engine->files.socket_path);
 }
 
 static int start(Engine *engine, char **argv) {
@@ -350,10 +383,10 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
         int r;
 
         engine = (Engine){ .options = options,
-                           .lock = -1,
+                           .files.lock = -1,
                            .holder = SOCKET_HOLDER_NONE,
                            .n_fds = FIRST,
-                           .child_status = 125 };
+                           .child.status = 125 };
         for (int i = 0; i < FIRST; i++)
                 engine.fds[i].fd = -1;
         *summary = (CoroSummary){ 0 };
@@ -364,7 +397,7 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
                 /* the region outlives the command: what it wrote last is still there */
                 r = recording_finish(&engine.recording, &engine.scan, 1, summary);
         }
-        *statusp = engine.child_status;
+        *statusp = engine.child.status;
         deinit(&engine);
         return r;
 }

@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The way of an event:
+ *
+ *      region ─ scan ─▶ queue of 8,192 ─ after the scan ─▶ line ─▶ sink.c, a thread that writes
+ *      region ─ scan ─▶ writer-queue.c ─▶ a thread that inserts into the database
+ *
+ * A scan must not wait, and should not even make lines: while it does, stations elsewhere overwrite events.
+ * So lines are made between two scans, on the CPU that the scan has anyway. A database takes longer for an
+ * event than a scan may wait, so there a thread does all of it.
+ *
+ * At the end the threads stop in the order of the way, and the rows of stations and mappings are written.
+ */
+
 #include "coro/engine/recording.h"
 
 #include <errno.h>
@@ -10,9 +24,9 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 
-enum { N_QUEUED = 8192 };               /* events that wait for the end of a scan, or of a burst */
+enum { N_QUEUED = 8192 };               /* events that wait for the end of a scan */
 
-/* Lines from here, or a database from the other end of a relay. */
+/* Lines are written by this thread, a database by the thread of the queue. */
 static int start_writing(Recording *recording, TraceWriter *writer) {
         if (recording->options->form == TRACE_SQLITE)
                 return writer_queue_new(&recording->writer_queue, writer);
@@ -20,7 +34,7 @@ static int start_writing(Recording *recording, TraceWriter *writer) {
         recording->queue = malloc(N_QUEUED * sizeof(*recording->queue));
         if (!recording->queue)
                 return error_origin(-ENOMEM);
-        /* its pages, too: a fault takes as long as a burst */
+        /* touches the pages now: a page fault takes as long as a burst */
         memset(recording->queue, 0, N_QUEUED * sizeof(*recording->queue));
         return 0;
 }
@@ -81,7 +95,7 @@ static int on_event(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
-/* Makes what a scan has found readable. */
+/* Makes the events of a scan readable. */
 static void pass_on(Recording *recording, uint64_t now_ns) {
         if (recording->writer_queue) {
                 writer_queue_kick(recording->writer_queue);
@@ -133,7 +147,7 @@ void recording_progress(Recording *recording, const RegionScan *scans, size_t n_
         recording->progress_events = recording->n_events;
 }
 
-/* All its fields are sums. */
+/* All fields of the totals are sums. */
 static int add_totals(RegionScanTotals *sum, const RegionScan *scan) {
         RegionScanTotals one;
         int r = region_scan_totals(scan, &one);
@@ -143,7 +157,7 @@ static int add_totals(RegionScanTotals *sum, const RegionScan *scan) {
         return r;
 }
 
-/* The @k-th scan's. @names: NULL = nothing is known. */
+/* Writes the stations of the @k-th scan. @names: NULL = no names were learned. */
 static void write_stations(TraceWriter *writer, const RegionScan *scan, const AddressNames *names,
                            size_t k) {
         for (uint32_t i = 0; i < scan->n_seen; i++)

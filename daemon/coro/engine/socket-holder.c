@@ -1,4 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A target writes its wake-up byte with write(), without asking. If the other end were closed by a crash of
+ * the engine, the write would end the target by SIGPIPE. So a third process holds each connection open:
+ *
+ *      target ══ connection ══▶ holder (accepts, keeps a descriptor)
+ *                                 │ 'c' + a second descriptor        one message a connection
+ *                                 ▼
+ *                               engine (reads the bytes)
+ *      engine ── 't' + pidfd of the command ──▶ holder
+ *      engine ── 'q' ──▶ holder                 the engine has ended in order, and removed its files
+ *
+ * When the engine is gone, with or without 'q', the holder sets tracer_sleeping to 0, so that targets write
+ * no more, and stays until the last connection is closed. Without 'q' it waits for the end of the command,
+ * too, and then removes the region and the socket. It ignores signals of the terminal and holds no output of
+ * ours.
+ */
+
 #include "coro/engine/socket-holder.h"
 
 #include <errno.h>
@@ -14,18 +32,18 @@
 #include "base/util/error.h"
 
 enum {
-        MAX_CONNECTIONS = 1024,         /* further ones wait in the queue of the socket, which wakes nobody */
+        MAX_CONNECTIONS = 1024,         /* further ones wait in the queue of the socket, and wake no engine */
         BACKLOG = 128,
-        CONTROL = 0, LISTENER = 1, TARGET = 2, FIRST = 3,       /* places in fds */
+        CONTROL = 0, LISTENER = 1, TARGET = 2, FIRST = 3,       /* indexes of fds */
 };
 
-typedef struct Keep {
+typedef struct HolderState {
         struct pollfd fds[FIRST + MAX_CONNECTIONS];
         nfds_t n_fds;
         Region *region;
         const char *socket_path, *region_path;
-        bool released, alone;           /* the engine has said good-bye; is gone */
-} Keep;
+        bool released, alone;           /* the engine has ended in order; its end of the control is closed */
+} HolderState;
 
 /* One message with at most one descriptor. */
 static int send_fd(int socket, char what, int fd) {
@@ -60,35 +78,35 @@ static int receive_fd(int socket, char *whatp, int *fdp) {
         return n == 1 ? 1 : n == 0 || (errno != EAGAIN && errno != EINTR) ? 0 : -1;
 }
 
-static void take_connection(Keep *keep) {
-        int fd = accept4(keep->fds[LISTENER].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+static void take_connection(HolderState *state) {
+        int fd = accept4(state->fds[LISTENER].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0)
                 return;
-        keep->fds[keep->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLRDHUP };
-        if (keep->fds[CONTROL].fd >= 0)
-                /* an engine that stands still gets them later, or never */
-                send_fd(keep->fds[CONTROL].fd, 'c', fd);
+        state->fds[state->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLRDHUP };
+        if (state->fds[CONTROL].fd >= 0)
+                /* an engine that does not read gets them later, or never */
+                send_fd(state->fds[CONTROL].fd, 'c', fd);
 }
 
-/* From here on nobody scans: nobody must be woken. */
-static void be_alone(Keep *keep) {
-        close(keep->fds[CONTROL].fd);
-        keep->fds[CONTROL].fd = -1;
-        keep->alone = true;
-        __atomic_store_n(&keep->region->header->tracer_sleeping, 0, __ATOMIC_SEQ_CST);
+/* The engine is gone and scans no more: targets need not wake it. */
+static void be_alone(HolderState *state) {
+        close(state->fds[CONTROL].fd);
+        state->fds[CONTROL].fd = -1;
+        state->alone = true;
+        __atomic_store_n(&state->region->header->tracer_sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
-static void hear(Keep *keep) {
+static void hear(HolderState *state) {
         char what = 0;
-        int fd, r = receive_fd(keep->fds[CONTROL].fd, &what, &fd);
+        int fd, r = receive_fd(state->fds[CONTROL].fd, &what, &fd);
 
         if (r == 1 && what == 'q')
-                keep->released = true;
+                state->released = true;
         else if (r == 1 && fd >= 0)
-                keep->fds[TARGET].fd = fd;
+                state->fds[TARGET].fd = fd;
         else if (r == 0)
-                be_alone(keep);
+                be_alone(state);
 }
 
 static void remove_file(const char *path, const struct stat *was) {
@@ -98,30 +116,32 @@ static void remove_file(const char *path, const struct stat *was) {
                 unlink(path);
 }
 
-static bool is_over(const Keep *keep) {
-        return keep->alone && keep->n_fds == FIRST && (keep->released || keep->fds[TARGET].fd < 0);
+static bool is_over(const HolderState *state) {
+        return state->alone && state->n_fds == FIRST && (state->released || state->fds[TARGET].fd < 0);
 }
 
-static void keep_on(Keep *keep) {
-        while (!is_over(keep)) {
-                keep->fds[LISTENER].events = keep->n_fds < ARRAY_SIZE(keep->fds) ? POLLIN : 0;
-                if (poll(keep->fds, keep->n_fds, -1) < 0)
+static void hold(HolderState *state) {
+        while (!is_over(state)) {
+                state->fds[LISTENER].events = state->n_fds < ARRAY_SIZE(state->fds) ? POLLIN : 0;
+                if (poll(state->fds, state->n_fds, -1) < 0)
                         continue;
-                for (nfds_t i = keep->n_fds; i-- > FIRST;)
-                        if (keep->fds[i].revents) {
-                                close(keep->fds[i].fd);
-                                keep->fds[i] = keep->fds[--keep->n_fds];
+                for (nfds_t i = state->n_fds; i-- > FIRST;)
+                        if (state->fds[i].revents) {
+                                close(state->fds[i].fd);
+                                state->fds[i] = state->fds[--state->n_fds];
                         }
-                if (keep->fds[CONTROL].revents)
-                        hear(keep);
-                if (keep->fds[LISTENER].revents & POLLIN)
-                        take_connection(keep);
-                if (keep->fds[TARGET].fd >= 0 && keep->fds[TARGET].revents)
-                        keep->fds[TARGET].fd = -1;
+                if (state->fds[CONTROL].revents)
+                        hear(state);
+                if (state->fds[LISTENER].revents & POLLIN)
+                        take_connection(state);
+                if (state->fds[TARGET].fd >= 0 && state->fds[TARGET].revents)
+                        state->fds[TARGET].fd = -1;
         }
 }
 
-/* Whoever reads our output waits for its end: the keeper must not hold it. Nor may Ctrl-C end it. */
+/*
+ * Readers of the engine's output wait for its end: the holder must not keep it open. Nor may Ctrl-C end it.
+ */
 static void detach(void) {
         static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGTSTP };
         int null = open("/dev/null", O_RDWR);
@@ -134,16 +154,16 @@ static void detach(void) {
                 signal(ignored[i], SIG_IGN);
 }
 
-static void run(Keep *keep) {
+static void run(HolderState *state) {
         struct stat socket_file = { 0 },
-                    region_file = { .st_dev = keep->region->device, .st_ino = keep->region->inode };
+                    region_file = { .st_dev = state->region->device, .st_ino = state->region->inode };
 
-        lstat(keep->socket_path, &socket_file);
+        lstat(state->socket_path, &socket_file);
         detach();
-        keep_on(keep);
-        if (!keep->released) {
-                remove_file(keep->socket_path, &socket_file);
-                remove_file(keep->region_path, &region_file);
+        hold(state);
+        if (!state->released) {
+                remove_file(state->socket_path, &socket_file);
+                remove_file(state->region_path, &region_file);
         }
         _exit(0);
 }
@@ -187,17 +207,17 @@ int socket_holder_start(SocketHolder *holder, const char *socket_path, const cha
                 return SOCKET_HOLDER_E_SYSTEM;
         pid = fork();
         if (pid == 0) {
-                static Keep keep;
+                static HolderState state;
 
                 close(control[0]);
-                keep = (Keep){ .region = region,
+                state = (HolderState){ .region = region,
                                .socket_path = socket_path,
                                .region_path = region_path,
                                .n_fds = FIRST };
-                keep.fds[CONTROL] = (struct pollfd){ .fd = control[1], .events = POLLIN };
-                keep.fds[LISTENER] = (struct pollfd){ .fd = listener };
-                keep.fds[TARGET] = (struct pollfd){ .fd = -1, .events = POLLIN };
-                run(&keep);
+                state.fds[CONTROL] = (struct pollfd){ .fd = control[1], .events = POLLIN };
+                state.fds[LISTENER] = (struct pollfd){ .fd = listener };
+                state.fds[TARGET] = (struct pollfd){ .fd = -1, .events = POLLIN };
+                run(&state);
         }
         close(control[1]);
         if (pid < 0) {

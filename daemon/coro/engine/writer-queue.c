@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* One producer, one consumer, a ring of events; each side writes its own position and reads the other's. */
+/*
+ * One producer, one consumer, a ring of events. Each side writes its own position and reads the other's:
+ *
+ *      events   …  │ written, free │ to be written │ free │ …
+ *                                  ▲ tail          ▲ head
+ *                                  the thread      the scan
+ *
+ * The thread writes up to 256 events before it gives their places back. With no event for 200 ms it sets
+ * `sleeping`, looks at head once more, and sleeps; the scan stores head, and then looks at `sleeping`.
+ */
 
 #include "coro/engine/writer-queue.h"
 
@@ -15,7 +24,7 @@
 
 enum {
         N_EVENTS = 1 << 17,
-        BATCH = 256,                    /* written before the place is given back */
+        BATCH = 256,                    /* events that are written before their places are given back */
 };
 
 struct WriterQueue {
@@ -23,9 +32,9 @@ struct WriterQueue {
         Thread *thread;                 /* NULL = it does not run */
         int wake_fd;
         uint64_t n_stalls;
-        _Alignas(64) uint64_t head;     /* of the scan: events put */
-        _Alignas(64) uint64_t tail;     /* of the writer: events written */
-        _Alignas(64) uint32_t sleeping; /* the writer waits for wake_fd */
+        _Alignas(64) uint64_t head;     /* events put, by the scan */
+        _Alignas(64) uint64_t tail;     /* events written, by the thread */
+        _Alignas(64) uint32_t sleeping; /* the thread waits for wake_fd */
         uint32_t stopping;
         CoroEvent events[N_EVENTS];
 };
@@ -47,7 +56,7 @@ static bool write_batch(WriterQueue *queue) {
 }
 
 /*
- * Until there is an event. The flag is set, then looked once more: writer_queue_kick() looks in the other
+ * Sleeps until there is an event. Sets the flag, then looks once more: writer_queue_kick() has the other
  * order.
  */
 static void wait_for_events(WriterQueue *queue) {
@@ -77,7 +86,7 @@ static void run(void *userdata) {
                 else if (stopping)
                         return;
                 else if (now_ns - last_ns <
-                         200 * NS_PER_MS) /* the writer may still hold something back for a while */
+                         200 * NS_PER_MS) /* the writer may still hold lines or rows back for a while */
                         nap(500 * NS_PER_US);
                 else
                         wait_for_events(queue);
