@@ -156,7 +156,7 @@ Test(suspended, leaves_no_time_out_when_coroutines_are_too_many) {
                 event(i, 2000 + i, 0, 0);
         }
         take_all();
-        cr_expect_eq(n_taken, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_PLACES + 1);
+        cr_expect_eq(n_taken, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_ADDRESSES + 1);
         for (size_t i = 0; i < n_taken; i++) {
                 sum_ns += taken[i].value_ns;
                 any_ns += taken[i].station == SUSPENDED_ANY_STATION && !taken[i].address ? taken[i].value_ns
@@ -164,7 +164,7 @@ Test(suspended, leaves_no_time_out_when_coroutines_are_too_many) {
                 n_any += taken[i].station == SUSPENDED_ANY_STATION;
         }
         cr_expect_eq(sum_ns, (uint64_t)STATIONS * (STATIONS - 1) / 2);
-        cr_expect_eq(n_any, SUSPENDED_MAX_PLACES + 1);
+        cr_expect_eq(n_any, SUSPENDED_MAX_ADDRESSES + 1);
         cr_expect_gt(any_ns, 0);
         cr_expect_eq(suspended.n_whole, STATIONS);
         cr_expect_geq(suspended.n_folded, STATIONS - SUSPENDED_MAX_NAMED - 1);

@@ -1,4 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which coroutine ran on thread 70 at 350? The chain of its events, newest first, goes back in time; for each
+ * event of a resume, the next event of the same station decides whether it still held at 350:
+ *
+ *      entry   time   station   thread   event       next event of the station
+ *          5    400         6       71   suspend     –
+ *          4    340         5       70   suspend     –
+ *          3    320         6       70   resume      5, at 400: later than 350       ◀ station 6 ran
+ *          2    300         5       70   resume      4, at 340: over
+ *          1    100         7       70   resume      –                                (would be next)
+ *
+ * A gap (lost events) between an event and its successor makes the answer unknown, never a guess. The history
+ * is a ring of 131,072 entries, linked by station and by thread. What leaves it is the last event known of
+ * its station: a station that was resumed then and has run ever since goes into a list of its thread, which
+ * is searched when the chain has no answer. A chain is kept in the order of time although stations are read
+ * one after the other, so an event may come late by one scan.
+ */
+
 #include "coro/station/event-history.h"
 
 #include <errno.h>
@@ -6,7 +25,7 @@
 
 #include "base/util/error.h"
 
-enum { MAX_STEPS = 1 << 14 };           /* of one question: some 100 µs */
+enum { MAX_STEPS = 1 << 14 };           /* entries that one question may walk: some 100 µs */
 
 int event_history_init(EventHistory *history, uint32_t n_stations) {
         *history = (EventHistory){ .n_stations = n_stations };
@@ -27,7 +46,7 @@ void event_history_deinit(EventHistory *history) {
         *history = (EventHistory){ 0 };
 }
 
-/* Return: NULL when it has left the history, or never was. */
+/* Return: NULL = the entry has left the history, or never was. */
 static EventHistoryEntry *get(const EventHistory *history, uint64_t number) {
         return number && number + EVENT_HISTORY_EVENTS > history->n
                 ? &history->entries[number % EVENT_HISTORY_EVENTS]
@@ -52,7 +71,7 @@ static int find_thread(EventHistory *history, uint32_t tid, EventHistoryThread *
         return r;
 }
 
-/* What leaves the history is the last that is known of its station until then. */
+/* Keeps the entry that leaves the history as the last known event of its station. */
 static void forget(EventHistory *history, const EventHistoryEntry *entry) {
         EventHistoryStation *station = &history->stations[entry->station];
         EventHistoryThread *thread = hashmap_get(&history->threads, entry->tid);
@@ -61,7 +80,7 @@ static void forget(EventHistory *history, const EventHistoryEntry *entry) {
         station->old_ns = entry->time_ns;
         station->old_active = entry->active;
         if (station->listed && station->old_tid != entry->tid)
-                /* in another thread's list still: rare, and then rather unknown than wrong */
+                /* still in the list of another thread: rare, and rather unknown than wrong */
                 station->old_active = false;
         else
                 station->old_tid = entry->tid;
@@ -72,10 +91,7 @@ static void forget(EventHistory *history, const EventHistoryEntry *entry) {
         station->listed = true;
 }
 
-/*
- * Keeps the chain of a thread in the order of time: stations are read one after the other, so events come
- * late by a scan.
- */
+/* Links the entry into the chain of its thread, in the order of time. */
 static void link_to_thread(EventHistory *history, EventHistoryThread *thread, EventHistoryEntry *entry,
                            uint64_t number) {
         uint64_t *at = &thread->newest;
@@ -100,7 +116,7 @@ int event_history_add(EventHistory *history, const CoroEvent *event) {
         if (history->n + 1 > EVENT_HISTORY_EVENTS)
                 forget(history, entry);
         history->n++;
-        /* who ran before is not known of this station */
+        /* earlier events of this station are unknown */
         if (event->number && !history->stations[event->station].newest)
                 history->since_ns = MAX(history->since_ns, event->time_ns);
         *entry = (EventHistoryEntry){ .time_ns = event->time_ns,
@@ -120,7 +136,7 @@ int event_history_add(EventHistory *history, const CoroEvent *event) {
         return 0;
 }
 
-/* Of the stations whose last event has left the history, the one that was resumed last on this thread. */
+/* Finds the one that was resumed last on this thread among stations whose last event has left the history. */
 static int find_old(const EventHistory *history, const EventHistoryThread *thread, uint32_t tid,
                     uint64_t time_ns, bool (*is_out)(void *, uint32_t), void *userdata, uint32_t *stationp) {
         uint64_t best_ns = 0;
@@ -163,12 +179,12 @@ int event_history_find(const EventHistory *history, uint32_t tid, uint64_t time_
                                                                      : NULL;
 
                         if (before && before->time_ns <= time_ns)
-                                /* it may have been resumed here, and nobody saw it */
+                                /* it may have been resumed here by a lost event */
                                 return EVENT_HISTORY_E_LAPPED;
                         continue;
                 }
                 if (next && next->time_ns <= time_ns)
-                        continue;               /* it has gone on since, here or elsewhere */
+                        continue;               /* the station has a later event, here or on another thread */
                 if (next && next->gap)
                         return EVENT_HISTORY_E_LAPPED;
                 if (!entry->active || (is_out && is_out(userdata, entry->station)))

@@ -1,4 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * From a sample to its coroutine:
+ *
+ *      sample      process 812, thread 4 (in its namespace), time 8569.301 s
+ *      process     its region: looked for at the first sample (region-find.c), after 100 ms, 200 ms … 30 s
+ *      region      scanned up to the time of the sample, if it was not yet (region-scan.c)
+ *      history     the innermost coroutine resumed on thread 4 at that time (event-history.c)
+ *      life        a coroutine that ended is resumed for ever by its last event, so its station is looked at.
+ *                  It counts until the last look that saw it alive. Between that look and the first that
+ *                  saw it dead the answer is ambiguous; later it is out
+ *      answer      station, probe id, birth; or none, or unknown: each is counted (coroutine_samples_total)
+ *
+ * The regions belong to the targets, and are never written to. A region that several processes have mapped is
+ * read once, and its coroutines are taken for those of one of them; when it ends, for those of the next. An
+ * engine (`spanprof coro`) has regions mapped as well, and is none of them
+ * (sampling/discover/coroutine-engine.c). Scans cost at most a 20th of a CPU, of idle regions mostly less
+ * than a 300th.
+ *
+ * The same events say how long coroutines were suspended (suspended.c): told when a window or a process ends.
+ */
+
 #include "coro/station/join.h"
 
 #include <errno.h>
@@ -19,26 +41,27 @@
 #include "sampling/discover/coroutine-engine.h"
 
 enum {
-        MAX_PROCESSES = 8192,           /* that are asked for; further ones have no coroutines */
+        MAX_PROCESSES = 8192,           /* processes that are asked for; further ones have no coroutines */
         MAX_REGIONS = 64,
-        MAX_FINDING = 8,                /* looks at once that take several turns; others begin anew */
+        /* looks of several turns that go on at once; others begin again at their next look */
+        MAX_FINDING = 8,
         IDLE_SHARE = 300,               /* time between looks at an idle region ÷ time of a look */
         /* the same while samples ask: 5 % of a CPU at most, however large a region is */
         BUSY_SHARE = 20,
 };
 
-#define NEXT_TURN_NS (20 * NS_PER_MS)           /* of a look at very many mappings */
+#define NEXT_TURN_NS (20 * NS_PER_MS)           /* time until the next turn of a look at very many mappings */
 #define FIRST_LOOK_NS (100 * NS_PER_MS)
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
 #define MIN_WAIT_NS NS_PER_MS
-#define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose look costs next to nothing */
+#define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose scans cost next to nothing */
 
 /* ---- a region that is followed ---- */
 
 typedef struct Life {
-        uint64_t alive_ns;              /* when it was last seen not to be dead */
-        uint64_t dead_ns;               /* when it was first seen dead, 0 = not yet */
+        uint64_t alive_ns;              /* time of the last look that saw it alive */
+        uint64_t dead_ns;               /* time of the first look that saw it dead; 0 = none yet */
         bool listed;                    /* in `active` */
 } Life;
 
@@ -48,13 +71,13 @@ typedef struct Followed {
         EventHistory history;
         Suspended suspended;
         Life *lives;                    /* by station */
-        /* stations that are resumed by their newest event: whether they live is looked at */
+        /* stations that are resumed by their newest event: each scan looks whether they live */
         uint32_t *active;
         uint32_t n_active;
-        uint64_t scanned_ns;            /* every event until then is in the history */
-        uint64_t cost_ns;               /* of the last look */
+        uint64_t scanned_ns;            /* events until then are in the history */
+        uint64_t cost_ns;               /* time that the last scan took */
         uint32_t n_users;
-        /* of them, whose coroutines these are taken for; 0 = of nobody any more */
+        /* process that the coroutines are taken for; 0 = none is left */
         uint32_t pid;
         uint64_t generation;
 } Followed;
@@ -126,7 +149,7 @@ static void followed_look_at_life(Followed *followed, uint32_t station, uint64_t
                 life->dead_ns = now_ns;
 }
 
-/* Those that may be running, which are few: as many as threads, and their callers. */
+/* Looks at the coroutines that may be running, which are few: as many as threads, and their callers. */
 static void look_at_lives(Followed *followed, uint64_t now_ns) {
         for (uint32_t i = 0; i < followed->n_active;) {
                 uint32_t station = followed->active[i];
@@ -153,8 +176,8 @@ static int followed_scan(Followed *followed, RegionScanFound *found) {
 }
 
 /*
- * While an event waits to be read nothing is known but that it was resumed since. One that died while it was
- * suspended did so nobody knows when.
+ * Counts a suspended station until now. If an event waits to be read, it was resumed at an unknown time. If
+ * it is dead, it died at an unknown time.
  */
 static int count_open(Followed *followed, uint32_t station, uint64_t now_ns) {
         const RegionScan *scan = &followed->scan;
@@ -179,7 +202,7 @@ static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
 
                 if (r)
                         return r;
-                if (region_is_cut(followed->region))      /* what it says now are zeros */
+                if (region_is_cut(followed->region))      /* its stations are zeros now */
                         return 0;
         }
         return 0;
@@ -190,8 +213,8 @@ static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
 typedef struct Member {
         uint64_t generation;
         Followed *followed;                 /* NULL = no region (yet) */
-        uint64_t look_ns, wait_ns;      /* when to look for one, and how long after that */
-        Find *find;                     /* a look goes on; NULL = none */
+        uint64_t look_ns, wait_ns;      /* time of the next look for one, and the wait after it */
+        Find *find;                     /* a look that goes on; NULL = none */
         uint64_t gone_ns;               /* 0 = lives */
 } Member;
 
@@ -199,10 +222,10 @@ struct CoroJoin {
         Hashmap members;                /* pid → Member */
         Followed *regions[MAX_REGIONS];
         size_t n_regions, n_gone;
-        unsigned n_finding;             /* looks that go on in another turn, each with its descriptors */
+        unsigned n_finding;             /* looks that go on, each with its descriptors */
         Pace pace;
-        uint64_t due_ns;                /* no look at all regions earlier */
-        CoroSuspendedFunc suspended;    /* NULL = nobody wants to know */
+        uint64_t due_ns;                /* earliest time of the next scan */
+        CoroSuspendedFunc suspended;    /* NULL = there is no receiver */
         void *userdata;
 };
 
@@ -258,7 +281,7 @@ static void drop(CoroJoin *join, uint32_t pid) {
         free(member);
 }
 
-/* One at a time: the map must not change while it is walked. */
+/* Drops one at a time: the map must not change while it is walked. */
 static void drop_gone(CoroJoin *join, uint64_t now_ns) {
         HashmapEntry *entry;
         uint32_t at = 0;
@@ -282,7 +305,7 @@ typedef struct Found {
         uint64_t generation;
 } Found;
 
-/* The first one counts; a program has one. */
+/* Takes the first region; a program has one. */
 static int on_region(void *userdata, int fd, const char *path) {
         _cleanup_(closep) int owned = fd;
         _cleanup_(region_freep) Region *region = NULL;
@@ -453,8 +476,7 @@ int coro_join_close(CoroJoin *join, bool discard) {
                 RegionScanFound found;
                 int r = followed_scan(followed, &found);
                 /*
-                 * If not, its end will be told, and until then its coroutines were suspended: see
-                 * coro_join_forget().
+                 * A process that has just ended is told by coro_join_forget(), with the time of its end.
                  */
                 bool lives = followed->pid && !kill((pid_t)followed->pid, 0);
 
@@ -470,7 +492,7 @@ int coro_join_close(CoroJoin *join, bool discard) {
         return 0;
 }
 
-/* Another process that has the region mapped is the next one whose coroutines they are. */
+/* Takes the coroutines for those of another process that has the region mapped. */
 static void pass_on(CoroJoin *join, Followed *followed) {
         HashmapEntry *entry;
         uint32_t at = 0;
@@ -510,14 +532,11 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
 typedef struct Question {
         Followed *followed;
         uint64_t time_ns;
-        /* a candidate died between the last look that saw it alive and the one that did not */
+        /* a candidate died between the last look that saw it alive and the first that saw it dead */
         bool ambiguous;
 } Question;
 
-/*
- * A coroutine that ends is resumed by its last event, for ever. It counts until the last look that saw it
- * alive; what came between that and the look that saw it dead is not known; afterwards it is out.
- */
+/* Whether the candidate was dead at the time of the question (see the top). */
 static bool is_dead(void *userdata, uint32_t station) {
         Question *question = userdata;
         Followed *followed = question->followed;

@@ -4,9 +4,10 @@
 /*
  * Pace
  *
- * How long to wait after a scan. A station keeps eight events: when a scan finds more than half of
- * that, or a loss, the next must come sooner; when it finds few, it may come later. After some time without
- * events the region is idle, and waits for a wake-up with a deadline that keeps the cost of looking small.
+ * Decides how long to wait after a scan. A station keeps eight events: after a scan that finds more than half
+ * of that at one station, or a loss, the next must come sooner; after one that finds few, it may come later.
+ * A region without events for a while is idle: its reader sleeps until a wake-up or a deadline, which keeps
+ * the cost of looking small.
  */
 
 #include <stdbool.h>
@@ -17,31 +18,31 @@
 
 #define PACE_STEP_NS (5 * NS_PER_US)
 #define PACE_MAX_WAIT_NS NS_PER_MS
-#define PACE_IDLE_NS (20 * NS_PER_MS)           /* without an event */
-/* after a loss, or a burst that was followed: no waiting at all */
+#define PACE_IDLE_NS (20 * NS_PER_MS)           /* time without an event until a region is idle */
+/* time without any waiting, after a loss or a burst that was followed */
 #define PACE_HUNGRY_NS (50 * NS_PER_MS)
 #define PACE_MIN_DEADLINE_NS (50 * NS_PER_MS)
 #define PACE_MAX_DEADLINE_NS NS_PER_SEC
 /*
- * Deadline ÷ time of a scan: 0.2 % of a CPU; of a region so large that a second is too short for that, 1.25
- * %.
+ * Deadline of an idle region ÷ time of a scan: 0.2 % of a CPU. A region so large that this would be over a
+ * second may take 1.25 %.
  */
 enum { PACE_IDLE_SHARE = 500, PACE_LARGE_SHARE = 80 };
 
 typedef struct Pace {
         uint64_t wait_ns;               /* 0 = scan again at once */
-        uint64_t deadline_ns;           /* when idle */
-        uint64_t event_ns;              /* last scan with an event */
+        uint64_t deadline_ns;           /* time until the next scan of an idle region */
+        uint64_t event_ns;              /* end of the last scan with an event */
         uint64_t hungry_until_ns;
         bool hungry, idle;
 } Pace;
 
 /*
- * For the thread that scans, once others have been started: turns of a tenth of a millisecond, so that it
- * goes before a thread that computes when its wait is over. Eight events of a station may come in less time
- * than another's usual turn takes.
+ * Asks the scheduler for turns of 0.1 ms for the calling thread, which then goes before a computing thread
+ * when its wait is over: eight events of a station may come in less time than a usual turn takes. To be
+ * called after other threads have been started.
  */
 void pace_take_short_turns(void);
 
-/* Takes what a scan of @scan_ns that ended @now_ns has found into account. */
+/* Adapts to the results of a scan that took @scan_ns and ended at @now_ns. */
 void pace_update(Pace *pace, const RegionScanFound *found, uint64_t scan_ns, uint64_t now_ns);

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A mapping is a candidate if it is shared, of a file, and as large as a header and one station:
+ *
+ *      7f0cc0000000-7f0cc00fb000 rw-s 00000000 00:1a 42    /dev/shm/spanprof-Ab12Cd/region.shm (deleted)
+ *
+ * The file is opened by /proc/PID/map_files/START-END, which names exactly the mapped file. An open of
+ * another user's file can hang, so there are three gates before it: the device must be of a local filesystem,
+ * the type (statx on an O_PATH descriptor) regular, and only then comes the open for reading. The first 8
+ * bytes decide: RCRTOROC.
+ */
+
 #include "coro/station/region-find.h"
 
 #include <errno.h>
@@ -17,7 +29,7 @@
 
 enum {
         FREE_TEXT = 64 << 10,
-        TURN_TEXT = 448 << 10,          /* more than that */
+        TURN_TEXT = 448 << 10,          /* text of a turn beyond that */
 };
 
 struct Find {
@@ -28,8 +40,8 @@ struct Find {
 };
 
 /*
- * As for executables: a device that nobody lists is a block device of another mount namespace, or not to be
- * trusted.
+ * Whether the file cannot hang us, by the rule for executables: an unlisted device counts only if it is a
+ * block device, of another mount namespace.
  */
 static bool is_local(Find *find, const MapsEntry *entry) {
         MountKind kind;
@@ -40,7 +52,7 @@ static bool is_local(Find *find, const MapsEntry *entry) {
         return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && entry->major);
 }
 
-/* Type first, then the open that could wait. Return: descriptor or -1. */
+/* Checks the type before the open, which could hang. Return: the descriptor, or -1. */
 static int open_mapped(int proc_fd, const MapsEntry *entry) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
         uint64_t magic = 0;

@@ -1,4 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Nothing tells which station has a new event. So a scan walks over one cache line of each living station,
+ * the one in which its next event will come, and compares the seq there with the seq that the event will
+ * have:
+ *
+ *      station   next   line (16 a station)        seq there   wanted      new?
+ *            0     42   0 × 16 + 1 + 42 % 8 = 3           10       12      no
+ *            1      8   1 × 16 + 1 +  8 % 8 = 17           4        4      yes: read until STATION_E_NONE
+ *            7      0   7 × 16 + 1 +  0 % 8 = 113          0        2      no
+ *
+ * That takes 1 ns a station if the CPU may fetch the lines of a whole block of 32 at once. Written lines come
+ * from the writer's cache, some 100 ns each, and are prefetched as well. One scan looks for dead stations in
+ * a 64th of all; when the last event of a dead one has been read, the station is dropped from the walk.
+ *
+ * A coroutine that awaits things that are ready writes eight events, all that a station holds, in a quarter
+ * of a microsecond: no scan comes back in time. So with `follow`, a scan stays at a station whose last event
+ * is younger than 5 µs, up to 4,096 events. A writer whose lines are read at once must fetch them again for
+ * the next lap, which slows it to the pace of its reader.
+ */
+
 #include "coro/station/region-scan.h"
 
 #include <errno.h>
@@ -8,27 +29,16 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 
-/*
- * Nothing tells which station has news, so a scan is a walk over one cache line of each: 1 ns a station when
- * nothing is there, if the CPU may fetch the lines of a whole block at once. What was written since has to
- * come from the writer's cache, some 100 ns a line, and is asked for early, too.
- *
- * A coroutine that awaits things that are ready writes eight events, all that a station holds, in a quarter
- * of a microsecond: no scan comes back in time. So where events are coming just now, one stays until they
- * stop. A writer whose lines are read as soon as it has written them has to fetch them again, which holds it
- * to the pace of its reader.
- */
-
 enum {
-        LINES = SPANPROF_STATION_SIZE / 64,     /* of a station */
-        BLOCK = 32,                     /* stations that are looked at before those with news are read */
-        LOOKS_PER_SCAN = 64,            /* the part of all stations whose death is looked for in one scan */
-        MAX_FOLLOWED = 4096,            /* events of one station, then it is the others' turn */
-        MAX_SPINS = 200,                /* looks without a new event, each some 15 ns */
+        LINES = SPANPROF_STATION_SIZE / 64,     /* cache lines of a station */
+        BLOCK = 32,                     /* stations that are looked at before the ready ones are read */
+        LOOKS_PER_SCAN = 64,            /* one scan looks for deaths in this part of all stations */
+        MAX_FOLLOWED = 4096,            /* events of one station, before the others are read */
+        MAX_SPINS = 200,                /* loads without a new event, each some 15 ns */
 };
 
-/* an event so young may be followed by another, even if its writer makes a system call first */
-#define NOTICE_HISTORY_NS (5 * NS_PER_US)
+/* age of an event after which no other is awaited; its writer may make a system call in between */
+#define FOLLOW_NS (5 * NS_PER_US)
 
 int region_scan_init(RegionScan *scan, Region *region, StationDialect dialect, bool late) {
         *scan = (RegionScan){ .region = region,
@@ -53,7 +63,7 @@ static uint32_t index_at(const RegionScan *scan, uint32_t at) {
         return scan->lines[at] / LINES;
 }
 
-/* Where and what a scan has to look for. */
+/* Sets the line and the seq of the next event. */
 static void aim(RegionScan *scan, uint32_t at, uint32_t index) {
         uint64_t next = scan->states[index].next;
 
@@ -68,7 +78,7 @@ static void add_new(RegionScan *scan) {
                 aim(scan, scan->n_alive++, scan->n_seen);
 }
 
-/* Stations that were written before we came: start at what is left of them. */
+/* Begins with the events that are left, at stations that were in use before. */
 static void begin(RegionScan *scan, uint64_t now_ns) {
         for (uint32_t i = 0; i < scan->n_seen && scan->late; i++)
                 station_begin(&scan->region->stations[i], scan->dialect, now_ns, &scan->states[i]);
@@ -108,22 +118,22 @@ static bool await(const RegionScan *scan, const struct spanprof_station *station
 }
 
 /*
- * @begin_ns: some time ago, and all that is needed to tell that an event is old; the clock costs as much as
- * half an event.
+ * Whether another event is likely to come at once. @begin_ns: a time before now, which is enough to see that
+ * an event is old; the clock costs as much as half an event.
  */
 static bool is_coming(const RegionScan *scan, const StationState *state, uint64_t begin_ns) {
-        return scan->follow && state->n_read && begin_ns < state->last_ns + NOTICE_HISTORY_NS &&
-               clock_monotonic_ns() < state->last_ns + NOTICE_HISTORY_NS;
+        return scan->follow && state->n_read && begin_ns < state->last_ns + FOLLOW_NS &&
+               clock_monotonic_ns() < state->last_ns + FOLLOW_NS;
 }
 
-/* Reads what one station has. @now_ns: not long ago. */
+/* Reads the events of one station. @now_ns: a time not long ago. */
 static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
                  RegionScanFound *found) {
         const struct spanprof_station *station = &scan->region->stations[index];
         StationState *state = &scan->states[index];
         uint64_t before = state->next, n_lost = state->n_lost;
         CoroEvent event = { .station = index, .pid = scan->pid };
-        /* a writer that never stops must not keep us */
+        /* a writer that never stops must not hold up the scan */
         unsigned n = 0, max = SPANPROF_STATION_EPOCHS;
         StationRing ring;
         int r, result = 0;
@@ -148,7 +158,7 @@ static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEv
         return result;
 }
 
-/* Looks whether a part of the coroutines has died, and forgets those whose last event has been read. */
+/* Looks for deaths among @n stations, and drops the dead ones whose last event has been read. */
 static void bury(RegionScan *scan, uint32_t n) {
         for (; n && scan->n_alive; n--) {
                 uint32_t at = scan->look_at < scan->n_alive ? scan->look_at : 0, index = index_at(scan, at);
@@ -167,7 +177,7 @@ static void bury(RegionScan *scan, uint32_t n) {
         }
 }
 
-/* Stations of a block that have news, without a branch for each. */
+/* Finds the stations of a block that have a new event, without a branch for each. */
 static unsigned look(const RegionScan *scan, uint32_t begin, uint32_t end, uint32_t *news) {
         const struct spanprof_epoch *lines = (const struct spanprof_epoch *)scan->region->stations;
         unsigned n = 0;
@@ -180,7 +190,7 @@ static unsigned look(const RegionScan *scan, uint32_t begin, uint32_t end, uint3
         return n;
 }
 
-/* What reading a station is going to touch. */
+/* Prefetches the lines that reading a station will touch. */
 static void prefetch(const RegionScan *scan, uint32_t at) {
         uint32_t index = index_at(scan, at), first = (scan->lines[at] - 1) % LINES;
         const struct spanprof_station *station = &scan->region->stations[index];
@@ -232,7 +242,7 @@ int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func,
                 return 0;
         r = scan_alive(scan, now_ns, func, userdata, found);
         bury(scan, scan->n_alive / LOOKS_PER_SCAN + 1);
-        scan->finished = region_is_cut(scan->region);     /* what follows would be zeros */
+        scan->finished = region_is_cut(scan->region);     /* later loads would be zeros */
         return r;
 }
 

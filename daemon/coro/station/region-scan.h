@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * RegionScan
+ * Region Scan
  *
- * Reads the stations of one region again and again and hands on each new event. A scan
- * looks at one word of each living station; only where that has moved is more read.
- * Memory: 12 bytes a station, and 152 for each that was used.
+ * Reads the stations of one region again and again, and hands on each new event. A scan looks at one word of
+ * each living station, and reads on only where that has changed. Memory: 12 bytes a station, and the size of
+ * a StationState for each that was used.
  */
 
 #include <stdbool.h>
@@ -18,32 +18,32 @@
 
 typedef struct RegionScan {
         Region *region;                 /* borrowed */
-        uint32_t pid;                   /* that events carry; 0 = not known */
+        uint32_t pid;                   /* process id of its events; 0 = not known */
         StationDialect dialect;
         bool dialect_is_given;
-        bool late;                      /* the region was in use before we came */
-        uint32_t n_seen;                /* stations taken when last looked */
+        bool late;                      /* the region was in use before the first scan */
+        uint32_t n_seen;                /* stations that were taken at the last look */
         uint32_t n_without;             /* coroutines that found no station */
         /*
-         * Of the stations that are scanned: the cache line of the region where the next event must come, and
-         * its seq then.
+         * For each station that is scanned: the cache line of the region in which the next event will come,
+         * and its seq then.
          */
         uint32_t *lines;
         uint64_t *wanted;
         uint32_t n_alive;
-        uint32_t look_at;               /* of these: whose death is looked for next */
-        uint32_t depth;                 /* events that the last station had, a guess for the next */
-        /* stay at a station whose events are coming just now; the caller's wish */
+        uint32_t look_at;               /* index of the next one that may be dead */
+        uint32_t depth;                 /* events of the last station, a guess for the next */
+        /* stay at a station while its events keep coming; set by the caller */
         bool follow;
         StationState *states;           /* by station */
         bool finished;                  /* the region was cut, or region_scan_finish() was called */
 } RegionScan;
 
-/* What a scan has found. */
+/* Results of a scan. */
 typedef struct RegionScanFound {
         uint64_t n_events;
         uint64_t n_lost;
-        /* most events of one station, lost ones too: at 8 the next look was due */
+        /* most events of one station, lost ones included; at 8 its ring was just full */
         uint32_t n_most;
 } RegionScanFound;
 
@@ -63,12 +63,12 @@ void region_scan_deinit(RegionScan *scan);
 int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
                     RegionScanFound *found);
 
-/* The last scan: dead stations too; then settles what was lost. */
+/* The last scan: reads dead stations, too, and counts what was lost at the end. */
 int region_scan_finish(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
                        RegionScanFound *found);
 
 /* Sums over all stations. Return: 0, -ENOMEM. */
 int region_scan_totals(const RegionScan *scan, RegionScanTotals *totals);
 
-/* For the end of a line: ` (seqlock dialect)`, or nothing as long as none is known. */
+/* The end of a log line: ` (seqlock dialect)`, or "" for an unknown dialect. */
 const char *station_dialect_text(StationDialect dialect);

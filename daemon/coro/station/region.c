@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A mapped file that shrinks raises SIGBUS on the next touch of a page behind its end. The handler looks the
- * address up in the list of our mappings and puts anonymous zeros over the rest of that mapping; the load is
- * then done again and yields zero. Any other SIGBUS gets its default.
+ * A region of 1,000 stations is a file of 1,025,024 bytes:
+ *
+ *      0       header          RCRTOROC, version 1, max_stations 1000, allocated_count, tracer_sleeping
+ *      1024    station 0       of the coroutine that added the first one to allocated_count
+ *      2048    station 1       …
+ *
+ * The owner of a file may cut it while it is mapped here. The next load of a page behind the new end raises
+ * SIGBUS. The handler looks the address up in the list of our mappings (guards) and maps anonymous zeros over
+ * the rest of that mapping; the load is repeated and yields zero. Any other SIGBUS gets its default.
  */
 
 #include <errno.h>
@@ -42,7 +48,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
                 errno = saved;
                 return;
         }
-        signal(SIGBUS, SIG_DFL);        /* the fault comes again and ends us, as it should */
+        signal(SIGBUS, SIG_DFL);        /* the fault is raised again and ends the process, as it should */
 }
 
 static void install_handler(void) {
@@ -92,7 +98,7 @@ const char *region_header_text(RegionHeader header) {
         return texts[header];
 }
 
-/* Only a region may be replaced: a typing mistake must not cost somebody a file. */
+/* Removes an old region, and no other file: a typing mistake must not cost a file. */
 static int remove_old(const char *path) {
         struct spanprof_station_region header = { 0 };
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

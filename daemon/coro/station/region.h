@@ -4,10 +4,9 @@
 /*
  * Region
  *
- * The file of stations, mapped: one of our own making, or somebody else's, which is
- * mapped read-only. Its owner may cut it while we look: what was mapped behind the new
- * end is then replaced by zeros (SIGBUS is handled for our mappings and for no others),
- * and region_is_cut() says so.
+ * The file of stations, mapped: a region of our own, or one of another program, which is mapped read-only.
+ * Its owner may cut the file at any time. The part behind the new end is then replaced by zeros, and
+ * region_is_cut() tells.
  */
 
 #include <stdbool.h>
@@ -21,10 +20,10 @@ typedef struct Region {
         struct spanprof_station_region *header;         /* the mapping */
         const struct spanprof_station *stations;
         uint64_t size_bytes;
-        uint32_t n_stations;            /* that the file has room for and the header has promised */
+        uint32_t n_stations;            /* number in the header, for which the file has room */
         bool writable;
         uint64_t device, inode;
-        int guard;                      /* place in the list of guarded mappings */
+        int guard;                      /* index in the list of guarded mappings */
 } Region;
 
 enum {
@@ -53,21 +52,21 @@ enum {
 };
 
 /*
- * Makes a region at @path, in the place of an old one. Return: 0, REGION_E_EXISTS, REGION_E_SYSTEM,
+ * Makes a region at @path, and replaces an old one. Return: 0, REGION_E_EXISTS, REGION_E_SYSTEM,
  * REGION_E_MANY, -ENOMEM.
  */
 int region_create(Region **regionp, const char *path, uint32_t n_stations, mode_t mode);
 
 /*
- * Maps what @fd is open on, for reading. *headerp is set if REGION_E_INVALID. Return: 0, REGION_E_*, -ENOMEM.
+ * Maps the file of @fd for reading. *headerp is set if REGION_E_INVALID. Return: 0, REGION_E_*, -ENOMEM.
  */
 int region_open(Region **regionp, int fd, RegionHeader *headerp);
 Region *region_free(Region *region);
 DEFINE_CLEANUP(Region, region_free)
 
 /*
- * Stations that coroutines have taken, at most n_stations. *n_withoutp: coroutines that came too late for
- * one; a count that nobody reaches by counting is taken as a damaged one, with every station in use.
+ * Number of stations that coroutines have taken, at most n_stations. *n_withoutp: coroutines that found no
+ * free station; 0 if the count is so large that the header must be damaged.
  */
 uint32_t region_allocated(const Region *region, uint32_t *n_withoutp);
 

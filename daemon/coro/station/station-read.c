@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ring of a station holds the last eight events, and the writer waits for nobody. The seq of an epoch
- * tells which event it holds; here is the seqlock dialect while event 10 is being written:
+ * A station is a ring of the last eight events of one coroutine. Its writer never waits. The seq of an epoch
+ * tells which event the epoch holds; here is the seqlock dialect while event 10 is being written:
  *
  *      epoch   0    1    2    3    4    5    6    7
  *      seq     4    4    3    2    2    2    2    2        odd: epoch 2 is being written
  *      holds   8    9   (10)  3    4    5    6    7
  *
- * We wait for event `next` at its epoch: a smaller seq means that it has not come, the right one that it is
- * there, a larger one that it has been overwritten. Then the whole ring is copied: eight loads at once take
- * hardly longer than one, and a writer that goes on would overwrite the oldest event each time while we reach
- * for it. What is not in the copy is lost, and known exactly.
+ * An epoch is 64 bytes, a cache line; event 9 of the ring above, suspended by thread 32614:
  *
- * An event is copied and then looked at again. In the seqlock dialect the seq must be the same. In the
- * document dialect that is not enough: the old seq stands while the next lap is being written over it. But
- * before event n + 8 is begun, event n + 7 is published: if that has not come after the copy, nothing was
+ *      00  e7 e9 23 32 cb 07 00 00     time_ns         8569300969959
+ *      08  66 7f 00 00 00 00 00 00     tid             32614
+ *      10  10 b1 02 0e a4 55 00 00     address         0x55a40e02b110
+ *      18  04 00 00 00 00 00 00 00     seq             4: the second lap
+ *      20  31 bytes of payload, then is_active 0
+ *
+ * The reader waits for event `next` at its epoch. A smaller seq: it has not come. The right seq: it is there.
+ * A larger seq: it was overwritten. In that case the whole ring is copied: eight loads at once take hardly
+ * longer than one, and one by one a writer that goes on would overwrite the oldest event each time. Events
+ * that are not in the copy are lost, and their number is known exactly: if 20 was wanted and the copy holds
+ * 31 to 38, 11 are.
+ *
+ * An event is copied, then its seq is loaded again. In the seqlock dialect it must be the same. In the
+ * document dialect that is not enough, because the old seq stands while the next lap is written over it. But
+ * before event n + 8 is begun, event n + 7 is published: if that one has not come after the copy, nothing was
  * overwritten.
  */
 
@@ -28,16 +37,16 @@
 enum {
         EPOCHS = SPANPROF_STATION_EPOCHS,
         MAX_TID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
-        MIN_EVENT_NS = 2,               /* nobody writes events faster */
-        MAX_TURNS = 64,                 /* of a race against one writer before others get their turn */
-        LAPPED = -1,                    /* the event is not there any more */
+        MIN_EVENT_NS = 2,               /* no writer writes events faster */
+        MAX_TURNS = 64,                 /* of a race against one writer, before other stations are read */
+        LAPPED = -1,                    /* the event was overwritten */
 };
 
 static uint64_t load_seq(const struct spanprof_station *station, unsigned epoch) {
         return __atomic_load_n(&station->epochs[epoch].seq, __ATOMIC_ACQUIRE);
 }
 
-/* Events written up to the one that @epoch holds; 0 = it holds none, or what no writer writes there. */
+/* Number of events written up to the one that @epoch holds; 0 = it holds none, or an impossible one. */
 static uint64_t written_by(StationDialect dialect, unsigned epoch, uint64_t seq) {
         if (dialect == STATION_DIALECT_DOCUMENT)
                 return seq % EPOCHS == epoch ? seq : 0;
@@ -57,12 +66,12 @@ static uint64_t count_written(const struct spanprof_station *station, StationDia
         return most;
 }
 
-/* No writer has written so many. */
+/* Whether no writer can have written so many. */
 static bool is_absurd(uint64_t written, uint64_t now_ns) {
         return written > now_ns / MIN_EVENT_NS;
 }
 
-/* Of @written events the ring has so many that can be read; see above for the eighth. */
+/* Events of the ring that can be read; see the top for the eighth of the document dialect. */
 static unsigned n_kept(StationDialect dialect) {
         return dialect == STATION_DIALECT_DOCUMENT ? EPOCHS - 1 : EPOCHS;
 }
@@ -103,7 +112,7 @@ void station_look(const struct spanprof_station *station, StationState *state) {
         state->dead |= __atomic_load_n(&station->is_dead, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* Word by word: a copy that the compiler may not tear, and may not repeat after the check. */
+/* Copies word by word: the compiler may neither tear these loads nor repeat them after the check. */
 static void copy_epoch(struct spanprof_epoch *to, const struct spanprof_epoch *from) {
         const uint64_t *words = (const uint64_t *)from;
         uint64_t copy[sizeof(*to) / sizeof(uint64_t)];
@@ -114,7 +123,7 @@ static void copy_epoch(struct spanprof_epoch *to, const struct spanprof_epoch *f
         memcpy(to, copy, sizeof(*to));
 }
 
-/* Whether event @number, copied before this call, cannot have been written over meanwhile. */
+/* Whether event @number, copied before this call, was not overwritten during the copy. */
 static bool is_untouched(const struct spanprof_station *station, StationDialect dialect, uint64_t number) {
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (load_seq(station, station_epoch_of(dialect, number)) != station_seq_of(dialect, number))
@@ -124,14 +133,14 @@ static bool is_untouched(const struct spanprof_station *station, StationDialect 
                 station_seq_of(dialect, number + EPOCHS - 1);
 }
 
-/* The same of a copy of the ring whose seq is right. */
+/* The same for an event in a copy of the ring, whose seq is right. */
 static bool is_untouched_in(const StationRing *ring, StationDialect dialect, uint64_t number) {
         return dialect != STATION_DIALECT_DOCUMENT ||
                 ring->after[station_epoch_of(dialect, number + EPOCHS - 1)] <
                 station_seq_of(dialect, number + EPOCHS - 1);
 }
 
-/* Goes on to event @next. */
+/* Counts the events before @next as lost. */
 static void lose_until(StationState *state, uint64_t next) {
         state->n_lost += next - state->next;
         state->n_gap += next - state->next;
@@ -170,7 +179,7 @@ static int take_from_ring(StationDialect dialect, StationState *state, StationRi
                 uint64_t wanted = station_seq_of(dialect, state->next), seq = ring->after[epoch];
 
                 if (seq < wanted || (seq == wanted && ring->before[epoch] != seq))
-                        return STATION_E_NONE;          /* it came while or after we copied */
+                        return STATION_E_NONE;          /* the event came during or after the copy */
                 if (seq == wanted && is_untouched_in(ring, dialect, state->next)) {
                         *copy = ring->epochs[epoch];
                         copy->seq = seq;
@@ -201,7 +210,7 @@ static void note(StationState *state, const struct spanprof_epoch *epoch) {
                 state->last_address = epoch->address;
 }
 
-/* As words, the last of which overlaps: memcmp() is a call for each event. */
+/* Compares words, of which the last overlaps: memcmp() would be a call for each event. */
 static bool is_zero(const uint8_t payload[SPANPROF_STATION_PAYLOAD]) {
         uint64_t words[4];
 
@@ -247,7 +256,7 @@ static _always_inline_ int accept(const struct spanprof_station *station, uint64
         return 0;
 }
 
-/* A seq smaller than the one of the lap before: somebody has written zeros, or worse. */
+/* Whether the seq is smaller than in the lap before: something else has written to the ring. */
 static bool is_rewound(StationDialect dialect, uint64_t number, uint64_t seq) {
         uint64_t before = number >= EPOCHS ? station_seq_of(dialect, number - EPOCHS) : 0;
 
@@ -273,7 +282,7 @@ static _always_inline_ int take_one(const struct spanprof_station *station, Stat
         return is_untouched(station, dialect, state->next) ? 0 : LAPPED;
 }
 
-/* What is left when the writer has lapped us, or is about to. */
+/* Reads from a copy of the ring, since the writer has overwritten the event, or is about to. */
 _noinline_ static int next_of_ring(const struct spanprof_station *station, StationDialect dialect,
                                    uint64_t now_ns, StationState *state, StationRing *ring,
                                    CoroEvent *event) {
@@ -318,7 +327,7 @@ void station_finish(const struct spanprof_station *station, StationDialect diale
                 return;
         written = count_written(station, dialect);
         /*
-         * Events are written in order: a later one than the next without the next itself was never written.
+         * Events are written in order. A later event without the next one was not written by a writer.
          */
         if (written > state->next &&
             (is_absurd(written, now_ns) || !station_is_ready(station, dialect, state->next)))

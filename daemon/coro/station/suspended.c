@@ -1,4 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A window ends at 1000. Station 3 suspends at address A and resumes in the next window; events of station 4
+ * are lost:
+ *
+ *      station 3   suspend A at 600                          window 1: A, 400 ns (600 to 1000)
+ *                  resume at 1300                            window 2: A, 300 ns (1000 to 1300)
+ *      station 4   suspend B at 700                          window 1: B, 300 ns (700 to 1000)
+ *                  resume at 1900, 2 events lost before it   window 2: nothing: when it ended is unknown
+ *
+ * So what is still suspended when sums are taken counts until then, and goes on from there. After a loss or a
+ * death nothing more is counted than what was seen. A resume may be published late, with a time before the
+ * last window's end: the excess is a debt of the station and is taken off its next stretches.
+ *
+ * Sums are kept by station and address for 8,192 pairs, then by address alone for 1,024, then as one sum: a
+ * program with many coroutines costs a bounded part of a window, and no time is left out.
+ */
+
 #include "coro/station/suspended.h"
 
 #include <errno.h>
@@ -11,14 +29,14 @@
 typedef struct SuspendedKey {
         uint64_t address;
         uint32_t station;
-        uint32_t kind;                  /* how much of it is kept */
+        uint32_t kind;                  /* KEY_* */
 } SuspendedKey;
 
-enum { KEY_NAMED, KEY_PLACE, KEY_REST };
+enum { KEY_NAMED, KEY_ADDRESS, KEY_REST };
 
 int suspended_init(Suspended *suspended, uint32_t n_stations, uint64_t begin_ns) {
         *suspended = (Suspended){ .n_stations = n_stations, .begin_ns = begin_ns };
-        intern_init(&suspended->keys, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_PLACES + 1);
+        intern_init(&suspended->keys, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_ADDRESSES + 1);
         suspended->stations = calloc(n_stations, sizeof(*suspended->stations));
         return suspended->stations ? 0 : error_origin(-ENOMEM);
 }
@@ -44,18 +62,18 @@ static int grow(Suspended *suspended, uint32_t number) {
         return 0;
 }
 
-/* Each of the three kinds has its own part of the table. */
+/* Each of the three kinds has its part of the table. */
 static bool has_room(const Suspended *suspended, int kind) {
-        static const uint32_t limits[] = { SUSPENDED_MAX_NAMED, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_PLACES,
+        static const uint32_t limits[] = { SUSPENDED_MAX_NAMED, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_ADDRESSES,
                                            UINT32_MAX };
 
         return suspended->keys.n_items < limits[kind];
 }
 
-/* *sump: lives until the next call. */
+/* *sump: valid until the next call. */
 static int find_sum(Suspended *suspended, uint32_t station, uint64_t address, SuspendedSum **sump) {
         SuspendedKey keys[] = { { address, station, KEY_NAMED },
-                                { address, SUSPENDED_ANY_STATION, KEY_PLACE },
+                                { address, SUSPENDED_ANY_STATION, KEY_ADDRESS },
                                 { 0, SUSPENDED_ANY_STATION, KEY_REST } };
 
         for (int kind = KEY_NAMED;; kind++) {
@@ -80,7 +98,7 @@ static int find_sum(Suspended *suspended, uint32_t station, uint64_t address, Su
         }
 }
 
-/* The stretch from since_ns to @end_ns. */
+/* Counts the stretch from since_ns to @end_ns. */
 static int count(Suspended *suspended, uint32_t index, uint64_t end_ns) {
         SuspendedStation *station = &suspended->stations[index];
         uint64_t value_ns = end_ns - MIN(end_ns, station->since_ns),
