@@ -74,9 +74,24 @@ SPANPROF_STATION_ASSERT(sizeof(struct spanprof_station_region) == 1024, "header 
 SPANPROF_STATION_ASSERT(sizeof(struct spanprof_epoch) == 64, "an epoch is a cache line");
 SPANPROF_STATION_ASSERT(sizeof(struct spanprof_station) == 1024, "a station is 1024 bytes");
 #ifndef __cplusplus
-_Static_assert(offsetof(struct spanprof_epoch, seq) == 0x18 &&
-                       offsetof(struct spanprof_epoch, is_active) == 0x3F,
+_Static_assert(offsetof(struct spanprof_station_region, magic) == 0 &&
+                       offsetof(struct spanprof_station_region, version) == 8 &&
+                       offsetof(struct spanprof_station_region, max_stations) == 12 &&
+                       offsetof(struct spanprof_station_region, allocated_count) == 16 &&
+                       offsetof(struct spanprof_station_region, tracer_sleeping) == 20 &&
+                       offsetof(struct spanprof_station_region, reserved) == 24,
                "layout");
-_Static_assert(offsetof(struct spanprof_station, epochs) == 0x40, "layout");
-_Static_assert(offsetof(struct spanprof_station_region, tracer_sleeping) == 0x14, "layout");
+_Static_assert(offsetof(struct spanprof_station, probe_id) == 0 &&
+                       offsetof(struct spanprof_station, birth_ns) == 8 &&
+                       offsetof(struct spanprof_station, is_dead) == 16 &&
+                       offsetof(struct spanprof_station, padding) == 17 &&
+                       offsetof(struct spanprof_station, epochs) == 64 &&
+                       offsetof(struct spanprof_station, flexible) == 576,
+               "layout");
+_Static_assert(offsetof(struct spanprof_epoch, time_ns) == 0 && offsetof(struct spanprof_epoch, tid) == 8 &&
+                       offsetof(struct spanprof_epoch, address) == 16 &&
+                       offsetof(struct spanprof_epoch, seq) == 24 &&
+                       offsetof(struct spanprof_epoch, payload) == 32 &&
+                       offsetof(struct spanprof_epoch, is_active) == 63,
+               "layout");
 #endif
