@@ -45,8 +45,8 @@ Test(event_history, knows_who_ran_at_each_time) {
 }
 
 /*
- * Who looks at a region that is in use finds the last few events of each station: 7 inside 6, of which the
- * resume is gone.
+ * A reader that starts late finds the last few events of each station. Here 7 ran inside 6, and the resume of
+ * 6 is gone.
  */
 Test(event_history, says_nothing_of_times_before_all_stations_are_known) {
         CoroEvent event = { .station = 6, .tid = 70, .time_ns = 300, .active = false, .number = 11 };
@@ -71,7 +71,7 @@ Test(event_history, means_the_innermost) {
         cr_expect_eq(find(70, 450), -EVENT_HISTORY_E_NONE);
 }
 
-/* Stations are read one after the other, so what happened in between them comes late. */
+/* Stations are read one after the other, so events of an earlier one come late. */
 Test(event_history, puts_events_in_the_order_of_time) {
         add(1, 70, 100, true, 0);
         add(1, 70, 400, false, 0);
@@ -130,7 +130,7 @@ Test(event_history, remembers_who_has_been_running_for_long) {
         cr_expect_eq(find(70, 900000), -EVENT_HISTORY_E_NONE);
 }
 
-/* Against the definition itself, on random events of 20 coroutines and 3 threads. */
+/* Compares with the definition itself, on random events of 20 coroutines and 3 threads. */
 Test(event_history, agrees_with_the_definition) {
         enum { N = 5000 };
         static struct { uint64_t time_ns; uint32_t station, tid; bool active; } all[N];

@@ -41,7 +41,7 @@ Test(pace, does_not_wait_after_a_loss_for_a_while) {
         cr_expect_gt(pace.wait_ns, 0);
 }
 
-/* More than a ring in one scan, and nothing lost: who had waited would have lost it. */
+/* More than a ring in one scan, and no loss: a scan that had waited would have lost events. */
 Test(pace, stays_awake_while_bursts_are_caught) {
         Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
         RegionScanFound burst = { .n_events = 128, .n_most = 128 }, ring = { .n_events = 8, .n_most = 8 };

@@ -13,7 +13,7 @@
 #include "coro/station/region.h"
 #include "station-writer.h"
 
-/* The first 32 bytes of a region for 3 stations, as a writer that is not ours would find it. */
+/* The first 32 bytes of a region for 3 stations, as another program's writer would find them. */
 static const uint8_t good[] = "RCRTOROC" "\1\0\0\0" "\3\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\0\0\0\0";
 
 Test(region_check_header, accepts_only_what_the_file_has_room_for) {
@@ -174,7 +174,7 @@ static int count(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
-Test(region, is_harvested_station_by_station) {
+Test(region, is_scanned_station_by_station) {
         _cleanup_(region_freep) Region *region = NULL;
         uint64_t n[4] = { 0 }, now = clock_monotonic_ns();
         RegionScanTotals totals;
@@ -214,7 +214,7 @@ Test(region, is_harvested_station_by_station) {
         region_scan_deinit(&scan);
 }
 
-/* Its writer is the scan's own listener: each event that is read brings the next one. */
+/* The callback of the scan is the writer: each event that is read brings the next one. */
 typedef struct Burst {
         StationWriter writer;
         uint64_t n, n_read;
@@ -239,7 +239,7 @@ Test(region, is_followed_where_events_are_coming_if_that_is_wished) {
         const struct { bool follow; uint64_t n, n_expected; } cases[] = {
                 { false, 1000, 8 },
                 { true, 1000, 1000 },           /* in one scan */
-                { true, UINT64_MAX, 4096 },     /* others want their turn */
+                { true, UINT64_MAX, 4096 },     /* then other stations have their turn */
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -261,7 +261,7 @@ Test(region, is_followed_where_events_are_coming_if_that_is_wished) {
         }
 }
 
-Test(region, is_harvested_up_to_the_cut) {
+Test(region, is_scanned_up_to_the_cut) {
         _cleanup_(region_freep) Region *region = NULL;
         StationWriter writer = { 0 };
         uint64_t n[100] = { 0 };

@@ -28,7 +28,7 @@ Test(sink, writes_blocks_in_their_order) {
         FILE *file;
 
         cr_assert_eq(sink_new(&sink, pipe_ends[1], &block), 0);
-        /* 24 KB: the pipe takes all, whoever reads it when */
+        /* 24 KB: the pipe takes all of it before it is read */
         for (unsigned k = 0; k < 5000; k++)
                 block = sink_swap(sink, put_number(block, k));
         cr_expect_eq(sink_finish(sink), 0);
@@ -59,7 +59,7 @@ static void *read_all(void *userdata) {
         return NULL;
 }
 
-/* 200 full blocks, more than there are, and nobody reads before the producer has to wait. */
+/* 200 full blocks, more than there are: the pipe is read only once the producer has to wait. */
 Test(sink, waits_when_all_blocks_are_full_and_loses_nothing) {
         uint64_t sums[2] = { 0 }, expected = 0;
         pthread_t reader;

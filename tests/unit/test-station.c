@@ -20,7 +20,7 @@ static StationDialect dialect_of(int document) {
         return document ? STATION_DIALECT_DOCUMENT : STATION_DIALECT_SEQLOCK;
 }
 
-/* Event n of a writer: all fields tell n. */
+/* Writes events whose fields all tell their number. */
 static void write_events(StationWriter *writer, unsigned n) {
         for (; n; n--) {
                 uint64_t k = writer->n_written;
@@ -29,7 +29,7 @@ static void write_events(StationWriter *writer, unsigned n) {
         }
 }
 
-/* As a reader does that goes away after each event. */
+/* Reads as a reader that leaves the station after each event. */
 static int next_event(const struct spanprof_station *station, StationDialect dialect, StationState *state,
                       CoroEvent *event) {
         StationRing ring = { 0 };
@@ -201,13 +201,13 @@ Test(station, rejects_what_no_writer_writes) {
         free(writer.station);
 }
 
-ParameterizedTestParameters(station, gives_up_on_numbers_that_nobody_counts_to) {
+ParameterizedTestParameters(station, gives_up_on_numbers_that_no_writer_reaches) {
         static int kinds[] = { 0, 1 };
 
         return cr_make_param_array(int, kinds, 2);
 }
 
-ParameterizedTest(int *document, station, gives_up_on_numbers_that_nobody_counts_to) {
+ParameterizedTest(int *document, station, gives_up_on_numbers_that_no_writer_reaches) {
         static const uint64_t seqs[] = { UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, NOW + 2, 4096 * NOW };
 
         for (size_t i = 0; i < sizeof(seqs) / sizeof(seqs[0]); i++) {

@@ -6,7 +6,7 @@
 enum { STATIONS = 20000, BEGIN_NS = 1000 };
 
 static Suspended suspended;
-static uint64_t numbers[STATIONS];      /* of the next event of each station */
+static uint64_t numbers[STATIONS];      /* number of the next event of each station */
 
 static void setup(void) {
         cr_assert_eq(suspended_init(&suspended, STATIONS, BEGIN_NS), 0);
@@ -89,7 +89,7 @@ Test(suspended, carries_on_what_has_not_ended) {
 Test(suspended, pays_back_what_a_slow_writer_made_it_tell) {
         event(3, 2000, 0xa, 0);
         cr_assert_eq(suspended_count_open(&suspended, 3, 2600), 0);
-        event(3, 2550, 0, 0);                   /* it had been resumed by then, and its writer was held up */
+        event(3, 2550, 0, 0);                   /* it was resumed before, and its writer was held up */
         event(3, 3000, 0xa, 0);
         event(3, 3030, 0, 0);
         event(3, 4000, 0xa, 0);
@@ -110,7 +110,7 @@ Test(suspended, knows_nothing_of_what_was_lost) {
         cr_expect_eq(suspended.n_unknown, 2);
 }
 
-/* An event that was nonsense has a number, and no other trace. */
+/* A rejected event has a number, and leaves nothing else. */
 Test(suspended, takes_a_missing_number_for_a_loss) {
         event(3, 2000, 0xa, 0);
         numbers[3]++;

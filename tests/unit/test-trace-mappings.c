@@ -125,7 +125,7 @@ Test(trace_mappings, stations_may_say_nothing_of_code) {
         }
 }
 
-/* A child with a shared file mapped, as a region is. Writes a byte when it is; lives until it is killed. */
+/* A child that maps a shared file, as a region is, writes a byte then, and lives until it is killed. */
 static pid_t child_with_region(int fd) {
         int ready[2];
         char byte;
@@ -146,7 +146,7 @@ static pid_t child_with_region(int fd) {
         return pid;
 }
 
-/* Our own functions lie where the child has them, too: it was forked. */
+/* Functions of the forked child lie where they lie here. */
 Test(trace_mappings, code_of_a_process_with_the_region_is_found) {
         char path[] = "/tmp/test-code-map-XXXXXX";
         uint64_t here = (uint64_t)(uintptr_t)&child_with_region, word, number;
@@ -177,9 +177,9 @@ Test(trace_mappings, code_of_a_process_with_the_region_is_found) {
 
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
-        cr_expect_eq(code_map_process(map, pid, st.st_ino), process, "nobody has asked again");
+        cr_expect_eq(code_map_process(map, pid, st.st_ino), process, "it is asked once in a look");
         code_map_begin_look(map);
-        cr_expect_eq(code_map_process(map, pid, st.st_ino), process, "what it was is known");
+        cr_expect_eq(code_map_process(map, pid, st.st_ino), process, "the process of an ended thread is known");
         cr_expect(code_map_has(map, process, here));
         cr_expect_eq(code_map_read_word(map, process, (uint64_t)(uintptr_t)&value, &word), 1);
         code_map_free(map);

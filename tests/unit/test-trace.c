@@ -24,7 +24,7 @@ static CoroEvent sample(void) {
         return event;
 }
 
-/* As the real engine's fixture has it: key order, 16 digits, no blanks. */
+/* The form of coroTracer's fixture: key order, 16 digits, no blanks. */
 Test(trace, prints_lines_as_their_users_know_them) {
         CoroEvent event = sample();
         char line[TRACE_LINE_MAX + 1] = { 0 };
@@ -161,7 +161,7 @@ Test(trace, reads_back_what_it_prints) {
         }
 }
 
-/* Lines of other programs: keys in another order, blanks, keys that nobody knows, numbers as text. */
+/* Lines of other programs: keys in another order, blanks, unknown keys, numbers as text. */
 Test(trace, reads_json_of_others) {
         static const char *const good[] = {
                 "{ \"ts\": 5, \"is_active\": true, \"seq\": 2, \"addr\": \"0x10\", \"tid\": 7, \"probe_id\": 9 }",
@@ -245,7 +245,7 @@ static int keep_last(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
-/* All three forms through a file; a limit is kept, and what it cost is counted. */
+/* All three forms through a file; a limit is kept, and dropped events are counted. */
 Test(trace, goes_through_files_of_each_form) {
         static const char *const names[] = { "t.jsonl", "t.csv", "t.db" };
         char directory[] = "/tmp/test-trace-XXXXXX";

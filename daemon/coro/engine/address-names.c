@@ -48,7 +48,7 @@ enum {
 #define FORGET_NS NS_PER_SEC            /* threads that were nobody's may be somebody's then */
 #define TIME_LIMIT_NS (2 * NS_PER_SEC)
 
-/* What is known of a station. */
+/* Knowledge of a station. */
 typedef struct Known {
         uint64_t frame, address;
         uint32_t process;               /* its number in the code map + 1; 0 = not known */

@@ -33,7 +33,7 @@ void address_names_poke(AddressNames *names);
  */
 bool address_names_finish(AddressNames *names);
 
-/* What was learned, after address_names_finish(). */
+/* Results, after address_names_finish(). */
 StationCode address_names_station(const AddressNames *names, size_t scan, uint32_t station);
 size_t address_names_n_mappings(const AddressNames *names);
 const TraceMapping *address_names_mapping(const AddressNames *names, size_t i);

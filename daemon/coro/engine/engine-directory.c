@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a killed engine leaves, with BASE /dev/shm in memory:
+ * A killed engine leaves this, with BASE /dev/shm in memory:
  *
  *      /dev/shm/spanprof-Ab12Cd/           locked (flock) by the engine and its socket holder
  *              region.shm                  up to 16 GiB of stations
