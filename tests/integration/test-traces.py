@@ -100,6 +100,19 @@ class Convert(tap.TestCase):
         self.assertLessEqual({file.name for file in self.dir.glob("t.*")},
                              {"t.csv", "t.jsonl", "t.mappings.csv", "t.stations.csv"})
 
+    def test_leaves_the_side_files_of_an_old_trace_if_it_cannot_replace_it(self):
+        self.record_two()
+        self.convert("x.jsonl", "y.csv")
+        names = ("y.csv", "y.stations.csv")
+        before = {name: (self.dir / name).read_text() for name in names}
+        limit = len(before["y.stations.csv"]) + 4096
+        self.assertGreater((self.dir / "t.jsonl").stat().st_size, 2 * limit, "only the events are too many")
+        done = self.run_command(
+            ["sh", "-c", f"trap '' XFSZ; exec prlimit --fsize={limit} -- \"$@\"", "sh", tap.SPANPROF, "convert",
+             "t.jsonl", "-o", "y.csv"], 1, cwd=self.dir, env=session.clean_environment())
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual({name: (self.dir / name).read_text() for name in names}, before)
+
     def count(self, stem):
         return sum(file.read_text().count("\n") - 1 for file in self.dir.glob(f"{stem}.*.csv"))
 

@@ -12,6 +12,9 @@
  *                  saw it dead the answer is ambiguous; later it is out
  *      answer      station, probe id, birth; or none, or unknown: each is counted (coroutine_samples_total)
  *
+ * Stations alone make a process a target where publishers are chosen: the search for rings looks at the first
+ * bytes of shared files, too. Such a process is followed from then on, whether it ever runs or not.
+ *
  * The regions belong to the targets, and are never written to. A region that several processes have mapped is
  * read once, and its coroutines are taken for those of one of them; when it ends, for those of the next. An
  * engine (`spanprof coro`) has regions mapped as well, and is none of them

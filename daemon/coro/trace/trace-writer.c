@@ -280,9 +280,12 @@ static void keep_error(TraceWriter *writer, int r) {
                 writer->error = r < 0 ? -r : EEXIST;
 }
 
-/* The side files of a trace that will not be there would be those of the one that stays. */
+/*
+ * A failed write of events says nothing about rows that were written whole. But a `whole` trace that failed
+ * gets no name, and its side files would be taken for those of an old trace that stays.
+ */
 static void publish_side_files(TraceWriter *writer) {
-        for (int i = 0; i < N_SIDE_FILES && !writer->error; i++)
+        for (int i = 0; i < N_SIDE_FILES && !(writer->options.whole && writer->error); i++)
                 keep_error(writer, side_file_publish(&writer->side_files[i]));
 }
 
