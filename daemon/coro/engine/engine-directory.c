@@ -7,11 +7,12 @@
  *              region.shm                  up to 16 GiB of stations
  *              wake.sock
  *
- * The socket holder removes the files when the engine is gone. Where both were killed, the next engine of the
- * same user does it: a directory without a lock is left behind. It is kept while any process has the region
- * mapped, since a program goes on writing without its engine, and its children may open the file. A new
- * directory gets its name only once it is locked, so that no other engine removes it in between. Only the two
- * files are removed, and then the directory if it is empty.
+ * The socket holder removes the two files when engine and command are gone. The directory is removed by the
+ * next engine of the same user, with the files if the socket holder was killed as well. A directory without a
+ * lock is a leftover, but it stays while any process has the region mapped: a program goes on writing without
+ * its engine, and its children may open the file. A new directory gets its name only once it is locked, so
+ * that no other engine takes it for a leftover. Files of other names are never removed, nor is the directory
+ * with them.
  */
 
 #include "coro/engine/engine-directory.h"

@@ -16,9 +16,9 @@
  * sleep; but the first event of the next burst then makes a system call, and that time is enough for a scan
  * to find the station before its ring is full.
  *
- * The order of the end: the command ends, the last scan reads all that is left (the region outlives the command),
- * the trace is closed, files are removed. A killed engine leaves the region and the socket to its socket
- * holder (socket-holder.c), and the directory to the next engine (engine-directory.c).
+ * The order of the end: the command ends, the last scan reads all that is left (the region outlives the
+ * command), the trace is closed, files are removed. A killed engine leaves the region and the socket to its
+ * socket holder (socket-holder.c), and the directory to the next engine (engine-directory.c).
  */
 
 #include "coro/engine/engine.h"

@@ -13,8 +13,8 @@
  *
  * When the engine is gone, with or without 'q', the holder sets tracer_sleeping to 0, so that targets write
  * no more, and stays until the last connection is closed. Without 'q' it waits for the end of the command,
- * too, and then removes the region and the socket. It ignores signals of the terminal and holds no output of
- * ours.
+ * too, and then removes the region and the socket. It ignores signals of the terminal, and keeps no output
+ * of the engine open.
  */
 
 #include "coro/engine/socket-holder.h"

@@ -6,9 +6,8 @@
  *      7f0cc0000000-7f0cc00fb000 rw-s 00000000 00:1a 42    /dev/shm/spanprof-Ab12Cd/region.shm (deleted)
  *
  * The file is opened by /proc/PID/map_files/START-END, which names exactly the mapped file. An open of
- * another user's file can hang, so there are three gates before it: the device must be of a local filesystem,
- * the type (statx on an O_PATH descriptor) regular, and only then comes the open for reading. The first 8
- * bytes decide: RCRTOROC.
+ * another user's file can hang, so two checks come first: the device must be of a local filesystem, and the
+ * type (statx on an O_PATH descriptor) regular. The first 8 bytes decide: RCRTOROC.
  */
 
 #include "coro/station/region-find.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A row as a line of CSV, the same in side files and in what a database is asked for (trace-db.c):
+ * A row is a line of CSV in side files, and is made one when it is read from a database (trace-db.c):
  *
  *      pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,…
  *      0,0,94163098054944,8569294269531,1,0,0,42,0,0,0,8569333681915,32617,0x000055a40e02b110,1,
@@ -10,9 +10,9 @@
  *      process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path,file_offset
  *      8569296211979,32611,0x55a409b5d000,0x55a409b5e845,0x2000,a473591b3486…,,2ca3cdc3…,"/srv/server",0x2000
  *
- * Columns came later at the right end, so a row may have fewer. Only a path may hold a comma: it is quoted,
- * and each quote inside is doubled. Files may come from another user: every cell is checked, and a row with a
- * wrong one is malformed as a whole.
+ * Later versions have added columns at the right, so a row of an older trace has fewer. Only a path may hold
+ * a comma: it is quoted, and each quote inside is doubled. Files may come from another user: every cell is
+ * checked, and a row with a wrong one is malformed as a whole.
  */
 
 #include "coro/trace/trace-rows.h"

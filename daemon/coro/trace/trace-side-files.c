@@ -115,7 +115,7 @@ static int read_stations(const char *path, TraceForm form, const TraceRowFuncs *
         return r;
 }
 
-/* The same; rows beyond TRACE_MAX_MAPPINGS count as malformed. */
+/* Reads mappings, the same way; rows beyond TRACE_MAX_MAPPINGS count as malformed. */
 static int read_mappings(const char *path, TraceForm form, const TraceRowFuncs *to, uint64_t *n_malformedp) {
         Reading reading = { .to = to };
         int r = form == TRACE_SQLITE ? trace_db_read_mappings(path, take_mapping, &reading)
