@@ -80,7 +80,9 @@ Test(coroutines, suspects_who_waits_ten_times_longer_than_ever) {
                      "who is dead waits for nothing");
 }
 
-/* In a program that hangs as a whole, the last event of all comes soon after the last of the lost coroutine. */
+/*
+ * In a program that hangs as a whole, the last event of all comes soon after the last of the lost coroutine.
+ */
 Test(coroutines, waits_until_its_station_was_looked_at_for_the_last_time) {
         event(1, true, 1, 7, 0);
         event(1, false, 2, 7, 0);

@@ -45,7 +45,7 @@ enum {
 #define PAUSE_MAX_NS (5 * NS_PER_SEC)
 /* wait before unknown addresses are looked at again without an event */
 #define PENDING_NS (200 * NS_PER_MS)
-#define FORGET_NS NS_PER_SEC            /* threads that were nobody's may be somebody's then */
+#define FORGET_NS NS_PER_SEC            /* then a thread that had no process with a region may have one */
 #define TIME_LIMIT_NS (2 * NS_PER_SEC)
 
 /* Knowledge of a station. */

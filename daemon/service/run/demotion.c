@@ -84,7 +84,7 @@ static int check_file(const Demotion *demotion, const char *path) {
         return DEMOTION_E_UNUSABLE;
 }
 
-/* Who connects to a socket must be able to write to it. @url: of a receiver; others than unix: are passed over. */
+/* A client of a socket must be able to write to it. @url: of a receiver; only unix: is looked at. */
 static int check_socket(const Demotion *demotion, const char *url) {
         _cleanup_(freep) char *path = NULL;
 
