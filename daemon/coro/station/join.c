@@ -473,6 +473,11 @@ static int take_suspended(CoroJoin *join, Followed *followed, uint64_t end_ns) {
         return r;
 }
 
+/* A process of another user is there, too, though we may send it nothing. */
+static bool is_there(uint32_t pid) {
+        return !kill((pid_t)pid, 0) || errno == EPERM;
+}
+
 int coro_join_close(CoroJoin *join, bool discard) {
         for (size_t i = 0; i < join->n_regions; i++) {
                 Followed *followed = join->regions[i];
@@ -481,7 +486,7 @@ int coro_join_close(CoroJoin *join, bool discard) {
                 /*
                  * A process that has just ended is told by coro_join_forget(), with the time of its end.
                  */
-                bool lives = followed->pid && !kill((pid_t)followed->pid, 0);
+                bool lives = followed->pid && is_there(followed->pid);
 
                 if (!r && discard)
                         r = followed_count_suspended(followed, UINT64_MAX);
