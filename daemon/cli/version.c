@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "base/util/build-revision.h"
+#include "base/build-revision.h"
 #include "cli/build-info.h"
 #include "cli/cli.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/util/build-revision.h"
+#include "base/build-revision.h"
 #include "base/util/clock.h"
 #include "base/util/json-writer.h"
 #include "base/util/macro.h"
