@@ -15,7 +15,7 @@
 #include "symbol/line/lines.h"
 
 /*
- * Somebody may start us with standard descriptors closed. The next file that we open would get such a number,
+ * A parent may start us with standard descriptors closed. The next file that we open would get such a number,
  * and what is meant for people would be written into it. Fill the gaps, in a mode in which use still fails.
  */
 static void fill_standard_descriptors(void) {

@@ -8,7 +8,7 @@
  *                          *store* of the odd number would order what is before it, and let the fields
  *                          overtake it)
  *      fields              relaxed
- *      seq = even          release: whoever sees it sees the fields
+ *      seq = even          release: a reader that sees it sees the fields
  */
 
 #ifndef _GNU_SOURCE

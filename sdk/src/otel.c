@@ -71,7 +71,7 @@ static void thread_exit(void *data) {
 static void fork_child(void) {
         otel_thread_ctx_v1 = NULL;
         if (header && header->published_ns)
-                header->published_ns++;         /* another process: its readers must read anew */
+                header->published_ns++;         /* another process: its readers must read again */
         pthread_mutex_init(&lock, NULL);
 }
 

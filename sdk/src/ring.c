@@ -38,7 +38,7 @@
  *
  * Fork: the mapping is wiped in the child by the kernel (also after a bare clone,
  * where no handler runs), so that no slot of the parent's threads shows in a
- * process where their ids will be given to others. The handler publishes it anew.
+ * process where their ids will be given to others. The handler publishes it again.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -46,7 +46,7 @@ typedef struct Worker {
 } Worker;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Worker *current;                 /* idle, or at the one job that somebody waits for; NULL = none yet */
+static Worker *current;                 /* idle, or at the one job that is waited for; NULL = none yet */
 static Worker *stuck;
 static unsigned n_stuck;
 

@@ -4,7 +4,7 @@
 /*
  * Cursor
  *
- * A bounds-checked reader over bytes that somebody else chose. Reads advance
+ * A bounds-checked reader over untrusted bytes. Reads advance
  * only on success; alignment is never assumed. Once a read has failed, `failed`
  * stays set and every later read yields zero, so that a parser may check once
  * at the end of a group.

@@ -14,7 +14,7 @@
 /* Traces a negative code at its origin and returns it. */
 #define error_origin(_r) error_trace((_r), __FILE__, __LINE__, __func__)
 
-/* Passes an error of a callee up: negative as it is; a positive one that nobody handled is a bug. */
+/* Passes an error of a callee up: negative as it is; a positive one that was not handled is a bug. */
 #define error_fold(_r) error_pass((_r), __FILE__, __LINE__, __func__)
 
 int error_trace(int r, const char *file, int line, const char *function);

@@ -42,7 +42,7 @@ int file_check_regular(const char *path);
 
 /*
  * Opens for reading what @path_fd, from O_PATH, stands for. Who has looked at that first (statx()) knows that
- * it is no pipe and no device; a lease of somebody else makes this fail and not wait. Return: a descriptor,
+ * it is no pipe and no device; another process's lease makes this fail and not wait. Return: a descriptor,
  * or -1.
  */
 int file_open_seen(int path_fd);

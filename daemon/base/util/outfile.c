@@ -110,7 +110,7 @@ typedef struct Walk {
         char *rest;                     /* of the path */
         unsigned n_links;
         bool hidden;                    /* below a directory that only we, root or its group may enter */
-        bool exposed;                   /* a stranger may change the way */
+        bool exposed;                   /* another user may change the way */
         int there;                      /* the end of it */
         struct stat status;
         char *name;
@@ -205,7 +205,7 @@ static int follow(Walk *walk, int link, const char *name, const char *behind, bo
         return r ? r : set_rest(walk, target, behind);
 }
 
-/* As a directory first, since only then are filesystems mounted that wait for somebody to come. */
+/* As a directory first, since only then are filesystems mounted that wait for their first use. */
 static int open_part(const Walk *walk, const char *name, bool last) {
         int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, fd = -1;
 
@@ -543,8 +543,8 @@ static int take_place(Outfile *file, bool is_there) {
 }
 
 /*
- * Judges anew what is there: it may be another one by now. Some filesystems tell only at the close that they
- * are full.
+ * Judges again what is there: it may be another file by now. Some filesystems tell only at the close that
+ * they are full.
  */
 static int publish(Outfile *file, bool stays_open) {
         bool is_there;

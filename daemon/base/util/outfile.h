@@ -51,7 +51,7 @@ typedef struct OutfileReaders {
 typedef struct OutfileOptions {
         mode_t mode;                    /* of a new one; umask takes from it */
         OutfileReaders readers;
-        /* a new one belongs to whoever has called sudo, if they may read all that it is made from */
+        /* a new one belongs to the caller of sudo, if they may read all that it is made from */
         bool for_caller;
         bool keeps_old;                 /* what is there becomes FILE.old */
         bool live;                      /* has its name from the first byte on, not at the end */
@@ -113,8 +113,8 @@ int outfile_finish(Outfile *file);
 /*
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
  * sudo. With @of_anybody it may belong to another user if only we can have put it there; the caller then
- * becomes that user before it writes. If everybody may write to it, it must be sticky: whoever makes each
- * file anew (O_EXCL, RENAME_NOREPLACE) is safe there.
+ * becomes that user before it writes. If everybody may write to it, it must be sticky: a caller that makes
+ * each file itself (O_EXCL, RENAME_NOREPLACE) is safe there.
  * Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
 int outfile_open_directory(const char *path, bool of_anybody, int *fdp);

@@ -33,7 +33,7 @@ bool text_is_utf8(const char *text, size_t size);
 size_t text_repair_utf8(char *to, const char *text, size_t size);
 
 /*
- * A stranger's text on its way to people: a terminal, a log, a page. What would drive or disguise there is
+ * Untrusted text on its way to people: a terminal, a log, a page. What would drive or disguise there is
  * masked: controls, ends of lines, what turns the direction of writing or is not seen (text.c has the list),
  * and bytes that are no UTF-8. Files for programs get text as it is.
  *

@@ -178,7 +178,7 @@ static unsigned find_sender(Store *store, const char *name) {
         return store->n_senders++;
 }
 
-/* After a million requests all is nobody's again, and counting begins anew. */
+/* After a million requests no request has a sender any more, and counting begins again. */
 static void note_owner(Store *store, uint64_t number, unsigned sender) {
         if (number - store->first >= MAX_OWNERS) {
                 memset(store->owners, 0, sizeof(store->owners));
@@ -205,7 +205,7 @@ static int judge_request(const Store *store, unsigned sender, uint64_t size) {
         return r ? r : judge(store->limits.max_bytes, store->used.bytes, own->bytes, size);
 }
 
-/* Somebody may have made room. */
+/* Room may have been made meanwhile. */
 static int find_room(Store *store, unsigned sender, uint64_t size) {
         int r = judge_request(store, sender, size);
 
@@ -264,7 +264,7 @@ static void numbered(char *name, const Store *store, const char *suffix) {
 }
 
 /*
- * Gives a file its number, unless somebody else took that in the meantime. Return: 0, STORE_E_WRITE with
+ * Gives a file its number, unless another process took that in the meantime. Return: 0, STORE_E_WRITE with
  * errno.
  */
 static int publish(Store *store, const char *from, const char *suffix) {

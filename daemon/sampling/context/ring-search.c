@@ -23,7 +23,7 @@
 enum {
         /* 120 bytes each, for a minute: all processes of the machine at the start */
         MAX_ITEMS = 32768,
-        MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin anew */
+        MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin again */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
         BUDGET_ENTRIES = 262144,        /* of pagemap in one go: 1 GiB of addresses, about 3 ms */
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */

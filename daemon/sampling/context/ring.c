@@ -13,7 +13,8 @@
  * the new piece in front: most late rings lie at the start of a line, which is
  * why these are looked at first, and alone when time is short.
  *
- * A page may go between the look and the read; the target says who fetches it then: patience.h.
+ * A page may go between the look and the read; the target decides who fetches it then:
+ * base/util/bounded-call.h.
  */
 #include "sampling/context/ring.h"
 

@@ -5,7 +5,7 @@
  * Thread Wire
  *
  * What is said between the daemon and a worker without rights (sandbox/) that looks through a file for the
- * variable of thread-symbol.h. Its answer is a stranger's word: it is checked like one.
+ * variable of thread-symbol.h. Its answer is untrusted, and checked.
  */
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
  * ELF
  *
  * Build ids, loadable segments and the entry point of a 64-bit ELF file that
- * somebody else wrote. Takes a descriptor (or bytes) and limits, touches no
+ * another user wrote. Takes a descriptor (or bytes) and limits, touches no
  * globals, reads by pread() only: a file that its owner truncates gives a short
  * read, where a map of it would give SIGBUS.
  */

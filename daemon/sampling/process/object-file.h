@@ -4,7 +4,7 @@
 /*
  * Files of Targets
  *
- * Opens files that targets have mapped, without ever waiting for anybody: whoever chose them may also have
+ * Opens files that targets have mapped, without ever waiting: the user who chose them may also have
  * chosen who answers.
  */
 

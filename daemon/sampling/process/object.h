@@ -33,7 +33,7 @@ typedef ElfSegment Segment;
 
 typedef struct Object {
         uint64_t id;                    /* never reused in this process; for caches outside */
-        /* object_file_number(): alike for the same file that was read anew; 0 = the vdso */
+        /* object_file_number(): the same for a file that is read again; 0 = the vdso */
         uint64_t file;
         unsigned n_refs;
         bool readable;                  /* false: no ELF64; kept so that it is not read again */

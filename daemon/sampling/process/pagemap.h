@@ -18,8 +18,8 @@
 #define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
 
 /*
- * The entries of up to @n pages from that of @address. @pid: whose it is, for patience. Return: how many it
- * tells of.
+ * The entries of up to @n pages from that of @address. @pid: whose it is, for the bounded call. Return: how
+ * many it tells of.
  */
 static inline size_t pagemap_read(pid_t pid, int fd, uint64_t address, uint64_t page_size, uint64_t *entries,
                                   size_t n) {
