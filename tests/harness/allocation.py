@@ -11,7 +11,11 @@ LIBRARY = tap.HARNESS / "libfailing-malloc.so"
 def run(test, victim, receiver, site=None, after_ms=0):
     """(completed process, sites seen, whether one failed, summary or None)"""
     folder = test.directory()
-    env = session.clean_environment(LD_PRELOAD=LIBRARY, SITES_FILE=folder / "sites", FAIL_AFTER_MS=after_ms,
+    folder.chmod(0o755)
+    open_to_all = folder / "open"       # the daemon is another user when it ends
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    env = session.clean_environment(LD_PRELOAD=LIBRARY, SITES_FILE=open_to_all / "sites", FAIL_AFTER_MS=after_ms,
                                     SPANPROF_STOP_TIMEOUT="5s")
     if site is not None:
         env["FAIL_SITE"] = str(site)
@@ -20,7 +24,8 @@ def run(test, victim, receiver, site=None, after_ms=0):
         "--export-interval", "1s", "--endpoint", receiver.url, "--control", folder / "c.sock", "--summary",
         folder / "summary.json"
     ], env=env)
-    n, failed = (folder / "sites").read_text().split() if (folder / "sites").exists() else (0, 0)
+    sites = open_to_all / "sites"
+    n, failed = sites.read_text().split() if sites.exists() else (0, 0)
     path = folder / "summary.json"
     return done, int(n), failed == "1", json.loads(path.read_text()) if path.exists() else None
 

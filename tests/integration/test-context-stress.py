@@ -7,7 +7,7 @@ import re
 
 import tap
 
-PROGRAM = tap.VICTIMS / "context-stress"
+PROGRAM = tap.ORACLES / "context-stress"
 WRONG = ("mixed", "owner", "time", "missed", "shared")
 
 

@@ -380,7 +380,7 @@ class Probes(Case):
                         ask(http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE), path)[0],
                         200)
                 self.assertEqual(self.probe("health"), (0, "ok\n"))
-                self.assertGreater(crowd.n_closed, 0)
+                tap.wait_until(lambda: crowd.n_closed > 0, "connections that are closed")
         with drip.Crowd(port, 10, b"GET /healthz HTTP/1.1\r\nX: ", comes_back=False) as crowd:
             tap.wait_until(lambda: crowd.n_closed == 10, "headers that are never whole end")
         families = self.metrics()

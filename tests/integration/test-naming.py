@@ -382,7 +382,7 @@ class Local(session.NamingCase):
         """A copy of a victim that anybody may run, long enough that neither its head nor its tail has a name. Its path."""
         path = self.directory() / name
         path.parent.chmod(0o755)
-        path.write_bytes((session.LIB / "victim-chain").read_bytes() + bytes(8192))
+        path.write_bytes((tap.VICTIMS / "victim-chain").read_bytes() + bytes(8192))
         path.chmod(0o755)
         return path
 
@@ -512,7 +512,7 @@ class Local(session.NamingCase):
     def test_a_library_keeps_its_names_beside_short_processes(self):
         """Each of them maps the C library, mostly met last and mostly gone when its file is asked for."""
         directory = self.directory()
-        short = self.spawn(["sh", "-c", f"while :; do {session.LIB / 'victim-short'} 3 >/dev/null; done"])
+        short = self.spawn(["sh", "-c", f"while :; do {tap.VICTIMS / 'victim-short'} 3 >/dev/null; done"])
         user = directory / "user.py"
         user.write_text(
             "import time\nwhile True:\n  for n in range(1, 400): sorted(str(n).encode() * n); '%.17g' % n ** .5; time.time()\n"

@@ -95,7 +95,7 @@ class Case(session.TestCase):
     def stranger(self):
         """A victim that another user runs."""
         prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
-        child = self.spawn([*prefix, session.LIB / "victim-chain", "5"])
+        child = self.spawn([*prefix, tap.VICTIMS / "victim-chain", "5"])
         child.wait_for(r"^pid \d+")
         return child
 

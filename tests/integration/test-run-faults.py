@@ -419,6 +419,7 @@ class Refusals(session.TestCase):
     def test_a_kernel_without_what_is_needed(self):
         """Type information of a kernel that has none of our types: a header and nothing else."""
         path = self.directory() / "btf"
+        path.parent.chmod(0o755)        # as the kernel's own: anybody may read it
         path.write_bytes(struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, 0, 0, 1) + b"\0")
         line = self.refused(environment={"SPANPROF_BTF": str(path)})
         self.assertRegex(line, "this kernel cannot ")
