@@ -82,10 +82,12 @@ int main(int argc, char **argv) {
         int n_rounds = argc > 3 ? atoi(argv[3]) : 9;
         _cleanup_(spool_freep) Spool *spool = NULL;
         char *data;
+        SpoolProblem problem;
         Bench bench;
         size_t size;
 
-        if (argc < 3 || file_read(argv[1], 1 << 30, &data, &size) || spool_new(&spool, argv[2], NULL, false))
+        if (argc < 3 || file_read(argv[1], 1 << 30, &data, &size) ||
+            spool_new(&spool, argv[2], NULL, false, &problem))
                 return 2;
         bench = (Bench){ (const uint8_t *)data, size, spool };
         printf("bytes %zu\n", size);

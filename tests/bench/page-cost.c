@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/util/clock.h"
-#include "../lib/convert-file.h"
+#include "../harness/convert-file.h"
 #include "formats/page/page.h"
 
 static uint64_t cpu_ns(void) {

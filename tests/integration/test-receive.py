@@ -339,7 +339,7 @@ class Slow(Receive):
                     with drip.Crowd(self.port, 400, beginning, own_addresses=own_addresses) as crowd:
                         for i in range(5):
                             self.assertEqual(self.post(a_request(b"honest-%d" % i))[0], 200)
-                        self.assertGreater(crowd.n_closed, 0)
+                        tap.wait_until(lambda: crowd.n_closed > 0, "connections that are closed")
                     self.assertEqual(child.stop(), 0)
                     self.assertRegex(
                         child.out, r"closed connections: .* [1-9]\d* too many" +

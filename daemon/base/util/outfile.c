@@ -23,12 +23,10 @@ enum { MAX_LINKS = 40 };                /* as the kernel has it */
 const char *outfile_problem(int r) {
         static const char *const problems[] = {
                 [OUTFILE_E_LINK] =
-                        "a link on the way to it belongs to another user, or lies where others may write: "
-                        "name the file itself, or remove the link",
+                        "a link on the way to it belongs to another user, or lies where others may write: name the file itself, or remove the link",
                 [OUTFILE_E_OWNER] = "it belongs to another user: remove it, or choose another name",
                 [OUTFILE_E_READERS] =
-                        "it belongs to the caller of sudo, who may not read what it would be made from: "
-                        "remove it, or choose another name",
+                        "it belongs to the caller of sudo, who may not read what it would be made from: remove it, or choose another name",
                 [OUTFILE_E_DEVICE] =
                         "it is a device or a socket: choose a file, a pipe, a terminal, /dev/null, or - for standard output",
                 [OUTFILE_E_UNREAD] = "nobody reads this pipe: start its reader first",

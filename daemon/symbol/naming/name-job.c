@@ -48,10 +48,15 @@ void name_places_add(NamePlaces *places, const NamePlace *place) {
         places->n++;
 }
 
+static bool is_same(const NamePlace *a, const NamePlace *b) {
+        return a->pid == b->pid && a->start_time_ns == b->start_time_ns && a->start == b->start &&
+               a->end == b->end;
+}
+
 void name_places_remove(NamePlaces *places, const NamePlaces *gone) {
         for (uint32_t i = 0; i < gone->n; i++)
                 for (uint32_t at = places->n; at-- > 0;)
-                        if (!memcmp(&places->items[at], &gone->items[i], sizeof(gone->items[i])))
+                        if (is_same(&places->items[at], &gone->items[i]))
                                 drop_place(places, at);
 }
 
