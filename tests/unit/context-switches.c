@@ -5,6 +5,7 @@
  * from each other. Prints `seen N` and `mixed N`; exit status 1 if one was mixed. For ThreadSanitizer, too.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
@@ -54,12 +55,17 @@ int main(int argc, char **argv) {
                                                 "ctxstorage=otel,capacity=4096" };
         struct timespec pause = { .tv_nsec = 3000000 };
         pthread_t threads[WRITERS + 1];
+        sigset_t all, before;
         int n = 0;
 
         victim_stop_after(victim_argument(argc, argv, 1, 1, 0.1, 3600, "context-switches [SECONDS]"));
+        /* the signal that ends it is the main thread's */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
         for (int i = 0; i < WRITERS; i++)
                 n += !pthread_create(&threads[i], NULL, write_contexts, &tids[i]);
         n += !pthread_create(&threads[WRITERS], NULL, read_contexts, NULL);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
         for (unsigned int i = 0; n == WRITERS + 1 && !victim_stopped; i++) {
                 if (!spanprof_api_initialize(storages[i % 4]))
                         return 1;
