@@ -32,10 +32,14 @@ struct backend_ids {
 int backend_storage(void);              /* enum spanprof_context_storage; 0 = none is in use */
 void context_set_elsewhere(uint64_t trace_high, uint64_t trace_low, uint64_t span);
 
-/* ring.c. Return of ring_read(): whether this thread id's slot holds a span, whole. */
+/*
+ * ring.c. Return of ring_read(): whether this thread id's slot holds a span, whole. ring_read_own() takes the
+ * slot that the calling thread's first set() found: no system call; false before that set().
+ */
 int ring_publish_new(uint32_t capacity);
 void ring_withdraw(void);
 bool ring_read(uint32_t tid, struct backend_ids *ids);
+bool ring_read_own(struct backend_ids *ids);
 
 /* otel.c */
 int otel_publish_empty(void);

@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "backend.h"
 #include "spanprof/context-api.h"
@@ -180,7 +178,7 @@ int spanprof_context_attribute(uint8_t index, const char *value, size_t size) {
 static bool read_own(struct backend_ids *ids) {
         switch (backend_storage()) {
         case SPANPROF_CONTEXT_RING:
-                return ring_read((uint32_t)syscall(SYS_gettid), ids);
+                return ring_read_own(ids);
         case SPANPROF_CONTEXT_THREAD:
                 return otel_read(ids);
         case SPANPROF_CONTEXT_PROFILER:

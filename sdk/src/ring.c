@@ -113,6 +113,8 @@ static inline void slot_write(struct thread *thread, struct spanprof_ring_slot *
 /* The first set() of a thread, or the first one since the region changed. */
 static __attribute__((__noinline__)) void thread_attach(struct thread *thread, struct ring *ring) {
         thread->slot = ring ? &ring->slots[(uint32_t)syscall(SYS_gettid) % ring->capacity] : NULL;
+        /* A handler that reads in between must not take the slot of the ring before for one of this. */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
         thread->ring = ring;
         if (ring)
                 pthread_setspecific(library_key, thread);
@@ -160,6 +162,18 @@ bool ring_read(uint32_t tid, struct backend_ids *ids) {
         struct ring *ring = atomic_load_explicit(&ring_published, memory_order_acquire);
 
         return ring && slot_read(&ring->slots[tid % ring->capacity], ids);
+}
+
+bool ring_read_own(struct backend_ids *ids) {
+        struct ring *ring = atomic_load_explicit(&ring_published, memory_order_acquire);
+        const struct thread *thread = &this_thread;
+        const struct spanprof_ring_slot *slot;
+
+        if (!ring || thread->ring != ring)
+                return false;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        slot = thread->slot;
+        return slot && slot_read(slot, ids);
 }
 
 /* The name is for readers' convenience: kernels without named memory refuse it, and readers scan instead. */

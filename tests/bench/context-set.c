@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What publishing a span costs
+ * What publishing a span, and reading it back, costs
  *
- * ns per set, in one process and one run, interleaved: an empty call, the SDK in each of its storages, and
+ * ns per call, in one process and one run, interleaved: an empty call, the SDK in each of its storages, and
  * its rivals, which are the protocols written down straight: the ring, once with a system call for the thread
- * id at each set and once with the id remembered; the record of profiler mode with its checksum.
+ * id at each call and once with the id remembered; the record of profiler mode with its checksum.
  *
  * usage: context-set [ROUNDS]      (default 21)
  */
@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spanprof/context-api.h"
 #include "spanprof/context.h"
 #include "spanprof/otel.h"
 #include "spanprof/ring.h"
@@ -68,6 +69,24 @@ static __attribute__((__noinline__)) void set_plain_local(uint64_t high, uint64_
         __atomic_store_n(&plain_local.checksum, checksum ? checksum : 1, __ATOMIC_RELEASE);
 }
 
+static __attribute__((__noinline__)) void get_sdk(uint64_t high, uint64_t low, uint64_t span) {
+        uint64_t root;
+
+        if (!spanprof_api_get(&span, &root))
+                abort();
+        __asm__ volatile("" : : "r"(span), "r"(root));
+}
+
+static __attribute__((__noinline__)) void get_plain_gettid(uint64_t high, uint64_t low, uint64_t span) {
+        const struct spanprof_ring_slot *slot = &plain_slots[(uint32_t)syscall(SYS_gettid) % CAPACITY];
+
+        if (__atomic_load_n(&slot->in_use, __ATOMIC_ACQUIRE))
+                abort();
+        low = __atomic_load_n(&slot->trace_id_low, __ATOMIC_RELAXED);
+        span = __atomic_load_n(&slot->span_id, __ATOMIC_RELAXED);
+        __asm__ volatile("" : : "r"(low), "r"(span));
+}
+
 static const struct variant {
         const char *name;
         void (*set)(uint64_t high, uint64_t low, uint64_t span);
@@ -81,6 +100,9 @@ static const struct variant {
         { "SDK, thread, by context_set", spanprof_context_set, SPANPROF_CONTEXT_THREAD },
         { "SDK, profiler mode", spanprof_context_set, SPANPROF_CONTEXT_PROFILER },
         { "straight profiler mode", set_plain_local, SPANPROF_CONTEXT_RING },
+        { "get: SDK, ring", get_sdk, SPANPROF_CONTEXT_RING },
+        { "get: straight, gettid each", get_plain_gettid, SPANPROF_CONTEXT_RING },
+        { "get: SDK, profiler mode", get_sdk, SPANPROF_CONTEXT_PROFILER },
 };
 
 enum { N_VARIANTS = sizeof(variants) / sizeof(variants[0]) };
@@ -94,7 +116,8 @@ static double time_round(const struct variant *variant) {
         spanprof_context_stop();
         if (spanprof_context_start(&options))
                 abort();
-        variant->set(1, 2, 3);          /* what the first set of a thread costs is another question */
+        spanprof_context_set(1, 2, 3);  /* what the first set of a thread costs is another question */
+        variant->set(1, 2, 3);
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
         for (uint64_t i = 0; i < N_SETS; i++)
                 variant->set(i, i + 1, i + 2);

@@ -7,19 +7,24 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "spanprof/context-api.h"
 #include "spanprof/context.h"
 
 enum {
@@ -73,6 +78,20 @@ static uint8_t *start_4096(void) {
 
 static uint8_t *slot_of(uint8_t *region, pid_t tid) {
         return region + HEADER + (size_t)SLOT * (uint32_t)(tid % 4096);
+}
+
+/* Ends this process at the next gettid(), and at no other system call. */
+static bool forbid_gettid(void) {
+        struct sock_filter code[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
+
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 static bool all_zero(const uint8_t *bytes, size_t n) {
@@ -423,4 +442,53 @@ Test(sdk_context, never_shows_a_mixed_slot_to_a_reader_on_another_cpu) {
         }
         atomic_store(&writer_stops, true);
         pthread_join(thread, NULL);
+}
+
+static void *get_without_set(void *data) {
+        uint64_t span = 0, root = 0;
+
+        *(bool *)data = spanprof_api_get(&span, &root);
+        return NULL;
+}
+
+/* All threads share the one slot of this ring: what another has set is no context of mine. */
+Test(sdk_context, a_thread_that_never_set_has_no_context) {
+        struct spanprof_context_options options = { .size = sizeof(options), .capacity = 1 };
+        uint64_t span, root;
+        pthread_t thread;
+        bool got = true;
+
+        cr_assert_eq(spanprof_context_start(&options), 0);
+        spanprof_context_set(1, 2, 3);
+        cr_assert_eq(pthread_create(&thread, NULL, get_without_set, &got), 0);
+        pthread_join(thread, NULL);
+        cr_assert_not(got, "of the other thread, which has the same slot");
+        cr_assert(spanprof_api_get(&span, &root) && span == 3 && root == 2, "the own context is there");
+        spanprof_context_stop();
+        cr_assert_not(spanprof_api_get(&span, &root), "nothing after the end");
+        options.capacity = 2;
+        cr_assert_eq(spanprof_context_start(&options), 0);
+        cr_assert_not(spanprof_api_get(&span, &root), "nothing in a new ring before its first set()");
+        spanprof_context_stop();
+}
+
+Test(sdk_context, get_makes_no_system_call) {
+        uint64_t span, root;
+        int status;
+        pid_t pid;
+
+        start_4096();
+        pid = fork();
+        if (!pid) {
+                bool right;
+
+                spanprof_context_set(1, 2, 3);
+                if (!forbid_gettid())
+                        _exit(2);
+                right = spanprof_api_get(&span, &root) && span == 3 && root == 2;
+                _exit(right ? 0 : 1);
+        }
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", (unsigned int)status);
+        spanprof_context_stop();
 }

@@ -29,14 +29,15 @@ public final class Requests {
 
         private static void work(long worker, long end) {
                 ThreadContext context = ThreadContext.current();
+                long[] ids = new long[2];
 
                 for (long request = 1; System.nanoTime() < end; request++) {
                         context.put(worker << 32 | request, ROOT + worker);
-                        if (context.getSpanId() != (worker << 32 | request) || context.getRootSpanId() != ROOT + worker)
+                        if (!context.get(ids) || ids[0] != (worker << 32 | request) || ids[1] != ROOT + worker)
                                 throw new IllegalStateException("another context than was put");
                         answer();
                         context.clear();
-                        if (context.getSpanId() != 0)
+                        if (context.getSpanId() != 0 || context.get(ids))
                                 throw new IllegalStateException("a context after clear()");
                 }
         }

@@ -53,7 +53,11 @@ SPANPROF_PUBLIC enum spanprof_api_mode spanprof_api_get_mode(void);
  */
 SPANPROF_PUBLIC void spanprof_api_set(uint64_t span, uint64_t root_span);
 
-/* Return: whether there is a context, and no write to it is in progress; if not, nothing is stored. */
+/*
+ * The calling thread's context, as it set it: no system call, some nanoseconds. Return: whether there is a
+ * context, and no write to it is in progress; if not, nothing is stored. A thread that has set none has none,
+ * also where another one with the same slot has.
+ */
 SPANPROF_PUBLIC bool spanprof_api_get(uint64_t *span, uint64_t *root_span);
 SPANPROF_PUBLIC bool spanprof_api_get_otel(uint64_t *trace_high, uint64_t *trace_low, uint64_t *span);
 

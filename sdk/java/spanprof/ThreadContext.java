@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 package spanprof;
 
+import java.io.File;
+
 /**
  * The trace context of the calling thread, published to profilers.
  *
@@ -25,7 +27,7 @@ public final class ThreadContext {
                 String library = System.getProperty("spanprof.library");
 
                 if (library != null)
-                        System.load(library);
+                        System.load(new File(library).getAbsolutePath());
                 else
                         System.loadLibrary("spanprof-context");
         }
@@ -80,6 +82,20 @@ public final class ThreadContext {
         /** @return 0 = there is no context; in otel mode the low half of the trace id */
         public long getRootSpanId() {
                 return getRootSpanId0();
+        }
+
+        /**
+         * Both ids at once. Two calls of native code, which cost less than one that fills an array; no other thread changes
+         * this one's context between them.
+         *
+         * @param ids takes the span's id and the root span's (in otel mode the low half of the trace id), 0 where there is
+         *         no context
+         * @return whether there is a context
+         */
+        public boolean get(long[] ids) {
+                ids[0] = getSpanId0();
+                ids[1] = getRootSpanId0();
+                return (ids[0] | ids[1]) != 0;
         }
 
         /** @return whether it was set: there is such a tag, and this is profiler mode */
