@@ -68,13 +68,13 @@ static ProfileType known_type(const Window *window, const WindowProfileNames *na
 static int add_profile(Window *window, uint32_t resource, ProfileType type, const WindowProfileNames *names,
                        uint32_t *indexp) {
         ProfileKey key = { .resource = resource, .names = *names };
-        uint32_t n = window->profile_keys.n_items, index;
+        uint32_t n = window->tables.profile_keys.n_items, index;
         WindowProfile *profile;
         int r;
 
         r = window_grow((void **)&window->profiles, &window->profiles_size, n, sizeof(*window->profiles));
         if (!r)
-                r = window_add_row(window, &window->profile_keys, &key, sizeof(key), &index);
+                r = window_add_row(window, &window->tables.profile_keys, &key, sizeof(key), &index);
         if (r)
                 return r;
         *indexp = index;
@@ -109,7 +109,7 @@ int window_profile(Window *window, uint32_t resource, ProfileType type, uint32_t
 
 int window_profile_named(Window *window, uint32_t resource, const WindowProfileNames *names, int64_t period,
                          uint32_t *indexp) {
-        uint32_t n = window->profile_keys.n_items;
+        uint32_t n = window->tables.profile_keys.n_items;
         int r = add_profile(window, resource, known_type(window, names), names, indexp);
 
         if (!r && *indexp == n)
@@ -121,7 +121,7 @@ void window_set_period(Window *window, ProfileType type, int64_t period) {
         if (type >= PROFILE_N_TYPES)
                 return;
         window->periods[type] = period;
-        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+        for (uint32_t i = 0; i < window->tables.profile_keys.n_items; i++)
                 if (window->profiles[i].type == type)
                         window->profiles[i].period = period;
 }
@@ -157,7 +157,7 @@ uint64_t window_n_events(const Window *window) {
 uint64_t window_n_events_of(const Window *window, ProfileType type) {
         uint64_t n = 0;
 
-        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+        for (uint32_t i = 0; i < window->tables.profile_keys.n_items; i++)
                 n += window->profiles[i].type == type ? window->profiles[i].n_events : 0;
         return n;
 }
@@ -165,36 +165,36 @@ uint64_t window_n_events_of(const Window *window, ProfileType type) {
 static EventChunk *add_chunk(Window *window) {
         EventChunk *chunk;
 
-        chunk = arena_alloc(&window->log, sizeof(*chunk));
+        chunk = arena_alloc(&window->events.arena, sizeof(*chunk));
         if (!chunk)
                 return NULL;
         chunk->next = NULL;
         chunk->n = 0;
         chunk->values = NULL;
-        if (window->last_chunk)
-                window->last_chunk->next = chunk;
+        if (window->events.last)
+                window->events.last->next = chunk;
         else
-                window->first_chunk = chunk;
-        window->last_chunk = chunk;
+                window->events.first = chunk;
+        window->events.last = chunk;
         return chunk;
 }
 
 /* Values are kept only in chunks that need them: on the CPU all are 1. */
 static int add_values(Window *window, EventChunk *chunk) {
-        chunk->values = arena_alloc(&window->log, EVENTS_PER_CHUNK * sizeof(*chunk->values));
+        chunk->values = arena_alloc(&window->events.arena, EVENTS_PER_CHUNK * sizeof(*chunk->values));
         if (!chunk->values)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < EVENTS_PER_CHUNK; i++)
                 chunk->values[i] = 1;
-        window->has_values = 1;
+        window->events.has_values = 1;
         return 0;
 }
 
 /* Makes sure that the next event has a place. */
 static int reserve_event(Window *window, int64_t value) {
-        EventChunk *chunk = window->last_chunk;
+        EventChunk *chunk = window->events.last;
 
-        if (window->n_times >= MIN(window->limits.max_times, (uint64_t)UINT32_MAX))
+        if (window->events.n_times >= MIN(window->limits.max_times, (uint64_t)UINT32_MAX))
                 return WINDOW_E_FULL;
         if (!chunk || chunk->n == EVENTS_PER_CHUNK) {
                 if (window->full)
@@ -210,14 +210,14 @@ static int reserve_event(Window *window, int64_t value) {
 }
 
 static void log_event(Window *window, uint32_t sample, uint64_t time_ns, int64_t value) {
-        EventChunk *chunk = window->last_chunk;
+        EventChunk *chunk = window->events.last;
 
         chunk->samples[chunk->n] = sample;
         chunk->times_ns[chunk->n] = time_ns;
         if (chunk->values)
                 chunk->values[chunk->n] = value;
         chunk->n++;
-        window->n_times++;
+        window->events.n_times++;
         window->sums[sample].n_times++;
 }
 
@@ -231,12 +231,12 @@ static int64_t add_saturated(int64_t a, int64_t b) {
 }
 
 static int find_sample(Window *window, const SampleKey *key, uint32_t *indexp) {
-        uint32_t n = window->samples.n_items, index;
+        uint32_t n = window->tables.samples.n_items, index;
         int r;
 
         r = window_grow((void **)&window->sums, &window->sums_size, n, sizeof(*window->sums));
         if (!r)
-                r = window_add_row(window, &window->samples, key, sizeof(*key), &index);
+                r = window_add_row(window, &window->tables.samples, key, sizeof(*key), &index);
         if (r)
                 return r;
         window->profiles[key->profile].n_samples += index == n;
@@ -319,12 +319,12 @@ void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, 
 }
 
 void window_drop_times(Window *window) {
-        for (uint32_t i = 0; i < window->samples.n_items; i++)
+        for (uint32_t i = 0; i < window->tables.samples.n_items; i++)
                 window->sums[i].n_times = 0;
-        arena_deinit(&window->log);
-        window->first_chunk = window->last_chunk = NULL;
-        window->n_times = 0;
-        window->has_values = 0;
+        arena_deinit(&window->events.arena);
+        window->events.first = window->events.last = NULL;
+        window->events.n_times = 0;
+        window->events.has_values = 0;
 }
 
 int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
@@ -355,7 +355,7 @@ int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint
 static void place_times(Window *window) {
         uint32_t at = 0;
 
-        for (uint32_t i = 0; i < window->samples.n_items; i++) {
+        for (uint32_t i = 0; i < window->tables.samples.n_items; i++) {
                 window->sums[i].first_time = at;
                 at += window->sums[i].n_times;
                 window->sums[i].n_times = 0;
@@ -363,48 +363,49 @@ static void place_times(Window *window) {
 }
 
 static int sort_times(Window *window) {
-        window->times_ns = malloc(MAX(window->n_times, 1u) * sizeof(*window->times_ns));
-        if (window->has_values)
-                window->values = malloc(MAX(window->n_times, 1u) * sizeof(*window->values));
-        if (!window->times_ns || (window->has_values && !window->values))
+        window->sorted.times_ns = malloc(MAX(window->events.n_times, 1u) * sizeof(*window->sorted.times_ns));
+        if (window->events.has_values)
+                window->sorted.values = malloc(MAX(window->events.n_times, 1u) *
+                                               sizeof(*window->sorted.values));
+        if (!window->sorted.times_ns || (window->events.has_values && !window->sorted.values))
                 return error_origin(-ENOMEM);
         place_times(window);
-        for (EventChunk *chunk = window->first_chunk; chunk; chunk = chunk->next) {
+        for (EventChunk *chunk = window->events.first; chunk; chunk = chunk->next) {
                 for (uint32_t i = 0; i < chunk->n; i++) {
                         SampleSum *sum = &window->sums[chunk->samples[i]];
                         uint32_t at = sum->first_time + sum->n_times++;
 
-                        window->times_ns[at] = chunk->times_ns[i];
-                        if (window->values)
-                                window->values[at] = chunk->values ? chunk->values[i] : 1;
+                        window->sorted.times_ns[at] = chunk->times_ns[i];
+                        if (window->sorted.values)
+                                window->sorted.values[at] = chunk->values ? chunk->values[i] : 1;
                 }
         }
         return 0;
 }
 
 static int sort_samples(Window *window) {
-        uint32_t n_profiles = window->profile_keys.n_items, at = 0;
+        uint32_t n_profiles = window->tables.profile_keys.n_items, at = 0;
 
-        window->order = calloc(MAX(window->samples.n_items, 1u), sizeof(*window->order));
-        window->profile_first = calloc(n_profiles + 1, sizeof(*window->profile_first));
-        if (!window->order || !window->profile_first)
+        window->sorted.order = calloc(MAX(window->tables.samples.n_items, 1u), sizeof(*window->sorted.order));
+        window->sorted.profile_first = calloc(n_profiles + 1, sizeof(*window->sorted.profile_first));
+        if (!window->sorted.order || !window->sorted.profile_first)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n_profiles; i++) {
-                window->profile_first[i] = at;
+                window->sorted.profile_first[i] = at;
                 at += window->profiles[i].n_samples;
                 window->profiles[i].n_samples = 0;
         }
-        for (uint32_t i = 0; i < window->samples.n_items; i++) {
-                const SampleKey *key = intern_get(&window->samples, i)->data;
+        for (uint32_t i = 0; i < window->tables.samples.n_items; i++) {
+                const SampleKey *key = intern_get(&window->tables.samples, i)->data;
 
-                window->order[window->profile_first[key->profile] +
+                window->sorted.order[window->sorted.profile_first[key->profile] +
                               window->profiles[key->profile].n_samples++] = i;
         }
         return 0;
 }
 
 static void forget_samples(Window *window) {
-        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+        for (uint32_t i = 0; i < window->tables.profile_keys.n_items; i++)
                 window->profiles[i].n_samples = 0;
 }
 
@@ -415,13 +416,13 @@ int window_close(Window *window, uint64_t end_ns) {
                 return 0;
         window->closed = 1;
         window->end_ns = MAX(end_ns, window->start_ns + 1);
-        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+        for (uint32_t i = 0; i < window->tables.profile_keys.n_items; i++)
                 window->end_ns = MAX(window->end_ns, window->profiles[i].last_ns + 1);
         r = sort_times(window);
         if (!r)
                 r = sort_samples(window);
-        arena_deinit(&window->log);
-        window->first_chunk = window->last_chunk = NULL;
+        arena_deinit(&window->events.arena);
+        window->events.first = window->events.last = NULL;
         if (r) {
                 forget_samples(window);
                 return error_fold(r);
@@ -430,8 +431,8 @@ int window_close(Window *window, uint64_t end_ns) {
 }
 
 void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep) {
-        uint32_t row = window->order[window->profile_first[profile] + index];
-        const SampleKey *key = intern_get(&window->samples, row)->data;
+        uint32_t row = window->sorted.order[window->sorted.profile_first[profile] + index];
+        const SampleKey *key = intern_get(&window->tables.samples, row)->data;
         const SampleSum *sum = &window->sums[row];
 
         *samplep = (WindowSample){ .stack = key->stack,
@@ -440,16 +441,17 @@ void window_get_sample(const Window *window, uint32_t profile, uint32_t index, W
                                    .n_times = sum->n_times,
                                    .n_events = sum->n_events,
                                    .value = sum->value,
-                                   .times_ns = window->times_ns + sum->first_time,
-                                   .values = window->values ? window->values + sum->first_time : NULL };
+                                   .times_ns = window->sorted.times_ns + sum->first_time,
+                                   .values = window->sorted.values ? window->sorted.values + sum->first_time
+                                                                   : NULL };
 }
 
 void window_free_samples(Window *window) {
-        arena_deinit(&window->log);
+        arena_deinit(&window->events.arena);
         free(window->profiles);
         free(window->sums);
-        free(window->times_ns);
-        free(window->values);
-        free(window->order);
-        free(window->profile_first);
+        free(window->sorted.times_ns);
+        free(window->sorted.values);
+        free(window->sorted.order);
+        free(window->sorted.profile_first);
 }

@@ -29,11 +29,11 @@ static const char *const mark_names[FRAME_MARK_TABLE] = {
 };
 
 static int add_frame_type(Window *window, uint32_t string) {
-        FrameType *type = &window->frame_types[window->n_frame_types];
+        FrameType *type = &window->types.rows[window->types.n];
         const char *text = window_get_string(window, string, NULL);
         int r;
 
-        if (window->n_frame_types == MAX_FRAME_TYPES)
+        if (window->types.n == MAX_FRAME_TYPES)
                 return WINDOW_E_FULL;
         r = window_attribute_string(window, "profile.frame.type", text, strlen(text), &type->attribute);
         if (r)
@@ -44,8 +44,8 @@ static int add_frame_type(Window *window, uint32_t string) {
                 if (mark_names[i] && !strcmp(text, mark_names[i]))
                         type->mark = (FrameMark)i;
         if (type->mark != FRAME_MARK_TABLE)
-                window->mark_types[type->mark] = string;
-        window->n_frame_types++;
+                window->types.by_mark[type->mark] = string;
+        window->types.n++;
         return 0;
 }
 
@@ -57,14 +57,14 @@ static int find_mark(Window *window, uint32_t string, FrameMark *markp) {
         *markp = FRAME_MARK_TABLE;
         if (!string)
                 return 0;
-        for (i = 0; i < window->n_frame_types && window->frame_types[i].string != string; i++)
+        for (i = 0; i < window->types.n && window->types.rows[i].string != string; i++)
                 ;
-        if (i == window->n_frame_types) {
+        if (i == window->types.n) {
                 r = add_frame_type(window, string);
                 if (r)
                         return r;
         }
-        *markp = window->frame_types[i].mark;
+        *markp = window->types.rows[i].mark;
         return 0;
 }
 
@@ -105,7 +105,7 @@ int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp) {
                 *wordp = make_word(mark, row.module, row.address);
                 return 0;
         }
-        r = window_add_row(window, &window->frames, &row, sizeof(row), &index);
+        r = window_add_row(window, &window->tables.frames, &row, sizeof(row), &index);
         if (!r)
                 *wordp = make_word(FRAME_MARK_TABLE, 0, index);
         return r;
@@ -115,7 +115,7 @@ int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_
         uint32_t string;
         int r;
 
-        if (!window->mark_types[mark]) {
+        if (!window->types.by_mark[mark]) {
                 r = window_string(window, mark_names[mark], strlen(mark_names[mark]), &string);
                 if (!r)
                         r = add_frame_type(window, string);
@@ -129,7 +129,7 @@ int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_
         }
         return window_frame(window,
                             &(WindowFrame){ .module = module, .address = address,
-                                            .type = window->mark_types[mark] },
+                                            .type = window->types.by_mark[mark] },
                             wordp);
 }
 
@@ -152,7 +152,7 @@ static WindowFrame expand(const Window *window, FrameWord word) {
                 return *window_get_frame(window, (uint32_t)word);
         return (WindowFrame){ .module = (uint32_t)(word >> FRAME_ADDRESS_BITS & WORD_MODULE_MASK),
                               .address = word & WORD_ADDRESS_MASK,
-                              .type = window->mark_types[mark] };
+                              .type = window->types.by_mark[mark] };
 }
 
 WindowFrame window_expand_frame(const Window *window, FrameWord word) {
@@ -166,5 +166,5 @@ WindowFrame window_expand_frame(const Window *window, FrameWord word) {
 int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp) {
         if (n_frames > WINDOW_MAX_DEPTH)
                 return WINDOW_E_FULL;
-        return window_add_row(window, &window->stacks, frames, n_frames * sizeof(*frames), indexp);
+        return window_add_row(window, &window->tables.stacks, frames, n_frames * sizeof(*frames), indexp);
 }

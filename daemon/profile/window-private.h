@@ -27,7 +27,7 @@ struct EventChunk {
         int64_t *values;                /* NULL = all are 1, as on the CPU */
 };
 
-/* Key of Window.samples. */
+/* Key of WindowTables.samples. */
 typedef struct SampleKey {
         uint32_t profile, stack, attributes, link;
 } SampleKey;
@@ -36,7 +36,7 @@ typedef struct SampleKey {
 typedef struct SampleSum {
         int64_t value;
         uint32_t n_times, n_events;
-        uint32_t first_time;            /* index into Window.times, once closed */
+        uint32_t first_time;            /* index into WindowSorted.times_ns, once closed */
 } SampleSum;
 
 /* A value of profile.frame.type that some frame has: a handful. */
@@ -56,6 +56,34 @@ typedef struct ProfileKey {
         WindowProfileNames names;
 } ProfileKey;
 
+/* Each holds its empty row at 0, except profile_keys and samples. */
+typedef struct WindowTables {
+        Intern strings, modules, functions, frames, stacks, links, attributes, sets, resource_keys,
+                profile_keys, samples;
+} WindowTables;
+
+typedef struct FrameTypes {
+        FrameType rows[MAX_FRAME_TYPES];
+        uint32_t n;
+        uint32_t by_mark[FRAME_MARK_TABLE];     /* string of a native frame's mark, made on first use */
+} FrameTypes;
+
+/* Events with a time, in order of arrival. */
+typedef struct WindowEvents {
+        Arena arena;
+        EventChunk *first, *last;
+        uint64_t n_times;
+        int has_values;
+} WindowEvents;
+
+/* Arrays that are made when the window is closed. */
+typedef struct WindowSorted {
+        uint64_t *times_ns;
+        int64_t *values;
+        uint32_t *order;                /* samples by profile */
+        uint32_t *profile_first;        /* index of a profile's first sample in order */
+} WindowSorted;
+
 struct Window {
         uint64_t serial;
         uint64_t start_ns, end_ns;
@@ -65,33 +93,21 @@ struct Window {
         int closed;
         int full;                       /* over max_bytes: the tables take no new rows */
 
-        /* Each holds its empty row at 0, except profiles and samples. */
-        Intern strings, modules, functions, frames, stacks, links, attributes, sets, resource_keys,
-                profile_keys, samples;
+        WindowTables tables;
         Arena arena;                    /* attributes of resources */
         Resource *resources;            /* room for resources_size */
         WindowProfile *profiles;
         SampleSum *sums;
         uint32_t resources_size, profiles_size, sums_size;
         int64_t periods[PROFILE_N_TYPES];
-        FrameType frame_types[MAX_FRAME_TYPES];
-        uint32_t n_frame_types;
-        uint32_t mark_types[FRAME_MARK_TABLE];  /* string of a native frame's mark, made on first use */
+        FrameTypes types;
         Hashmap names;                          /* frame word → function that it was given */
         Hashmap alike;                          /* hash of a module without its file → how many there are */
         uint32_t *module_attributes;            /* set of attributes of each module */
         uint32_t module_attributes_size;
 
-        Arena log;
-        EventChunk *first_chunk, *last_chunk;
-        uint64_t n_times;
-        int has_values;
-
-        /* Arrays that are made when the window is closed. */
-        uint64_t *times_ns;
-        int64_t *values;
-        uint32_t *order;                /* samples by profile */
-        uint32_t *profile_first;        /* index of a profile's first sample in order */
+        WindowEvents events;
+        WindowSorted sorted;
 };
 
 /* A row with every byte of padding zero: rows are looked up as bytes. */

@@ -83,7 +83,7 @@ int window_string(Window *window, const char *text, size_t size, uint32_t *index
                 size = text_repair_utf8(copy, text, size);
                 stat_add(COUNTER_UTF8_REPAIRED, 1);
         }
-        r = window_add_row(window, &window->strings, copy, size + 1, indexp);
+        r = window_add_row(window, &window->tables.strings, copy, size + 1, indexp);
         return r < 0 ? error_fold(r) : r;
 }
 
@@ -145,7 +145,7 @@ int window_module(Window *window, const WindowModule *module, uint32_t *indexp) 
         }
         if (row.start >= row.limit)
                 row.start = row.limit = 0;
-        if (!intern_find(&window->modules, &row, sizeof(row), indexp))
+        if (!intern_find(&window->tables.modules, &row, sizeof(row), indexp))
                 return 0;
         n_alike = count_alike(window, &row, &alike);
         r = module_set(window, &row, n_alike, &set);
@@ -153,9 +153,9 @@ int window_module(Window *window, const WindowModule *module, uint32_t *indexp) 
                 r = hashmap_put(&window->alike, alike, (void *)(uintptr_t)(n_alike + 1));
         if (!r)
                 r = window_grow((void **)&window->module_attributes, &window->module_attributes_size,
-                                window->modules.n_items, sizeof(*window->module_attributes));
+                                window->tables.modules.n_items, sizeof(*window->module_attributes));
         if (!r)
-                r = window_add_row(window, &window->modules, &row, sizeof(row), &index);
+                r = window_add_row(window, &window->tables.modules, &row, sizeof(row), &index);
         if (r)
                 return r;
         window->module_attributes[index] = set;
@@ -170,7 +170,7 @@ int window_function(Window *window, const WindowFunction *function, uint32_t *in
         row.system_name = function->system_name;
         row.filename = function->filename;
         row.start_line = MAX(function->start_line, 0);
-        return window_add_row(window, &window->functions, &row, sizeof(row), indexp);
+        return window_add_row(window, &window->tables.functions, &row, sizeof(row), indexp);
 }
 
 int window_link(Window *window, const WindowLink *link, uint32_t *indexp) {
@@ -182,7 +182,7 @@ int window_link(Window *window, const WindowLink *link, uint32_t *indexp) {
                 *indexp = 0;
                 return 0;
         }
-        return window_add_row(window, &window->links, link, sizeof(*link), indexp);
+        return window_add_row(window, &window->tables.links, link, sizeof(*link), indexp);
 }
 
 int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t *indexp) {
@@ -194,7 +194,7 @@ int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t 
                 row.string = 0;
         if (row.kind == ATTRIBUTE_BOOL)
                 row.integer = !!row.integer;
-        return window_add_row(window, &window->attributes, &row, sizeof(row), indexp);
+        return window_add_row(window, &window->tables.attributes, &row, sizeof(row), indexp);
 }
 
 int window_attribute_string(Window *window, const char *key, const char *value, size_t size,
@@ -250,17 +250,17 @@ int window_attribute_set(Window *window, const uint32_t *attributes, size_t n, u
                 return WINDOW_E_FULL;
         n = unique_keys(window, set, attributes, n);
         sort_indexes(set, n);
-        return window_add_row(window, &window->sets, set, n * sizeof(*set), indexp);
+        return window_add_row(window, &window->tables.sets, set, n * sizeof(*set), indexp);
 }
 
 int window_resource(Window *window, uint64_t key, uint32_t *indexp) {
         uint32_t index;
         int r;
 
-        r = window_grow((void **)&window->resources, &window->resources_size, window->resource_keys.n_items,
-                        sizeof(*window->resources));
+        r = window_grow((void **)&window->resources, &window->resources_size,
+                        window->tables.resource_keys.n_items, sizeof(*window->resources));
         if (!r)
-                r = window_add_row(window, &window->resource_keys, &key, sizeof(key), &index);
+                r = window_add_row(window, &window->tables.resource_keys, &key, sizeof(key), &index);
         if (r)
                 return r;
         *indexp = index;

@@ -35,17 +35,17 @@ const WindowLimits window_default_limits = {
 static void init_tables(Window *window) {
         const WindowLimits *limits = &window->limits;
 
-        intern_init(&window->strings, limits->max_strings);
-        intern_init(&window->modules, MIN(limits->max_modules, UINT32_C(1) << FRAME_MODULE_BITS));
-        intern_init(&window->functions, limits->max_functions);
-        intern_init(&window->frames, limits->max_frames);
-        intern_init(&window->stacks, limits->max_stacks);
-        intern_init(&window->links, limits->max_links);
-        intern_init(&window->attributes, limits->max_attributes);
-        intern_init(&window->sets, limits->max_attributes);
-        intern_init(&window->resource_keys, limits->max_resources);
-        intern_init(&window->profile_keys, limits->max_resources * 4);
-        intern_init(&window->samples, limits->max_samples);
+        intern_init(&window->tables.strings, limits->max_strings);
+        intern_init(&window->tables.modules, MIN(limits->max_modules, UINT32_C(1) << FRAME_MODULE_BITS));
+        intern_init(&window->tables.functions, limits->max_functions);
+        intern_init(&window->tables.frames, limits->max_frames);
+        intern_init(&window->tables.stacks, limits->max_stacks);
+        intern_init(&window->tables.links, limits->max_links);
+        intern_init(&window->tables.attributes, limits->max_attributes);
+        intern_init(&window->tables.sets, limits->max_attributes);
+        intern_init(&window->tables.resource_keys, limits->max_resources);
+        intern_init(&window->tables.profile_keys, limits->max_resources * 4);
+        intern_init(&window->tables.samples, limits->max_samples);
 }
 
 static int add_empty_rows(Window *window) {
@@ -54,15 +54,15 @@ static int add_empty_rows(Window *window) {
                 Intern *table;
                 size_t size;
         } rows[] = {
-                { &window->strings, 1 },
-                { &window->modules, sizeof(WindowModule) },
-                { &window->functions, sizeof(WindowFunction) },
-                { &window->frames, sizeof(WindowFrame) },
-                { &window->stacks, 0 },
-                { &window->links, sizeof(WindowLink) },
-                { &window->attributes, sizeof(WindowAttribute) },
-                { &window->sets, 0 },
-                { &window->resource_keys, 0 },
+                { &window->tables.strings, 1 },
+                { &window->tables.modules, sizeof(WindowModule) },
+                { &window->tables.functions, sizeof(WindowFunction) },
+                { &window->tables.frames, sizeof(WindowFrame) },
+                { &window->tables.stacks, 0 },
+                { &window->tables.links, sizeof(WindowLink) },
+                { &window->tables.attributes, sizeof(WindowAttribute) },
+                { &window->tables.sets, 0 },
+                { &window->tables.resource_keys, 0 },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -97,9 +97,12 @@ int window_new(Window **windowp, uint64_t start_ns, int64_t realtime_offset_ns, 
 }
 
 static void for_each_table(Window *window, void (*f)(Intern *table)) {
-        Intern *tables[] = { &window->strings, &window->modules,       &window->functions,   &window->frames,
-                             &window->stacks,  &window->links,         &window->attributes,  &window->sets,
-                             &window->samples, &window->resource_keys, &window->profile_keys };
+        Intern *tables[] = { &window->tables.strings,     &window->tables.modules,
+                             &window->tables.functions,   &window->tables.frames,
+                             &window->tables.stacks,      &window->tables.links,
+                             &window->tables.attributes,  &window->tables.sets,
+                             &window->tables.samples,     &window->tables.resource_keys,
+                             &window->tables.profile_keys };
 
         for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
                 f(tables[i]);
@@ -141,7 +144,7 @@ int64_t window_realtime_offset_ns(const Window *window) {
 
 #define N_ROWS(_name, _table) \
         uint32_t window_n_##_name(const Window *window) { \
-                return window->_table.n_items; \
+                return window->tables._table.n_items; \
         }
 N_ROWS(strings, strings)
 N_ROWS(modules, modules)
@@ -157,7 +160,7 @@ N_ROWS(profiles, profile_keys)
 
 #define GET_ROW(_type, _name, _table) \
         const _type *window_get_##_name(const Window *window, uint32_t index) { \
-                return intern_get(&window->_table, index)->data; \
+                return intern_get(&window->tables._table, index)->data; \
         }
 GET_ROW(WindowModule, module, modules)
 GET_ROW(WindowFunction, function, functions)
@@ -167,7 +170,7 @@ GET_ROW(WindowAttribute, attribute, attributes)
 #undef GET_ROW
 
 const char *window_get_string(const Window *window, uint32_t index, size_t *sizep) {
-        const InternItem *item = intern_get(&window->strings, index);
+        const InternItem *item = intern_get(&window->tables.strings, index);
 
         if (sizep)
                 *sizep = item->size - 1;
@@ -175,14 +178,14 @@ const char *window_get_string(const Window *window, uint32_t index, size_t *size
 }
 
 const FrameWord *window_get_stack(const Window *window, uint32_t index, size_t *n_framesp) {
-        const InternItem *item = intern_get(&window->stacks, index);
+        const InternItem *item = intern_get(&window->tables.stacks, index);
 
         *n_framesp = item->size / sizeof(FrameWord);
         return item->data;
 }
 
 const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, size_t *np) {
-        const InternItem *item = intern_get(&window->sets, index);
+        const InternItem *item = intern_get(&window->tables.sets, index);
 
         *np = item->size / sizeof(uint32_t);
         return item->data;
@@ -193,9 +196,9 @@ uint32_t window_get_module_attributes(const Window *window, uint32_t module) {
 }
 
 uint32_t window_get_type_attribute(const Window *window, uint32_t type) {
-        for (uint32_t i = 0; i < window->n_frame_types; i++)
-                if (window->frame_types[i].string == type)
-                        return window->frame_types[i].attribute;
+        for (uint32_t i = 0; i < window->types.n; i++)
+                if (window->types.rows[i].string == type)
+                        return window->types.rows[i].attribute;
         return 0;
 }
 
@@ -212,24 +215,25 @@ static size_t table_memory(const Intern *table) {
 }
 
 size_t window_memory(const Window *window) {
-        size_t size = sizeof(*window) + window->arena.total + window->log.total +
+        size_t size = sizeof(*window) + window->arena.total + window->events.arena.total +
                       window->resources_size * sizeof(*window->resources) +
                       window->module_attributes_size * sizeof(*window->module_attributes) +
                       (window->names.n_slots + window->alike.n_slots) * sizeof(HashmapEntry) +
                       window->profiles_size * sizeof(*window->profiles) +
                       window->sums_size * sizeof(*window->sums);
 
-        size += table_memory(&window->strings) + table_memory(&window->modules);
-        size += table_memory(&window->functions) + table_memory(&window->frames);
-        size += table_memory(&window->stacks) + table_memory(&window->links);
-        size += table_memory(&window->attributes) + table_memory(&window->sets);
-        size += table_memory(&window->resource_keys) + table_memory(&window->profile_keys);
-        size += table_memory(&window->samples);
-        if (window->times_ns)
-                size += window->n_times *
-                        (sizeof(*window->times_ns) + (window->values ? sizeof(*window->values) : 0));
-        if (window->order)
-                size += window->samples.n_items * sizeof(*window->order) +
-                        window->profile_keys.n_items * sizeof(*window->profile_first);
+        size += table_memory(&window->tables.strings) + table_memory(&window->tables.modules);
+        size += table_memory(&window->tables.functions) + table_memory(&window->tables.frames);
+        size += table_memory(&window->tables.stacks) + table_memory(&window->tables.links);
+        size += table_memory(&window->tables.attributes) + table_memory(&window->tables.sets);
+        size += table_memory(&window->tables.resource_keys) + table_memory(&window->tables.profile_keys);
+        size += table_memory(&window->tables.samples);
+        if (window->sorted.times_ns)
+                size += window->events.n_times *
+                        (sizeof(*window->sorted.times_ns) +
+                         (window->sorted.values ? sizeof(*window->sorted.values) : 0));
+        if (window->sorted.order)
+                size += window->tables.samples.n_items * sizeof(*window->sorted.order) +
+                        window->tables.profile_keys.n_items * sizeof(*window->sorted.profile_first);
         return size;
 }

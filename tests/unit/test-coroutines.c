@@ -38,10 +38,10 @@ Test(coroutines, sums_what_lies_between_neighbours) {
         event(1, true, 13, 8, 0);
         event(1, false, 14, 8, 0);
         c = &report->coroutines[0];
-        cr_assert_eq(c->run_ns, 3 * MS);
-        cr_assert_eq(c->suspended_ns, 10 * MS);
+        cr_assert_eq(c->sums.run_ns, 3 * MS);
+        cr_assert_eq(c->sums.suspended_ns, 10 * MS);
         cr_assert_eq(c->longest_run_ns, 2 * MS);
-        cr_assert_eq(c->n_migrations, 1);
+        cr_assert_eq(c->sums.n_migrations, 1);
         cr_assert_eq(report->n_addresses, 1);
         cr_assert_eq(report->addresses[0].suspended_ns, 10 * MS);
 }
@@ -51,10 +51,10 @@ Test(coroutines, guesses_nothing_where_events_were_lost) {
         event(1, false, 5, 7, 2);       /* two were lost: a suspend and a resume */
         event(1, false, 6, 7, 0);       /* two suspends behind each other */
         event(1, true, 4, 7, 0);        /* back in time */
-        cr_assert_eq(report->coroutines[0].run_ns, 0);
-        cr_assert_eq(report->coroutines[0].suspended_ns, 0);
-        cr_assert_eq(report->n_unknown, 3);
-        cr_assert_eq(report->n_lost, 2);
+        cr_assert_eq(report->coroutines[0].sums.run_ns, 0);
+        cr_assert_eq(report->coroutines[0].sums.suspended_ns, 0);
+        cr_assert_eq(report->sums.n_unknown, 3);
+        cr_assert_eq(report->sums.n_lost, 2);
 }
 
 Test(coroutines, suspects_who_waits_ten_times_longer_than_ever) {
@@ -143,7 +143,7 @@ Test(coroutines, draws_any_times) {
         }
         for (int bin = 0; bin < COROUTINES_BINS; bin++)
                 run_ns += (double)report->coroutines[0].timeline[bin].run_ns;
-        cr_expect_float_eq(run_ns, (double)report->coroutines[0].run_ns, 1e-4 * run_ns);
+        cr_expect_float_eq(run_ns, (double)report->coroutines[0].sums.run_ns, 1e-4 * run_ns);
         cr_expect_gt(run_ns, 1e19, "one of them takes all of the time that there is");
 }
 

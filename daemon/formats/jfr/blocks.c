@@ -42,7 +42,7 @@ static uint64_t to_ns(const JfrBlocks *blocks, const JfrField *field, uint64_t v
         };
 
         if (field->unit == JFR_TICKS || field->unit == JFR_UNIT_NONE)
-                return jfr_clock_duration_ns(&blocks->reader->clock, value);
+                return jfr_clock_duration_ns(&blocks->reader->current.clock, value);
         return value * factors[field->unit];
 }
 
@@ -75,7 +75,7 @@ static int64_t duration_of(const JfrBlocks *blocks, const JfrField *field, uint6
 }
 
 static void note_period(const JfrBlocks *blocks, const JfrPlan *plan, uint64_t value) {
-        JfrClassCount *count = &blocks->reader->class_counts[plan->class->number];
+        JfrClassCount *count = &blocks->reader->current.class_counts[plan->class->number];
 
         count->periods_ns += (double)duration_of(blocks, plan->fields[JFR_SLOT_PERIOD], value);
         count->n_periods++;
@@ -110,33 +110,34 @@ static inline uint64_t time_of(const JfrBlocks *blocks, const JfrPlan *plan, con
         const JfrField *field = plan->fields[JFR_SLOT_START];
 
         if (!field)
-                return blocks->reader->chunk->start_ns;
+                return blocks->reader->current.chunk->start_ns;
         if (field->unit == JFR_MILLISECONDS)
                 return numbers[START_NUMBER] * 1000000;         /* since 1970 */
-        return jfr_clock_time_ns(&blocks->reader->clock, numbers[START_NUMBER]);
+        return jfr_clock_time_ns(&blocks->reader->current.clock, numbers[START_NUMBER]);
 }
 
 static void note_short(JfrBlocks *blocks, uint32_t class, uint64_t offset) {
-        blocks->reader->class_counts[class].n_failed++;
+        blocks->reader->current.class_counts[class].n_failed++;
         jfr_mistake(blocks->reader, "byte %" PRIu64 ": the %s there is shorter than its fields",
-                    blocks->reader->chunk->offset + offset, blocks->reader->states[class].plan->type->name);
+                    blocks->reader->current.chunk->offset + offset,
+                    blocks->reader->current.states[class].plan->type->name);
 }
 
 /* One event of a class that has a plan. */
 static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block, uint32_t class,
                                        const uint8_t *data, const uint8_t *end, uint64_t offset) {
-        const JfrPlan *plan = blocks->reader->states[class].plan;
+        const JfrPlan *plan = blocks->reader->current.states[class].plan;
         uint64_t numbers[JFR_N_NUMBERS + 1], time_ns, high;
         JfrHash hash;
 
-        blocks->reader->class_counts[class].n_read++;
+        blocks->reader->current.class_counts[class].n_read++;
         if (!data || !jfr_plan_hash(plan, data, end, numbers, &hash)) {
                 note_short(blocks, class, offset);
                 return;
         }
         time_ns = time_of(blocks, plan, numbers);
         if (time_ns < blocks->reader->start_ns || time_ns >= blocks->reader->end_ns) {
-                blocks->reader->class_counts[class].n_out_of_time++;
+                blocks->reader->current.class_counts[class].n_out_of_time++;
                 return;
         }
         high = (uint64_t)(hash >> 64);
@@ -221,8 +222,8 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
                         continue;
                 }
                 table->n_known++;
-                if ((times && blocks->reader->states[pending->class].timed) ||
-                    !add_to_sum(table, &blocks->reader->class_counts[pending->class], known, pending))
+                if ((times && blocks->reader->current.states[pending->class].timed) ||
+                    !add_to_sum(table, &blocks->reader->current.class_counts[pending->class], known, pending))
                         block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_TIMED,
                                                              .place = known,
                                                              .n = 1,
@@ -235,8 +236,8 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
 /* Of a class without a plan. */
 static void add_other(JfrBlocks *blocks, JfrBlock *block, uint32_t class, const uint8_t *data,
                       const uint8_t *end) {
-        blocks->reader->class_counts[class].n_read++;
-        if (!data || !blocks->reader->states[class].about)
+        blocks->reader->current.class_counts[class].n_read++;
+        if (!data || !blocks->reader->current.states[class].about)
                 return;
         look_up(blocks, block);
         block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_ABOUT,
@@ -263,8 +264,8 @@ static void read_buffer(JfrBlocks *blocks, JfrBlock *block) {
                         at = begin;
                         break;
                 }
-                class = jfr_class(&blocks->reader->metadata, type);
-                if (class && blocks->reader->states[class->number].plan)
+                class = jfr_class(&blocks->reader->current.metadata, type);
+                if (class && blocks->reader->current.states[class->number].plan)
                         add_sample(blocks, block, class->number, at, begin + size,
                                    scan->next - (uint64_t)(end - begin));
                 else if (class)
@@ -301,19 +302,19 @@ static bool fill(JfrBlocks *blocks, JfrBlock *block) {
         block->n = 0;
         r = jfr_scan_next_slowly(&blocks->scan, &event);
         block->next = blocks->scan.next;
-        if (r == JFR_SCAN_E_MALFORMED && !blocks->reader->chunk->cut)
+        if (r == JFR_SCAN_E_MALFORMED && !blocks->reader->current.chunk->cut)
                 jfr_mistake(blocks->reader,
                             "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
-                            blocks->reader->chunk->offset + event.offset);
+                            blocks->reader->current.chunk->offset + event.offset);
         if (r)
                 return tell_sums(blocks, block);
-        class = jfr_class(&blocks->reader->metadata, event.type);
-        if (class && blocks->reader->states[class->number].plan)
+        class = jfr_class(&blocks->reader->current.metadata, event.type);
+        if (class && blocks->reader->current.states[class->number].plan)
                 add_sample(blocks, block, class->number, event.data, event.data + event.data_size,
                            event.offset);
         else if (class)
                 add_other(blocks, block, class->number, event.data, event.data + event.data_size);
-        if (blocks->reader->chunk->compressed)
+        if (blocks->reader->current.chunk->compressed)
                 read_buffer(blocks, block);
         look_up(blocks, block);
         return true;
@@ -327,7 +328,7 @@ int jfr_blocks_new(JfrBlocks **blocksp, JfrReader *reader) {
                 return error_origin(-ENOMEM);
         blocks->reader = reader;
         blocks->block.seen = malloc(MAX_SEEN * sizeof(*blocks->block.seen));
-        r = blocks->block.seen ? jfr_scan_init(&blocks->scan, reader->input, reader->chunk)
+        r = blocks->block.seen ? jfr_scan_init(&blocks->scan, reader->input, reader->current.chunk)
                                : error_origin(-ENOMEM);
         if (r)
                 return r;

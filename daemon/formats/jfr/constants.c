@@ -77,16 +77,18 @@ void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *poo
         memset(names->cache, 0, sizeof(*names->cache) << names->cache_bits);
         names->n_threads = names->n_methods = 0;
         names->text_class = jfr_class_named(metadata, "java.lang.String");
-        names->stack = jfr_class_named(metadata, "jdk.types.StackTrace");
-        names->frames = names->stack && !names->stack->broken ? jfr_field(names->stack, "frames") : NULL;
-        if (names->frames && (!names->frames->array || names->frames->pool))
-                names->frames = NULL;
-        if (names->frames)
-                frame = names->frames->class;
-        names->frame_method = field_number(frame, "method");
-        names->frame_line = field_number(frame, "lineNumber");
-        names->frame_type = field_number(frame, "type");
-        names->n_quick = frame && pools->compressed && frame->n_integers <= 8 ? frame->n_integers : 0;
+        names->layout.stack = jfr_class_named(metadata, "jdk.types.StackTrace");
+        names->layout.frames = names->layout.stack && !names->layout.stack->broken
+                ? jfr_field(names->layout.stack, "frames")
+                : NULL;
+        if (names->layout.frames && (!names->layout.frames->array || names->layout.frames->pool))
+                names->layout.frames = NULL;
+        if (names->layout.frames)
+                frame = names->layout.frames->class;
+        names->layout.method = field_number(frame, "method");
+        names->layout.line = field_number(frame, "lineNumber");
+        names->layout.type = field_number(frame, "type");
+        names->layout.n_quick = frame && pools->compressed && frame->n_integers <= 8 ? frame->n_integers : 0;
 }
 
 /* A string of the recording as a window string; names->text keeps the bytes. */

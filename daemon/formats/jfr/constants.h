@@ -50,17 +50,21 @@ typedef struct JfrFrameEntry {
         FrameWord word;
 } JfrFrameEntry;
 
+/* Where a stack's class keeps its frames, and a frame its fields. */
+typedef struct JfrFrameLayout {
+        const JfrClass *stack;
+        const JfrField *frames;
+        /* a frame is so many compressed integers, and nothing else; 0 = it is not */
+        uint32_t n_quick;
+        int method, line, type;         /* numbers of the frame's fields; -1 = there is none */
+} JfrFrameLayout;
+
 typedef struct JfrNames {
         Window *window;
         const JfrMetadata *metadata;
         JfrPools *pools;
         const JfrClass *text_class;     /* java.lang.String */
-        const JfrClass *stack;          /* the class whose fields these are */
-        const JfrField *frames;
-        /* a frame is so many compressed integers, and nothing else; 0 = it is not */
-        uint32_t n_quick;
-        /* numbers of the frame's fields; -1 = there is none */
-        int frame_method, frame_line, frame_type;
+        JfrFrameLayout layout;
         JfrThread *threads;
         uint32_t n_threads, threads_size;
         JfrMethod *methods;

@@ -78,14 +78,15 @@ static bool is_wall_event(const Text *event) {
 
 /* Whether the group counts neither time of a CPU nor of the clock, but what async-profiler was told. */
 static bool is_event_group(const JfrReader *reader, JfrGroup group) {
-        return group == JFR_EXECUTION && !is_cpu_event(&reader->event) && !is_wall_event(&reader->event);
+        return group == JFR_EXECUTION && !is_cpu_event(&reader->current.event) &&
+                !is_wall_event(&reader->current.event);
 }
 
 static Names group_names(const JfrReader *reader, JfrGroup group, bool first) {
         JfrMeasure measure = groups[group].measure;
 
         if (is_event_group(reader, group))
-                return (Names){ reader->event.data, "count", reader->event.data, "count" };
+                return (Names){ reader->current.event.data, "count", reader->current.event.data, "count" };
         return (Names){ first ? measures[measure].type : groups[group].type, measures[measure].unit,
                         measures[measure].period_type, measures[measure].period_unit };
 }
@@ -102,7 +103,7 @@ static int intern_names(JfrReader *reader, Names names, WindowProfileNames *inde
 }
 
 static int make_profile(JfrReader *reader, JfrGroup group, uint32_t *profilep) {
-        const char *word = is_event_group(reader, group) ? reader->event.data
+        const char *word = is_event_group(reader, group) ? reader->current.event.data
                                                          : measures[groups[group].measure].type_attribute;
         WindowProfileNames names;
         int r = intern_names(reader, group_names(reader, group, false), &names);
@@ -119,8 +120,8 @@ static int make_profile(JfrReader *reader, JfrGroup group, uint32_t *profilep) {
 static void note_past(JfrReader *reader, JfrGroup group) {
         const WindowProfile *profile = window_get_profile(reader->window, reader->profiles[group] - 1);
 
-        reader->n_periods[group] = profile->n_events;
-        reader->period_sums[group] = (double)profile->period * (double)profile->n_events;
+        reader->periods.n[group] = profile->n_events;
+        reader->periods.sums[group] = (double)profile->period * (double)profile->n_events;
 }
 
 int jfr_profile_find(JfrReader *reader, JfrGroup group, uint32_t *profilep) {
@@ -150,10 +151,10 @@ int jfr_profile_group(JfrReader *reader, const JfrPlan *plan, const uint64_t *sl
         int r;
 
         *groupp = plan->type->group;
-        reader->has_execution |= *groupp == JFR_EXECUTION;
-        if (!reader->by_async || *groupp != JFR_EXECUTION)
+        reader->current.has_execution |= *groupp == JFR_EXECUTION;
+        if (!reader->current.by_async || *groupp != JFR_EXECUTION)
                 return 0;
-        if (is_wall_event(&reader->event))
+        if (is_wall_event(&reader->current.event))
                 *groupp = JFR_ASYNC_WALL;
         if (!field || *groupp == JFR_ASYNC_WALL)
                 return 0;
@@ -194,11 +195,11 @@ static uint64_t parse_period(const char *text) {
 
 static void set_interval(JfrReader *reader, uint64_t ns, const char *value) {
         if (!strcmp(value, "0"))
-                ns = is_wall_event(&reader->event)     ? DEFAULT_WALL_NS
-                        : is_cpu_event(&reader->event) ? DEFAULT_CPU_NS
-                                                       : 0;
-        reader->periods[is_wall_event(&reader->event) ? JFR_ASYNC_WALL : JFR_EXECUTION] = ns;
-        reader->interval_said = true;
+                ns = is_wall_event(&reader->current.event)     ? DEFAULT_WALL_NS
+                        : is_cpu_event(&reader->current.event) ? DEFAULT_CPU_NS
+                                                               : 0;
+        reader->periods.said[is_wall_event(&reader->current.event) ? JFR_ASYNC_WALL : JFR_EXECUTION] = ns;
+        reader->periods.interval_said = true;
 }
 
 /* The JDK writes `period`, also for events that are switched off; the other names are profilers'. */
@@ -206,8 +207,8 @@ static void set_period(JfrReader *reader, JfrGroup group, const char *name, uint
                        const char *value) {
         if (group == JFR_EXECUTION && !strcmp(name, "interval"))
                 set_interval(reader, period, value);
-        else if (group != JFR_EXECUTION || !reader->interval_said)
-                reader->periods[group] = period;
+        else if (group != JFR_EXECUTION || !reader->periods.interval_said)
+                reader->periods.said[group] = period;
 }
 
 /*
@@ -217,15 +218,16 @@ static void set_period(JfrReader *reader, JfrGroup group, const char *name, uint
 static int set_event(JfrReader *reader, const char *value) {
         int r = 0;
 
-        if ((reader->event.size && !strcmp(reader->event.data, value)) || reader->has_execution)
+        if ((reader->current.event.size && !strcmp(reader->current.event.data, value)) ||
+            reader->current.has_execution)
                 return 0;
         if (reader->profiles[JFR_EXECUTION])
                 r = jfr_profiles_finish(reader);
         reader->profiles[JFR_EXECUTION] = 0;
-        reader->periods[JFR_EXECUTION] = 0;
-        reader->interval_said = false;
-        reader->event.size = 0;
-        text_append(&reader->event, value, strlen(value));
+        reader->periods.said[JFR_EXECUTION] = 0;
+        reader->periods.interval_said = false;
+        reader->current.event.size = 0;
+        text_append(&reader->current.event, value, strlen(value));
         return r;
 }
 
@@ -233,19 +235,18 @@ int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name
         uint64_t period = parse_period(value);
 
         if (!plan && !strcmp(name, "version"))
-                reader->by_async = true;
+                reader->current.by_async = true;
         else if (!plan && !strcmp(name, "event"))
                 return set_event(reader, value);
         else if (!strcmp(name, "wall"))
-                reader->periods[JFR_ASYNC_WALL] = reader->periods[JFR_DATADOG_WALL] = strcmp(value, "0")
-                        ? period
-                        : DEFAULT_WALL_NS;
+                reader->periods.said[JFR_ASYNC_WALL] = reader->periods.said[JFR_DATADOG_WALL] =
+                        strcmp(value, "0") ? period : DEFAULT_WALL_NS;
         else if (!strcmp(name, "alloc"))
-                reader->periods[JFR_TLAB] = reader->periods[JFR_DATADOG_ALLOC] = period;
+                reader->periods.said[JFR_TLAB] = reader->periods.said[JFR_DATADOG_ALLOC] = period;
         else if (plan && (!strcmp(name, "period") || !strcmp(name, "interval")))
                 set_period(reader, plan->type->group, name, period, value);
         else if (!strcmp(name, "interval"))
-                reader->periods[JFR_EXECUTION] = reader->periods[JFR_DATADOG_CPU] = period;
+                reader->periods.said[JFR_EXECUTION] = reader->periods.said[JFR_DATADOG_CPU] = period;
         return 0;
 }
 
@@ -253,9 +254,9 @@ int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name
 static double mean_of_own(const JfrReader *reader) {
         double sum = 0, n = 0;
 
-        for (uint32_t i = 0; reader->class_counts && i < reader->metadata.n_classes; i++) {
-                sum += reader->class_counts[i].periods_ns;
-                n += (double)reader->class_counts[i].n_periods;
+        for (uint32_t i = 0; reader->current.class_counts && i < reader->current.metadata.n_classes; i++) {
+                sum += reader->current.class_counts[i].periods_ns;
+                n += (double)reader->current.class_counts[i].n_periods;
         }
         return n > 0 ? sum / n : 0;
 }
@@ -264,7 +265,7 @@ static double mean_of_own(const JfrReader *reader) {
 static uint64_t usual_period(const JfrReader *reader, JfrGroup group) {
         if (is_event_group(reader, group))
                 return 0;
-        return group == JFR_EXECUTION && reader->by_async ? (uint64_t)DEFAULT_CPU_NS
+        return group == JFR_EXECUTION && reader->current.by_async ? (uint64_t)DEFAULT_CPU_NS
                                                           : groups[group].period_ns;
 }
 
@@ -277,10 +278,10 @@ static double period_now(JfrReader *reader, JfrGroup group) {
         if (group == JFR_CPU_TIME && mean_of_own(reader) > 0)
                 return mean_of_own(reader);
         if (!measures[measure].timed)
-                return (double)MAX(reader->periods[group], 1u);
-        if (reader->periods[group])
-                return (double)reader->periods[group];
-        reader->period_assumed |= usual_period(reader, group) > 0;
+                return (double)MAX(reader->periods.said[group], 1u);
+        if (reader->periods.said[group])
+                return (double)reader->periods.said[group];
+        reader->periods.assumed |= usual_period(reader, group) > 0;
         return (double)usual_period(reader, group);
 }
 
@@ -292,16 +293,16 @@ void jfr_profiles_end_chunk(JfrReader *reader) {
                 if (!reader->profiles[i])
                         continue;
                 n = window_get_profile(reader->window, reader->profiles[i] - 1)->n_events -
-                        reader->n_periods[i];
+                        reader->periods.n[i];
                 if (n)
-                        reader->period_sums[i] += period_now(reader, i) * (double)n;
-                reader->n_periods[i] += n;
+                        reader->periods.sums[i] += period_now(reader, i) * (double)n;
+                reader->periods.n[i] += n;
         }
 }
 
 static int64_t period_of(const JfrReader *reader, JfrGroup group) {
-        return reader->n_periods[group]
-                ? (int64_t)(reader->period_sums[group] / (double)reader->n_periods[group] + 0.5)
+        return reader->periods.n[group]
+                ? (int64_t)(reader->periods.sums[group] / (double)reader->periods.n[group] + 0.5)
                 : 0;
 }
 

@@ -43,7 +43,7 @@ enum {
 };
 
 static int find_type(JfrReader *reader, const char *name, uint32_t *rowp) {
-        int r = intern_add(&reader->type_names, name, strlen(name) + 1, rowp);
+        int r = intern_add(&reader->types.names, name, strlen(name) + 1, rowp);
 
         if (r == INTERN_E_FULL) {
                 *rowp = 0;
@@ -53,26 +53,27 @@ static int find_type(JfrReader *reader, const char *name, uint32_t *rowp) {
                 return r;
         if (r == INTERN_E_FOUND)
                 return 0;
-        r = jfr_names_room((void **)&reader->types, &reader->types_size, *rowp, sizeof(*reader->types));
+        r = jfr_names_room((void **)&reader->types.rows, &reader->types.size, *rowp,
+                           sizeof(*reader->types.rows));
         if (!r)
-                reader->types[*rowp] = (JfrTypeCount){ .is_sample = jfr_event_type(name) != NULL };
+                reader->types.rows[*rowp] = (JfrTypeCount){ .is_sample = jfr_event_type(name) != NULL };
         return r;
 }
 
 static int plan_class(JfrReader *reader, const JfrClass *class) {
-        JfrClassState *state = &reader->states[class->number];
+        JfrClassState *state = &reader->current.states[class->number];
         const JfrEventType *type = jfr_event_type(class->name);
-        JfrPlan *plan = &reader->plans[reader->n_plans];
+        JfrPlan *plan = &reader->current.plans[reader->current.n_plans];
 
         state->about = jfr_recording_kind(class->name);
-        if (type && reader->n_plans < jfr_n_event_types) {
-                if (!jfr_plan_make(plan, type, class, reader->chunk->compressed, reader->n_chunks)) {
+        if (type && reader->current.n_plans < jfr_n_event_types) {
+                if (!jfr_plan_make(plan, type, class, reader->current.chunk->compressed, reader->n_chunks)) {
                         state->plan = plan;
                         state->timed = jfr_group_is_timed(type->group);
-                        reader->n_plans++;
+                        reader->current.n_plans++;
                 } else
                         jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out",
-                                    reader->chunk->offset, class->name);
+                                    reader->current.chunk->offset, class->name);
         }
         return find_type(reader, class->name, &state->count);
 }
@@ -94,49 +95,52 @@ static void want_classes(JfrMetadata *metadata) {
 static int begin_chunk(JfrReader *reader) {
         int r = 0;
 
-        reader->clock = jfr_clock_make(reader->chunk);
-        reader->n_plans = 0;
-        reader->by_async = reader->has_execution = false;
-        reader->states = calloc(reader->metadata.n_classes, sizeof(*reader->states));
-        reader->class_counts = calloc(reader->metadata.n_classes, sizeof(*reader->class_counts));
-        if (!reader->states || !reader->class_counts)
+        reader->current.clock = jfr_clock_make(reader->current.chunk);
+        reader->current.n_plans = 0;
+        reader->current.by_async = reader->current.has_execution = false;
+        reader->current.states = calloc(reader->current.metadata.n_classes, sizeof(*reader->current.states));
+        reader->current.class_counts = calloc(reader->current.metadata.n_classes,
+                                              sizeof(*reader->current.class_counts));
+        if (!reader->current.states || !reader->current.class_counts)
                 return error_origin(-ENOMEM);
-        for (uint32_t i = 0; i < reader->metadata.n_classes && !r; i++)
-                r = plan_class(reader, reader->metadata.classes[i]);
-        jfr_names_begin(&reader->names, &reader->metadata, &reader->pools);
+        for (uint32_t i = 0; i < reader->current.metadata.n_classes && !r; i++)
+                r = plan_class(reader, reader->current.metadata.classes[i]);
+        jfr_names_begin(&reader->names, &reader->current.metadata, &reader->current.pools);
         return r ? r : jfr_recording_prepare(reader);
 }
 
 static void add_counts(JfrReader *reader) {
-        for (uint32_t i = 0; reader->states && reader->class_counts && i < reader->metadata.n_classes; i++) {
-                const JfrClassCount *from = &reader->class_counts[i];
-                JfrTypeCount *to = &reader->types[reader->states[i].count];
+        for (uint32_t i = 0;
+             reader->current.states && reader->current.class_counts && i < reader->current.metadata.n_classes;
+             i++) {
+                const JfrClassCount *from = &reader->current.class_counts[i];
+                JfrTypeCount *to = &reader->types.rows[reader->current.states[i].count];
 
                 to->n_read += from->n_read;
                 to->n_out_of_time += from->n_out_of_time;
                 to->n_failed += from->n_failed;
-                if (reader->states[i].plan)
+                if (reader->current.states[i].plan)
                         to->n_converted += from->n_read - from->n_out_of_time - from->n_failed -
-                                reader->states[i].n_left_out;
+                                reader->current.states[i].n_left_out;
         }
 }
 
 static void end_chunk(JfrReader *reader) {
         jfr_profiles_end_chunk(reader);
         add_counts(reader);
-        jfr_pools_deinit(&reader->pools);
-        jfr_metadata_deinit(&reader->metadata);
-        free(reader->states);
-        free(reader->class_counts);
-        reader->states = NULL;
-        reader->class_counts = NULL;
+        jfr_pools_deinit(&reader->current.pools);
+        jfr_metadata_deinit(&reader->current.metadata);
+        free(reader->current.states);
+        free(reader->current.class_counts);
+        reader->current.states = NULL;
+        reader->current.class_counts = NULL;
 }
 
 static int read_chunk(JfrReader *reader) {
-        const JfrChunk *chunk = reader->chunk;
+        const JfrChunk *chunk = reader->current.chunk;
         uint64_t damage;
-        int r = jfr_chunk_load(reader->input, chunk, want_classes, &reader->metadata, &reader->pools,
-                               &damage);
+        int r = jfr_chunk_load(reader->input, chunk, want_classes, &reader->current.metadata,
+                               &reader->current.pools, &damage);
 
         if (chunk->cut)
                 jfr_mistake(reader,
@@ -166,9 +170,9 @@ static void set_times(JfrReader *reader) {
         reader->start_ns = options->start_ns;
         reader->end_ns = options->end_ns;
         if (options->start_relative)
-                reader->start_ns += reader->chunk->start_ns;
+                reader->start_ns += reader->current.chunk->start_ns;
         if (options->end_relative &&
-            __builtin_add_overflow(reader->end_ns, reader->chunk->start_ns, &reader->end_ns))
+            __builtin_add_overflow(reader->end_ns, reader->current.chunk->start_ns, &reader->end_ns))
                 reader->end_ns = UINT64_MAX;
 }
 
@@ -195,7 +199,7 @@ static int read_chunks(JfrReader *reader) {
                         jfr_mistake(reader, "byte %" PRIu64 ": no chunk begins there", offset);
                         break;
                 }
-                reader->chunk = &chunk;
+                reader->current.chunk = &chunk;
                 if (!reader->n_chunks++)
                         set_times(reader);
                 if (r == JFR_CHUNK_E_VERSION)
@@ -233,8 +237,8 @@ static void note_times(JfrReader *reader) {
 static const JfrReader *sorted_reader;
 
 static int by_count(const void *a, const void *b) {
-        const JfrTypeCount *x = &sorted_reader->types[*(const uint32_t *)a],
-                           *y = &sorted_reader->types[*(const uint32_t *)b];
+        const JfrTypeCount *x = &sorted_reader->types.rows[*(const uint32_t *)a],
+                           *y = &sorted_reader->types.rows[*(const uint32_t *)b];
 
         if (x->is_sample != y->is_sample)
                 return x->is_sample ? -1 : 1;
@@ -255,16 +259,16 @@ static void print_types(const JfrReader *reader, const uint32_t *order, uint32_t
         text_printf(text, "%-44s %12s %12s %12s %12s %12s\n", "events", "read", "converted", "out of time",
                     "failed", "no sample");
         for (uint32_t i = 0; i < n; i++) {
-                const JfrTypeCount *type = &reader->types[order[i]];
+                const JfrTypeCount *type = &reader->types.rows[order[i]];
 
                 if (type->n_read)
-                        print_type(type, intern_get(&reader->type_names, order[i])->data, text);
+                        print_type(type, intern_get(&reader->types.names, order[i])->data, text);
         }
 }
 
 static void print_diagnostics(const JfrReader *reader, Text *text) {
         const JfrCounts *counts = &reader->counts;
-        uint32_t n = reader->type_names.n_items, *order = malloc(MAX(n, 1u) * sizeof(*order));
+        uint32_t n = reader->types.names.n_items, *order = malloc(MAX(n, 1u) * sizeof(*order));
 
         if (!order)
                 return;
@@ -279,7 +283,7 @@ static void print_diagnostics(const JfrReader *reader, Text *text) {
                     " stacks truncated; samples without their stack: %" PRIu64 "\n",
                     reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames,
                     counts->n_truncated, counts->n_stacks_missing);
-        if (reader->period_assumed)
+        if (reader->periods.assumed)
                 text_printf(text,
                             "periods: some are not in the recording, and the usual ones of their profiler\n");
         text_printf(text, "libraries with a build id: %u; events whose combination was known: %" PRIu64 "\n",
@@ -306,10 +310,10 @@ static int init_combinations(JfrReader *reader) {
 }
 
 static int init(JfrReader *reader) {
-        intern_init(&reader->type_names, MAX_TYPES);
-        reader->plans = calloc(jfr_n_event_types, sizeof(*reader->plans));
-        reader->sets = calloc(1 << JFR_SET_CACHE_BITS, sizeof(*reader->sets));
-        if (!reader->plans || !reader->sets || init_combinations(reader))
+        intern_init(&reader->types.names, MAX_TYPES);
+        reader->current.plans = calloc(jfr_n_event_types, sizeof(*reader->current.plans));
+        reader->current.sets = calloc(1 << JFR_SET_CACHE_BITS, sizeof(*reader->current.sets));
+        if (!reader->current.plans || !reader->current.sets || init_combinations(reader))
                 return error_origin(-ENOMEM);
         return jfr_names_init(&reader->names, reader->window, &reader->counts);
 }
@@ -318,18 +322,18 @@ static void deinit(JfrReader *reader) {
         JfrRecording *about = &reader->about;
         Text *texts[] = { &about->jvm_name,       &about->jvm_version, &about->jvm_arguments,
                           &about->java_arguments, &about->os,          &about->cpu,
-                          &reader->event };
+                          &reader->current.event };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
                 text_deinit(texts[i]);
         jfr_names_deinit(&reader->names);
-        intern_deinit(&reader->type_names);
-        free(reader->types);
-        free(reader->plans);
+        intern_deinit(&reader->types.names);
+        free(reader->types.rows);
+        free(reader->current.plans);
         free(reader->combinations.rows);
         free(reader->combinations.listed);
         free(reader->places);
-        free(reader->sets);
+        free(reader->current.sets);
         free(reader->libraries);
 }
 

@@ -115,6 +115,39 @@ typedef struct JfrRecording {
         Text jvm_name, jvm_version, jvm_arguments, java_arguments, os, cpu;
 } JfrRecording;
 
+/* What is known of a chunk while its events are read. */
+typedef struct JfrChunkState {
+        const JfrChunk *chunk;
+        JfrClock clock;
+        JfrMetadata metadata;
+        JfrPools pools;
+        JfrClassState *states;          /* by class number */
+        JfrPlan *plans;
+        uint32_t n_plans;
+        JfrClassCount *class_counts;    /* by class number */
+        JfrKnown *sets;
+        bool by_async;                  /* async-profiler wrote it */
+        Text event;                     /* what it took jdk.ExecutionSample at; empty = it does not say */
+        bool has_execution;             /* it has had jdk.ExecutionSample */
+} JfrChunkState;
+
+/* Types of events that the recording has, over all chunks. */
+typedef struct JfrTypes {
+        Intern names;
+        JfrTypeCount *rows;             /* by row of names */
+        uint32_t size;
+} JfrTypes;
+
+/* Periods of samples, over all chunks. */
+typedef struct JfrPeriods {
+        uint64_t said[JFR_N_GROUPS];    /* ns or bytes, as the settings say; 0 = they do not */
+        bool interval_said;             /* that of JFR_EXECUTION is async-profiler's */
+        bool assumed;                   /* the recording has none of a profile */
+        /* of all events whose period is known, and their number: all of past chunks */
+        double sums[JFR_N_GROUPS];
+        uint64_t n[JFR_N_GROUPS];
+} JfrPeriods;
+
 typedef struct JfrReader {
         const JfrInput *input;
         const JfrOptions *options;
@@ -123,39 +156,19 @@ typedef struct JfrReader {
         Text *problem;
         uint64_t start_ns, end_ns;      /* events in between count */
         bool timed;
-
-        /* this chunk */
-        const JfrChunk *chunk;
+        JfrChunkState current;
         uint32_t n_chunks;
-        JfrClock clock;
-        JfrMetadata metadata;
-        JfrPools pools;
-        JfrClassState *states;          /* by class number */
-        JfrPlan *plans;
-        uint32_t n_plans;
-        JfrClassCount *class_counts;    /* by class number */
 
         /* over all chunks */
         JfrNames names;
         JfrCounts counts;
-        Intern type_names;
-        JfrTypeCount *types;            /* by row of type_names */
-        uint32_t types_size;
-        JfrKnown *sets;                 /* of this chunk */
-        JfrCombinations combinations;   /* theirs who read events … */
+        JfrTypes types;
+        JfrCombinations combinations;   /* those of the thread that reads events … */
         JfrPlace *places;               /* … and what became of them */
         uint32_t resource;
         uint32_t profiles[JFR_N_GROUPS];        /* index + 1 */
         uint32_t type_attributes[JFR_N_GROUPS];
-        uint64_t periods[JFR_N_GROUPS]; /* ns or bytes, as the settings say; 0 = they do not */
-        bool interval_said;             /* that of JFR_EXECUTION is async-profiler's */
-        bool period_assumed;            /* the recording has none of a profile */
-        bool by_async;                  /* async-profiler wrote this chunk */
-        Text event;                     /* what it took jdk.ExecutionSample at; empty = it does not say */
-        bool has_execution;             /* this chunk has had jdk.ExecutionSample */
-        /* of all events whose period is known, and their number: all of past chunks */
-        double period_sums[JFR_N_GROUPS];
-        uint64_t n_periods[JFR_N_GROUPS];
+        JfrPeriods periods;
         JfrRecording about;
         JfrLibrary *libraries;
         uint32_t n_libraries, libraries_size;

@@ -48,8 +48,8 @@ static void read_wanted(JfrReader *reader, const JfrField *field, JfrCursor *cur
                 wanted->text->size = 0;
                 if (string.encoding == JFR_STRING_POOL)
                         jfr_names_append(&reader->names,
-                                         jfr_class_named(&reader->metadata, "java.lang.String"), string.index,
-                                         wanted->text);
+                                         jfr_class_named(&reader->current.metadata, "java.lang.String"),
+                                         string.index, wanted->text);
                 else
                         jfr_string_append(&string, wanted->text);
         } else if (!wanted->text && !field->pool && field->class->kind == JFR_LONG)
@@ -63,7 +63,8 @@ static void read_wanted(JfrReader *reader, const JfrField *field, JfrCursor *cur
 /* Return: whether the event could be read. */
 static bool read_fields(JfrReader *reader, const JfrClass *class, const JfrEvent *event, Wanted *wanted,
                         size_t n) {
-        JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
+        JfrCursor cursor = { event->data, event->data + event->data_size, reader->current.chunk->compressed,
+                             false };
 
         if (!event->data || class->broken || class->kind != JFR_STRUCT)
                 return false;
@@ -104,10 +105,10 @@ static int read_setting(JfrReader *reader, const JfrClass *class, const JfrEvent
         int r = 0;
 
         if (read_fields(reader, class, event, wanted, ARRAY_SIZE(wanted)) && name.data && value.data) {
-                const JfrClass *about = jfr_class(&reader->metadata, wanted[0].number);
+                const JfrClass *about = jfr_class(&reader->current.metadata, wanted[0].number);
 
-                r = jfr_profile_setting(reader, about ? reader->states[about->number].plan : NULL, name.data,
-                                        value.data);
+                r = jfr_profile_setting(reader, about ? reader->current.states[about->number].plan : NULL,
+                                        name.data, value.data);
         }
         text_deinit(&name);
         text_deinit(&value);
@@ -194,18 +195,18 @@ int jfr_recording_event(JfrReader *reader, const JfrClassState *state, const Jfr
 static int look_for(JfrReader *reader, bool jvm, bool libraries) {
         JfrScan scan;
         JfrEvent event;
-        int r = jfr_scan_init(&scan, reader->input, reader->chunk);
+        int r = jfr_scan_init(&scan, reader->input, reader->current.chunk);
 
         for (uint32_t n = 0; !r && (libraries || (jvm && n < JVM_WITHIN)); n++) {
                 const JfrClass *class;
                 uint32_t kind;
 
                 r = jfr_scan_next(&scan, &event);
-                class = r ? NULL : jfr_class(&reader->metadata, event.type);
-                kind = class ? reader->states[class->number].about : ABOUT_NONE;
+                class = r ? NULL : jfr_class(&reader->current.metadata, event.type);
+                kind = class ? reader->current.states[class->number].about : ABOUT_NONE;
                 if ((kind != ABOUT_JVM || !jvm) && (kind != ABOUT_LIBRARY || !libraries))
                         continue;
-                r = jfr_recording_event(reader, &reader->states[class->number], class, &event);
+                r = jfr_recording_event(reader, &reader->current.states[class->number], class, &event);
                 if (r)
                         break;
                 jvm &= !reader->about.has_jvm;
@@ -217,8 +218,8 @@ static int look_for(JfrReader *reader, bool jvm, bool libraries) {
 /* Whether there is any method that was left for a symbol service to name. */
 static bool has_remote_frames(const JfrReader *reader) {
         static const char name[] = "<remote>";
-        const JfrClass *class = jfr_class_named(&reader->metadata, "jdk.types.Symbol");
-        const JfrPool *pool = class ? &reader->pools.pools[class->number] : NULL;
+        const JfrClass *class = jfr_class_named(&reader->current.metadata, "jdk.types.Symbol");
+        const JfrPool *pool = class ? &reader->current.pools.pools[class->number] : NULL;
 
         for (uint32_t i = 0; pool && i < pool->n_slots; i++)
                 if (pool->slots[i].data &&
@@ -241,9 +242,9 @@ static int find_resource(JfrReader *reader) {
 }
 
 int jfr_recording_prepare(JfrReader *reader) {
-        const JfrClass *library = jfr_class_named(&reader->metadata, "jdk.NativeLibrary");
+        const JfrClass *library = jfr_class_named(&reader->current.metadata, "jdk.NativeLibrary");
         bool libraries = library && jfr_field(library, "buildId") && has_remote_frames(reader);
-        bool jvm = !reader->resource && jfr_class_named(&reader->metadata, "jdk.JVMInformation");
+        bool jvm = !reader->resource && jfr_class_named(&reader->current.metadata, "jdk.JVMInformation");
         int r = libraries || jvm ? look_for(reader, jvm, libraries) : 0;
 
         if (!r && !reader->resource)

@@ -177,7 +177,7 @@ static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
         for (int slot = JFR_SLOT_THREAD; slot < JFR_SLOT_START; slot++)
                 if (plan->fields[slot])
                         hash += (JfrHash)slots[slot] * plan->keys[slot];
-        lookup = jfr_look_up(hash, reader->sets, JFR_SET_CACHE_BITS);
+        lookup = jfr_look_up(hash, reader->current.sets, JFR_SET_CACHE_BITS);
         known = jfr_find_known(&lookup);
         if (known) {
                 *attributesp = known->index;
@@ -239,11 +239,12 @@ typedef struct NewSample {
 } NewSample;
 
 static JfrGroup group_of(const JfrReader *reader, const JfrPlace *place) {
-        return reader->states[place->class].plan->type->group;
+        return reader->current.states[place->class].plan->type->group;
 }
 
 static const JfrClass *stack_class(const JfrReader *reader, const Batch *batch, const NewSample *new) {
-        const JfrField *field = reader->states[batch->seen[new->number].class].plan->fields[JFR_SLOT_STACK];
+        const JfrField *field = reader->current.states[batch->seen[new->number].class]
+                                        .plan->fields[JFR_SLOT_STACK];
 
         return field ? field->class : NULL;
 }
@@ -254,15 +255,15 @@ static const JfrClass *stack_class(const JfrReader *reader, const Batch *batch, 
  */
 static int find_new(JfrReader *reader, Batch *batch, const NewSample *new, uint32_t n_new) {
         for (uint32_t i = 0; i < n_new; i++)
-                jfr_constant_prefetch(&reader->pools, stack_class(reader, batch, &new[i]),
+                jfr_constant_prefetch(&reader->current.pools, stack_class(reader, batch, &new[i]),
                                       new[i].slots[JFR_SLOT_STACK]);
         for (uint32_t i = 0; i < n_new; i++)
-                jfr_value_prefetch(&reader->pools, stack_class(reader, batch, &new[i]),
+                jfr_value_prefetch(&reader->current.pools, stack_class(reader, batch, &new[i]),
                                    new[i].slots[JFR_SLOT_STACK]);
         for (uint32_t i = 0; i < n_new; i++) {
                 JfrPlace *place = &batch->new[new[i].number];
                 uint32_t profile, sample;
-                int r = find_sample(reader, &reader->states[place->class], new[i].slots, &profile,
+                int r = find_sample(reader, &reader->current.states[place->class], new[i].slots, &profile,
                                     &sample);
 
                 if (r)
@@ -276,10 +277,11 @@ static int find_new(JfrReader *reader, Batch *batch, const NewSample *new, uint3
 static int read_slots(JfrReader *reader, const Batch *batch, uint32_t number, NewSample *new) {
         const JfrSeen *seen = &batch->seen[number];
         const uint8_t *data = batch->block->buffer + seen->at;
-        JfrCursor cursor = { data, data + seen->size, reader->chunk->compressed, false };
+        JfrCursor cursor = { data, data + seen->size, reader->current.chunk->compressed, false };
 
         new->number = number;
-        return jfr_plan_read(reader->states[seen->class].plan, &cursor, new->slots, take_text, reader);
+        return jfr_plan_read(reader->current.states[seen->class].plan, &cursor, new->slots, take_text,
+                             reader);
 }
 
 /* Those behind one that cannot be found are not looked for. */
@@ -312,7 +314,7 @@ static void drop_times(JfrReader *reader) {
 /* Of events without a sample nothing is counted but that they are missing. */
 static bool has_sample(JfrReader *reader, const JfrPlace *place, uint32_t n) {
         if (!place->sample)
-                reader->states[place->class].n_left_out += n;
+                reader->current.states[place->class].n_left_out += n;
         return place->sample;
 }
 
@@ -350,8 +352,8 @@ static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
                                                         .sample = sample_of(place),
                                                         .value = seen->value,
                                                         .time_ns = seen->time_ns,
-                                                        .timed = reader->states[place->class].timed };
-                n_timed += reader->states[place->class].timed;
+                                                        .timed = reader->current.states[place->class].timed };
+                n_timed += reader->current.states[place->class].timed;
         }
         return n_timed;
 }
@@ -373,7 +375,7 @@ static int count_batch(JfrReader *reader, Batch *batch, bool full) {
                 drop_times(reader);
         q = window_sample_events(reader->window, batch->events, n, reader->timed, &n_done);
         for (size_t i = n_done; i < n; i++)
-                reader->states[batch->classes[i]].n_left_out++;
+                reader->current.states[batch->classes[i]].n_left_out++;
         if (reader->timed)
                 reader->result->n_timed += n_timed;
         return jfr_full(q ? q : r);
@@ -382,8 +384,8 @@ static int count_batch(JfrReader *reader, Batch *batch, bool full) {
 static int tell_about(JfrReader *reader, const JfrBlock *block, const JfrSeen *seen) {
         const JfrEvent event = { .data = block->buffer + seen->at, .data_size = seen->size };
 
-        return jfr_recording_event(reader, &reader->states[seen->class],
-                                   reader->metadata.classes[seen->class], &event);
+        return jfr_recording_event(reader, &reader->current.states[seen->class],
+                                   reader->current.metadata.classes[seen->class], &event);
 }
 
 static uint32_t begin_batch(const JfrReader *reader, const JfrSeen *seen, uint32_t n) {
@@ -411,9 +413,9 @@ static int count_block(JfrReader *reader, const JfrBlock *block, bool full) {
 
 /* Times of what was only added up. */
 static void cover_sums(JfrReader *reader) {
-        for (uint32_t i = 0; i < reader->metadata.n_classes; i++) {
-                const JfrClassCount *count = &reader->class_counts[i];
-                const JfrPlan *plan = reader->states[i].plan;
+        for (uint32_t i = 0; i < reader->current.metadata.n_classes; i++) {
+                const JfrClassCount *count = &reader->current.class_counts[i];
+                const JfrPlan *plan = reader->current.states[i].plan;
                 const JfrGroup groups[] = { plan ? plan->type->group : JFR_N_GROUPS, JFR_ASYNC_WALL };
 
                 /* the second only where that type of events may be both */
@@ -436,7 +438,7 @@ int jfr_samples_read(JfrReader *reader) {
                 q = count_block(reader, block, r);
                 r = q ? q : r;
                 if (options->progress && block->next != next)
-                        options->progress(reader->chunk->offset + block->next, options->userdata);
+                        options->progress(reader->current.chunk->offset + block->next, options->userdata);
                 next = block->next;
         }
         if (r < 0)

@@ -285,21 +285,21 @@ static int remember(JfrNames *names, uint64_t key, FrameWord word) {
 }
 
 static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *out) {
-        const JfrClass *class = names->frames->class;
+        const JfrClass *class = names->layout.frames->class;
         const JfrField *fields = class->fields;
         JfrRawFrame frame = { 0 };
 
         for (uint32_t i = 0; i < class->n_fields; i++) {
                 const JfrField *field = &fields[i];
 
-                if ((int)i == names->frame_method && field->pool && !field->array)
+                if ((int)i == names->layout.method && field->pool && !field->array)
                         frame.method = jfr_long(cursor);
-                else if ((int)i == names->frame_type && field->pool && !field->array)
+                else if ((int)i == names->layout.type && field->pool && !field->array)
                         frame.type = jfr_long(cursor);
-                else if ((int)i == names->frame_line && !field->pool && !field->array &&
+                else if ((int)i == names->layout.line && !field->pool && !field->array &&
                          field->class->kind == JFR_INT)
                         frame.line = jfr_int(cursor);
-                else if (names->n_quick)
+                else if (names->layout.n_quick)
                         jfr_compressed(cursor);
                 else
                         jfr_skip_field(cursor, field);
@@ -325,7 +325,7 @@ static inline uint64_t key_of(const uint8_t *at, uint32_t n_integers, unsigned *
 static uint32_t read_known_frames(const JfrNames *names, JfrCursor *cursor, FrameWord *words, uint32_t n) {
         const JfrFrameEntry *cache = names->cache;
         const uint8_t *at = cursor->at, *end = cursor->end;
-        uint32_t n_integers = names->n_quick, i = 0;
+        uint32_t n_integers = names->layout.n_quick, i = 0;
         unsigned size, bits = names->cache_bits;
 
         for (; i < n; i++) {
@@ -342,7 +342,7 @@ static uint32_t read_known_frames(const JfrNames *names, JfrCursor *cursor, Fram
 }
 
 static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
-        const JfrField *fields = names->frames->class->fields;
+        const JfrField *fields = names->layout.frames->class->fields;
         const uint8_t *at = cursor->at;
         JfrRawFrame frame = { 0 };
         unsigned size;
@@ -350,19 +350,20 @@ static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
         int r;
 
         read_frame(names, cursor, &frame);
-        r = make_frame(names, names->frame_method >= 0 ? &fields[names->frame_method] : NULL,
-                       names->frame_type >= 0 ? &fields[names->frame_type] : NULL, &frame, wordp);
-        if (r || !names->n_quick || cursor->failed)
+        r = make_frame(names, names->layout.method >= 0 ? &fields[names->layout.method] : NULL,
+                       names->layout.type >= 0 ? &fields[names->layout.type] : NULL, &frame, wordp);
+        if (r || !names->layout.n_quick || cursor->failed)
                 return r;
-        key = key_of(at, names->n_quick, &size);
+        key = key_of(at, names->layout.n_quick, &size);
         return key ? remember(names, key, *wordp) : 0;
 }
 
 static int read_frames(JfrNames *names, JfrCursor *cursor, uint32_t n, size_t *np, bool *truncatedp) {
         while (n && !cursor->failed) {
                 uint32_t room = MIN(n, (uint32_t)(WINDOW_MAX_DEPTH - *np));
-                uint32_t n_known = names->n_quick ? read_known_frames(names, cursor, names->words + *np, room)
-                                                  : 0;
+                uint32_t n_known = names->layout.n_quick
+                        ? read_known_frames(names, cursor, names->words + *np, room)
+                        : 0;
                 FrameWord word;
                 int r;
 
@@ -397,7 +398,7 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
                         *truncatedp = jfr_byte(&cursor);
                         continue;
                 }
-                if (field != names->frames) {
+                if (field != names->layout.frames) {
                         jfr_skip_field(&cursor, field);
                         continue;
                 }
@@ -410,7 +411,7 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
 
 int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp,
                     bool *truncatedp) {
-        JfrConstant *constant = class == names->stack && names->frames
+        JfrConstant *constant = class == names->layout.stack && names->layout.frames
                 ? jfr_constant(names->pools, class, index)
                 : NULL;
         uint32_t stack;

@@ -52,15 +52,20 @@ typedef struct Table {
         size_t n, room;
 } Table;
 
+/* The string table. */
+typedef struct Texts {
+        Bytes *rows;
+        uint32_t *strings;              /* of the window + 1; 0 = not made yet */
+        size_t n, room;
+} Texts;
+
 typedef struct Parser {
         Window *window;
         Text *problem;
         PprofResult *result;
         uint64_t key;
         const uint8_t *begin;
-        Bytes *texts;                   /* the string table */
-        uint32_t *strings;              /* of the window + 1; 0 = not made yet */
-        size_t n_texts, texts_room;
+        Texts texts;
         Bytes *locations_raw;
         Location *locations;
         uint32_t *functions;
@@ -148,16 +153,16 @@ static int pprof_string(Parser *parser, uint64_t index, uint32_t *stringp) {
         int r;
 
         *stringp = 0;
-        if (!index || index >= parser->n_texts)
+        if (!index || index >= parser->texts.n)
                 return 0;
-        if (!parser->strings[index]) {
-                text = &parser->texts[index];
+        if (!parser->texts.strings[index]) {
+                text = &parser->texts.rows[index];
                 r = window_string(parser->window, (const char *)text->data, text->size,
-                                  &parser->strings[index]);
+                                  &parser->texts.strings[index]);
                 if (r)
                         return full(r);
         }
-        *stringp = parser->strings[index];
+        *stringp = parser->texts.strings[index];
         return 0;
 }
 
@@ -190,8 +195,8 @@ static bool is_hex(const Bytes *text) {
  * start agree.
  */
 static int add_mapping_row(Parser *parser, const uint64_t *fields) {
-        const Bytes *id = fields[MAPPING_BUILD_ID] < parser->n_texts
-                ? &parser->texts[fields[MAPPING_BUILD_ID]]
+        const Bytes *id = fields[MAPPING_BUILD_ID] < parser->texts.n
+                ? &parser->texts.rows[fields[MAPPING_BUILD_ID]]
                 : NULL;
         uint64_t start = fields[MAPPING_START], limit = fields[MAPPING_LIMIT],
                  offset = fields[MAPPING_OFFSET];
@@ -373,12 +378,12 @@ static void add_value(Sample *sample, uint64_t value) {
 /* ---- labels ---- */
 
 static bool is_text(const Parser *parser, uint64_t index, const char *text) {
-        return index < parser->n_texts && parser->texts[index].size == strlen(text) &&
-               !memcmp(parser->texts[index].data, text, strlen(text));
+        return index < parser->texts.n && parser->texts.rows[index].size == strlen(text) &&
+               !memcmp(parser->texts.rows[index].data, text, strlen(text));
 }
 
 static bool take_id(const Parser *parser, uint64_t index, uint8_t *to, size_t size) {
-        const Bytes *text = index < parser->n_texts ? &parser->texts[index] : NULL;
+        const Bytes *text = index < parser->texts.n ? &parser->texts.rows[index] : NULL;
 
         if (!text || text->size != 2 * size)
                 return false;
@@ -420,7 +425,7 @@ static int add_label(Parser *parser, Sample *sample, const Field *message) {
 
         if (r)
                 return r;
-        if (!fields[LABEL_KEY] || fields[LABEL_KEY] >= parser->n_texts || take_link(parser, sample, fields))
+        if (!fields[LABEL_KEY] || fields[LABEL_KEY] >= parser->texts.n || take_link(parser, sample, fields))
                 return 0;
         own = is_text(parser, fields[LABEL_KEY], "process.pid") ||
                 is_text(parser, fields[LABEL_KEY], "service.name");
@@ -526,11 +531,11 @@ static int add_sample(Parser *parser, const Field *message) {
 /* ---- first pass: where things are ---- */
 
 static int note_text(Parser *parser, const Field *field) {
-        int r = grow((void **)&parser->texts, &parser->texts_room, parser->n_texts,
-                     sizeof(*parser->texts));
+        int r = grow((void **)&parser->texts.rows, &parser->texts.room, parser->texts.n,
+                     sizeof(*parser->texts.rows));
 
         if (!r)
-                parser->texts[parser->n_texts++] = (Bytes){ field->data, field->size };
+                parser->texts.rows[parser->texts.n++] = (Bytes){ field->data, field->size };
         return r;
 }
 
@@ -621,8 +626,8 @@ static int parse(Parser *parser, Bytes message) {
         Text ignored = { 0 };
         Text *problem = parser->problem;
 
-        parser->strings = calloc(parser->n_texts + 1, sizeof(*parser->strings));
-        if (!parser->strings)
+        parser->texts.strings = calloc(parser->texts.n + 1, sizeof(*parser->texts.strings));
+        if (!parser->texts.strings)
                 r = error_origin(-ENOMEM);
         if (first > 0)
                 parser->problem = &ignored;     /* the first problem is the one to tell */
@@ -637,8 +642,8 @@ static int parse(Parser *parser, Bytes message) {
 }
 
 static void parser_deinit(Parser *parser) {
-        free(parser->texts);
-        free(parser->strings);
+        free(parser->texts.rows);
+        free(parser->texts.strings);
         free(parser->locations_raw);
         free(parser->locations);
         free(parser->functions);

@@ -260,7 +260,7 @@ static int count_functions(Adding *adding, uint32_t section, uint32_t operation,
                 if (adding->seen[functions[i]] == adding->sample)
                         continue;
                 adding->seen[functions[i]] = adding->sample;
-                r = count(report, &report->by_function, &key, sizeof(key), i == 0 ? value : 0, value);
+                r = count(report, &report->tallies.by_function, &key, sizeof(key), i == 0 ? value : 0, value);
         }
         return r;
 }
@@ -279,19 +279,20 @@ static int count_sample(Report *report, uint32_t section, const Facts *facts) {
         sums->n_events = add_saturated(sums->n_events, facts->n_events);
         if (facts->reason) {
                 sums->truncated = add_saturated(sums->truncated, facts->value);
-                r = count_key(report, &report->by_reason, section, facts->reason, facts->value);
+                r = count_key(report, &report->tallies.by_reason, section, facts->reason, facts->value);
         }
         if (!r && facts->link) {
                 ReportLinkKey key = { section, facts->operation, *facts->link };
 
                 sums->linked = add_saturated(sums->linked, facts->value);
-                r = count(report, &report->by_link, &key, sizeof(key), facts->value, facts->value);
+                r = count(report, &report->tallies.by_link, &key, sizeof(key), facts->value, facts->value);
         }
         if (!r && facts->coroutine) {
                 ReportCoroutineKey key = { section, facts->coroutine, facts->state };
 
                 sums->in_coroutines = add_saturated(sums->in_coroutines, facts->value);
-                r = count(report, &report->by_coroutine, &key, sizeof(key), facts->value, facts->value);
+                r = count(report, &report->tallies.by_coroutine, &key, sizeof(key), facts->value,
+                          facts->value);
         }
         return r ? error_fold(r) : 0;
 }
@@ -305,7 +306,7 @@ static int count_operation(Adding *adding, uint32_t section, const Facts *facts)
                 return 0;
         r = adding_stack(adding, facts->window_stack, &stack);
         if (!r)
-                r = count_key(report, &report->by_operation, section, facts->operation, facts->value);
+                r = count_key(report, &report->tallies.by_operation, section, facts->operation, facts->value);
         return r ? r : count_functions(adding, section, facts->operation, stack, facts->value);
 }
 
@@ -329,10 +330,10 @@ static int count_stack(Adding *adding, uint32_t section, uint32_t stack, uint64_
         int r = count_functions(adding, section, OPERATION_ALL, stack, value);
 
         if (!r)
-                r = count_key(report, &report->by_stack, section, stack, value);
+                r = count_key(report, &report->tallies.by_stack, section, stack, value);
         functions = report_stack(report, stack, &n);
         if (!r && n)
-                r = count_key(report, &report->by_object, section,
+                r = count_key(report, &report->tallies.by_object, section,
                               report_function(report, functions[0])->object, value);
         return r;
 }

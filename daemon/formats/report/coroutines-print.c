@@ -52,13 +52,15 @@ static uint32_t count_ends(const CoroutineReport *report, CoroutineEnd end) {
 static void print_oddities(const Printer *printer, const CoroutineFormat *format) {
         const CoroutineReport *report = printer->report;
 
-        if (report->n_lost)
+        if (report->sums.n_lost)
                 sheet_fact(&printer->sheet, 0, "Lost",
                            "%" PRIu64 " events (%.1f %%) were overwritten before they could be read",
-                           report->n_lost, sheet_share(report->n_lost, report->n_lost + report->n_events));
-        if (report->n_unknown)
+                           report->sums.n_lost,
+                           sheet_share(report->sums.n_lost, report->sums.n_lost + report->sums.n_events));
+        if (report->sums.n_unknown)
                 sheet_fact(&printer->sheet, 0, "Not known",
-                           "%" PRIu64 " stretches have lost an end and count nowhere", report->n_unknown);
+                           "%" PRIu64 " stretches have lost an end and count nowhere",
+                           report->sums.n_unknown);
         if (report->n_filtered)
                 sheet_fact(&printer->sheet, 0, "Filtered", "%" PRIu64 " events that were not asked for",
                            report->n_filtered);
@@ -77,19 +79,20 @@ static void print_summary(const Printer *printer, const CoroutineFormat *format)
         const CoroutineReport *report = printer->report;
         const Sheet *sheet = &printer->sheet;
         char a[SHEET_VALUE_MAX], b[SHEET_VALUE_MAX];
-        uint64_t ns = report->n_events ? report->last_ns - report->first_ns : 0;
+        uint64_t ns = report->sums.n_events ? report->last_ns - report->first_ns : 0;
 
         sheet_fact(sheet, 0, "Traces", "%zu", format->n_files);
         sheet_fact(sheet, 0, "Time", "%s", sheet_value(a, "nanoseconds", (double)ns));
         sheet_fact(sheet, 0, "Events",
                    "%" PRIu64 " (%" PRIu64 " resumes, %" PRIu64 " suspends), %.0f resumes a second",
-                   report->n_events, report->n_resumes, report->n_suspends,
-                   ns ? (double)report->n_resumes * NS_PER_SEC / (double)ns : 0);
+                   report->sums.n_events, report->sums.n_resumes, report->sums.n_suspends,
+                   ns ? (double)report->sums.n_resumes * NS_PER_SEC / (double)ns : 0);
         sheet_fact(sheet, 0, "Coroutines",
                    "%" PRIu32 " on %" PRIu32 " threads, %" PRIu64 " moves between threads",
-                   report->n_coroutines, report->threads.n_entries, report->n_migrations);
-        sheet_fact(sheet, 0, "Run", "%s; suspended %s", sheet_value(a, "nanoseconds", (double)report->run_ns),
-                   sheet_value(b, "nanoseconds", (double)report->suspended_ns));
+                   report->n_coroutines, report->threads.n_entries, report->sums.n_migrations);
+        sheet_fact(sheet, 0, "Run", "%s; suspended %s",
+                   sheet_value(a, "nanoseconds", (double)report->sums.run_ns),
+                   sheet_value(b, "nanoseconds", (double)report->sums.suspended_ns));
         sheet_fact(sheet, 0, "At the end",
                    "%" PRIu32 " running, %" PRIu32 " suspended, %" PRIu32 " lost wake-ups suspected, %" PRIu32
                    " dead, %" PRIu32 " without an event%s",
@@ -98,7 +101,7 @@ static void print_summary(const Printer *printer, const CoroutineFormat *format)
                    count_ends(report, COROUTINE_NEVER_RAN),
                    report->stations_known ? "" : " (the trace does not say who is dead)");
         print_oddities(printer, format);
-        if (!report->n_events)
+        if (!report->sums.n_events)
                 sheet_note(sheet, "There are no events to report.");
 }
 
@@ -151,14 +154,14 @@ static int print_coroutines(const Printer *printer) {
         for (uint32_t i = 0; i < MIN(report->n_coroutines, printer->top); i++) {
                 const Coroutine *c = &report->coroutines[order[i]];
 
-                add_time(&table, c->run_ns);
-                add_time(&table, c->suspended_ns);
-                text_table_add(&table, "%" PRIu64, c->n_resumes);
+                add_time(&table, c->sums.run_ns);
+                add_time(&table, c->sums.suspended_ns);
+                text_table_add(&table, "%" PRIu64, c->sums.n_resumes);
                 text_table_add(&table, "%.0f", coroutine_resumes_per_second(c));
                 add_time(&table, c->longest_run_ns);
                 add_time(&table, c->longest_suspend_ns);
-                text_table_add(&table, "%" PRIu64, c->n_migrations);
-                text_table_add(&table, "%" PRIu64, c->n_lost);
+                text_table_add(&table, "%" PRIu64, c->sums.n_migrations);
+                text_table_add(&table, "%" PRIu64, c->sums.n_lost);
                 text_table_add(&table, "%s", coroutine_name(c, name));
                 text_table_add(&table, "%s", coroutine_end_text(coroutine_end(report, c)));
         }
@@ -203,7 +206,7 @@ static int print_addresses(const Printer *printer) {
                 const AddressSums *row = &report->addresses[i];
 
                 add_time(&table, row->suspended_ns);
-                text_table_add(&table, "%.1f%%", sheet_share(row->suspended_ns, report->suspended_ns));
+                text_table_add(&table, "%.1f%%", sheet_share(row->suspended_ns, report->sums.suspended_ns));
                 text_table_add(&table, "%" PRIu64, row->n);
                 add_address(&table, printer, NULL, row->address);
         }

@@ -25,11 +25,11 @@ struct CoroutineReport {
         AddressSums *addresses;
         uint32_t n_coroutines, coroutines_room, n_addresses, addresses_room, n_timelines;
         Hashmap threads;
-        uint64_t n_events, n_lost, n_filtered, n_unknown, n_left_out;
+        CoroutineSums sums;             /* of all coroutines */
+        uint64_t n_filtered, n_left_out;
         uint64_t n_placeless;           /* suspensions at more addresses than are summed */
         uint32_t trace, n_shared;       /* which one is read; coroutines that were in an earlier one, too */
         uint64_t first_ns, last_ns, origin_ns, bin_ns;  /* origin: where the timelines begin */
-        uint64_t run_ns, suspended_ns, n_resumes, n_suspends, n_migrations;
         bool stations_known;            /* whether the trace says who is dead */
         Stretches runs, suspensions;
 };

@@ -46,7 +46,7 @@ CoroutineReport *coroutine_report_free(CoroutineReport *report) {
 }
 
 uint64_t coroutine_report_n_events(const CoroutineReport *report) {
-        return report->n_events;
+        return report->sums.n_events;
 }
 
 uint32_t coroutine_report_next_trace(CoroutineReport *report) {
@@ -215,8 +215,8 @@ static int add_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t i
                         coroutine->last_tid, index };
         uint64_t *longest_ns = run ? &coroutine->longest_run_ns : &coroutine->longest_suspend_ns;
 
-        *(run ? &coroutine->run_ns : &coroutine->suspended_ns) += row.ns;
-        *(run ? &report->run_ns : &report->suspended_ns) += row.ns;
+        *(run ? &coroutine->sums.run_ns : &coroutine->sums.suspended_ns) += row.ns;
+        *(run ? &report->sums.run_ns : &report->sums.suspended_ns) += row.ns;
         *longest_ns = MAX(*longest_ns, row.ns);
         keep_stretch(run ? &report->runs : &report->suspensions, &row);
         draw(report, coroutine, row.start_ns, end_ns, run);
@@ -226,33 +226,33 @@ static int add_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t i
 /* The stretch between the last event and this one, if both are neighbours. */
 static int end_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t index,
                        const CoroEvent *event) {
-        if (!coroutine->n_events)
+        if (!coroutine->sums.n_events)
                 return 0;
         if (event->n_lost || event->active == coroutine->active || event->time_ns < coroutine->last_ns) {
-                coroutine->n_unknown++;
-                report->n_unknown++;
+                coroutine->sums.n_unknown++;
+                report->sums.n_unknown++;
                 return 0;
         }
         return add_stretch(report, coroutine, index, event->time_ns, !event->active);
 }
 
 static void count_event(CoroutineReport *report, Coroutine *coroutine, const CoroEvent *event) {
-        bool moved = event->active && coroutine->n_resumes && coroutine->last_tid != event->tid;
+        bool moved = event->active && coroutine->sums.n_resumes && coroutine->last_tid != event->tid;
 
-        if (!coroutine->n_events)
+        if (!coroutine->sums.n_events)
                 coroutine->first_ns = event->time_ns;
-        coroutine->n_events++;
-        coroutine->n_lost += event->n_lost;
-        report->n_lost += event->n_lost;
-        *(event->active ? &coroutine->n_resumes : &coroutine->n_suspends) += 1;
-        *(event->active ? &report->n_resumes : &report->n_suspends) += 1;
-        coroutine->n_migrations += moved;
-        report->n_migrations += moved;
+        coroutine->sums.n_events++;
+        coroutine->sums.n_lost += event->n_lost;
+        report->sums.n_lost += event->n_lost;
+        *(event->active ? &coroutine->sums.n_resumes : &coroutine->sums.n_suspends) += 1;
+        *(event->active ? &report->sums.n_resumes : &report->sums.n_suspends) += 1;
+        coroutine->sums.n_migrations += moved;
+        report->sums.n_migrations += moved;
         coroutine->last_ns = event->time_ns;
         coroutine->last_tid = event->tid;
         coroutine->last_address = event->address ? event->address : coroutine->last_address;
         coroutine->active = event->active;
-        report->n_shared += coroutine->trace != report->trace && coroutine->n_events > 1;
+        report->n_shared += coroutine->trace != report->trace && coroutine->sums.n_events > 1;
         coroutine->trace = report->trace;
 }
 
@@ -281,7 +281,7 @@ int coroutine_report_event(CoroutineReport *report, const CoroEvent *event) {
                 report->n_filtered++;
                 return 0;
         }
-        if (!report->n_events++)
+        if (!report->sums.n_events++)
                 report->origin_ns = event->time_ns;
         report->first_ns = MIN(report->first_ns, event->time_ns);
         report->last_ns = MAX(report->last_ns, event->time_ns);
@@ -315,11 +315,11 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
         coroutine->code = end->code;
         coroutine->torn = end->torn;
         coroutine->corrupt = end->corrupt;
-        coroutine->no_event = !coroutine->n_events;
+        coroutine->no_event = !coroutine->sums.n_events;
         /* also those that were lost behind the last event read */
-        if (end->n_lost > coroutine->n_lost) {
-                report->n_lost += end->n_lost - coroutine->n_lost;
-                coroutine->n_lost = end->n_lost;
+        if (end->n_lost > coroutine->sums.n_lost) {
+                report->sums.n_lost += end->n_lost - coroutine->sums.n_lost;
+                coroutine->sums.n_lost = end->n_lost;
         }
         return 0;
 }
@@ -329,7 +329,7 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
 uint64_t coroutine_since_ns(const CoroutineReport *report, const Coroutine *coroutine) {
         uint64_t until_ns = coroutine->until_ns ? coroutine->until_ns : report->last_ns;
 
-        return coroutine->n_events ? MAX(until_ns, coroutine->last_ns) - coroutine->last_ns : 0;
+        return coroutine->sums.n_events ? MAX(until_ns, coroutine->last_ns) - coroutine->last_ns : 0;
 }
 
 CoroutineEnd coroutine_end(const CoroutineReport *report, const Coroutine *coroutine) {
@@ -337,7 +337,7 @@ CoroutineEnd coroutine_end(const CoroutineReport *report, const Coroutine *corou
 
         if (coroutine->dead)
                 return COROUTINE_DEAD;
-        if (!coroutine->n_events)
+        if (!coroutine->sums.n_events)
                 return COROUTINE_NEVER_RAN;
         if (coroutine->active)
                 return COROUTINE_RUNNING;
@@ -361,7 +361,7 @@ double coroutine_resumes_per_second(const Coroutine *coroutine) {
         uint64_t ns = coroutine->last_ns - coroutine->first_ns;
 
         return coroutine->last_ns > coroutine->first_ns
-                ? (double)coroutine->n_resumes * NS_PER_SEC / (double)ns
+                ? (double)coroutine->sums.n_resumes * NS_PER_SEC / (double)ns
                 : 0;
 }
 
@@ -408,7 +408,7 @@ int coroutine_by_wait(const Coroutine *a, const Coroutine *b) {
 }
 
 int coroutine_by_run(const Coroutine *a, const Coroutine *b) {
-        return larger_first(a->run_ns, b->run_ns);
+        return larger_first(a->sums.run_ns, b->sums.run_ns);
 }
 
 static int compare_stretches(const void *left, const void *right) {

@@ -40,11 +40,17 @@ typedef struct TimelineBin {
         float run_ns, suspended_ns;
 } TimelineBin;
 
+/* What the events of one coroutine come to, or of all. */
+typedef struct CoroutineSums {
+        uint64_t n_events, n_resumes, n_suspends, n_lost, n_unknown, n_migrations;
+        uint64_t run_ns, suspended_ns;
+} CoroutineSums;
+
 typedef struct Coroutine {
         uint64_t probe_id, birth_ns;
         uint32_t pid, station;
-        uint64_t n_events, n_resumes, n_suspends, n_lost, n_unknown, n_migrations;
-        uint64_t first_ns, last_ns, run_ns, suspended_ns;
+        CoroutineSums sums;
+        uint64_t first_ns, last_ns;
         uint64_t until_ns;              /* when its station was last looked at; 0 = the trace does not say */
         uint64_t longest_run_ns, longest_suspend_ns;
         uint64_t last_tid, last_address;

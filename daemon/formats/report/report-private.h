@@ -80,6 +80,10 @@ typedef struct ReportCoroutineKey {
         uint32_t section, coroutine, state;     /* state: string */
 } ReportCoroutineKey;
 
+typedef struct ReportTallies {
+        Tally by_function, by_stack, by_link, by_reason, by_object, by_operation, by_coroutine;
+} ReportTallies;
+
 struct Report {
         ReportOptions options;
         Intern strings, objects, functions, stacks, kinds, processes, coroutines, sections, profile_ids;
@@ -87,7 +91,7 @@ struct Report {
         uint32_t object_states_room;
         ReportSums *sums;               /* by section */
         uint32_t sums_room;
-        Tally by_function, by_stack, by_link, by_reason, by_object, by_operation, by_coroutine;
+        ReportTallies tallies;
         uint64_t n_left_out;            /* rows over max_rows */
         uint64_t n_repeated;            /* profiles whose id was seen before */
         uint64_t n_windows;

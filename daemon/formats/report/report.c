@@ -20,8 +20,9 @@ static Tables tables_of(Report *report) {
         return (Tables){ { &report->strings, &report->objects, &report->functions, &report->stacks,
                            &report->kinds, &report->processes, &report->coroutines, &report->sections,
                            &report->profile_ids },
-                         { &report->by_function, &report->by_stack, &report->by_link, &report->by_reason,
-                           &report->by_object, &report->by_operation, &report->by_coroutine } };
+                         { &report->tallies.by_function, &report->tallies.by_stack, &report->tallies.by_link,
+                           &report->tallies.by_reason, &report->tallies.by_object,
+                           &report->tallies.by_operation, &report->tallies.by_coroutine } };
 }
 
 static void init_tables(Report *report) {
@@ -255,13 +256,13 @@ int report_rows(const Report *report, ReportTable table, uint32_t section, uint3
                 const Tally *tally;
                 int (*compare)(const uint32_t *a, const uint32_t *b, const void *report);
         } tables[REPORT_N_TABLES] = {
-                [REPORT_FUNCTIONS] = { &report->by_function, compare_function_keys },
-                [REPORT_STACKS] = { &report->by_stack, compare_stacks },
-                [REPORT_LINKS] = { &report->by_link, compare_links },
-                [REPORT_REASONS] = { &report->by_reason, compare_strings },
-                [REPORT_OBJECTS] = { &report->by_object, compare_objects },
-                [REPORT_OPERATIONS] = { &report->by_operation, compare_operations },
-                [REPORT_COROUTINES] = { &report->by_coroutine, compare_coroutines },
+                [REPORT_FUNCTIONS] = { &report->tallies.by_function, compare_function_keys },
+                [REPORT_STACKS] = { &report->tallies.by_stack, compare_stacks },
+                [REPORT_LINKS] = { &report->tallies.by_link, compare_links },
+                [REPORT_REASONS] = { &report->tallies.by_reason, compare_strings },
+                [REPORT_OBJECTS] = { &report->tallies.by_object, compare_objects },
+                [REPORT_OPERATIONS] = { &report->tallies.by_operation, compare_operations },
+                [REPORT_COROUTINES] = { &report->tallies.by_coroutine, compare_coroutines },
         };
         uint32_t prefix[2] = { section, operation };
         int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1,
@@ -339,7 +340,7 @@ uint64_t report_suspended_ns(const Report *report, uint32_t coroutine) {
                 return 0;
         for (uint32_t kind = 0; kind < report->kinds.n_items; kind++)
                 if (is_time(report, kind) && !report_find_section(report, 0, kind, &key.section) &&
-                    !intern_find(&report->by_coroutine.keys, &key, sizeof(key), &index))
-                        sum_ns = add_saturated(sum_ns, report->by_coroutine.sums[index].self);
+                    !intern_find(&report->tallies.by_coroutine.keys, &key, sizeof(key), &index))
+                        sum_ns = add_saturated(sum_ns, report->tallies.by_coroutine.sums[index].self);
         return sum_ns;
 }
