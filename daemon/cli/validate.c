@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/json-writer.h"
 #include "base/util/log.h"
 #include "base/util/text.h"
 #include "cli/cli.h"
@@ -17,7 +18,7 @@ typedef struct ValidateRun {
         Input input;
         const char *name;               /* of the document at hand */
         unsigned n_findings;
-        bool any_json;                  /* something was printed into the array of files */
+        JsonWriter json;
         bool invalid;
 } ValidateRun;
 
@@ -40,36 +41,35 @@ static void print_line(const ValidateFinding *finding, void *userdata) {
 
 static void print_object(const ValidateFinding *finding, void *userdata) {
         ValidateRun *run = userdata;
-        _cleanup_(text_deinit) Text text = { 0 };
+        JsonWriter *json = &run->json;
 
-        text_printf(&text, "%s\n    {\"severity\": \"%s\", \"rule\": \"%s\", \"path\": ",
-                    run->n_findings++ ? "," : "", finding->warning ? "warning" : "error",
-                    validate_rule_name(finding->rule));
-        text_append_json(&text, finding->path);
-        text_printf(&text, ", \"text\": ");
-        text_append_json(&text, finding->text);
-        text_printf(&text, "}");
-        fputs(text.data ? text.data : "", stdout);
+        json_line(json, 4);
+        json_open(json, NULL, '{');
+        json_text(json, "severity", finding->warning ? "warning" : "error");
+        json_text(json, "rule", validate_rule_name(finding->rule));
+        json_text(json, "path", finding->path);
+        json_text(json, "text", finding->text);
+        json_close(json, '}');
 }
 
 static void print_head(ValidateRun *run) {
-        _cleanup_(text_deinit) Text text = { 0 };
+        json_line(&run->json, 2);
+        json_open(&run->json, NULL, '{');
+        json_text(&run->json, "name", run->name);
+        json_open(&run->json, "findings", '[');
+}
 
-        text_append_json(&text, run->name);
-        printf("%s\n  {\"name\": %s, \"findings\": [", run->any_json ? "," : "",
-               text.data ? text.data : "\"\"");
-        run->any_json = true;
+static void print_json_tail(JsonWriter *json, const ValidateCounts *counts) {
+        json_close(json, ']');
+        json_bool(json, "valid", !counts->n_errors);
+        json_number(json, "errors", counts->n_errors);
+        json_number(json, "warnings", counts->n_warnings);
+        json_close(json, '}');
 }
 
 static void print_tail(const ValidateRun *run, const ValidateCounts *counts) {
         _cleanup_(text_deinit) Text more = { 0 }, line = { 0 };
 
-        if (run->config->json) {
-                printf("], \"valid\": %s, \"errors\": %llu, \"warnings\": %llu}",
-                       counts->n_errors ? "false" : "true", (unsigned long long)counts->n_errors,
-                       (unsigned long long)counts->n_warnings);
-                return;
-        }
         text_printf(&more, "%s: … and %u more", run->name,
                     run->n_findings - MIN(run->n_findings, (unsigned)MAX_LINES));
         text_printf(&line, "%s: %s, %llu error%s, %llu warning%s", run->name,
@@ -93,7 +93,10 @@ static int validate_document(ValidateRun *run, const char *name, const char *dat
                           &counts);
         if (r)
                 return r;
-        print_tail(run, &counts);
+        if (run->config->json)
+                print_json_tail(&run->json, &counts);
+        else
+                print_tail(run, &counts);
         run->invalid |= counts.n_errors != 0;
         return 0;
 }
@@ -120,11 +123,11 @@ static int validate_file(ValidateRun *run, const char *argument) {
 
 /* Unreadable is worse than invalid: nothing is known about that file. */
 static int run(Cli *cli) {
-        ValidateRun run = { .config = &cli->config };
+        ValidateRun run = { .config = &cli->config, .json = { .out = stdout, .is_spaced = true } };
         int status = STATUS_OK;
 
         if (cli->config.json)
-                printf("[");
+                json_open(&run.json, NULL, '[');
         for (int i = 0; i < cli->n_arguments; i++) {
                 int r = validate_file(&run, cli->arguments[i]);
 
@@ -135,8 +138,11 @@ static int run(Cli *cli) {
                 if (r)
                         status = STATUS_USAGE;
         }
-        if (cli->config.json)
-                printf("\n]\n");
+        if (cli->config.json) {
+                json_line(&run.json, 0);
+                json_close(&run.json, ']');
+                json_end(&run.json);
+        }
         if (status)
                 return status;
         return run.invalid ? STATUS_FAILURE : STATUS_OK;

@@ -85,17 +85,6 @@ Test(text, grows_a_buffer) {
         cr_assert_null(text.data);
 }
 
-Test(text, writes_json_strings) {
-        Text text = { 0 };
-
-        text_append_json(&text, "a\"b\\c\n\x7f\xE2\x82\xAC\xFFz");
-        cr_assert_str_eq(text.data, "\"a\\\"b\\\\c\\u000a\\u007f\xE2\x82\xAC\xEF\xBF\xBDz\"");
-        text_deinit(&text);
-        text_append_json(&text, "");
-        cr_assert_str_eq(text.data, "\"\"");
-        text_deinit(&text);
-}
-
 /* Those of Unicode's categories that the standard names; test-report-forms.py goes through all of them. */
 Test(text, masks_what_drives_or_disguises) {
         static const struct {

@@ -258,24 +258,3 @@ void text_printf(Text *text, const char *format, ...) {
         va_end(args);
         text->size += (size_t)n;
 }
-
-void text_append_json(Text *text, const char *value) {
-        size_t size = strlen(value), n;
-
-        text_append(text, "\"", 1);
-        for (size_t i = 0; i < size; i += n) {
-                unsigned char c = (unsigned char)value[i];
-
-                n = utf8_sequence((const uint8_t *)value + i, size - i);
-                if (!n)
-                        text_append(text, "\xEF\xBF\xBD", 3);
-                else if (c == '"' || c == '\\')
-                        text_printf(text, "\\%c", c);
-                else if (c < 0x20 || c == 0x7F)
-                        text_printf(text, "\\u%04x", c);
-                else
-                        text_append(text, value + i, n);
-                n += !n;
-        }
-        text_append(text, "\"", 1);
-}

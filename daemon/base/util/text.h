@@ -62,6 +62,4 @@ void text_deinit(Text *text);
 void text_append(Text *text, const char *data, size_t size);
 /* @value, masked by `?`. */
 void text_append_masked(Text *text, const char *value);
-/* @value as a JSON string, with its quotes; bytes that are no UTF-8 are repaired. */
-void text_append_json(Text *text, const char *value);
 _printf_(2, 3) void text_printf(Text *text, const char *format, ...);

@@ -10,6 +10,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "cli/desk/keys.h"
 #include "cli/desk/screen.h"
 
@@ -328,40 +329,42 @@ int view_block(const View *view, const Counts *counts, const ViewFigures *figure
 }
 
 static int json_rows(const View *view, const Counts *counts, const ViewFigures *figures, CountsTable tab,
-                     size_t n_rows, Text *line) {
+                     size_t n_rows, JsonWriter *json) {
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
         int r = choose_rows(view, counts, tab, &rows, &n);
 
         if (r)
                 return r;
-        text_printf(line, ", \"%s\": [", tabs[tab].name);
+        json_open(json, tabs[tab].name, '[');
         for (size_t i = 0; i < MIN(n, n_rows); i++) {
-                text_printf(line, "%s{", i ? ", " : "");
-                for (size_t j = 0; j < COUNTS_MAX_TEXTS && tabs[tab].keys[j]; j++) {
-                        text_printf(line, "\"%s\": ", tabs[tab].keys[j]);
-                        text_append_json(line, rows[i].texts[j]);
-                        text_printf(line, ", ");
-                }
-                text_printf(line, "\"self\": %" PRIu64 ", \"total\": %" PRIu64 ", \"cpu_percent\": %.2f}",
-                            rows[i].self, rows[i].total, cpu(rows[i].self, counts, figures));
+                json_open(json, NULL, '{');
+                for (size_t j = 0; j < COUNTS_MAX_TEXTS && tabs[tab].keys[j]; j++)
+                        json_text(json, tabs[tab].keys[j], rows[i].texts[j]);
+                json_number(json, "self", rows[i].self);
+                json_number(json, "total", rows[i].total);
+                json_decimal(json, "cpu_percent", cpu(rows[i].self, counts, figures), 2);
+                json_close(json, '}');
         }
-        text_printf(line, "]");
+        json_close(json, ']');
         return 0;
 }
 
 int view_json(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *line) {
+        JsonWriter json = { .text = line, .is_spaced = true };
         int r = 0;
 
-        text_printf(line,
-                    "{\"seconds\": %.3f, \"samples\": %" PRIu64 ", \"in_spans\": %" PRIu64
-                    ", \"truncated\": %" PRIu64 ", \"lost\": %" PRIu64
-                    ", \"processes_sampled\": %zu, \"cpus_busy\": %.3f",
-                    (double)figures->length_ns / (double)NS_PER_SEC, counts->n_events, counts->n_linked,
-                    counts->n_truncated, figures->n_lost, figures->n_processes,
-                    cpu(counts->n_events, counts, figures) / 100);
+        json_open(&json, NULL, '{');
+        json_decimal(&json, "seconds", (double)figures->length_ns / (double)NS_PER_SEC, 3);
+        json_number(&json, "samples", counts->n_events);
+        json_number(&json, "in_spans", counts->n_linked);
+        json_number(&json, "truncated", counts->n_truncated);
+        json_number(&json, "lost", figures->n_lost);
+        json_number(&json, "processes_sampled", figures->n_processes);
+        json_decimal(&json, "cpus_busy", cpu(counts->n_events, counts, figures) / 100, 3);
         for (CountsTable tab = 0; tab < VIEW_N_TABS && !r; tab++)
-                r = json_rows(view, counts, figures, tab, n_rows, line);
-        text_printf(line, "}\n");
+                r = json_rows(view, counts, figures, tab, n_rows, &json);
+        json_close(&json, '}');
+        json_end(&json);
         return r ? r : line->failed ? error_origin(-ENOMEM) : 0;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/util/json-writer.h"
+
 /* google.rpc.Code for a status: the specification asks for a google.rpc.Status in error bodies. */
 static unsigned char rpc_code(int status) {
         switch (status) {
@@ -19,16 +21,17 @@ static unsigned char rpc_code(int status) {
         }
 }
 
+/* Control characters of a message become blanks. */
 void answer_status_json(Text *text, int status, const char *message) {
-        text_printf(text, "{\"code\":%u,\"message\":\"", rpc_code(status));
+        JsonWriter json = { .text = text };
+        _cleanup_(text_deinit) Text line = { 0 };
+
         for (; *message; message++)
-                if (*message == '"' || *message == '\\')
-                        text_printf(text, "\\%c", *message);
-                else if ((unsigned char)*message < ' ')
-                        text_append(text, " ", 1);
-                else
-                        text_append(text, message, 1);
-        text_printf(text, "\"}");
+                text_append(&line, (unsigned char)*message < ' ' ? " " : message, 1);
+        json_open(&json, NULL, '{');
+        json_number(&json, "code", rpc_code(status));
+        json_text(&json, "message", line.data ? line.data : "");
+        json_close(&json, '}');
 }
 
 void answer_status_protobuf(Text *text, int status, const char *message) {

@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "formats/page/page-encode.h"
 
 enum { MAX_VARINT = 10 };
@@ -77,73 +78,85 @@ static void put(Bytes *bytes, uint64_t value) {
 /* What is no table */
 
 /* Strings of the model are masked already; titles, facts and names of files are not. */
-static void append_shown(Text *json, const char *text) {
+static void put_text(JsonWriter *json, const char *key, const char *value) {
         _cleanup_(text_deinit) Text shown = { 0 };
 
-        text_append_masked(&shown, text);
-        text_append_json(json, shown.data ? shown.data : "");
+        text_append_masked(&shown, value);
+        json_text(json, key, shown.data ? shown.data : "");
 }
 
-static void put_text(Text *json, const char *key, const char *value) {
-        text_printf(json, ",\"%s\":", key);
-        append_shown(json, value);
-}
-
-static void put_kinds(const PageModel *model, Text *json) {
-        text_printf(json, ",\"kinds\":[");
+static void put_kinds(const PageModel *model, JsonWriter *json) {
+        json_open(json, "kinds", '[');
         for (uint32_t i = 0; i < model->n_kinds; i++) {
                 const PageKind *kind = &model->kinds[i];
 
-                text_printf(json, "%s{\"events\":%" PRIu64, i ? "," : "", kind->n_events);
+                json_open(json, NULL, '{');
+                json_number(json, "events", kind->n_events);
                 put_text(json, "type", page_get_string(model, kind->type));
                 put_text(json, "unit", page_get_string(model, kind->unit));
                 put_text(json, "periodType", page_get_string(model, kind->period_type));
                 put_text(json, "periodUnit", page_get_string(model, kind->period_unit));
-                text_printf(json, ",\"measured\":[%.0f,%.0f]}", kind->measured[0], kind->measured[1]);
+                json_open(json, "measured", '[');
+                json_decimal(json, NULL, kind->measured[0], 0);
+                json_decimal(json, NULL, kind->measured[1], 0);
+                json_close(json, ']');
+                json_close(json, '}');
         }
-        text_printf(json, "],\"mainKind\":%u", page_main_kind(model));
+        json_close(json, ']');
+        json_number(json, "mainKind", page_main_kind(model));
 }
 
-static void put_sides(const PageModel *model, Text *json) {
+static void put_side(const PageSide *side, const char *name, JsonWriter *json) {
+        char start[24];
+
+        json_open(json, NULL, '{');
+        json_number(json, "timed", side->n_timed);
+        put_text(json, "name", name);
+        if (side->end_ns) {             /* as text: the numbers of scripts are exact up to 2^53 only */
+                snprintf(start, sizeof(start), "%" PRIu64, side->start_ns);
+                json_text(json, "startNs", start);
+                json_number(json, "lengthNs", side->end_ns - side->start_ns);
+        }
+        json_number(json, "recordedNs", side->recorded_ns);
+        json_close(json, '}');
+}
+
+static void put_sides(const PageModel *model, JsonWriter *json) {
         const PageOptions *options = model->options;
         const char *names[] = { options->baseline ? options->baseline : "before",
                                 options->comparison ? options->comparison : "after" };
 
-        text_printf(json, ",\"bucketNs\":%" PRIu64 ",\"sides\":[", model->bucket_ns);
-        for (uint32_t i = 0; i < model->n_sides; i++) {
-                const PageSide *side = &model->sides[i];
-
-                text_printf(json, "%s{\"timed\":%" PRIu64, i ? "," : "", side->n_timed);
-                put_text(json, "name", names[i]);
-                if (side->end_ns)       /* as text: the numbers of scripts are exact up to 2^53 only */
-                        text_printf(json, ",\"startNs\":\"%" PRIu64 "\",\"lengthNs\":%" PRIu64,
-                                    side->start_ns, side->end_ns - side->start_ns);
-                text_printf(json, ",\"recordedNs\":%" PRIu64 "}", side->recorded_ns);
-        }
-        text_printf(json, "]");
+        json_number(json, "bucketNs", model->bucket_ns);
+        json_open(json, "sides", '[');
+        for (uint32_t i = 0; i < model->n_sides; i++)
+                put_side(&model->sides[i], names[i], json);
+        json_close(json, ']');
 }
 
-static void put_facts(const PageOptions *options, Text *json) {
-        text_printf(json, ",\"facts\":[");
-        for (size_t i = 0; i < options->n_facts; i++) {
-                text_printf(json, i ? ",[" : "[");
-                text_append_json(json, options->facts[i].name);
-                text_printf(json, ",");
-                append_shown(json, options->facts[i].value);
-                text_printf(json, "]");
-        }
-        text_printf(json, "]");
-        if (isfinite(options->coverage) && options->coverage > 0)
-                text_printf(json, ",\"coverage\":%.6f", options->coverage);
-        if (!options->losses_known)
-                return;
-        text_printf(json, ",\"losses\":[");
+static void put_losses(const PageOptions *options, JsonWriter *json) {
+        json_open(json, "losses", '[');
         for (size_t i = 0; i < options->n_losses; i++) {
-                text_printf(json, i ? ",[" : "[");
-                text_append_json(json, options->losses[i].reason);
-                text_printf(json, ",%" PRIu64 "]", options->losses[i].n_samples);
+                json_open(json, NULL, '[');
+                json_text(json, NULL, options->losses[i].reason);
+                json_number(json, NULL, options->losses[i].n_samples);
+                json_close(json, ']');
         }
-        text_printf(json, "]");
+        json_close(json, ']');
+}
+
+static void put_facts(const PageOptions *options, JsonWriter *json) {
+        json_open(json, "facts", '[');
+        for (size_t i = 0; i < options->n_facts; i++) {
+                json_open(json, NULL, '[');
+                json_text(json, NULL, options->facts[i].name);
+                put_text(json, NULL, options->facts[i].value);
+                json_close(json, ']');
+        }
+        json_close(json, ']');
+        if (isfinite(options->coverage) && options->coverage > 0)
+                json_decimal(json, "coverage", options->coverage, 6);
+        if (options->losses_known)
+                put_losses(options, json);
 }
 
 /* Dimensions in which something has a value. */
@@ -157,26 +170,25 @@ static uint32_t used_dimensions(const PageModel *model, uint32_t used[static PAG
 }
 
 static int put_json(const PageModel *model, const uint32_t *used, uint32_t n_used, Bytes *bytes) {
-        Text json = { 0 }, title = { 0 };
+        _cleanup_(text_deinit) Text text = { 0 }, title = { 0 };
+        JsonWriter json = { .text = &text };
         int r = page_title(model, &title);
 
-        text_printf(&json, "{\"version\":\"%s\"", SPANPROF_VERSION);
+        json_open(&json, NULL, '{');
+        json_text(&json, "version", SPANPROF_VERSION);
         put_text(&json, "title", title.data ? title.data : "");
         put_kinds(model, &json);
         put_sides(model, &json);
         put_facts(model->options, &json);
-        text_printf(&json, ",\"dimensions\":[");
-        for (uint32_t i = 0; i < n_used; i++) {
-                text_printf(&json, i ? "," : "");
-                text_append_json(&json, page_get_string(model, model->dimensions[used[i]].key));
-        }
-        text_printf(&json, "]}");
-        if (json.failed && !r)
+        json_open(&json, "dimensions", '[');
+        for (uint32_t i = 0; i < n_used; i++)
+                json_text(&json, NULL, page_get_string(model, model->dimensions[used[i]].key));
+        json_close(&json, ']');
+        json_close(&json, '}');
+        if (text.failed && !r)
                 r = error_origin(-ENOMEM);
-        put(bytes, json.size);
-        put_raw(bytes, json.data, json.size);
-        text_deinit(&json);
-        text_deinit(&title);
+        put(bytes, text.size);
+        put_raw(bytes, text.data, text.size);
         return r;
 }
 
