@@ -45,6 +45,12 @@ typedef struct CachedStack {
         uint32_t is_root;               /* the last user frame is one */
 } CachedStack;
 
+/* Module of the frame before, in the same stack: no mapping goes away while a stack is made. */
+typedef struct LastModule {
+        const Mapping *mapping;         /* NULL = there was none */
+        uint32_t segment, index;
+} LastModule;
+
 struct Frames {
         Kernel *kernel;                 /* loaded at the first kernel frame */
         FramesRefresh refresh;
@@ -60,8 +66,7 @@ struct Frames {
         FrameWord words[MAX_WORDS];     /* scratch */
         ProcessAnswer answers[ABI_MAX_FRAMES];  /* scratch: of the user frames */
         Hashmap modules;                /* module_key() → index in the window + 1 */
-        uint64_t last_key;              /* of the module that was asked for last; 0 = there was none */
-        uint32_t last_module;
+        LastModule last;
 };
 
 int frames_new(Frames **framesp) {
@@ -127,18 +132,23 @@ static int add_module(const Frames *frames, Window *window, const Object *object
         return r ? r : window_module(window, &row, indexp);
 }
 
-static int find_module(Frames *frames, Window *window, const Object *object, uint32_t segment, uint32_t path,
+/* Made once a window. */
+static int find_module(Frames *frames, Window *window, const Mapping *mapping, uint32_t segment,
                        uint32_t *indexp) {
-        uint64_t key = module_key(object, segment, path);
-        uintptr_t known = (uintptr_t)hashmap_get(&frames->modules, key);
-        uint32_t index;
-        int r;
+        uint32_t path, index;
+        uintptr_t known;
+        uint64_t key;
+        int r = window_string(window, mapping->path, strlen(mapping->path), &path);
 
+        if (r)
+                return r;
+        key = module_key(mapping->object, segment, path);
+        known = (uintptr_t)hashmap_get(&frames->modules, key);
         if (known) {
                 *indexp = (uint32_t)(known - 1);
                 return 0;
         }
-        r = add_module(frames, window, object, segment, path, &index);
+        r = add_module(frames, window, mapping->object, segment, path, &index);
         if (!r)
                 r = hashmap_put(&frames->modules, key, (void *)((uintptr_t)index + 1));
         if (!r)
@@ -146,22 +156,19 @@ static int find_module(Frames *frames, Window *window, const Object *object, uin
         return r;
 }
 
-/* Made once a window. Neighbours on a stack mostly share it. */
+/* Neighbours on a stack mostly share it. */
 static int module_index(Frames *frames, Window *window, const Mapping *mapping, uint32_t segment,
                         uint32_t *indexp) {
-        uint32_t path;
-        uint64_t key;
-        int r = window_string(window, mapping->path, strlen(mapping->path), &path);
+        LastModule *last = &frames->last;
+        int r = 0;
 
+        if (mapping != last->mapping || segment != last->segment)
+                r = find_module(frames, window, mapping, segment, &last->index);
         if (r)
                 return r;
-        key = module_key(mapping->object, segment, path);
-        if (key != frames->last_key)
-                r = find_module(frames, window, mapping->object, segment, path, &frames->last_module);
-        if (r)
-                return r;
-        frames->last_key = key;
-        *indexp = frames->last_module;
+        last->mapping = mapping;
+        last->segment = segment;
+        *indexp = last->index;
         return 0;
 }
 
@@ -328,7 +335,6 @@ static void follow_window(Frames *frames, const Window *window) {
                 return;
         intern_reset(&frames->keys);
         hashmap_deinit(&frames->modules);
-        frames->last_key = 0;
         frames->window_serial = window_serial(window);
 }
 
@@ -361,6 +367,7 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
         int r;
 
         frames->is_preliminary = false;
+        frames->last.mapping = NULL;
         r = kernel_frames(frames, window, input, frames->words);
         if (!r)
                 r = user_frames(frames, window, input, frames->words + n_kernel);
