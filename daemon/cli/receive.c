@@ -142,20 +142,31 @@ static ReceiverVerdict decode(Receive *receive, const ReceiverRequest *request, 
                                decode_protobuf(receive, request, messagep, why, why_size);
 }
 
-static const char *describe_refusal(int r) {
+/* Why the store takes nothing, for the log and for the sender. */
+typedef struct StoreTexts {
+        const char *log, *sender;
+} StoreTexts;
+
+static StoreTexts describe_store(int r) {
         switch (r) {
         case STORE_E_LIMIT:
-                return "it is at its limit (--max-bytes, --max-files); remove what is not needed";
+                return (StoreTexts){
+                        "it is at its limit (--max-bytes, --max-files); remove what is not needed",
+                        "the receiver's store is full (--max-bytes, --max-files)",
+                };
         case STORE_E_SHARE:
-                return "it is at its limit for this sender (7/8 of --max-bytes, --max-files); the rest is for others";
+                return (StoreTexts){
+                        "it is at its limit for this sender (7/8 of --max-bytes, --max-files); the rest is for others",
+                        "this sender's share of the receiver's store is full (--max-bytes, --max-files)",
+                };
         default:
-                return strerror(errno);
+                return (StoreTexts){ strerror(errno),
+                                     r < 0 ? "out of memory" : "the receiver cannot write to its store" };
         }
 }
 
 /* A sender comes back every few seconds, and there may be many. */
-static void complain_of_store(const Receive *receive, const char *sender, int r) {
-        const char *why = describe_refusal(r);
+static void complain_of_store(const Receive *receive, const char *sender, const char *why) {
         static LogLimit limit;
         uint64_t n_skipped;
 
@@ -177,26 +188,17 @@ static int print_message(StoreFile *file, void *message) {
         return otlp_json_write(message, 1, append_piece, file);
 }
 
-/* For the sender. */
-static const char *describe_store(int r) {
-        switch (r) {
-        case STORE_E_LIMIT:
-                return "the receiver's store is full (--max-bytes, --max-files)";
-        case STORE_E_SHARE:
-                return "this sender's share of the receiver's store is full (--max-bytes, --max-files)";
-        default:
-                return r < 0 ? "out of memory" : "the receiver cannot write to its store";
-        }
-}
-
 static ReceiverVerdict explain_store(Receive *receive, const ReceiverRequest *request, int r, char *why,
                                      size_t why_size) {
+        StoreTexts texts;
+
         if (r == STORE_E_JSON)
                 return overexpanded(receive, request, "room as JSON", why, why_size);
         receive->n_over_share += r == STORE_E_SHARE;
+        texts = describe_store(r);
         if (r > 0)
-                complain_of_store(receive, request->sender, r);
-        snprintf(why, why_size, "%s", describe_store(r));
+                complain_of_store(receive, request->sender, texts.log);
+        snprintf(why, why_size, "%s", texts.sender);
         return RECEIVER_BUSY;
 }
 
