@@ -82,11 +82,11 @@ static int pause_now(Daemon *daemon) {
         if (!daemon->loop.drain_timer)               /* not started yet */
                 return 0;
         r = sampler_drain(daemon->stages.sampler, NULL);
-        return r ? error_fold(r) : daemon_close_window(daemon);
+        return r ? error_fold(r) : daemon_end_window(daemon);
 }
 
 static int resume_now(Daemon *daemon) {
-        int r = daemon_close_window(daemon);
+        int r = daemon_end_window(daemon);
 
         if (r)
                 return error_fold(r);
@@ -148,7 +148,7 @@ static int change_frequency(Daemon *daemon) {
 
         sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon));
         r = sampler_drain(daemon->stages.sampler, NULL);
-        return r ? error_fold(r) : daemon_close_window(daemon);
+        return r ? error_fold(r) : daemon_end_window(daemon);
 }
 
 static int follow_cpu(Daemon *daemon) {
@@ -166,24 +166,11 @@ static int follow_cpu(Daemon *daemon) {
         return change_frequency(daemon);
 }
 
-uint32_t daemon_frequency(const Daemon *daemon) {
-        return MIN(daemon->limits.governor.frequency, daemon->limits.volume.frequency);
-}
-
-/* Of one process: the window has a profile for each type. */
-static uint64_t most_samples(const Window *window) {
-        uint64_t most = 0;
-
-        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
-                const WindowProfile *profile = window_get_profile(window, i);
-
-                most = profile->type == PROFILE_CPU ? MAX(most, profile->n_events) : most;
-        }
-        return most;
-}
-
-/* Called between two windows. The window that a change of frequency ends is too short to be judged. */
-int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns) {
+/*
+ * Judges the volume of a window that has just been closed and encoded; the next one may have another
+ * frequency. The window that a change of frequency ends is too short to be judged.
+ */
+static int follow_volume(Daemon *daemon, const DaemonClosed *closed) {
         Volume *volume = &daemon->limits.volume;
         uint32_t before = volume->frequency;
         uint64_t n_bytes = exports_submitted_bytes(daemon->stages.exports) - daemon->limits.sent_bytes;
@@ -193,7 +180,7 @@ int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_n
         daemon->limits.sent_bytes += n_bytes;
         if (daemon->stop.time_ns || daemon->pause.is_on)
                 return 0;
-        r = volume_window(volume, length_ns, n_bytes, most_samples(window));
+        r = volume_window(volume, closed->length_ns, n_bytes, closed->most_samples);
         if (!r)
                 return 0;
         lowered = r == VOLUME_E_LOWERED;
@@ -205,6 +192,15 @@ int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_n
                         !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate"
                                                                                       : "max-samples");
         return change_frequency(daemon);
+}
+
+int daemon_end_window(Daemon *daemon) {
+        DaemonClosed closed;
+        int r = daemon_close_window(daemon, &closed);
+
+        if (!r && !daemon->sink)
+                r = follow_volume(daemon, &closed);
+        return error_fold(r);
 }
 
 /* A closed window has freed its memory, but the allocator keeps it: malloc_trim() gives it back. */

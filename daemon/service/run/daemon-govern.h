@@ -21,11 +21,8 @@ int daemon_pause_by_command(Daemon *daemon, bool paused);
 /* disabled, command, memory; NULL = not paused. */
 const char *daemon_pause_reason(const Daemon *daemon);
 
-/* Hz that all limits allow. */
-uint32_t daemon_frequency(const Daemon *daemon);
-
 /*
- * Judges the volume of a window that has just been closed and encoded; the next one may have another
- * frequency. Return: 0, -errno.
+ * Closes the window (daemon-stages.h). The next one has the frequency that the volume of this one allows.
+ * Return: 0, -errno.
  */
-int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns);
+int daemon_end_window(Daemon *daemon);

@@ -112,7 +112,7 @@ int daemon_stop(Daemon *daemon) {
         if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
                 r = naming_wait(daemon->stages.naming, clock_monotonic_ns() + LAST_NAMES_NS);
         if (!r)
-                r = daemon_close_window(daemon);
+                r = daemon_end_window(daemon);
         if (r)
                 return error_fold(r);
         if (daemon->sink)
@@ -286,7 +286,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
 
 static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
-        int r = daemon_close_window(daemon);
+        int r = daemon_end_window(daemon);
 
         if (r)
                 return error_fold(r);
@@ -357,7 +357,7 @@ static void on_clock_step(void *userdata) {
                 return;
         stat_add(COUNTER_CLOCK_STEPS, 1);
         log_notice("the clock was set, or the machine slept: this window of profiles ends early");
-        r = daemon_close_window(daemon);
+        r = daemon_end_window(daemon);
         if (!r)
                 r = sampler_drain(daemon->stages.sampler, NULL);
         if (!r)

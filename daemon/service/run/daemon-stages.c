@@ -34,7 +34,6 @@
 #include "formats/otlp/encode.h"
 #include "formats/otlp/validate.h"
 #include "sampling/sample/decode.h"
-#include "service/run/daemon-govern.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
 #define TABLES_POLL_MS 20
@@ -316,7 +315,19 @@ static int hand_over(Daemon *daemon, const Window *window) {
         return error_fold(r);
 }
 
-int daemon_close_window(Daemon *daemon) {
+/* Of one process: the window has a profile for each type. */
+static uint64_t most_samples(const Window *window) {
+        uint64_t most = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
+                const WindowProfile *profile = window_get_profile(window, i);
+
+                most = profile->type == PROFILE_CPU ? MAX(most, profile->n_events) : most;
+        }
+        return most;
+}
+
+int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
         _cleanup_(window_freep) Window *window = NULL;
         uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window.start_ns;
         int r;
@@ -333,9 +344,11 @@ int daemon_close_window(Daemon *daemon) {
         if (!r)
                 r = hand_over(daemon, window);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
-        if (!r && !daemon->sink)
-                r = daemon_follow_volume(daemon, window, now_ns - MIN(now_ns, begun_ns));
-        return error_fold(r);
+        if (r)
+                return error_fold(r);
+        *closedp = (DaemonClosed){ .length_ns = now_ns - MIN(now_ns, begun_ns),
+                                   .most_samples = most_samples(window) };
+        return 0;
 }
 
 /* ---- other spanprofs ---- */

@@ -125,3 +125,8 @@ struct Daemon {
 static inline bool daemon_has_pids_alone(const Daemon *daemon) {
         return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector);
 }
+
+/* Hz that all limits allow. */
+static inline uint32_t daemon_frequency(const Daemon *daemon) {
+        return MIN(daemon->limits.governor.frequency, daemon->limits.volume.frequency);
+}
