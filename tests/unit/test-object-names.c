@@ -404,3 +404,31 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         cr_assert_eq(unlink(path), 0);
         zygotes_free(zygotes);
 }
+
+/* Asks until a thread is left behind at it: 1 ns is over before a process of the zygote's has answered. */
+static void hold_up(uint64_t n_stuck) {
+        for (int i = 0; i < 5000 && stat_get(COUNTER_NAMES_STUCK) < n_stuck; i++) {
+                want((uintptr_t)object_names_marker);
+                while (object_names_n_waiting(names))
+                        cr_assert_eq(object_names_work(names), 0);
+                cr_assert_eq(object_names_work(names), 0);
+                usleep(1000);
+        }
+        cr_assert_eq(stat_get(COUNTER_NAMES_STUCK), n_stuck);
+}
+
+Test(object_names, tries_a_file_again_that_held_up_a_thread, .timeout = 120) {
+        ObjectNamesLimits limits = { .retry_ns = NS_PER_MS, .time_limit_ns = 1 };
+        Zygotes *zygotes;
+
+        object_names_free(names);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(object_names_new(&names, &limits, zygotes), 0);
+        hold_up(1);
+        window_free(window);
+        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
+        hold_up(2);
+        names = object_names_free(names);
+        zygotes_free(zygotes);
+}

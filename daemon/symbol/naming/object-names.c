@@ -21,6 +21,7 @@
  *
  * Nothing waits for this. Names that are there when a window is closed go into it, later ones into later
  * windows. A thread that hangs, on a file in FUSE for one, is left behind with its job after ten seconds.
+ * When no thread hangs any more, such a file is tried again, at growing intervals.
  */
 #include "symbol/naming/object-names.h"
 
@@ -44,7 +45,7 @@ enum {
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_OBJECTS = 16 << 10,
         NO_TEXT = UINT32_MAX,
-        /* doublings of that interval, after workers have failed: eleven minutes */
+        /* doublings of that interval, after failures in a row: eleven minutes */
         MAX_DOUBLINGS = 6,
 };
 
@@ -66,7 +67,8 @@ struct NamedObject {
         uint32_t n_asked;
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
-        unsigned n_failed;              /* times in a row that no worker could read it */
+        unsigned n_failed;              /* times in a row that no worker could read it, or a thread hung */
+        bool is_stuck;                  /* the last thread that read it was left behind */
         NamePlaces places;              /* processes that map it */
 };
 
@@ -257,12 +259,25 @@ static void give_back(ObjectNames *names, const NameJob *job, enum counter why) 
 
 static void take_answers(WorkerJob *base, void *userdata);
 
+/* A file that kills or holds up its reader is tried again after ten seconds, and then less and less often. */
+static void try_later(const ObjectNames *names, NamedObject *object, bool is_failed) {
+        unsigned doublings = is_failed ? MIN(object->n_failed, (unsigned)MAX_DOUBLINGS) : 0;
+
+        object->n_failed += is_failed;
+        object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
+}
+
+/*
+ * Each try costs a thread if the file still hangs, and there are few: is_held_up() waits until no thread
+ * does.
+ */
 static void give_up(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
         NamedObject *object = job->object;
 
         give_back(userdata, job, COUNTER_NAMES_STUCK);
-        object->retry_ns = UINT64_MAX;
+        try_later(userdata, object, true);
+        object->is_stuck = true;
 }
 
 static int send_job(ObjectNames *names, NamedObject *object) {
@@ -312,6 +327,11 @@ static void begin_window(ObjectNames *names, const Window *window) {
         }
 }
 
+static bool is_held_up(const ObjectNames *names, const NamedObject *object) {
+        return clock_monotonic_ns() < object->retry_ns ||
+                (object->is_stuck && worker_n_stuck(names->worker));
+}
+
 int object_names_want(ObjectNames *names, const Window *window, const Process *process,
                       const Mapping *mapping, uint64_t address, FrameWord word) {
         NamedObject *object = NULL;
@@ -332,9 +352,7 @@ int object_names_want(ObjectNames *names, const Window *window, const Process *p
         if (r || name->state == NAME_KNOWN || name->state == NAME_NONE)
                 return r;
         note_place(object, process, mapping);
-        return name->state == NAME_ASKED || clock_monotonic_ns() < object->retry_ns
-                ? 0
-                : ask(names, object, name);
+        return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
 }
 
 /* ---- answers ---- */
@@ -399,14 +417,6 @@ static void count(const NameJob *job) {
         worker_session_count(&job->workers);
 }
 
-/* A file that kills its reader is tried again after ten seconds, and then less and less often. */
-static void try_later(const ObjectNames *names, NamedObject *object, bool is_failed) {
-        unsigned doublings = is_failed ? MIN(object->n_failed, (unsigned)MAX_DOUBLINGS) : 0;
-
-        object->n_failed += is_failed;
-        object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
-}
-
 /* Asks processes that were met meanwhile; if there are none, the next one to be met is asked. */
 static void ask_others(ObjectNames *names, NamedObject *object, const NameJob *job) {
         for (uint32_t i = 0; i < job->n && object->places.n && object->n_asked < NAME_JOB_MAX; i++)
@@ -419,6 +429,7 @@ static void take_answers(WorkerJob *base, void *userdata) {
         ObjectNames *names = userdata;
 
         count(job);
+        object->is_stuck = false;
         name_places_remove(&object->places, &job->gone);
         if (job->is_unopened && job->is_gone && !job->is_failed) {
                 give_back(names, job, COUNTER_NAMES_GONE);
@@ -439,7 +450,7 @@ static void take_answers(WorkerJob *base, void *userdata) {
 int object_names_work(ObjectNames *names) {
         NamedObject *object;
 
-        if (!names->n_waiting)
+        if (!names->n_waiting && !worker_n_stuck(names->worker))
                 return 0;
         worker_collect(names->worker, clock_monotonic_ns());
         while ((object = names->first_asked)) {
