@@ -234,13 +234,14 @@ int convert_traces(const Cli *cli) {
         const char *output = cli->config.output;
         TraceOptions options = { .mode = 0644, .whole = true };
         uint64_t n_events = 0, n_dropped;
+        const char *problem;
         int status;
 
         if (!check_files(cli, &options) || open_output(output, &options, &writer))
                 return STATUS_FAILURE;
         status = copy_inputs(cli, writer, &n_events);
-        if (trace_writer_close(writer, &n_dropped)) {
-                log_error("%s: cannot be written: %s", output, strerror(errno));
+        if (trace_writer_close(writer, &n_dropped, &problem)) {
+                log_error("%s: cannot be written: %s", output, problem);
                 return STATUS_FAILURE;
         }
         log_info("%" PRIu64 " events are in %s", n_events, output);

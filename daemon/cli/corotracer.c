@@ -130,6 +130,7 @@ static int write_export(const char *input, const char *output, TraceForm form) {
         TraceReadCounts counts;
         TraceWriter *writer = NULL;
         struct stat status;
+        const char *problem = NULL;
         uint64_t n_dropped;
         int r;
 
@@ -139,11 +140,12 @@ static int write_export(const char *input, const char *output, TraceForm form) {
         if (!r)
                 r = trace_read(input, TRACE_JSONL, put_event, writer, &counts);
         if (!r)
-                r = trace_writer_close(writer, &n_dropped);
+                r = trace_writer_close(writer, &n_dropped, &problem);
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", output);
         else if (r && r != TRACE_E_REFUSED)
-                log_error("cannot convert %s to %s: %s", input, output, strerror(r < 0 ? -r : errno));
+                log_error("cannot convert %s to %s: %s", input, output,
+                          problem ? problem : strerror(r < 0 ? -r : errno));
         else
                 log_info("%" PRIu64 " events from %s to %s", counts.n_events, input, output);
         if (!r && counts.n_malformed)

@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include "base/util/outfile.h"
 #include "coro/trace/trace-read.h"
 #include "coro/trace/trace-writer.h"
 
@@ -256,6 +258,7 @@ Test(trace, goes_through_files_of_each_form) {
                 TraceOptions options = { .extra = true, .mode = 0600 };
                 _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
                 CoroEvent event = sample(), last = { 0 };
+                const char *problem;
                 uint64_t n_dropped = 77;
                 TraceReadCounts counts;
                 TraceForm form;
@@ -270,7 +273,7 @@ Test(trace, goes_through_files_of_each_form) {
                 for (event.number = 0; event.number < 3000; event.number++)
                         trace_writer_event(writer, &event);
                 event.number--;
-                cr_assert_eq(trace_writer_close(writer, &n_dropped), 0);
+                cr_assert_eq(trace_writer_close(writer, &n_dropped, &problem), 0);
                 cr_expect_eq(n_dropped, 0);
                 cr_assert_eq(trace_read(names[i], form, keep_last, &last, &counts), 0);
                 cr_expect_eq(counts.n_events, 3000, "%s", names[i]);
@@ -283,19 +286,40 @@ Test(trace, goes_through_files_of_each_form) {
         rmdir(directory);
 }
 
+Test(trace, says_that_another_has_taken_its_name) {
+        TraceOptions options = { .mode = 0600, .whole = true };
+        _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+        char directory[] = "/tmp/test-trace-XXXXXX", path[64];
+        const CoroEvent event = sample();
+        const char *problem = "";
+        uint64_t n_dropped;
+
+        cr_assert_not_null(mkdtemp(directory));
+        snprintf(path, sizeof(path), "%s/t.csv", directory);
+        cr_assert_eq(trace_writer_new(&writer, path, TRACE_CSV, &options), 0);
+        trace_writer_event(writer, &event);
+        cr_assert_eq(mkdir(path, 0700), 0);
+        cr_assert_eq(trace_writer_close(writer, &n_dropped, &problem), TRACE_E_FAILED);
+        cr_expect_str_eq(problem, outfile_problem(OUTFILE_E_CHANGED));
+        rmdir(path);
+        writer = trace_writer_free(writer);
+        rmdir(directory);
+}
+
 Test(trace, keeps_its_limit) {
         TraceOptions options = { .mode = 0600, .max_bytes = 1000 };
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
         char path[] = "/tmp/test-trace-XXXXXX.csv";
         CoroEvent event = sample();
         TraceReadCounts counts;
+        const char *problem;
         uint64_t n_dropped;
 
         close(mkstemps(path, 4));
         cr_assert_eq(trace_writer_new(&writer, path, TRACE_CSV, &options), 0);
         for (int k = 0; k < 100; k++)
                 trace_writer_event(writer, &event);
-        cr_assert_eq(trace_writer_close(writer, &n_dropped), 0);
+        cr_assert_eq(trace_writer_close(writer, &n_dropped, &problem), 0);
         cr_assert_eq(trace_read(path, TRACE_CSV, NULL, NULL, &counts), 0);
         cr_expect_eq(counts.n_events + n_dropped, 100);
         cr_expect_eq(counts.n_events, (1000 - 35) / 62);        /* header, lines */

@@ -182,6 +182,7 @@ int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, Co
         bool has_names = recording->names && address_names_finish(recording->names);
         const AddressNames *names = has_names ? recording->names : NULL;
         RegionScanFound found;
+        const char *problem;
         int r = 0;
 
         if (recording->options->progress && recording->progress_events)
@@ -204,10 +205,10 @@ int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, Co
         }
         write_ends(writer, scans, n_scans, names);
         summary->duration_ns = clock_monotonic_ns() - recording->begin_ns;
-        if (!trace_writer_close(writer, &summary->n_dropped))
+        if (!trace_writer_close(writer, &summary->n_dropped, &problem))
                 return r;
         log_error("cannot write %s: %s; of %" PRIu64 " events at least %" PRIu64 " are not in it",
-                  recording->options->output, strerror(errno), summary->totals.n_read, summary->n_dropped);
+                  recording->options->output, problem, summary->totals.n_read, summary->n_dropped);
         return CORO_E_FAILED;
 }
 

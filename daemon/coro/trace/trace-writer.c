@@ -45,6 +45,7 @@ struct TraceWriter {
         uint64_t until_ns;              /* time of the last look at stations */
         bool pending, full;
         int error;                      /* errno of the first failure */
+        int refusal;                    /* OUTFILE_E_* instead, with any error; 0 = none */
         Sink *sink;                     /* NULL = the caller's thread writes */
         size_t n_buffered;
         char *buffer;                   /* a block of the sink or, without one, of the writer */
@@ -207,6 +208,14 @@ static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *stati
         return now;
 }
 
+/* @r: OUTFILE_E_*, -errno. The first one is told at the close. */
+static void keep_error(TraceWriter *writer, int r) {
+        if (!r || writer->error)
+                return;
+        writer->error = r < 0 ? -r : EEXIST;
+        writer->refusal = MAX(r, 0);
+}
+
 /*
  * The side file of this kind, made when there is a row for it. Return: NULL = it cannot be made, or must not
  * be.
@@ -218,7 +227,7 @@ static FILE *side_file(TraceWriter *writer, SideFile which) {
 
         if (r) {
                 refuse_side_file(side->name, r);
-                writer->error = r < 0 ? -r : EEXIST;
+                keep_error(writer, r);
         }
         return side->stream;
 }
@@ -275,11 +284,6 @@ uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
         return writer->sink ? sink_n_stalls(writer->sink) : 0;
 }
 
-static void keep_error(TraceWriter *writer, int r) {
-        if (r && !writer->error)
-                writer->error = r < 0 ? -r : EEXIST;
-}
-
 /*
  * A failed write of events says nothing about rows that were written whole. But a `whole` trace that failed
  * gets no name, and its side files would be taken for those of an old trace that stays.
@@ -294,7 +298,7 @@ static void finish_lines(TraceWriter *writer) {
                 keep_error(writer, outfile_finish(&writer->file));
 }
 
-int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
+int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp, const char **problemp) {
         if (writer->db) {
                 if (trace_db_close(writer->db) && !writer->error)
                         writer->error = EIO;
@@ -307,8 +311,10 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
         publish_side_files(writer);
         finish_lines(writer);
         *n_droppedp = writer->n_dropped;
-        errno = writer->error;
-        return writer->error ? TRACE_E_FAILED : 0;
+        if (!writer->error)
+                return 0;
+        *problemp = writer->refusal ? outfile_problem(writer->refusal) : strerror(writer->error);
+        return TRACE_E_FAILED;
 }
 
 TraceWriter *trace_writer_free(TraceWriter *writer) {

@@ -49,7 +49,10 @@ void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);
 /* Number of times that a trace written `behind` has waited for its file. */
 uint64_t trace_writer_n_stalls(const TraceWriter *writer);
 
-/* Ends the file. *n_droppedp: events over the limit or after a failure. Return: 0, TRACE_E_FAILED (errno). */
-int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp);
+/*
+ * Ends the file. *n_droppedp: events over the limit or after a failure. *problemp: what failed, for people;
+ * set with TRACE_E_FAILED. Return: 0, TRACE_E_FAILED.
+ */
+int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp, const char **problemp);
 TraceWriter *trace_writer_free(TraceWriter *writer);
 DEFINE_CLEANUP(TraceWriter, trace_writer_free)
