@@ -324,6 +324,31 @@ class Convert(tap.TestCase):
             total[s.type, s.unit] -= s.value
         self.assertEqual(set(total.values()), {0})
 
+    def test_makes_valid_requests_of_folded_stacks_though_those_say_no_time(self):
+        stacks, out = self.dir / "plain.folded", self.dir / "plain.json"
+        stacks.write_text("main;work 3\nmain 4\n")
+        os.utime(stacks, ns=(1, 1700000000123456789))
+        pipe, writer = os.pipe()
+        os.write(writer, stacks.read_bytes())
+        os.close(writer)
+        self.addCleanup(os.close, pipe)
+        for source, stdin in ((stacks, subprocess.DEVNULL), ("-", pipe)):
+            with self.subTest(source=source):
+                before = time.time_ns()
+                self.spanprof("convert", source, "-o", out, stdin=stdin)
+                self.spanprof("validate", out)
+                document = json.loads(out.read_text())
+                profile = document["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]
+                strings = document["dictionary"]["stringTable"]
+                self.assertEqual([strings[profile["periodType"][i]] for i in ("typeStrindex", "unitStrindex")],
+                                 ["samples", "count"])
+                begin = int(profile["timeUnixNano"])
+                if source == stacks:
+                    self.assertEqual(begin, 1700000000123456789)
+                else:
+                    self.assertLessEqual(before, begin)
+                    self.assertLessEqual(begin, time.time_ns())
+
     def test_writes_folded_stacks_and_pprof_with_the_same_sums(self):
         path = self.unpacked("async-profiler")
         document, _ = self.convert(path)

@@ -53,6 +53,8 @@ typedef struct Convert {
         const struct PageOptions *page;         /* what a page says beside the samples; NULL = nothing */
         uint32_t n_inputs;              /* begun, for resources that have no identity */
         uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
+        /* when inputs were last changed that say no time, for forms that must have one; 0 = not known */
+        uint64_t untimed_ns;
         Intern seen;
         uint64_t n_repeated;            /* profiles left out since their id was seen before */
         /* an input was read whose times are still to be compared with start and end */

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Folded stacks, line by line. */
+/*
+ * Folded stacks, line by line. They say neither when they were taken nor what a sample stands for. So a
+ * sample counts as one of its own type, and the time of a profile made of them is that of the file's last
+ * change, or now for a pipe: OTLP has no profile without a time.
+ */
 
 #include <inttypes.h>
+
+#include "base/util/clock.h"
 
 #include "formats/convert/format.h"
 #include "formats/folded/folded.h"
@@ -15,13 +21,24 @@ typedef struct Reading {
 
 static int begin(Convert *convert, Reading *reading) {
         Window *window = convert->window;
-        WindowProfileNames names = { 0 };
+        WindowProfileNames names;
         uint32_t resource;
         int r = window_string(window, "samples", 7, &names.type);
 
         r = r ? r : window_string(window, "count", 5, &names.unit);
+        names.period_type = names.type;
+        names.period_unit = names.unit;
         r = r ? r : window_resource(window, UINT64_MAX - convert->n_inputs, &resource);
         return r ? r : window_profile_named(window, resource, &names, 0, &reading->profile);
+}
+
+/* In ns, REALTIME. */
+static uint64_t time_of(const Source *source) {
+        const struct stat *status = &source->status;
+
+        if (!S_ISREG(status->st_mode) || status->st_mtim.tv_sec <= 0)
+                return clock_read_ns(CLOCK_REALTIME);
+        return (uint64_t)status->st_mtim.tv_sec * NS_PER_SEC + (uint64_t)status->st_mtim.tv_nsec;
 }
 
 static int take_line(void *userdata, const char *line, size_t size) {
@@ -43,6 +60,7 @@ static int read_folded(Convert *convert, const Source *source, Text *problem) {
         Reading reading = { .window = convert->window };
         int r = begin(convert, &reading);
 
+        convert->untimed_ns = MAX(convert->untimed_ns, time_of(source));
         if (!r)
                 r = source_lines(source, take_line, &reading);
         if (r < 0)

@@ -52,6 +52,7 @@ typedef struct Encoder {
         const Window *window;
         size_t max_bytes;
         bool count_cpu;
+        uint64_t untimed_ns;
         OtlpScope scope;
         Dictionary dictionary;
         ProfileState *profiles;         /* with samples, by resource */
@@ -131,6 +132,7 @@ static int encoder_new(Encoder **encoderp, const Window *window, const OtlpOptio
         encoder->window = window;
         encoder->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
         encoder->count_cpu = options->count_cpu;
+        encoder->untimed_ns = options->untimed_ns;
         encoder->scope = (OtlpScope)OTLP_SCOPE_INIT;
         encoder->scope.name = (char *)"spanprof";
         encoder->scope.version = (char *)(options->scope_version ? options->scope_version : "");
@@ -173,6 +175,14 @@ static bool new_resource(const Encoder *encoder, uint32_t profile) {
                 encoder->profiles[profile - 1].profile->resource;
 }
 
+static void fill_profile(Encoder *encoder, const ProfileState *state) {
+        ProfilePart *part = &encoder->profile;
+
+        profile_part_fill(part, &encoder->dictionary, state->profile, state->n_parts);
+        if (!part->tail.time_unix_nano)
+                part->tail.time_unix_nano = encoder->untimed_ns;
+}
+
 /* Adds the sizes of what stands around the samples of a profile that begins in this request. */
 static void begin_profile(Encoder *encoder, uint32_t profile, bool first) {
         ProfileState *state = &encoder->profiles[profile];
@@ -182,7 +192,7 @@ static void begin_profile(Encoder *encoder, uint32_t profile, bool first) {
                 encoder->size += 2 * LENGTHS + wire_message_size(&encoder->resource.message.base) +
                                  wire_message_size(&encoder->scope.base);
         }
-        profile_part_fill(&encoder->profile, &encoder->dictionary, state->profile, state->n_parts);
+        fill_profile(encoder, state);
         encoder->size += LENGTHS + protobuf_c_message_get_packed_size(&encoder->profile.head.base) +
                          protobuf_c_message_get_packed_size(&encoder->profile.tail.base);
         state->sample_bytes = 0;
@@ -245,7 +255,7 @@ static uint32_t end_profile(Position stop) {
 static size_t profile_size(Encoder *encoder, uint32_t profile) {
         ProfileState *state = &encoder->profiles[profile];
 
-        profile_part_fill(&encoder->profile, &encoder->dictionary, state->profile, state->n_parts);
+        fill_profile(encoder, state);
         return protobuf_c_message_get_packed_size(&encoder->profile.head.base) + state->sample_bytes +
                protobuf_c_message_get_packed_size(&encoder->profile.tail.base);
 }

@@ -20,6 +20,7 @@ typedef struct OtlpOptions {
         size_t max_bytes;               /* split so that each request stays under it; 0 = 4 MiB */
         const char *scope_version;      /* version of spanprof, in the InstrumentationScope */
         int timestamps;                 /* 0 = leave timestamps out */
+        uint64_t untimed_ns;            /* REALTIME of a window that begins at 0, which has no times */
         /* n_events, n_lost: samples of the CPU alone, which are those that are accounted for */
         bool count_cpu;
 } OtlpOptions;

@@ -22,7 +22,8 @@ typedef struct Output {
 static int encode(const Convert *convert, OtlpSink sink, void *userdata, Text *problem) {
         OtlpOptions options = { .max_bytes = MAX_BYTES,
                                 .scope_version = convert->options->version,
-                                .timestamps = convert->options->timestamps };
+                                .timestamps = convert->options->timestamps,
+                                .untimed_ns = convert->untimed_ns };
         uint64_t n_lost = 0;
         int r = otlp_encode(convert->window, &options, sink, userdata, &n_lost);
 
