@@ -117,13 +117,20 @@ class Identity(tap.TestCase):
         digest = hmac.new(bytes.fromhex(machine), bytes.fromhex(application), "sha256").digest()
         hashed = uuid.UUID(bytes=digest[:16], version=4).hex
         victim = self.spin()
+        teller = self.spin({"OTEL_RESOURCE_ATTRIBUTES": f"host.id={machine}"})
+        renamed = self.spin({"OTEL_RESOURCE_ATTRIBUTES": "host.id=theirs"})
         for options, expected in (((), hashed), (("--host-id", "hashed"), hashed),
                                   (("--host-id", "machine"), machine), (("--host-id", "none"), None)):
             with self.subTest(options=options):
-                directory, daemon = self.run_daemon("--pid", victim.pid, *options)
-                found = self.wait_resources(directory, victim.pid)[victim.pid][0]
+                pids = [process.pid for process in (victim, teller, renamed)]
+                directory, daemon = self.run_daemon("--pid", ",".join(map(str, pids)), *options)
+                resources = self.wait_resources(directory, *pids)
+                found = resources[victim.pid][0]
                 self.assertEqual(daemon.stop(), 0, daemon)
                 self.assertEqual(found.get("host.id"), expected)
+                self.assertEqual(resources[teller.pid][0].get("host.id"), expected)
+                self.assertEqual(resources[renamed.pid][0].get("host.id"),
+                                 "theirs" if "machine" in options else expected)
                 self.assertEqual(found["host.name"], os.uname().nodename)
                 if "machine" not in options:
                     self.assertFalse([p for p in directory.iterdir() if machine.encode() in p.read_bytes()])

@@ -295,15 +295,20 @@ static void add_service_name(ResourceBuilder *builder, const Environment *enviro
         add_string(builder, "service.name", name ? name : unknown);
 }
 
-/* What we know better stays as it is, also where we could not find it out. */
-static bool is_ours(const char *key) {
+/*
+ * What we know better stays as it is, also where we could not find it out. A host.id that a target has read
+ * from /etc/machine-id would give away what `host-id` keeps back.
+ */
+static bool is_ours(const AttributeFilter *filter, const char *key) {
+        if (!strcmp(key, "host.id"))
+                return filter->host_id != LABEL_HOST_MACHINE;
         return !strcmp(key, "process.pid") || !strncmp(key, "process.executable.", 19) ||
                !strncmp(key, "telemetry.profiler.", 19);
 }
 
 static void add_environment(ResourceBuilder *builder, const Environment *environment) {
         for (size_t i = 0; environment && i < environment->n_attributes; i++)
-                if (!is_ours(environment->attributes[i].key))
+                if (!is_ours(builder->filter, environment->attributes[i].key))
                         add_string(builder, environment->attributes[i].key, environment->attributes[i].value);
 }
 
@@ -321,7 +326,7 @@ static void add_published(ResourceBuilder *builder, const ContextAttribute *attr
                 return;
         memcpy(key, attribute->key.data, attribute->key.size);
         key[attribute->key.size] = 0;
-        if (is_ours(key) || !attribute_filter_allows(builder->filter, key))
+        if (is_ours(builder->filter, key) || !attribute_filter_allows(builder->filter, key))
                 return;
         builder->r = window_string(builder->window, key, attribute->key.size, &row.key);
         if (!builder->r && row.kind == ATTRIBUTE_STRING)
