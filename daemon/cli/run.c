@@ -23,9 +23,12 @@ typedef struct Run {
 /* For SIGHUP. Return: 0 = run.next holds a good configuration. */
 static int reload(void *userdata) {
         Run *run = userdata;
+        Config next;
 
         log_info("reading the configuration anew");
-        if (!cli_reload(run->cli, &run->next)) {
+        if (!cli_reload(run->cli, &next)) {
+                config_deinit(&run->next);      /* of a reload that is still under way */
+                run->next = next;
                 stat_add(COUNTER_RELOADS, 1);
                 return 0;
         }
@@ -61,6 +64,7 @@ static int run_all(Run *run) {
                 _cleanup_(config_deinit) Config before = run->cli->config;
 
                 run->cli->config = run->next;
+                run->next = (Config){ 0 };
                 r = run_once(run);
                 if (r != DAEMON_E_UNUSABLE && r != DAEMON_E_NO_TARGET)
                         continue;

@@ -181,6 +181,36 @@ class Reload(Case):
             self.assertEqual(run.child.wait(), 0, run.child)
             self.assertEqual(len(re.findall("at 499 Hz", run.log)), 1, run.log)
 
+    def test_hears_another_reload_while_it_flushes_for_one(self):
+        held, arrived, answer = threading.Event(), threading.Event(), threading.Event()
+
+        def play(connection, server):
+            if held.is_set():
+                arrived.set()
+                answer.wait(tap.PATIENCE)
+            return fault_server.ok()(connection, server)
+
+        def configure(frequency):
+            self.configure(f"[targets]\npid = {self.victim_.pid}\n[sampling]\nfrequency = {frequency}\n")
+
+        server = fault_server.Server([play])
+        self.addCleanup(server.close)
+        self.addCleanup(answer.set)
+        configure(499)
+        run = self.start("--config", self.file, endpoint=server.url("/"))
+        tap.wait_until(lambda: server.requests, "profiles")
+        held.set()
+        configure(397)
+        os.kill(run.pid, signal.SIGHUP)
+        tap.wait_until(arrived.is_set, "the request that flushes")
+        configure(199)
+        os.kill(run.pid, signal.SIGHUP)
+        tap.wait_until(lambda: run.log.count("reading the configuration anew") == 2, "the second reload")
+        answer.set()
+        tap.wait_until(lambda: "at 199 Hz" in run.log, "the configuration that was read last")
+        self.assertNotIn("at 397 Hz", run.log)
+        self.assertEqual(run.stop().summary["lost"], 0, run.log)
+
     def test_ends_by_itself_though_a_signal_comes_in_between(self):
         """The victim's exit ends the daemon; a signal while it flushes does not cut that short."""
         for _ in range(5):

@@ -147,9 +147,13 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *inf
 
         if (!daemon->stop.reload)
                 return on_stop_signal(source, info, userdata);
-        if (daemon->stop.time_ns)            /* on its way out already */
+        if (daemon->stop.time_ns && !daemon->stop.is_reload)    /* on its way out already */
                 return 0;
         notify_reloading();
+        if (daemon->stop.time_ns) {     /* flushes for a reload: the next daemon has what is read now */
+                daemon->stop.reload(daemon->stop.reload_userdata);
+                return 0;
+        }
         if (daemon->stop.reload(daemon->stop.reload_userdata)) {
                 sd_notify(0, "READY=1\nSTATUS=the new configuration is wrong: the old one stays in force");
                 return 0;
