@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/sandbox/zygotes.h"
+#include "base/util/file.h"
 #include "base/util/log.h"
 #include "cli/cli.h"
 #include "service/run/worker-main.h"
@@ -21,7 +22,7 @@
 static void fill_standard_descriptors(void) {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
                 if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-                        (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+                        (void)fcntl(file_open_null(fd == STDIN_FILENO ? O_WRONLY : O_RDONLY), F_SETFD, 0);
 }
 
 /* Whether the reader of a pipe has gone, as in `spanprof help | head -1`. */

@@ -177,6 +177,20 @@ class Workers(session.TestCase):
                         self.assertNotIn(b"x-secret", memory.read(end - start), line)
         self.check(run.stop(), died=0)
 
+    def test_start_where_the_null_device_cannot_be_opened(self):
+        tap.need_root()
+        victim = self.omit(1)
+        null = self.directory() / "null"
+        null.touch(0o600)
+        run = self.start("--pid", victim.pid,
+                         prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                 f'mount --bind {null} /dev/null && exec "$@"', "sh"])
+        run.wait_events(200)
+        result = run.stop()
+        self.check(result, died=0)
+        share, ends = self.whole_share(result.samples)
+        self.assertGreater(share, 0.5, ends)
+
     def test_killed_ones_are_replaced_and_cost_nothing(self):
         run, first = self.begin()
         # stopped, so that it has the request when it is killed

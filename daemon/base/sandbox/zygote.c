@@ -12,6 +12,7 @@
 #include "base/sandbox/channel.h"
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/file.h"
 
 enum { SOCKET_FD = 3 };                 /* in the other process */
 
@@ -21,7 +22,7 @@ enum { SOCKET_FD = 3 };                 /* in the other process */
  */
 static _Noreturn void become_zygote(int socket) {
         static char *const arguments[] = { (char *)ZYGOTE_NAME, NULL }, *const environment[] = { NULL };
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC),
+        int null = file_open_null(O_RDWR),
             moved = fcntl(socket, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
 
         for (int fd = 0; fd < SOCKET_FD; fd++)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -90,6 +91,17 @@ int file_check_regular(const char *path) {
         _cleanup_(closep) int fd = -1;
 
         return file_open_regular_at(AT_FDCWD, path, &fd);
+}
+
+int file_open_null(int mode) {
+        int fd = open("/dev/null", mode | O_CLOEXEC | O_NOCTTY);
+
+        if (fd >= 0)
+                return fd;
+        fd = memfd_create("null", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd >= 0)
+                (void)fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SEAL);
+        return fd;
 }
 
 int file_open_seen(int path_fd) {

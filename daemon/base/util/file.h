@@ -47,6 +47,13 @@ int file_check_regular(const char *path);
  */
 int file_open_seen(int path_fd);
 
+/*
+ * A descriptor that stands for nothing: /dev/null, or an empty file in memory that takes no byte where that
+ * device cannot be opened (a root file system without it, another file in its place). Only what a signal
+ * handler may call. @mode: O_RDONLY, O_WRONLY or O_RDWR. Return: a descriptor (close on exec), or -1.
+ */
+int file_open_null(int mode);
+
 /* pread() until @size bytes or the end. Return: bytes read, or -errno. */
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset);
 

@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/util/file.h"
 #include "base/util/error.h"
 
 enum {
@@ -144,7 +145,7 @@ static void hold(HolderState *state) {
  */
 static void detach(void) {
         static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGTSTP };
-        int null = open("/dev/null", O_RDWR);
+        int null = file_open_null(O_RDWR);
 
         setsid();
         prctl(PR_SET_NAME, "spanprof-keeper");

@@ -38,6 +38,8 @@ enum {
         PIECE = 256 << 10,              /* bytes of a table that one step reads */
 };
 
+#define SAY_AGAIN_NS (60 * NS_PER_SEC)
+
 struct TableJob {
         Helper *helper;
         bool is_at_work;
@@ -119,9 +121,19 @@ static int end(TableJob *job, int r) {
         return r;
 }
 
+static void say_failed(void) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (log_limit(&limit, SAY_AGAIN_NS, &n_skipped))
+                log_warning("no worker could make the unwind rows of %s: stacks end early there; `spanprof doctor` "
+                            "says what workers lack",
+                            n_skipped ? "several files" : "a file");
+}
+
 static int try_again(TableJob *job) {
         if (job->n_tries >= MAX_TRIES) {
-                log_debug("no worker could make the unwind rows of a file");
+                say_failed();
                 return end(job, TABLE_JOB_E_FAILED);
         }
         ask(job);

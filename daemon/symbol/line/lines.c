@@ -112,7 +112,7 @@ static _Noreturn void become_worker(const LinesOptions *options, int request, in
         static char *const arguments[] = { (char *)LINES_WORKER_NAME, NULL }, *const environment[] = { NULL };
         const char *program = options && options->program ? options->program : "/proc/self/exe";
         uint32_t timeout_ms = options && options->timeout_ms ? options->timeout_ms : LINES_DEFAULT_TIMEOUT_MS;
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        int null = file_open_null(O_RDWR);
         int from[] = { request, answers, null, file };
         bool is_moved = true;
 
