@@ -62,6 +62,8 @@ enum abi_stack_end {
         ABI_STACK_FP_END = 8,           /* frame pointers ended; complete only if the last frame is a root */
         ABI_STACK_STALE = 9,
         ABI_STACK_INTERNAL = 10,
+        ABI_STACK_PENDING = 11,         /* the rows of the last frame's code were not in force yet */
+        ABI_STACK_LONG = 12,            /* walked by the daemon: longer than what was copied of it */
         ABI_STACK_END_N,
 };
 

@@ -78,6 +78,10 @@
           "stacks whose frame pointers ended, not provably at a root") \
         X(STACKS_STALE, "stacks_total", "end=\"stale\"", "stacks whose mappings changed under the walk") \
         X(STACKS_INTERNAL, "stacks_total", "end=\"internal\"", "stacks with inconsistent unwind tables") \
+        X(STACKS_PENDING, "stacks_total", "end=\"pending\"", \
+          "stacks whose walk came to code whose unwind rows were not in force in time") \
+        X(STACKS_LONG, "stacks_total", "end=\"long\"", \
+          "stacks walked by the daemon that are longer than what was copied of them") \
         X(CONTEXT_PRESENT, "contexts_total", "outcome=\"present\"", "samples with a span") \
         X(CONTEXT_NONE, "contexts_total", "outcome=\"none\"", "samples of threads without an active span") \
         X(CONTEXT_UNPUBLISHED, "contexts_total", "outcome=\"unpublished\"", \

@@ -173,7 +173,12 @@ static inline void rows_touch_record(const uint8_t *block, uint32_t record) {
         rows_touch(block, UNWIND_BLOCK_SIZE - 3 * ROWS_LINE);
 }
 
-/* Return: the rule at @offset of @table, 0 = none, ROWS_NO_TABLE = the table is not there. */
+/*
+ * A page without any row in a file that has some is code that a runtime put there: Go's part of a program
+ * with C in it, V8's builtins. It keeps frame pointers.
+ * Return: the rule at @offset of @table; 0 = none, but its page has some; UNWIND_RULE_FP = its page has
+ * none; ROWS_NO_TABLE = the table is not there.
+ */
 static inline uint64_t rows_read_table(uint32_t table, uint64_t offset) {
         uint32_t page = (uint32_t)(offset >> UNWIND_PAGE_SHIFT), record, n, row;
         const uint8_t *block = rows_block(table, page >> UNWIND_DIRECTORY_SHIFT);
@@ -184,7 +189,7 @@ static inline uint64_t rows_read_table(uint32_t table, uint64_t offset) {
         word = rows_word_at(block, page << 3);
         n = (uint32_t)(word >> 48);
         if (!n)
-                return 0;
+                return UNWIND_RULE_FP;
         block = rows_block(table, (uint32_t)word);
         if (!block)
                 return ROWS_NO_TABLE;

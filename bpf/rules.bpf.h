@@ -16,9 +16,12 @@
  *     7ff..d0   return address              = CFA - 8, always (psABI 3.2.2)
  *     7ff..d8   …the caller's frame         ← CFA, the caller's rsp
  *
- * Where a pc has no row (code made at run time, a file without call frame
- * information), the frame pointer is tried: the walk returns to rows as soon as
- * it reaches code that has them. Includes nothing, as unwind.bpf.h.
+ * Where no rows exist (code made at run time, a file without call frame
+ * information, pages of Go or V8 in a file), the frame pointer is all there is: the
+ * walk goes by it, and returns to rows as soon as it reaches code that has them.
+ * Where rows are on their way, or are missing among others, rbp may hold anything:
+ * the walk ends (PENDING, NO_ROWS), since a guess is no caller. Includes nothing,
+ * as unwind.bpf.h.
  */
 
 enum {
@@ -91,9 +94,31 @@ static inline bool rules_is_sigreturn(uint64_t pc) {
         return code[0] == RULES_SIGRETURN_CODE && (code[1] & 0xff) == RULES_SIGRETURN_CODE_END;
 }
 
-/* Decides, once per pc without a row, how to go on there; the cache keeps the decision. */
-static inline uint64_t rules_without_row(uint64_t pc) {
-        return (uint64_t)(rules_is_sigreturn(pc) ? UNWIND_CFA_SIGNAL : UNWIND_CFA_FP) << 48;
+/*
+ * Decides, once per pc without a row, how to go on there; the cache keeps the decision. @rule: 0 or
+ * UNWIND_RULE_FP.
+ */
+static inline uint64_t rules_without_row(uint64_t pc, uint64_t rule) {
+        if (rules_is_sigreturn(pc))
+                return (uint64_t)UNWIND_CFA_SIGNAL << 48;
+        return rule ? rule : (uint64_t)UNWIND_CFA_GAP << 48;
+}
+
+/* The rule at @pc, which lies in the walk's mapping. Return: false and `end`. */
+static inline bool rules_look_up(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
+        const struct rows_place *place = &walk->rules->place;
+        uint64_t rule = UNWIND_RULE_FP;
+
+        if (place->table < UNWIND_MAX_TABLES)
+                rule = rows_rule(place->table, pc - place->start + place->offset);
+        else if (place->table == UNWIND_PENDING_TABLE)
+                return rules_end(walk->unwind, ABI_STACK_PENDING);
+        else if (place->table == UNWIND_LOST_TABLE)
+                rule = 0;
+        if (rule == ROWS_NO_TABLE)
+                return rules_end(walk->unwind, ABI_STACK_INTERNAL);
+        *rulep = !rule || rule == UNWIND_RULE_FP ? rules_without_row(walk->unwind->pc, rule) : rule;
+        return true;
 }
 
 /* The rule for @pc, by way of the cache. Return: false and `end`. */
@@ -119,12 +144,8 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
                 if (end)
                         return rules_end(walk->unwind, end);
         }
-        if (rules->place.table != UNWIND_NO_TABLE)
-                rule = rows_rule(rules->place.table, pc - rules->place.start + rules->place.offset);
-        if (rule == ROWS_NO_TABLE)
-                return rules_end(walk->unwind, ABI_STACK_INTERNAL);
-        if (!rule)
-                rule = rules_without_row(walk->unwind->pc);
+        if (!rules_look_up(walk, pc, &rule))
+                return false;
         *second = *entry;
         entry->tag = tag;
         entry->rule = rule;
@@ -236,6 +257,9 @@ static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rul
 
         if (kind == UNWIND_CFA_END)
                 return rules_end(unwind, ABI_STACK_COMPLETE);
+        if (kind == UNWIND_CFA_GAP)
+                /* no guess: rbp is 0 where a program begins, as in ld.so's entry, which has no row */
+                return rules_end(unwind, unwind->bp ? ABI_STACK_NO_ROWS : ABI_STACK_FP_END);
         if (!(terms->sp | terms->bp | terms->leaf) ||
             (terms->is_leaf && unwind->n_frames != rules->first + 1))
                 return rules_end(unwind, ABI_STACK_UNSUPPORTED);

@@ -17,26 +17,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-struct walk {
-        struct scratch *scratch;        /* callbacks can be given pointers only */
-};
-
-static __always_inline long walk_round(struct walk *walk) {
-#pragma unroll
-        for (int i = 0; i < ROUND_STEPS; i++)
-                if (!unwind_step(&walk->scratch->unwind, walk->scratch->frames))
-                        return 1;
-        return 0;
-}
-
-static long walk_by_loop(uint32_t index, struct walk *walk) {
-        return walk_round(walk);
-}
-
-static long walk_by_map(const void *map, const void *key, void *value, struct walk *walk) {
-        return walk_round(walk);
-}
-
 static __always_inline long rows_round(const struct rows_walk *walk) {
 #pragma unroll
         for (int i = 0; i < ROUND_ROW_STEPS; i++)
@@ -61,14 +41,19 @@ static __always_inline bool has_bpf_loop(void) {
 #endif
 }
 
-static __always_inline void walk_by_frame_pointers(struct scratch *scratch) {
-        struct walk walk = { .scratch = scratch };
+/*
+ * No node says yet what the process has mapped, so nothing says how to go on from the pc: rbp may hold
+ * anything, and a guess is no caller.
+ */
+static __always_inline void pc_alone(struct scratch *scratch) {
+        struct unwind *unwind = &scratch->unwind;
+        uint32_t n = unwind->n_frames;
 
-        /* The verifier drops the branch of a helper that this kernel has not (bpf_loop: 5.17). */
-        if (has_bpf_loop())
-                bpf_loop(ROUNDS, walk_by_loop, &walk, 0);
-        else
-                bpf_for_each_map_elem(&rounds, walk_by_map, &walk, 0);
+        if (n >= UNWIND_MAX_FRAMES)
+                return;
+        scratch->frames[n] = unwind->pc;
+        unwind->n_frames = n + 1;
+        unwind->end = ABI_STACK_PENDING;
 }
 
 static __always_inline bool is_user_mode(const volatile uint64_t *context) {
@@ -215,7 +200,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         else if (root)
                 walk_by_rows(context, task, scratch, root, scratch->sample.tgid);
         else
-                walk_by_frame_pointers(scratch);
+                pc_alone(scratch);
         scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;
         scratch->sample.stack_end = unwind->end;
 }

@@ -15,15 +15,8 @@
 #include "unwind.bpf.h"
 
 enum {
-        /*
-         * Steps in one call of the walk's loop. Two are enough for bpf_loop, but iterating over a map costs
-         * more a call.
-         */
-        ROUND_STEPS = 4,
+        ROUND_ROW_STEPS = 2,            /* steps in one call of the walk's loop */
         /* One step more than frames: it finds that there is no room for another frame. */
-        ROUNDS = ABI_MAX_FRAMES / ROUND_STEPS + 1,
-        /* Steps in one call of a walk by rows, which are larger. */
-        ROUND_ROW_STEPS = 2,
         ROW_ROUNDS = ABI_MAX_FRAMES / ROUND_ROW_STEPS + 1,
 };
 
@@ -196,7 +189,7 @@ struct {
  */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(max_entries, ROW_ROUNDS);   /* the larger of both numbers of rounds */
+        __uint(max_entries, ROW_ROUNDS);
         __type(key, uint32_t);
         __type(value, uint32_t);
 } rounds SEC(".maps");

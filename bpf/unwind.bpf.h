@@ -4,9 +4,9 @@
 /*
  * Unwinder
  *
- * Walks the user stack of the interrupted thread by frame pointers. Code that
- * keeps one begins every function with `push %rbp; mov %rsp,%rbp`, so that the
- * stack (growing down) holds a chain:
+ * State of a walk of the user stack of the interrupted thread, and the step by the
+ * frame pointer. Code that keeps one begins every function with `push %rbp; mov
+ * %rsp,%rbp`, so that the stack (growing down) holds a chain:
  *
  *     address    word
  *     7ff..e0    7ff..f0     ← rbp: the caller's rbp, saved
@@ -14,15 +14,15 @@
  *     7ff..f0    0           the caller's caller has none: the chain ends
  *     7ff..f8    5566..80    return address into it
  *
- * One step writes down a pc, then finds the caller's registers. How a caller is
- * found is one function (unwind_by_frame_pointer), so that a rule looked up by pc
- * can choose another without touching the step.
+ * The step counts only where no rows exist (rules.bpf.h): code with rows may use rbp
+ * for anything.
  *
  * The walk's state lives in a per-CPU map value: on the BPF stack the verifier
  * would follow each possible frame count by itself (100,000 instructions instead
  * of a few hundred).
  *
- * Includes nothing: the same lines run on the host under test (tests/harness/bpf-shim.h).
+ * Includes nothing: the same lines run on the host under test (tests/harness/bpf-shim.h), and in the daemon
+ * (daemon/sampling/unwind/host-walk.c).
  */
 
 enum {
@@ -75,17 +75,4 @@ static inline bool unwind_by_frame_pointer(struct unwind *unwind) {
         unwind->sp = bp + 16;           /* the CFA: above the two words */
         unwind->bp = caller_bp;
         return true;
-}
-
-/* Writes one frame and goes to its caller. Return: false when the walk is over. */
-static inline bool unwind_step(struct unwind *unwind, uint64_t *frames) {
-        uint32_t n = unwind->n_frames;
-
-        if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES) {
-                unwind->end = ABI_STACK_DEPTH;
-                return false;
-        }
-        frames[n] = unwind->pc;
-        unwind->n_frames = n + 1;
-        return unwind_by_frame_pointer(unwind);
 }

@@ -53,14 +53,16 @@ enum {
         UNWIND_SEARCH_STEPS = 11,       /* halvings until one of UNWIND_MAX_ROWS is left */
         UNWIND_MAX_MAPPINGS = 32,       /* mappings in a node */
         UNWIND_MAX_TABLES = 4096,       /* slots of the array of tables */
-        /* nodes of all processes; processes beyond are walked by frame pointers */
-        UNWIND_MAX_NODES = 2048,
-        UNWIND_NO_TABLE = 0xffffffff,   /* a mapping without rows: JIT code, or not (yet) read */
+        UNWIND_MAX_NODES = 2048,        /* of all processes; a process beyond is PENDING for ever */
+        /* in place of a slot: */
+        UNWIND_NO_TABLE = 0xffffffff,   /* no rows exist: JIT code, or a file without call frame information */
+        UNWIND_PENDING_TABLE = 0xfffffffe,      /* the file's rows are being made */
+        UNWIND_LOST_TABLE = 0xfffffffd, /* the file may have rows, but they could not be had */
 };
 
 /* Where the canonical frame address (CFA) is: rsp before the call that made this frame. */
 enum unwind_cfa {
-        UNWIND_CFA_NONE = 0,            /* no row here: go by the frame pointer */
+        UNWIND_CFA_NONE = 0,            /* no row here */
         UNWIND_CFA_RSP = 1,             /* register + offset */
         UNWIND_CFA_RBP = 2,
         UNWIND_CFA_RBX = 3,
@@ -70,8 +72,10 @@ enum unwind_cfa {
         UNWIND_CFA_SIGNAL = 7,          /* the kernel's signal frame lies at rsp */
         UNWIND_CFA_END = 8,             /* return address undefined: the outermost frame */
         UNWIND_CFA_BAD = 9,             /* a row that this format cannot express */
-        /* never in a table: the walk's cache remembers here that rbp was used */
+        /* never in a table: where no rows exist, rbp is all there is */
         UNWIND_CFA_FP = 10,
+        /* never in a table: code without a row among code with rows; nothing says that rbp is set */
+        UNWIND_CFA_GAP = 11,
         UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
         UNWIND_CFA_REGISTER_LAST = 31,
         /* + DWARF number: rsp + offset, and the return address is in that register; leaf only */
@@ -126,6 +130,9 @@ static inline uint32_t unwind_rule_rbx(uint64_t rule) {
         return (uint32_t)(rule >> 58);
 }
 
+/* What rows.bpf.h gives for a page without any row. */
+#define UNWIND_RULE_FP ((uint64_t)UNWIND_CFA_FP << 48)
+
 /* Directory words. */
 static inline uint64_t unwind_word(uint32_t block, uint32_t offset, uint32_t n_rows) {
         return block | (uint64_t)(offset & 0xffff) << 32 | (uint64_t)(n_rows & 0xffff) << 48;
@@ -147,7 +154,7 @@ static inline uint32_t unwind_word_rows(uint64_t word) {
 struct unwind_mapping {
         uint64_t start;                 /* address in the target */
         uint32_t n_pages;
-        uint32_t table;                 /* slot, or UNWIND_NO_TABLE; in a root: number of the leaf */
+        uint32_t table;                 /* slot, or UNWIND_*_TABLE; in a root: number of the leaf */
         uint64_t offset;                /* of `start` from the file's text_low, in its ELF addresses */
 };
 

@@ -66,6 +66,8 @@ static const char *const end_names[ABI_STACK_END_N] = {
         [ABI_STACK_FP_END] = "fp_end",
         [ABI_STACK_STALE] = "stale",
         [ABI_STACK_INTERNAL] = "internal",
+        [ABI_STACK_PENDING] = "pending",
+        [ABI_STACK_LONG] = "long",
 };
 
 static void die(const char *what) {

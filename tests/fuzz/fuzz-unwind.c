@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         unwind.pc = 1;
         unwind.sp = last_sp = STACK;
         memcpy(&unwind.bp, data + 1, 8);
-        while (unwind_step(&unwind, frames)) {
+        while (shim_step_by_frame_pointer(&unwind, frames)) {
                 if (unwind.sp <= last_sp || !unwind.pc)
                         abort();        /* a walk that does not climb need not end */
                 last_sp = unwind.sp;

@@ -45,3 +45,16 @@ static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
 
 #include "memory.bpf.h"
 #include "unwind.bpf.h"
+
+/* A walk that goes by frame pointers alone: writes one frame and goes to its caller. */
+static inline bool shim_step_by_frame_pointer(struct unwind *unwind, uint64_t *frames) {
+        uint32_t n = unwind->n_frames;
+
+        if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES) {
+                unwind->end = ABI_STACK_DEPTH;
+                return false;
+        }
+        frames[n] = unwind->pc;
+        unwind->n_frames = n + 1;
+        return unwind_by_frame_pointer(unwind);
+}

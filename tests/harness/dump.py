@@ -9,7 +9,7 @@ import tap
 PROGRAM = os.environ.get("SAMPLE_DUMP", str(tap.HARNESS / "sample-dump"))  # there is one with another kernel half
 TARGET = 1
 TICK_NS = 10_000_000
-ENDS = "complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal".split()
+ENDS = "complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal pending long".split()
 
 
 def start_time(pid):
@@ -52,6 +52,10 @@ class Dump:
 
     def row(self, tgid, start=0, ring=0, capacity=0, state=TARGET, generation=1):
         self.test.assertEqual(self.command(f"row {tgid} {start} {ring} {capacity} {state} {generation}"), 0)
+
+    def rowless(self, tgid):
+        """Has a process walked by frame pointers: says that no rows exist for its code."""
+        self.test.assertEqual(self.command(f"rowless {tgid}"), 0)
 
     def samples(self, tgid=None, since=0):
         return [x for x in self.lines("sample") if tgid in (None, x["tgid"]) and x["time"] >= since]

@@ -19,7 +19,7 @@ import tap
 from dump import PROGRAM, TICK_NS, Dump, start_time
 
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
-NO_USER, FAULT, BAD_CFA, DEPTH, FP_END = 1, 4, 5, 7, 8
+NO_USER, NO_ROWS, FAULT, BAD_CFA, DEPTH, FP_END = 1, 3, 4, 5, 7, 8
 UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
 EXEC, EXIT, MAPPINGS, SETTLED = 1, 2, 3, 4
 EXIT_UNUSABLE = 78
@@ -47,6 +47,7 @@ class KernelHalf(tap.TestCase):
     def sample_frames(self, depth, n=15, mode="spin", limit=512, kernel=0):
         dump = Dump(self, frequency=499, depth=limit, kernel=kernel)
         victim, leaf, returns = self.frames_victim(depth, mode)
+        dump.rowless(victim.pid)
         dump.row(victim.pid)
         dump.wait(lambda: len(self.settled(dump.samples(), leaf)) >= n, "samples in the leaf")
         dump.stop()
@@ -76,8 +77,8 @@ class KernelHalf(tap.TestCase):
                 self.check_chain(samples, leaf, returns[:limit - 1], end)
 
     def test_says_how_a_broken_chain_ends(self):
-        for mode, end in (("unaligned", BAD_CFA), ("fault", FAULT), ("zero", FP_END), ("far", FP_END),
-                          ("loop", FP_END)):
+        for mode, end in (("unaligned", BAD_CFA), ("fault", FAULT), ("zero", FP_END), ("far", NO_ROWS),
+                          ("loop", NO_ROWS)):
             with self.subTest(mode=mode):
                 samples, leaf, returns = self.sample_frames(10, mode=mode)
                 self.check_chain(samples, leaf, returns[:3], end)
@@ -594,6 +595,7 @@ class KernelHalf(tap.TestCase):
         dump = Dump(self, prefix=("setpriv", "--bounding-set=-all,+bpf,+perfmon"), frequency=499, watch=1,
                     kernel=1)
         victim, leaf, returns = self.frames_victim(30)
+        dump.rowless(victim.pid)
         dump.row(victim.pid)
         dump.wait(lambda: self.settled(dump.samples(), leaf), "samples")
         dump.stop()

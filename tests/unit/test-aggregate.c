@@ -319,6 +319,8 @@ Test(aggregate, says_why_a_stack_is_not_whole) {
                 { ABI_STACK_FP_END, "fp_end", COUNTER_STACKS_FP_END },
                 { ABI_STACK_STALE, "stale", COUNTER_STACKS_STALE },
                 { ABI_STACK_INTERNAL, "internal", COUNTER_STACKS_INTERNAL },
+                { ABI_STACK_PENDING, "pending", COUNTER_STACKS_PENDING },
+                { ABI_STACK_LONG, "long", COUNTER_STACKS_LONG },
         };
         Bench bench;
 

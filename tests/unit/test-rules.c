@@ -64,6 +64,13 @@ static void map(struct unwind_mapping *mappings, uint32_t n) {
         nodes_build(&shim_nodes, mappings, nodes_join(mappings, n), GENERATION);
 }
 
+static void set_jit_table(uint32_t table) {
+        cr_assert_eq(shim_nodes.nodes[0].mappings[1].start, JIT);
+        shim_nodes.nodes[0].mappings[1].table = table;
+        memset(&rules.place, 0, sizeof(rules.place));
+        memset(&cache, 0, sizeof(cache));
+}
+
 static void setup(void) {
         struct unwind_mapping mappings[] = {
                 { .start = TEXT, .n_pages = PAGES, .table = 3, .offset = 0 },
@@ -375,6 +382,35 @@ Test(rules, end_where_there_is_neither_row_nor_frame_pointer) {
         CHECK(ABI_STACK_NO_ROWS, JIT + 0x10);
         walk_from(in(F_NONE), at(10), 1ULL << 40, 0, 512);
         CHECK(ABI_STACK_NO_ROWS, in(F_NONE));
+}
+
+/* The chain that rbp begins is whole, and still nothing says that it is the chain of this frame. */
+Test(rules, guess_no_caller_in_a_gap_between_rows) {
+        words[4] = at(8);
+        words[5] = in(F_RSP);
+        words[9] = in(F_END);
+        walk_from(in(F_NONE), at(0), at(4), 0, 512);
+        CHECK(ABI_STACK_NO_ROWS, in(F_NONE));
+        walk_from(in(F_NONE), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_FP_END, in(F_NONE));
+}
+
+Test(rules, guess_no_caller_while_rows_are_pending_or_lost) {
+        static const struct { uint32_t table, end; } cases[] = {
+                { UNWIND_PENDING_TABLE, ABI_STACK_PENDING },
+                { UNWIND_LOST_TABLE, ABI_STACK_NO_ROWS },
+                { UNWIND_NO_TABLE, ABI_STACK_COMPLETE },
+        };
+
+        words[4] = at(20);
+        words[5] = in(F_RSP);
+        words[7] = in(F_END);
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                set_jit_table(cases[i].table);
+                walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+                cr_assert_eq(unwind.end, cases[i].end, "case %u ended with %u", i, unwind.end);
+                cr_assert_eq(unwind.n_frames, cases[i].end == ABI_STACK_COMPLETE ? 3 : 1);
+        }
 }
 
 /* musl's restorer has no row: mov $15,%rax; syscall. */

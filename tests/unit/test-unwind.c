@@ -35,7 +35,7 @@ static void begin(unsigned n_words, unsigned bp) {
 }
 
 static void walk(void) {
-        while (unwind_step(&unwind, frames))
+        while (shim_step_by_frame_pointer(&unwind, frames))
                 ;
 }
 

@@ -135,6 +135,8 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
                 [ABI_STACK_FP_END] = COUNTER_STACKS_FP_END,
                 [ABI_STACK_STALE] = COUNTER_STACKS_STALE,
                 [ABI_STACK_INTERNAL] = COUNTER_STACKS_INTERNAL,
+                [ABI_STACK_PENDING] = COUNTER_STACKS_PENDING,
+                [ABI_STACK_LONG] = COUNTER_STACKS_LONG,
         };
         static const enum counter contexts[ABI_CONTEXT_N] = {
                 [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED,

@@ -41,7 +41,8 @@ static const char *truncation(enum abi_stack_end end) {
                 [ABI_STACK_FAULT] = "fault",           [ABI_STACK_BAD_CFA] = "bad_cfa",
                 [ABI_STACK_UNSUPPORTED] = "unsupported", [ABI_STACK_DEPTH] = "depth",
                 [ABI_STACK_FP_END] = "fp_end",         [ABI_STACK_STALE] = "stale",
-                [ABI_STACK_INTERNAL] = "internal",
+                [ABI_STACK_INTERNAL] = "internal",     [ABI_STACK_PENDING] = "pending",
+                [ABI_STACK_LONG] = "long",
         };
 
         return names[end];

@@ -301,6 +301,14 @@ static int kernel_frames(Frames *frames, Window *window, const StackInput *input
         return r;
 }
 
+/* The kernel starts a program at the entry of its executable, or of the loader that this one names. */
+static bool is_begun_by_kernel(const Process *process, const Mapping *mapping) {
+        const char *slash = strrchr(mapping->path, '/');
+
+        return (process->exe && !strcmp(mapping->path, process->exe)) ||
+                (slash && !strncmp(slash + 1, "ld-", strlen("ld-")));
+}
+
 bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc) {
         uint32_t segment;
         uint64_t address;
@@ -308,8 +316,7 @@ bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc)
         if (!mapping || !mapping->object ||
             object_address(mapping->object, pc - mapping->start + mapping->offset, &address, &segment))
                 return false;
-        if (process->exe && !strcmp(mapping->path, process->exe) &&
-            address - mapping->object->entry < ROOT_SIZE)
+        if (is_begun_by_kernel(process, mapping) && address - mapping->object->entry < ROOT_SIZE)
                 return true;
         return goroutine_begins(mapping, process, address);
 }

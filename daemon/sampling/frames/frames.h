@@ -91,8 +91,8 @@ int frames_place(Frames *frames, Window *window, Process *process, uint64_t time
                  uint32_t *stackp);
 
 /*
- * Whether @pc lies in the first instructions of the executable, or where goroutines begin: nothing calls
- * these. @mapping: holds @pc; NULL = none does.
+ * Whether @pc lies in the first instructions of the executable or of its loader, or where goroutines begin:
+ * nothing calls these. @mapping: holds @pc; NULL = none does.
  */
 bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc);
 

@@ -139,6 +139,7 @@ int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep) {
         if (fd >= 0) {
                 table_queue_add(&pool->queue, &(*tablep)->request);
         } else {
+                (*tablep)->is_lost = true;
                 set_state(pool, *tablep, POOL_NONE);
                 stat_add(COUNTER_UNWIND_TABLES_FAILED, 1);
         }
@@ -201,6 +202,7 @@ void pool_unuse(Pool *pool, PoolTable *table) {
 /* The table never comes to be; @why counts it. This may be the end of @table. */
 static void give_up(Pool *pool, PoolTable *table, enum counter why) {
         stat_add(why, 1);
+        table->is_lost = why != COUNTER_UNWIND_TABLES_NO_ROWS;
         set_state(pool, table, POOL_NONE);
         if (table->request.n_users == 0)
                 free_table(pool, table);

@@ -195,12 +195,19 @@ static uint32_t covered_pages(const UserMapping *mapping) {
         return (uint32_t)(size >> UNWIND_PAGE_SHIFT);
 }
 
+/* What stands in place of a slot. */
+static uint32_t no_slot(const PoolTable *table) {
+        if (table && (table->state == POOL_WAITING || table->state == POOL_PUBLISHING))
+                return UNWIND_PENDING_TABLE;
+        return table && table->is_lost ? UNWIND_LOST_TABLE : UNWIND_NO_TABLE;
+}
+
 static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
         struct unwind_mapping made = {
                 .start = mapping->start,
                 .n_pages = (uint32_t)MIN((mapping->end - mapping->start) >> UNWIND_PAGE_SHIFT,
                                          (uint64_t)UINT32_MAX),
-                .table = UNWIND_NO_TABLE,
+                .table = no_slot(mapping->table),
         };
         const PoolTable *table = mapping->table;
 
@@ -226,17 +233,15 @@ static bool write_nodes(Tables *tables, User *user) {
         return true;
 }
 
-/* Tells the kernel which tables of a process are ready. Until its first one there is nothing to tell. */
+/* Tells the kernel which tables of a process are ready, which are on their way, and where there are none. */
 static void publish(Tables *tables, User *user) {
-        uint32_t n_before = user->n_nodes, n_tables = 0, n = user->n_mappings;
+        uint32_t n_before = user->n_nodes, n = user->n_mappings;
 
         user->changes = pool_changes(tables->pool);
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n; i++)
                 tables->mappings[i] = kernel_mapping(&user->mappings[i]);
-                n_tables += tables->mappings[i].table != UNWIND_NO_TABLE;
-        }
         n = MIN(nodes_join(tables->mappings, n), (uint32_t)NODES_MAX_MAPPINGS);
-        if (n_tables == 0) {
+        if (n == 0) {
                 remove_nodes(tables, user);
                 return;
         }

@@ -6,9 +6,8 @@
  *
  * Keeps the kernel able to walk the targets' stacks: parses the files that they
  * map, loads the rows, and tells the kernel which file lies where in each process.
- * A process without tables, or whose tables are not ready, is walked by frame
- * pointers. Nothing here waits: the work is done in steps, as large as the caller
- * has time for.
+ * Walks end where tables are not ready yet. Nothing here waits: the work is done in
+ * steps, as large as the caller has time for.
  *
  *     found, exec, mappings changed      tables_process()
  *     gone                               tables_forget()
