@@ -37,6 +37,8 @@ enum {
         ABI_MAX_ATTRIBUTES_SIZE = 640,
         /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,
+        ABI_STACK_CHUNK = 1024,         /* a copy of a stack consists of whole ones; a page is a multiple */
+        ABI_STACK_MAX_CHUNKS = 17,
         /* a tick of /proc: USER_HZ is 100 on every architecture that we run on */
         ABI_START_TICK_NS = 10000000,
 };
@@ -173,8 +175,25 @@ struct abi_sample {
         struct abi_span span;           /* valid if context is PRESENT; else zeros, or what was found */
         uint16_t attributes_size;       /* bytes, 0 … ABI_MAX_ATTRIBUTES_SIZE; also without a span */
         uint8_t form;                   /* enum abi_form: source of the outcome */
-        uint8_t reserved[5];
+        uint8_t is_copied;              /* 1 = a struct abi_stack of this time and CPU was sent before it */
+        uint8_t reserved[4];
         uint64_t frames[];
+};
+
+/*
+ * Registers and top of the user stack of a sample whose walk could not go on for want of rows. Records have
+ * fixed sizes: bytes behind `n_bytes` mean nothing. They are for the daemon's own walk and never leave it.
+ */
+struct abi_stack {
+        uint64_t time_ns;               /* as in the sample, like the next two */
+        uint32_t tgid;
+        uint32_t cpu;
+        uint64_t pc, sp, bp, bx;
+        uint64_t registers[16];         /* by DWARF number; rsp, rbp, rbx are above */
+        uint64_t address;               /* of bytes[0] in the target, a multiple of ABI_STACK_CHUNK */
+        uint32_t n_bytes;               /* copied; a multiple of ABI_STACK_CHUNK, 0 = none could be read */
+        uint32_t is_cut;                /* 1 = the stack goes on behind them */
+        uint8_t bytes[];
 };
 
 /* Notices: what changed in a process' life. Their ring is apart from the samples'. */
@@ -203,4 +222,5 @@ struct abi_notice {
 
 ABI_ASSERT(sizeof(struct abi_process) == 48);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
+ABI_ASSERT(sizeof(struct abi_stack) == 192);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);

@@ -31,6 +31,12 @@
         X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the sleeping daemon") \
         X(CALLS, "calls_total", "event=\"made\"", \
                 "calls of the daemon by samples outside all known mappings of their target") \
+        X(STACK_COPIES, "stack_copies_total", "result=\"sent\"", \
+          "stacks copied for the daemon's own walk, since rows were not in force yet") \
+        X(STACK_COPIES_BUDGET, "stack_copies_total", "result=\"budget\"", \
+          "stacks not copied, because the budget of the second and CPU was spent: they end early") \
+        X(STACK_COPIES_FULL, "stack_copies_total", "result=\"ring_full\"", \
+          "stacks not copied, because their ring was full: they end early") \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "", \
           "threads of processes with a ring that the table had no room for: slots count as ambiguous since") \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"", \
@@ -63,6 +69,18 @@
         X(LOST_SPOOL_SCHEMA, "lost_total", "reason=\"spool_schema\"", \
                 "samples spooled by a version with another schema") \
         X(LOST_STOP, "lost_total", "reason=\"stop\"", "samples not sent before stop-timeout ran out") \
+        X(LOST_DEFERRED, "lost_total", "reason=\"deferred\"", \
+          "samples whose process was forgotten while they waited for its unwind rows") \
+        X(STACK_COPIES_OVER_CAP, "stack_copies_total", "result=\"over_cap\"", \
+          "copies dropped because too many samples wait for unwind rows: their stacks end early") \
+        X(STACK_COPIES_ORPHANS, "stack_copies_total", "result=\"orphan\"", \
+          "copies whose sample found its ring full") \
+        X(STACK_COPIES_MALFORMED, "stack_copies_total", "result=\"malformed\"", \
+          "copies that failed a bound in decode") \
+        X(STACK_WALKS, "stack_walks_total", "result=\"walked\"", \
+          "copied stacks walked by the daemon") \
+        X(STACK_WALKS_LATE, "stack_walks_total", "result=\"late\"", \
+          "copied stacks whose rows or mappings did not come in time: they end early") \
         X(STACKS_COMPLETE, "stacks_total", "end=\"complete\"", "user stacks that reached their root") \
         X(STACKS_NO_USER, "stacks_total", "end=\"no_user\"", "samples without a user part") \
         X(STACKS_NO_MAPPING, "stacks_total", "end=\"no_mapping\"", "stacks whose walk left every mapping") \

@@ -12,6 +12,7 @@
 #include "tables.bpf.h"
 
 #include "context.bpf.h"
+#include "defer.bpf.h"
 #include "select.bpf.h"
 #include "watch.bpf.h"
 
@@ -154,8 +155,7 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
  * Walks by rows. The node may be replaced during the walk, and its memory given to another process.
  * Generations are never used twice, so one look at the end tells; then only the interrupted pc is sure.
  */
-static __always_inline void walk_by_rows(const volatile uint64_t *context, struct task_struct *task,
-                                         struct scratch *scratch, const struct unwind_node *root,
+static __always_inline void walk_by_rows(struct scratch *scratch, const struct unwind_node *root,
                                          uint32_t tgid) {
         const volatile struct unwind_node *live = root;
         struct unwind *unwind = &scratch->unwind;
@@ -167,10 +167,6 @@ static __always_inline void walk_by_rows(const volatile uint64_t *context, struc
         if (!walk.cache)
                 return;
         rules_begin(rules, tgid, live->generation, unwind->n_frames);
-        if (is_user_mode(context))
-                interrupted_registers(context, rules->registers);
-        else
-                saved_registers((const struct pt_regs *)bpf_task_pt_regs(task), rules->registers);
         if (has_bpf_loop())
                 bpf_loop(ROW_ROUNDS, rows_by_loop, &walk, 0);
         else
@@ -188,6 +184,19 @@ static __always_inline void walk_by_rows(const volatile uint64_t *context, struc
         scratch->sample.interrupted = 0;
 }
 
+/* Keeps what a later walk begins with, and the registers that rules for frame 0 may name. */
+static __always_inline void leaf_part(const volatile uint64_t *context, struct task_struct *task,
+                                      struct scratch *scratch) {
+        scratch->leaf.pc = scratch->unwind.pc;
+        scratch->leaf.sp = scratch->unwind.sp;
+        scratch->leaf.bp = scratch->unwind.bp;
+        scratch->leaf.bx = scratch->rules.bx;
+        if (is_user_mode(context))
+                interrupted_registers(context, scratch->rules.registers);
+        else
+                saved_registers((const struct pt_regs *)bpf_task_pt_regs(task), scratch->rules.registers);
+}
+
 static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
                                       struct scratch *scratch) {
         struct unwind *unwind = &scratch->unwind;
@@ -195,12 +204,15 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
 
         scratch->calls = false;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
-        if (!user_registers(context, task, unwind, &scratch->rules))
+        if (!user_registers(context, task, unwind, &scratch->rules)) {
                 unwind->end = ABI_STACK_NO_USER;
-        else if (root)
-                walk_by_rows(context, task, scratch, root, scratch->sample.tgid);
-        else
-                pc_alone(scratch);
+        } else {
+                leaf_part(context, task, scratch);
+                if (root)
+                        walk_by_rows(scratch, root, scratch->sample.tgid);
+                else
+                        pc_alone(scratch);
+        }
         scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;
         scratch->sample.stack_end = unwind->end;
 }
@@ -263,6 +275,7 @@ int sample(const volatile uint64_t *context) {
         context_read(&process, scratch);
         kernel_part(context, scratch);
         user_part(context, task, scratch);
+        defer_part(task, scratch, counters);
         record_emit(scratch, counters);
         return 0;
 }

@@ -33,6 +33,9 @@ const volatile bool setting_kernel_stacks = false;
 const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_non_targets = false;
 
+/* Bytes of stack copies, of a second and CPU; 0 = none are made (defer.bpf.h). */
+const volatile uint64_t setting_stack_bytes = 0;
+
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
 uint32_t namespace_level = 0;
 

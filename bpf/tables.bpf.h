@@ -26,12 +26,24 @@ uint64_t rows_rule(uint32_t table, uint64_t offset);
 #include "rows.bpf.h"
 #include "rules.bpf.h"
 
+/* Stack copies of this second (defer.bpf.h). */
+struct defer_budget {
+        uint64_t second;
+        uint64_t bytes;
+        uint64_t n_lost;                /* of walks that left all known mappings */
+};
+
 /* A sample under construction. */
 struct scratch {
         /* address in the target; the size of the attributes is read from there at the end */
         uint64_t attributes_address;
         /* 1 = call the daemon: the target is in memory that is not known of it */
         uint64_t calls;
+        struct defer_budget budget;
+        /* registers of frame 0; the walk changes those of `unwind` */
+        struct {
+                uint64_t pc, sp, bp, bx;
+        } leaf;
         struct unwind unwind;
         struct rules rules;
         union {
@@ -176,6 +188,12 @@ struct {
         __uint(type, BPF_MAP_TYPE_RINGBUF);
         __uint(max_entries, 1 << 17);
 } samples SEC(".maps");
+
+/* Stacks that the daemon will walk (defer.bpf.h). The sampler writes, the daemon drains and sets the size. */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 12);
+} stacks SEC(".maps");
 
 /* All programs write, daemon drains. Apart from the samples, so that a storm of them loses no exit. */
 struct {

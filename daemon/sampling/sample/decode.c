@@ -14,6 +14,7 @@ static bool header_is_sound(const struct abi_sample *header) {
                header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
+               header->is_copied <= 1 &&
                comm_is_terminated(header->comm);
 }
 
@@ -32,6 +33,17 @@ int decode_sample(const void *data, size_t size, Sample *samplep) {
                 .user = header->frames + header->n_kernel,
                 .attributes = (const uint8_t *)(header->frames + header->n_kernel + header->n_user),
         };
+        return 0;
+}
+
+int decode_stack(const void *data, size_t size, const struct abi_stack **stackp) {
+        const struct abi_stack *stack = data;
+
+        if (size < sizeof(*stack) || stack->n_bytes > size - sizeof(*stack) ||
+            stack->n_bytes > ABI_STACK_MAX_CHUNKS * ABI_STACK_CHUNK || stack->n_bytes % ABI_STACK_CHUNK ||
+            stack->address % ABI_STACK_CHUNK || stack->is_cut > 1)
+                return DECODE_E_MALFORMED;
+        *stackp = stack;
         return 0;
 }
 

@@ -38,4 +38,5 @@ typedef struct Sample {
 
 /* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */
 int decode_sample(const void *data, size_t size, Sample *samplep);
+int decode_stack(const void *data, size_t size, const struct abi_stack **stackp);
 int decode_notice(const void *data, size_t size, const struct abi_notice **noticep);

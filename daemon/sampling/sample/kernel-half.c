@@ -22,6 +22,9 @@ enum {
         /* 2,340 notices: as many as a CPU can post by fork, exec and exit in half a second */
         NOTICE_RING_BYTES_PER_CPU = 128 << 10,
         MAX_NOTICE_RING_BYTES = 1 << 20,
+        MEAN_STACK_BYTES = 8 << 10,
+        MIN_STACK_RING_BYTES = 256 << 10,
+        MAX_STACK_RING_BYTES = 4 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* processes where entries must be preallocated (below Linux 6.1) */
         PREALLOCATED_LEAVERS = 1024,    /* entries of exiting targets, of 0.1 KiB each, there */
         PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
@@ -30,8 +33,8 @@ enum {
 
 struct KernelHalf {
         struct sampler_bpf *skeleton;
-        struct ring_buffer *samples, *notices;
-        SamplerRecord on_sample, on_notice;
+        struct ring_buffer *samples, *notices, *stacks;
+        SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
         size_t n_cpus;
 };
@@ -119,6 +122,16 @@ static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
         return (uint32_t)power_of_two(MIN(MAX(bytes, (uint64_t)MIN_RING_BYTES), (uint64_t)MAX_RING_BYTES));
 }
 
+/* Size of the stacks' ring: as many as a tenth of a second has, on all CPUs at once. */
+static uint32_t stack_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
+        uint64_t bytes = (uint64_t)config->frequency * n_cpus * MEAN_STACK_BYTES / 10;
+
+        if (!config->stack_bytes)
+                return (uint32_t)sysconf(_SC_PAGESIZE);
+        return (uint32_t)power_of_two(
+                MIN(MAX(bytes, (uint64_t)MIN_STACK_RING_BYTES), (uint64_t)MAX_STACK_RING_BYTES));
+}
+
 static uint32_t notice_ring_bytes(size_t n_cpus) {
         return (uint32_t)power_of_two(MIN(n_cpus * NOTICE_RING_BYTES_PER_CPU, (size_t)MAX_NOTICE_RING_BYTES));
 }
@@ -135,11 +148,13 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
         skeleton->rodata->setting_self_tgid = config->self_tgid;
+        skeleton->rodata->setting_stack_bytes = config->stack_bytes;
         if (config->helper_comm)
                 memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
                        strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
         skeleton->rodata->setting_namespace = namespace;
         bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_cpus));
+        bpf_map__set_max_entries(skeleton->maps.stacks, stack_ring_bytes(config, half->n_cpus));
         bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));
         if (!config->watch_targets && !config->watch_non_targets)
                 bpf_map__set_max_entries(skeleton->maps.non_targets, 1);
@@ -219,6 +234,12 @@ static int read_notice(void *context, void *data, size_t size) {
         return half->on_notice(data, size, half->userdata);
 }
 
+static int read_stack(void *context, void *data, size_t size) {
+        KernelHalf *half = context;
+
+        return half->on_stack ? half->on_stack(data, size, half->userdata) : 0;
+}
+
 static int open_rings(KernelHalf *half) {
         struct sampler_bpf *skeleton = half->skeleton;
 
@@ -226,7 +247,10 @@ static int open_rings(KernelHalf *half) {
         if (!half->samples)
                 return error_origin(-errno);
         half->notices = ring_buffer__new(bpf_map__fd(skeleton->maps.notices), read_notice, half, NULL);
-        return half->notices ? 0 : error_origin(-errno);
+        if (!half->notices)
+                return error_origin(-errno);
+        half->stacks = ring_buffer__new(bpf_map__fd(skeleton->maps.stacks), read_stack, half, NULL);
+        return half->stacks ? 0 : error_origin(-errno);
 }
 
 int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample,
@@ -259,6 +283,7 @@ KernelHalf *kernel_half_free(KernelHalf *half) {
                 return NULL;
         ring_buffer__free(half->samples);
         ring_buffer__free(half->notices);
+        ring_buffer__free(half->stacks);
         sampler_bpf__destroy(half->skeleton);
         free(half);
         return NULL;
@@ -300,6 +325,14 @@ KernelHalfLink *kernel_half_detach(KernelHalfLink *link) {
 
 int kernel_half_drain_samples(KernelHalf *half) {
         return ring_buffer__consume(half->samples);
+}
+
+void kernel_half_set_stacks(KernelHalf *half, SamplerRecord on_stack) {
+        half->on_stack = on_stack;
+}
+
+int kernel_half_drain_stacks(KernelHalf *half) {
+        return ring_buffer__consume(half->stacks);
 }
 
 int kernel_half_drain_notices(KernelHalf *half) {

@@ -60,6 +60,10 @@ KernelHalfLink *kernel_half_detach(KernelHalfLink *link);
 /* Reads what is in a ring. Return: 0 or more, or the negative value of the callback. */
 int kernel_half_drain_samples(KernelHalf *half);
 int kernel_half_drain_notices(KernelHalf *half);
+int kernel_half_drain_stacks(KernelHalf *half);
+
+/* Who takes copies of stacks (struct abi_stack); NULL = they are dropped. */
+void kernel_half_set_stacks(KernelHalf *half, SamplerRecord on_stack);
 
 /*
  * sleep: whether records that matter wake a waiter on these descriptors, which are readable as long as there

@@ -26,6 +26,7 @@ typedef struct SamplerConfig {
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */
         const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */
+        uint32_t stack_bytes;           /* of stack copies, a second and CPU; 0 = none are made */
         const char *btf_path;           /* types of the kernel; NULL = SAMPLER_BTF_PATH */
 } SamplerConfig;
 

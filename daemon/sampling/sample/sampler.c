@@ -56,7 +56,7 @@ struct Sampler {
         SamplerConfig config;
         KernelHalf *half;
         int poll_fd;                    /* an epoll of all rings' descriptors */
-        SamplerRecord on_sample, on_notice;
+        SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
         SamplerDrained drained;
         Sideband *sideband;             /* NULL = not asked for, or not possible */
@@ -88,6 +88,19 @@ static bool is_too_young(const Sampler *sampler, const void *data, size_t size) 
 }
 
 /*
+ * A copy is in its ring before its sample is in the other one. So one that comes while the samples are read
+ * is looked for again: an empty ring costs two loads.
+ */
+static int find_stack(Sampler *sampler, const void *data, size_t size) {
+        const struct abi_sample *header = data;
+        int r = size >= sizeof(*header) && header->is_copied && sampler->on_stack
+                ? kernel_half_drain_stacks(sampler->half)
+                : 0;
+
+        return MIN(r, 0);
+}
+
+/*
  * The ring itself is the queue of samples that wait. The drain ends at the first one that is too young; it
  * has left the ring by then and is kept apart.
  */
@@ -98,7 +111,7 @@ static int read_sample(const void *data, size_t size, void *userdata) {
         if (!sampler->on_sample)
                 return 0;
         if (!is_too_young(sampler, data, size))
-                return sampler->on_sample(data, size, sampler->userdata);
+                return find_stack(sampler, data, size) ?: sampler->on_sample(data, size, sampler->userdata);
         memcpy(sampler->held, data, size);
         sampler->held_size = size;
         return HELD;
@@ -111,7 +124,9 @@ static int drain_samples(Sampler *sampler) {
         if (size && is_too_young(sampler, sampler->held, size))
                 return 0;
         sampler->held_size = 0;
-        r = size ? sampler->on_sample(sampler->held, size, sampler->userdata) : 0;
+        r = size ? find_stack(sampler, sampler->held, size) : 0;
+        if (!r && size)
+                r = sampler->on_sample(sampler->held, size, sampler->userdata);
         if (r >= 0)
                 r = kernel_half_drain_samples(sampler->half);
         return r == HELD ? 0 : MIN(r, 0);
@@ -211,6 +226,17 @@ void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRec
         sampler->on_sample = on_sample;
         sampler->on_notice = on_notice;
         sampler->userdata = userdata;
+}
+
+static int read_stack(const void *data, size_t size, void *userdata) {
+        Sampler *sampler = userdata;
+
+        return sampler->on_stack(data, size, sampler->userdata);
+}
+
+void sampler_set_stacks(Sampler *sampler, SamplerRecord on_stack) {
+        sampler->on_stack = on_stack;
+        kernel_half_set_stacks(sampler->half, on_stack ? read_stack : NULL);
 }
 
 void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped) {

@@ -29,6 +29,13 @@ DEFINE_CLEANUP(Sampler, sampler_free)
 void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice,
                            void *userdata);
 
+/*
+ * Who takes copies of stacks (struct abi_stack, SamplerConfig.stack_bytes); before sampler_start(). A drain
+ * hands over each before the sample that it belongs to; both name CPU and time. @userdata of
+ * sampler_set_callbacks().
+ */
+void sampler_set_stacks(Sampler *sampler, SamplerRecord on_stack);
+
 /* Called between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);
 

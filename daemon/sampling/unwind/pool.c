@@ -242,6 +242,7 @@ static void publish(Pool *pool, PoolTable *table, const Table *built) {
         table->text_low = built->text_low;
         table->text_high = built->text_high;
         table->n_bytes = built->size;
+        table->map_fd = fd;
         table->state = POOL_PUBLISHING;
         pool->slots[table->slot] = table;
         pool->n_bytes += built->size;

@@ -36,6 +36,7 @@ struct PoolTable {
         /* the pool's count of changes when `state` last changed for its users */
         uint64_t changed;
         size_t n_bytes;                 /* in the kernel */
+        int map_fd;                     /* its map, while PUBLISHING and READY; the publisher's */
         bool is_lost;                   /* NONE, but the file may have rows */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };

@@ -332,6 +332,21 @@ int tables_step(Tables *tables, uint64_t budget) {
         return r == POOL_E_AGAIN ? TABLES_E_AGAIN : 0;
 }
 
+uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *rowsp) {
+        const PoolTable *table = pool_find(tables->pool, object_id);
+
+        if (!table || table->state == POOL_WAITING)
+                return UNWIND_PENDING_TABLE;
+        if (table->state != POOL_PUBLISHING && table->state != POOL_READY)
+                return no_slot(table);
+        *rowsp = (TablesRows){ table->map_fd, table->n_bytes, table->text_low, table->text_high };
+        return 0;
+}
+
+uint64_t tables_changes(const Tables *tables) {
+        return pool_changes(tables->pool);
+}
+
 static bool is_ready(const User *user) {
         for (uint32_t i = 0; i < user->n_mappings; i++) {
                 const PoolTable *table = user->mappings[i].table;

@@ -67,6 +67,22 @@ int tables_step(Tables *tables, uint64_t budget);
  */
 bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addressp);
 
+/* Rows of a file that are in the kernel, or about to be. */
+typedef struct TablesRows {
+        int fd;                         /* map of `size` bytes, to be mapped at once; not the caller's */
+        size_t size;
+        uint64_t text_low, text_high;   /* ELF addresses that the first and the last page stand for */
+} TablesRows;
+
+/*
+ * Return: 0 and *rowsp, UNWIND_PENDING_TABLE (also of a file that is not known yet), UNWIND_NO_TABLE,
+ * UNWIND_LOST_TABLE.
+ */
+uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *rowsp);
+
+/* Counts tables that are done, with rows or without: another number = another answer may be had. */
+uint64_t tables_changes(const Tables *tables);
+
 /* Whether every file of a process is loaded, or known to have no rows. */
 bool tables_is_ready(const Tables *tables, uint32_t pid);
 

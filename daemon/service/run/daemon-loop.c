@@ -57,6 +57,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "service/run/daemon-deferred.h"
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-stages.h"
 
@@ -107,6 +108,8 @@ int daemon_stop(Daemon *daemon) {
         targets_noticed(daemon->stages.targets, UINT64_MAX);   /* nothing else will be told */
         /* with those whose exit was still in the ring */
         daemon->target_cpu_ns = targets_cpu_time_seen(daemon->stages.targets);
+        if (!r)
+                r = deferred_flush(daemon->stages.deferred);
         if (!r)
                 r = sampler_read_counters(daemon->stages.sampler);
         if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
@@ -190,7 +193,7 @@ static bool is_restless(const Daemon *daemon) {
 static uint64_t drain_interval_ns(const Daemon *daemon, const SamplerDrained *drained) {
         if (!daemon->totals->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
                 return DRAIN_FIRST_NS;
-        if (drained->n_samples)
+        if (drained->n_samples || deferred_waits(daemon->stages.deferred))
                 return DRAIN_BUSY_NS;
         return drained->n_changes || is_restless(daemon) ? DRAIN_IDLE_NS : ASLEEP_NS;
 }
@@ -265,7 +268,9 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = drain(daemon, &drained);
         if (r)
                 return error_fold(r);
-        r = daemon_scan_coroutines(daemon);
+        r = deferred_work(daemon->stages.deferred);
+        if (!r)
+                r = daemon_scan_coroutines(daemon);
         if (!r)
                 r = naming_work(daemon->stages.naming);
         if (r)

@@ -5,6 +5,7 @@
  * counted, here or by the stage that ended it.
  *
  *     sampler ─▶ decode ─▶ targets_admit ─▶ coroutine ─▶ aggregator_add         a sample
+ *                                         └─▶ deferred ─▶ aggregator_add         … whose rows are not there
  *     sampler ─▶ decode ─▶ targets ─▶ rows ─▶ sampler; tables                    a notice, a mapping
  *     aggregator_rotate ─▶ naming ─▶ otlp_encode ─▶ validate ─▶ exports          a window
  *                                └▶ sink (`record`, `top`)
@@ -34,6 +35,7 @@
 #include "formats/otlp/encode.h"
 #include "formats/otlp/validate.h"
 #include "sampling/sample/decode.h"
+#include "service/run/daemon-deferred.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
 #define TABLES_POLL_MS 20
@@ -93,7 +95,10 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
         r = join_coroutine(daemon, program.process, &sample);
-        return r ? r : aggregator_add(daemon->stages.aggregator, &program, &sample);
+        if (r)
+                return r;
+        return sample.header->is_copied ? deferred_sample(daemon->stages.deferred, &program, &sample, size)
+                                        : aggregator_add(daemon->stages.aggregator, &program, &sample);
 }
 
 int daemon_on_notice(const void *data, size_t size, void *userdata) {
@@ -200,7 +205,7 @@ int daemon_step_tables(Daemon *daemon) {
                 return error_fold(r);
         r = sd_event_source_set_enabled(daemon->loop.tables_work,
                                         r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
-        return r < 0 ? error_origin(r) : 0;
+        return r < 0 ? error_origin(r) : deferred_work_if_changed(daemon->stages.deferred);
 }
 
 int daemon_step_threads(Daemon *daemon) {

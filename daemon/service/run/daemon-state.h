@@ -4,10 +4,11 @@
 /*
  * Daemon State
  *
- * What the daemon holds, one struct for each subject. Its four files share it, and no other file includes it:
+ * What the daemon holds, one struct for each subject. Its five files share it, and no other file includes it:
  *
  *     daemon.c            makes every stage, starts, reports at the end
  *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
+ *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
  *     daemon-loop.c       decides when: timers, signals, the stop
  *     daemon-govern.c     decides whether and how fast: pauses, limits
  */
@@ -33,6 +34,8 @@
 #include "service/run/governor.h"
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
+
+typedef struct Deferred Deferred;
 
 /* Why nothing is sampled; bits of DaemonPause.reasons. */
 enum daemon_pause {
@@ -66,6 +69,7 @@ typedef struct DaemonStages {
         OtherProfilers other_profilers;
         bool warned_of_others;
         Tables *tables;
+        Deferred *deferred;
         Frames *frames;
         Naming *naming;
         Aggregator *aggregator;

@@ -23,6 +23,7 @@
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
 #include "service/run/control.h"
+#include "service/run/daemon-deferred.h"
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-loop.h"
 #include "service/run/daemon-stages.h"
@@ -30,7 +31,11 @@
 #include "service/run/summary.h"
 
 /* Files that stay known though no target maps them: the next target may. */
-enum { UNUSED_OBJECTS = 256 };
+enum {
+        UNUSED_OBJECTS = 256,
+        /* of stack copies, each CPU: 1,000 small or 400 large ones; at 199 Hz never all of it */
+        STACK_BYTES_PER_SECOND = 4 << 20,
+};
 
 /*
  * Mappings are read with each drain (250 ms at most), counters once a second: older values are not current.
@@ -68,6 +73,7 @@ static int make_sampler(Daemon *daemon) {
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .btf_path = getenv("SPANPROF_BTF"),
+                .stack_bytes = STACK_BYTES_PER_SECOND,
         };
         int r = sampler_new(&daemon->stages.sampler, &sampler);
 
@@ -76,6 +82,7 @@ static int make_sampler(Daemon *daemon) {
         other_profilers_init(&daemon->stages.other_profilers, sampler_processes_fd(daemon->stages.sampler));
         sampler_set_callbacks(daemon->stages.sampler, daemon_on_sample, daemon_on_notice, daemon);
         sampler_set_sideband(daemon->stages.sampler, daemon_on_mapping, daemon_on_mappings_end);
+        sampler_set_stacks(daemon->stages.sampler, daemon_on_stack);
         return 0;
 }
 
@@ -227,6 +234,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         if (!r)
                 r = make_tables(daemon);
         if (!r)
+                r = deferred_new(&daemon->stages.deferred, daemon);
+        if (!r)
                 r = make_targets(daemon);
         if (!r)
                 r = make_frames(daemon);
@@ -256,6 +265,7 @@ Daemon *daemon_free(Daemon *daemon) {
         coro_join_free(daemon->stages.coroutines);
         sd_event_source_disable_unref(daemon->loop.tables_work);
         sd_event_source_disable_unref(daemon->loop.tables_ready);
+        deferred_free(daemon->stages.deferred);
         tables_free(daemon->stages.tables);
         sampler_free(daemon->stages.sampler);
         sd_event_source_disable_unref(daemon->loop.threads_ready);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Host Walk
+ *
+ * Walks a copied stack by the same rules as the kernel half, when the rows of the code in it are there.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi.h"
+#include "base/util/macro.h"
+#include "sampling/process/process.h"
+#include "sampling/unwind/tables.h"
+
+typedef struct HostWalk HostWalk;
+
+/* The outcome of one walk. */
+typedef struct HostWalkResult {
+        const uint64_t *frames;         /* as in struct abi_sample, leaf first; valid until the next walk */
+        uint32_t n;
+        enum abi_stack_end end;
+        uint8_t interrupted;            /* as in struct abi_sample */
+} HostWalkResult;
+
+/* @tables: borrowed, lives longer. @depth: frames at most, 1 … ABI_MAX_FRAMES. Return: 0, -ENOMEM. */
+int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth);
+HostWalk *host_walk_free(HostWalk *walk);
+DEFINE_CLEANUP(HostWalk, host_walk_free)
+
+/*
+ * Walks @stack by what @process had mapped at its time. ABI_STACK_PENDING: rows on the way are not there yet;
+ * nothing waits for them here.
+ */
+void host_walk(HostWalk *walk, const Process *process, const struct abi_stack *stack,
+               HostWalkResult *resultp);
+
+/* Gives back the rows that it holds; the next walk takes them again. */
+void host_walk_release(HostWalk *walk);
+
+/* Bytes of rows that it holds: memory that the kernel's tables have as well. */
+size_t host_walk_bytes(const HostWalk *walk);
