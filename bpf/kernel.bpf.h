@@ -62,6 +62,7 @@ struct pid {
 struct mm_struct {
         int map_count;                  /* mappings */
         unsigned long total_vm;         /* pages */
+        unsigned long start_code;       /* of the executable; 0 until an exec has loaded it */
         unsigned long start_stack;      /* where the first stack began at exec; higher words are arguments */
 } KERNEL_TYPE;
 

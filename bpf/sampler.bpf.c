@@ -100,7 +100,7 @@ static __always_inline void interrupted_registers(const volatile uint64_t *conte
 
 /*
  * Finds the registers of the user code: interrupted now, or saved as it entered the kernel. Return: false if
- * there are none.
+ * there are none: in an exec that has taken the old program's memory away, those that are saved are still its.
  */
 static __always_inline bool user_registers(const volatile uint64_t *context, struct task_struct *task,
                                            struct unwind *unwind, struct rules *rules) {
@@ -122,7 +122,7 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
                 rules->bx = registers->bx;
         }
         /* No pc: a worker of io_uring, which never was in user mode. */
-        return cs == KERNEL_USER_CS && unwind->pc;
+        return cs == KERNEL_USER_CS && unwind->pc && task->mm->start_code;
 }
 
 static __always_inline void record_begin(struct abi_sample *sample, struct task_struct *task,

@@ -37,7 +37,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!size || !(record = malloc(size - 1 ? size - 1 : 1)))
                 return 0;
         memcpy(record, data + 1, size - 1);
-        if (!data[0])
+        if (data[0] == 2) {
+                const struct abi_stack *stack;
+
+                if (!decode_stack(record, size - 1, &stack))
+                        used += stack->n_bytes ? stack->bytes[stack->n_bytes - 1] : stack->sp;
+        } else if (!data[0])
                 used = read_all(record, size - 1);
         else if (!decode_notice(record, size - 1, &notice))
                 used = strlen(notice->comm) + notice->tgid;

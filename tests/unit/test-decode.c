@@ -127,3 +127,36 @@ Test(decode, takes_and_refuses_notices) {
         cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), DECODE_E_MALFORMED);
         cr_assert_null(decoded, "output untouched");
 }
+
+static union {
+        struct abi_stack stack;
+        uint8_t bytes[sizeof(struct abi_stack) + 3 * ABI_STACK_CHUNK];
+} copied;
+
+static int decode_copy(size_t size) {
+        const struct abi_stack *stack;
+
+        return decode_stack(&copied, size, &stack);
+}
+
+Test(decode, takes_copies_of_stacks_in_whole_chunks) {
+        const struct abi_stack *stack = NULL;
+
+        copied.stack = (struct abi_stack){ .address = 0x7ffe0000, .n_bytes = 2 * ABI_STACK_CHUNK };
+        cr_assert_eq(decode_stack(&copied, sizeof(copied), &stack), 0);
+        cr_assert_eq(stack, &copied.stack);
+        cr_assert_eq(decode_copy(sizeof(copied.stack) + 2 * ABI_STACK_CHUNK), 0);
+        cr_assert_eq(decode_copy(sizeof(copied.stack) + 2 * ABI_STACK_CHUNK - 1), DECODE_E_MALFORMED);
+        cr_assert_eq(decode_copy(sizeof(copied.stack) - 1), DECODE_E_MALFORMED);
+        copied.stack.n_bytes--;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
+        copied.stack.n_bytes = (ABI_STACK_MAX_CHUNKS + 1) * ABI_STACK_CHUNK;
+        cr_assert_eq(decode_copy(SIZE_MAX), DECODE_E_MALFORMED);
+        copied.stack.n_bytes = 0;
+        cr_assert_eq(decode_copy(sizeof(copied.stack)), 0);
+        copied.stack.address += 8;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
+        copied.stack.address -= 8;
+        copied.stack.is_cut = 2;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
+}

@@ -173,6 +173,11 @@ static Copy *take_copy(Deferred *deferred, const struct abi_sample *header) {
         return copy;
 }
 
+void deferred_drop(Deferred *deferred, const struct abi_sample *header) {
+        if (header->is_copied)
+                free_copy(deferred, take_copy(deferred, header));
+}
+
 /* Copies whose samples found their ring full. */
 static void drop_orphans(Deferred *deferred, uint64_t now_ns) {
         while (deferred->copies.first && deferred->copies.first->stack.time_ns + MAX_WAIT_NS < now_ns) {

@@ -24,6 +24,9 @@ int daemon_on_stack(const void *data, size_t size, void *userdata);
  */
 int deferred_sample(Deferred *deferred, const Program *program, const Sample *sample, size_t size);
 
+/* The sample is lost: so is its copy, if it has one. */
+void deferred_drop(Deferred *deferred, const struct abi_sample *header);
+
 /* Walks what can be walked by now, hands on what has waited too long. Return: 0, -errno. */
 int deferred_work(Deferred *deferred);
 

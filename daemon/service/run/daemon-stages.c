@@ -88,6 +88,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
                 stat_add(COUNTER_LOST_NOT_TARGET, 1);
+                deferred_drop(daemon->stages.deferred, sample.header);
                 return 0;
         }
         if (r)
