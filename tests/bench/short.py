@@ -51,11 +51,12 @@ def storm(options):
                 ms, hz, ticks, f"{100 * s['delivered'] / max(ticks, 1):.2f} %", due,
                 f"{100 * whole / max(due, 1):.2f} %", f"{100 * right / max(due, 1):.2f} %", wrong,
                 " ".join(f"{k} {v}" for k, v in sorted(ends.items())),
-                s["counters"].get("stack_copies_total", ""), s["counters"].get("stack_walks_total", "")
+                s["counters"].get("stack_copies_total", ""), s["counters"].get("stack_walks_total", ""),
+                {k: v for k, v in s["counters"]["unwind_tables_total"].items() if v}
             ])
     bench.table("storm: processes without frame pointers, one after the other", [
         "ms", "Hz", "ticks", "delivered", "with user part", "whole", "whole and right", "wrong", "ends",
-        "copies", "walks"
+        "copies", "walks", "tables"
     ], rows)
 
 

@@ -4,9 +4,9 @@
  * sample-dump: the kernel half alone, driven line by line.
  *
  *     sample-dump [frequency=99] [depth=512] [kernel=0] [jitter=0] [default=0] [watch=0]
- *                 [ring=BYTES] [spare=TGID] [btf=PATH]
+ *                 [ring=BYTES] [spare=TGID] [btf=PATH] [stack-bytes=0]
  *
- * Prints one JSON object a line: {"ready":…}, then samples and notices as they are
+ * Prints one JSON object a line: {"ready":…}, then samples, copies of stacks and notices as they are
  * drained (every 20 ms). Reads commands from standard input, and answers each with
  * {"done":COMMAND} once it is in force:
  *
@@ -75,15 +75,36 @@ static int on_sample(const void *data, size_t size, void *userdata) {
         printf("{\"sample\":1,\"time\":%" PRIu64 ",\"value\":%" PRIu64 ",\"start\":%" PRIu64
                ",\"generation\":%" PRIu64
                ",\"tgid\":%u,\"tid\":%u,\"ns_tid\":%u,\"cpu\":%u,\"kind\":%u,\"end\":%u,\"interrupted\":%u,\"context\":%u,\"slot\":[%" PRIu64
-               ",%" PRIu64 ",%" PRIu64 "],\"form\":%u",
+               ",%" PRIu64 ",%" PRIu64 "],\"form\":%u,\"copied\":%u",
                header->time_ns, header->value, header->start_time_ns, header->generation, header->tgid,
                header->tid, header->ns_tid, header->cpu, header->kind, header->stack_end, header->interrupted,
                header->context, header->span.trace_high, header->span.trace_low, header->span.span,
-               header->form);
+               header->form, header->is_copied);
         print_comm(header->comm);
         print_addresses("kernel", sample.kernel, header->n_kernel);
         print_addresses("user", sample.user, header->n_user);
         printf("}\n");
+        return 0;
+}
+
+static int on_stack(const void *data, size_t size, void *userdata) {
+        const struct abi_stack *stack;
+
+        if (decode_stack(data, size, &stack)) {
+                n_malformed++;
+                return 0;
+        }
+        printf("{\"stack\":1,\"time\":%" PRIu64 ",\"tgid\":%u,\"cpu\":%u,\"pc\":%" PRIu64 ",\"sp\":%" PRIu64
+               ",\"bp\":%" PRIu64 ",\"address\":%" PRIu64 ",\"cut\":%u,\"size\":%zu,\"words\":[",
+               stack->time_ns, stack->tgid, stack->cpu, stack->pc, stack->sp, stack->bp, stack->address,
+               stack->is_cut, size);
+        for (uint32_t i = 0; i < stack->n_bytes; i += 8) {
+                uint64_t word;
+
+                memcpy(&word, stack->bytes + i, sizeof(word));
+                printf("%s%" PRIu64, i ? "," : "", word);
+        }
+        printf("]}\n");
         return 0;
 }
 
@@ -329,6 +350,7 @@ int main(int argc, char **argv) {
                 .helper_comm = option_text(argc, argv, "spare-children"),
                 .ring_bytes = option(argc, argv, "ring", 0),
                 .btf_path = option_text(argc, argv, "btf"),
+                .stack_bytes = option(argc, argv, "stack-bytes", 0),
         };
         Driver driver = { 0 };
         int r;
@@ -339,6 +361,7 @@ int main(int argc, char **argv) {
         r = sampler_new(&sampler, &config);
         if (!r) {
                 sampler_set_callbacks(sampler, on_sample, on_notice, NULL);
+                sampler_set_stacks(sampler, on_stack);
                 r = sampler_start(sampler);
         }
         if (r)

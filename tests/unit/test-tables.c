@@ -130,12 +130,24 @@ static uint32_t count_tables(const struct unwind_node *root) {
                         continue;
                 }
                 check_mapping(&root->mappings[i]);
-                if (root->mappings[i].table == UNWIND_NO_TABLE)
+                if (root->mappings[i].table >= UNWIND_MAX_TABLES)
                         continue;
                 cr_assert(lookup(array_fd, &root->mappings[i].table, &id),
                           "a node names a table that is not there");
                 n++;
         }
+        return n;
+}
+
+/* Mappings with @mark in place of a table, among those of the root or of its first leaf. */
+static uint32_t count_marks(const struct unwind_node *root, uint32_t mark) {
+        struct unwind_node leaf = *root;
+        uint32_t n = 0;
+
+        if (!root->is_leaf)
+                cr_assert(get_node(root->mappings[0].table, &leaf));
+        for (uint32_t i = 0; i < leaf.n; i++)
+                n += leaf.mappings[i].table == mark;
         return n;
 }
 
@@ -147,8 +159,12 @@ Test(tables, tell_the_kernel_where_each_file_lies) {
         create_maps(64);
         open_tables(0, 0);
         cr_assert_eq(tables_process(tables, process), 0);
-        cr_assert_not(get_root(&root), "before the first table there is nothing to say");
+        cr_assert(get_root(&root));
+        cr_assert_eq(count_tables(&root), 0);
+        cr_assert_gt(count_marks(&root, UNWIND_PENDING_TABLE), 0, "the kernel half is told what is on its way");
         settle(NULL);
+        cr_assert(get_root(&root));
+        cr_assert_eq(count_marks(&root, UNWIND_PENDING_TABLE), 0);
         cr_assert(get_root(&root));
         cr_assert_geq(count_tables(&root), 4, "program, libc, ld.so, libcriterion at least");
         cr_assert_geq(stat_get(COUNTER_UNWIND_TABLES_LOADED), 4);
@@ -301,12 +317,28 @@ Test(tables, do_without_a_node_that_finds_no_room) {
 }
 
 Test(tables, survive_a_process_that_is_gone_before_it_is_read) {
+        struct unwind_node root;
+        Process living;
+        TablesRows rows;
+
         create_maps(64);
         open_tables(0, 0);
         process->pid = 0x3ffffff;       /* no such process: none of its files can be opened */
         cr_assert_eq(tables_process(tables, process), 0);
         settle(NULL);
         cr_assert_gt(stat_get(COUNTER_UNWIND_TABLES_FAILED), 0);
+        cr_assert(get_root(&root));
+        cr_assert_gt(count_marks(&root, UNWIND_LOST_TABLE), 0, "they may have rows: nothing is guessed there");
+        cr_assert_eq(tables_find_rows(tables, process->mappings[0].object->id, &rows), UNWIND_PENDING_TABLE);
+        living = *process;
+        living.pid = (uint32_t)getpid();
+        cr_assert_eq(tables_process(tables, &living), 0);
+        while (!tables_is_ready(tables, living.pid))
+                cr_assert_geq(tables_step(tables, 1 << 20), 0);
+        cr_assert_eq(tables_find_rows(tables, process->mappings[0].object->id, &rows), 0,
+                     "the next process could show the file");
+        cr_assert_gt(rows.size, 0);
+        tables_forget(tables, living.pid);
         tables_forget(tables, process->pid);
 }
 

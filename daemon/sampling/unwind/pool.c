@@ -139,11 +139,20 @@ int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep) {
         if (fd >= 0) {
                 table_queue_add(&pool->queue, &(*tablep)->request);
         } else {
-                (*tablep)->is_lost = true;
+                (*tablep)->is_lost = (*tablep)->is_unopened = true;
                 set_state(pool, *tablep, POOL_NONE);
                 stat_add(COUNTER_UNWIND_TABLES_FAILED, 1);
         }
         return 0;
+}
+
+void pool_retry(Pool *pool, PoolTable *table, int fd) {
+        if (fd < 0)
+                return;
+        table->request.fd = fd;
+        table->is_lost = table->is_unopened = false;
+        table_queue_add(&pool->queue, &table->request);
+        set_state(pool, table, POOL_WAITING);
 }
 
 int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep) {

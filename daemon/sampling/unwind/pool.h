@@ -38,6 +38,7 @@ struct PoolTable {
         size_t n_bytes;                 /* in the kernel */
         int map_fd;                     /* its map, while PUBLISHING and READY; the publisher's */
         bool is_lost;                   /* NONE, but the file may have rows */
+        bool is_unopened;               /* … its process was gone: another one may show it (pool_retry()) */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
 
@@ -67,6 +68,9 @@ PoolTable *pool_find(Pool *pool, uint64_t object_id);
 /* Adds a table. @fd: the object's file, taken over, or -1 = it cannot be opened. Return: 0, -ENOMEM. */
 int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep);
 int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep);
+
+/* The file of a table that could not be opened. @fd: as in pool_add_file(). */
+void pool_retry(Pool *pool, PoolTable *table, int fd);
 
 /* Give a table back only when no node in the kernel names it any more. */
 void pool_use(Pool *pool, PoolTable *table);

@@ -144,7 +144,7 @@ static int open_table(Tables *tables, const Process *process, const Mapping *map
         int fd = -1;
 
         *tablep = pool_find(tables->pool, id);
-        if (*tablep)
+        if (*tablep && !(*tablep)->is_unopened)
                 return 0;
         if (mapping->kind == MAPPING_VDSO)
                 return pool_add_image(tables->pool, id, (const void *)getauxval(AT_SYSINFO_EHDR),
@@ -152,7 +152,10 @@ static int open_table(Tables *tables, const Process *process, const Mapping *map
         if (process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL) == 0 &&
             object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd) != 0)
                 fd = -1;
-        return pool_add_file(tables->pool, id, fd, tablep);
+        if (!*tablep)
+                return pool_add_file(tables->pool, id, fd, tablep);
+        pool_retry(tables->pool, *tablep, fd);
+        return 0;
 }
 
 static int read_mapping(Tables *tables, const Process *process, const Mapping *mapping, UserMapping *to) {
@@ -335,7 +338,8 @@ int tables_step(Tables *tables, uint64_t budget) {
 uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *rowsp) {
         const PoolTable *table = pool_find(tables->pool, object_id);
 
-        if (!table || table->state == POOL_WAITING)
+        /* The next process that maps the file may live long enough to show it. */
+        if (!table || table->state == POOL_WAITING || table->is_unopened)
                 return UNWIND_PENDING_TABLE;
         if (table->state != POOL_PUBLISHING && table->state != POOL_READY)
                 return no_slot(table);
