@@ -4,9 +4,9 @@
 /*
  * Deferred Walks
  *
- * A walk that came to code whose rows are not in force yet cannot go on here, and the process may be gone when
- * they are. So the registers and the top of the user stack are copied for the daemon, which walks them by the
- * same rules (daemon/sampling/unwind/host-walk.c) once it has the rows:
+ * A walk that came to code whose rows are not in force yet cannot go on here, and the process may be gone
+ * when they are. So the registers and the top of the user stack are copied for the daemon, which walks them
+ * by the same rules (daemon/sampling/unwind/host-walk.c) once it has the rows:
  *
  *     address    copy
  *     7ff..400   chunk 0, the interrupted rsp lies in it     ← rsp rounded down to a chunk

@@ -99,8 +99,8 @@ static __always_inline void interrupted_registers(const volatile uint64_t *conte
 }
 
 /*
- * Finds the registers of the user code: interrupted now, or saved as it entered the kernel. Return: false if
- * there are none: in an exec that has taken the old program's memory away, those that are saved are still its.
+ * Finds the registers of the user code: interrupted now, or saved as it entered the kernel. An exec that has
+ * taken the old program's memory away still has its registers. Return: false if there are none.
  */
 static __always_inline bool user_registers(const volatile uint64_t *context, struct task_struct *task,
                                            struct unwind *unwind, struct rules *rules) {

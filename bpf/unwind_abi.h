@@ -55,7 +55,8 @@ enum {
         UNWIND_MAX_TABLES = 4096,       /* slots of the array of tables */
         UNWIND_MAX_NODES = 2048,        /* of all processes; a process beyond is PENDING for ever */
         /* in place of a slot: */
-        UNWIND_NO_TABLE = 0xffffffff,   /* no rows exist: JIT code, or a file without call frame information */
+        /* no rows exist: JIT code, or a file without call frame information */
+        UNWIND_NO_TABLE = 0xffffffff,
         UNWIND_PENDING_TABLE = 0xfffffffe,      /* the file's rows are being made */
         UNWIND_LOST_TABLE = 0xfffffffd, /* the file may have rows, but they could not be had */
 };

@@ -29,6 +29,7 @@
 
 #include "abi.h"
 #include "bpf-cost.skel.h"
+#include "rowless.h"
 #include "sampler.skel.h"
 #include "sampling/unwind/tables.h"
 
@@ -224,6 +225,8 @@ static void compare(char *const paths[2], const char *depth, Variant *variants, 
         uint64_t n_before;
         double base;
 
+        if (rowless_set(bpf_map__fd(sampler->maps.row_nodes), (uint32_t)victims[0].pid))
+                die("node");
         load_rows(&victims[1]);
         n_records = 0;
         for (int i = 0; i < n_variants; i++)

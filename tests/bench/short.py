@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short processes without frame pointers: how many of their ticks come, and how many with a whole stack.
 
-usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [storm] [first]
+usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [storm] [first] [copies]
 
     storm   one process after the other, of 20 and of 100 ms, by fork and exec: ticks delivered, stacks whole,
             whole and right, wrong; how they end; bytes of stack copies
     first   exec → first sample and first whole stack of a new process of a known executable
+    copies  ns of the kernel half for a sample with a copy of its stack, beside one by rows (needs bpftool)
 
-The victim (victim-tree) keeps pointers into its stack in rbp; each caller is known by name. SPANPROF names the
-program to measure (default: ./build), so that two builds can be compared. Needs root.
+The victim (victim-tree) keeps pointers into its stack in rbp; each caller is known by name. SPANPROF names
+the program to measure (default: ./build), so that two builds can be compared. Needs root.
 """
 import bench  # first: it knows where the test library is
 import oracle
 
 oracle.enter()
 
+import json
+import pathlib
+import subprocess
 import time
 
 import otlp_read
@@ -78,11 +82,57 @@ def first(options):
     rows = [[
         name,
         len(times),
-        bench.spread([(times[pid] - begin) / 1e6 for pid, begin in begins.items() if pid in times]) if times else ""
+        bench.spread([(times[pid] - begin) / 1e6 for pid, begin in begins.items()
+                      if pid in times]) if times else "none"
     ] for name, times in (("first sample", firsts), ("first whole stack", whole))]
     bench.table("first: fork and exec → …, 99 Hz, known executable", ["what", "processes", "ms"], rows)
 
 
+def program_stats():
+    """The newest `sample` program: (runs, ns). Another daemon on the machine spoils the figures."""
+    programs = json.loads(bench.run(["bpftool", "-j", "prog", "show"]).stdout)
+    newest = max((p for p in programs if p.get("name") == "sample"), key=lambda p: p["id"])
+    return newest.get("run_cnt", 0), newest.get("run_time_ns", 0)
+
+
+def cost_of_sample(b, mode, depth, stack_bytes, rows):
+    dump = b.spawn([tap.HARNESS / "sample-dump", "frequency=999", f"stack-bytes={stack_bytes}"],
+                   stdin=subprocess.PIPE)
+    dump.wait_for("ready")
+    victim = b.spawn([tap.VICTIMS / "victim-omit", mode, depth])
+    victim.wait_for("^frames")
+    commands = [f"rows {victim.pid}"] * rows + [f"row {victim.pid} 0 0 0 1 1"]
+    dump.process.stdin.write("".join(x + "\n" for x in commands).encode())
+    dump.process.stdin.flush()
+    dump.wait_for(f'"done":"row {victim.pid}')
+    time.sleep(0.5)
+    runs, ns = program_stats()
+    time.sleep(2)
+    more_runs, more_ns = program_stats()
+    victim.kill()
+    dump.kill()
+    return (more_ns - ns) / (more_runs - runs)
+
+
+def copies(options):
+    cases = (("the pc alone, no copy", "depth", 10, 0, 0), ("copy of 3 KiB", "depth", 10, 1 << 30, 0),
+             ("copy of 9 KiB", "depth", 200, 1 << 30, 0), ("copy of 17 KiB", "large", 100, 1 << 30, 0),
+             ("ten frames by rows", "depth", 10, 0, 1))
+    costs = {case: [] for case in cases}
+    setting = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = setting.read_text()
+    setting.write_text("1")
+    try:
+        for _ in range(options.rounds):
+            for case in cases:
+                with bench.Bench() as b:
+                    costs[case].append(cost_of_sample(b, *case[1:]))
+    finally:
+        setting.write_text(before)
+    bench.table("copies: one sample in the kernel at 999 Hz", ["sample", "ns"],
+                [[case[0], bench.spread(costs[case])] for case in cases])
+
+
 if __name__ == "__main__":
-    bench.main(__doc__, {"storm": storm, "first": first},
+    bench.main(__doc__, {"storm": storm, "first": first, "copies": copies},
                lambda parser: parser.add_argument("--hz", default="99", help="frequencies"))

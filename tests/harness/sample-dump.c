@@ -35,11 +35,10 @@
 
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "rowless.h"
 #include "sampling/sample/decode.h"
 #include "sampling/sample/sampler.h"
-#include "sampling/unwind/bpfmap.h"
 #include "sampling/unwind/tables.h"
-#include "unwind_abi.h"
 
 enum {
         EXIT_UNUSABLE = 78,
@@ -157,20 +156,6 @@ static int set_row(Driver *driver, const char *line) {
         return sampler_set_process(driver->sampler, tgid, &row);
 }
 
-/* All memory of a process is code without rows: it is walked by frame pointers. */
-static int set_rowless(Driver *driver, unsigned tgid) {
-        enum { N = 8, SHIFT = 44 };     /* 8 mappings of 2^44 bytes: all user addresses */
-        const struct unwind_node_key key = { .tgid = tgid };
-        struct unwind_node node = { .generation = 1ull << 40, .n = N, .is_leaf = 1 };
-
-        for (uint32_t i = 0; i < N; i++)
-                node.mappings[i] = (struct unwind_mapping){ .start = (uint64_t)i << SHIFT,
-                                                            .n_pages = UINT32_MAX,
-                                                            .table = UNWIND_NO_TABLE };
-        node.generation += tgid;
-        return bpfmap_update(sampler_row_nodes_fd(driver->sampler), &key, &node);
-}
-
 static int open_tables(Driver *driver) {
         TablesConfig config = { .array_fd = sampler_row_tables_fd(driver->sampler),
                                 .nodes_fd = sampler_row_nodes_fd(driver->sampler) };
@@ -251,7 +236,7 @@ static int obey(Driver *driver, const char *line) {
         if (sscanf(line, "remove %u", &n) == 1)
                 return sampler_remove_process(driver->sampler, n);
         if (sscanf(line, "rowless %u", &n) == 1)
-                return set_rowless(driver, n);
+                return rowless_set(sampler_row_nodes_fd(driver->sampler), n);
         if (sscanf(line, "rows %u", &n) == 1)
                 return load_rows(driver, n);
         if (sscanf(line, "norows %u", &n) == 1 && driver->tables) {

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks of processes that end before their unwind rows are in force: copied by the kernel half, walked by the
-daemon. The victim's callers are known by name."""
+"""Stacks of processes that end before their unwind rows are in force: copied by the kernel half, walked by
+the daemon. The victim's callers are known by name."""
 import oracle
 
 oracle.enter()
 
 import os
 import shutil
-import unittest
 
 import otlp_read
 import session
@@ -169,7 +168,6 @@ class Short(session.TestCase):
         run = self.start("--comm", "victim-tree*", "--frequency", HZ)
         if warm:        # a file that was never seen takes its time
             self.run_command([tree.VICTIM, 1500], expect=0)
-        begin = os.times()
         pids = set()
         for i in range(n):
             child = tap.Child([program(i), ms])

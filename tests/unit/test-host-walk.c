@@ -98,7 +98,7 @@ static void copy_from(uint64_t sp, unsigned n_chunks) {
         memcpy(copy.stack.bytes, (const void *)copy.stack.address, copy.stack.n_bytes);
 }
 
-/* Registers and stack of this moment: pc, rsp and the registers that rules may name are of one instruction. */
+/* Registers and stack of this moment: pc, rsp and the others are of one instruction. */
 static NOINLINE void take_stack(unsigned n_chunks) {
         uint64_t *r = copy.stack.registers;
 

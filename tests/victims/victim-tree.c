@@ -32,7 +32,12 @@ static bool is_over(void) {
         return victim_cpu_ns() >= end_ns;
 }
 
-#define DECLARE(_n) static __attribute__((noinline, noclone)) uint64_t tree_##_n(uint64_t *room, uint64_t seed)
+#if defined(__clang__)
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noinline, noclone))
+#endif
+#define DECLARE(_n) static NOINLINE uint64_t tree_##_n(uint64_t *room, uint64_t seed)
 
 /* rbp, rbx and r12 are saved by the callee; each holds a place in some stack frame, or a number. */
 #define BODY(_n, _below) \

@@ -265,7 +265,8 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
         HostWalkResult result;
         Program program;
         Sample sample;
-        int r = targets_program(deferred->daemon->stages.targets, waiting->pid, waiting->generation, &program);
+        int r = targets_program(deferred->daemon->stages.targets, waiting->pid, waiting->generation,
+                                &program);
 
         if (r < 0)
                 return error_fold(r);
