@@ -441,7 +441,7 @@ static void check_files(Doctor *doctor) {
         doctor_add(doctor, "open-files", limit.rlim_max < 4096 ? DOCTOR_WARN : DOCTOR_OK,
                    "raise LimitNOFILE= (or ulimit -Hn) to 65536", "%" PRIu64 " allowed%s",
                    (uint64_t)limit.rlim_max,
-                   limit.rlim_max < 4096 ? ": programs beyond that are walked by frame pointers alone" : "");
+                   limit.rlim_max < 4096 ? ": stacks in files beyond that end early" : "");
 }
 
 /* As the daemon does it, and for no file. */
