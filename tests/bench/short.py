@@ -47,6 +47,7 @@ def storm(options):
                 daemon = Daemon(b, "--comm", "victim-tree", "--frequency", hz)
                 for _ in range(n * options.rounds):
                     run_one(ms)
+                cpu_ns = daemon.cpu_ns
                 daemon.stop()
             s = daemon.summary
             due, whole, right, wrong, ends = judge.count(daemon.samples)
@@ -56,11 +57,12 @@ def storm(options):
                 f"{100 * whole / max(due, 1):.2f} %", f"{100 * right / max(due, 1):.2f} %", wrong,
                 " ".join(f"{k} {v}" for k, v in sorted(ends.items())),
                 s["counters"].get("stack_copies_total", ""), s["counters"].get("stack_walks_total", ""),
-                {k: v for k, v in s["counters"]["unwind_tables_total"].items() if v}
+                {k: v for k, v in s["counters"]["unwind_tables_total"].items() if v},
+                f"{cpu_ns / 1e6:.0f}"
             ])
     bench.table("storm: processes without frame pointers, one after the other", [
         "ms", "Hz", "ticks", "delivered", "with user part", "whole", "whole and right", "wrong", "ends",
-        "copies", "walks", "tables"
+        "copies", "walks", "tables", "CPU ms"
     ], rows)
 
 

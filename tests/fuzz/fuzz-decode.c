@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Byte 0: 0 = a sample, else a notice; the record follows. Recipe of the corpus: make-sample-corpus.py. */
+/*
+ * Byte 0: 0 = a sample, 2 = a copy of a stack, else a notice; the record follows. Recipe of the corpus:
+ * make-sample-corpus.py.
+ */
 
 #include <stdlib.h>
 #include <string.h>

@@ -23,6 +23,12 @@ def notice(kind, comm=b"sh"):
     return b"\1" + struct.pack("<3Q2I16s", 10**9, 10**8, 5, 42, kind, comm)
 
 
+def copied(n_bytes=1024, address=STACK, cut=0, there=1024):
+    """struct abi_stack of bpf/abi.h and its bytes."""
+    return b"\2" + struct.pack("<Q2I4Q16Q", 10**9, 42, 0, 0x401000, STACK + 8, STACK + 64, 0,
+                               *range(16)) + struct.pack("<Q2I", address, n_bytes, cut) + bytes(there)
+
+
 def stack(depth, bp, words):
     return struct.pack("<BQ", depth, bp) + b"".join(struct.pack("<Q", x & (2**64 - 1)) for x in words)
 
@@ -53,6 +59,11 @@ FILES = {
     "decode/notice-mappings": notice(3),
     "decode/notice-unknown": notice(4),
     "decode/notice-cut": notice(2)[:-1],
+    "decode/copied": copied(),
+    "decode/copied-more-than-there": copied(n_bytes=2048),
+    "decode/copied-part-of-a-chunk": copied(n_bytes=1000),
+    "decode/copied-nothing": copied(n_bytes=0, there=0, cut=1),
+    "decode/copied-unaligned": copied(address=STACK + 8),
     "unwind/chain": stack(255, STACK, chain(8)),
     "unwind/page-end": stack(255, STACK + 8 * 4, chain(128)),
     "unwind/two-pages": stack(255, STACK, chain(128, 8)),
