@@ -35,6 +35,8 @@ enum {
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
         /* bytes of a thread context's attributes; longer ones are left out */
         ABI_MAX_ATTRIBUTES_SIZE = 640,
+        ABI_MAX_FORKS = 4096,           /* forked children of targets, while the daemon does not know them */
+        ABI_MAX_KNOWN_NAMES = 512,      /* names of programs; over it the oldest one goes */
         /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,
         ABI_STACK_CHUNK = 1024,         /* a copy of a stack consists of whole ones; a page is a multiple */
@@ -132,6 +134,8 @@ struct abi_process {
 enum {
         ABI_PROCESS_ADOPTING = 1 << 0,  /* its threads' slots are still being counted: leave the ring alone */
         ABI_PROCESS_PUBLISHES = 1 << 1, /* a process context is known: its mappings need not be watched */
+        /* set by the kernel half: it runs another program now, its nodes are the old one's */
+        ABI_PROCESS_REPLACED = 1 << 2,
 };
 
 /* One thread of a process with a ring, found by the daemon: input of the program `adopt`. */

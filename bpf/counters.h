@@ -37,6 +37,10 @@
           "stacks not copied, because the budget of the second and CPU was spent: they end early") \
         X(STACK_COPIES_FULL, "stack_copies_total", "result=\"ring_full\"", \
           "stacks not copied, because their ring was full: they end early") \
+        X(CALLS_AT_ONCE, "calls_total", "event=\"at_once\"", \
+                "calls of the daemon by an exec or a first sample of a target") \
+        X(FORKS_OVER_CAP, "forks_over_cap_total", "", \
+          "forked children of targets that the table had no room for: no rows until the daemon knows them") \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "", \
           "threads of processes with a ring that the table had no room for: slots count as ambiguous since") \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"", \
@@ -46,6 +50,10 @@
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted") \
         X(CALLS_ANSWERED, "calls_total", "event=\"answered\"", \
                 "looks at new mappings that a call brought about") \
+        X(CALLS_MAPPED, "calls_total", "event=\"mapped\"", \
+                "looks that a notice of new code, of any process, brought about") \
+        X(CALLS_PUT_OFF, "calls_total", "event=\"put_off\"", \
+                "calls at once that were answered later, since there were too many") \
         X(NOTICES_MALFORMED, "notices_malformed_total", "", "notices that failed a bound in decode") \
         X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "records that failed a bound in decode") \
         X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"", \

@@ -36,6 +36,9 @@ const volatile bool setting_watch_non_targets = false;
 /* Bytes of stack copies, of a second and CPU; 0 = none are made (defer.bpf.h). */
 const volatile uint64_t setting_stack_bytes = 0;
 
+/* Whether the exec of a program of a known name calls: processes are chosen by name, and not all of them. */
+const volatile bool setting_names_choose = false;
+
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
 uint32_t namespace_level = 0;
 
@@ -50,6 +53,12 @@ volatile uint32_t daemon_sleeps = 0;
  * (wake.bpf.h).
  */
 volatile uint32_t daemon_listens = 0;
+
+/*
+ * The daemon comes at once if something of a target is new. The daemon sets it; the calling program or the
+ * daemon clears it (wake.bpf.h).
+ */
+volatile uint32_t daemon_hears = 0;
 
 /* A table of slots.bpf.h was full once. */
 volatile uint32_t slots_overflowed = 0;

@@ -37,8 +37,7 @@ struct defer_budget {
 struct scratch {
         /* address in the target; the size of the attributes is read from there at the end */
         uint64_t attributes_address;
-        /* 1 = call the daemon: the target is in memory that is not known of it */
-        uint64_t calls;
+        uint64_t calls;                 /* enum wake_call */
         struct defer_budget budget;
         /* registers of frame 0; the walk changes those of `unwind` */
         struct {
@@ -56,6 +55,23 @@ struct scratch {
                 };
         };
 };
+
+/* Zeros behind its end. */
+struct known_name {
+        uint64_t words[2];
+};
+
+/*
+ * Names of programs that were targets lately. Daemon writes (sampling/sample/known-names.h), watchers and
+ * sampler read: the next program of such a name is likely a target, too.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_KNOWN_NAMES);
+        __type(key, struct known_name);
+        __type(value, uint32_t);
+} known_names SEC(".maps");
 
 /* State of a process without a ring at its last notice. */
 struct non_target {

@@ -26,10 +26,25 @@
  * A call pays off since each ms until the next look is a stack that cannot be walked. But code of a target's
  * own making may lead its stacks nowhere for ever. So a set of nodes calls once, then once a second, and
  * never before the daemon has drained by its own clock again.
+ *
+ * What is new of a target calls at once, asleep or awake, while the daemon hears (daemon_hears):
+ *
+ *     exec       by a target, or of a program whose name was a target's lately (known_names)
+ *     sample     of a process without a row, whose name was a target's lately
+ *
+ * One call clears daemon_hears. The daemon sets it again once it has drained, as often as its budget allows
+ * (service/run/call-budget.h): a storm of short programs costs one drain in 4 ms, not one for each record.
+ * What other processes do never calls. New mappings are the side-band's to tell (service/run/daemon-calls.c).
  */
 
 #include "settings.bpf.h"
 #include "tables.bpf.h"
+
+enum wake_call {
+        WAKE_CALL_NONE,
+        WAKE_CALL_LISTENING,            /* the target is in memory that is not known of it */
+        WAKE_CALL_AT_ONCE,              /* something of a target is new */
+};
 
 static __always_inline uint64_t wake_now(struct counters *counters) {
         daemon_sleeps = 0;
@@ -47,21 +62,62 @@ static __always_inline bool wake_calls(struct unwind_node *root, uint64_t time_n
         return true;
 }
 
-static __always_inline uint64_t wake_for_sample(struct counters *counters, bool calls) {
+/* Two programs may call at the same time, which costs the daemon nothing. */
+static __always_inline uint64_t wake_at_once(struct counters *counters) {
+        daemon_hears = 0;
+        __sync_fetch_and_add(&counters->values[COUNTER_CALLS_AT_ONCE], 1);
+        return daemon_sleeps ? wake_now(counters) : BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline uint64_t wake_for_sample(struct counters *counters, uint64_t call) {
+        if (call == WAKE_CALL_AT_ONCE && daemon_hears)
+                return wake_at_once(counters);
         if (daemon_sleeps)
                 return wake_now(counters);
-        if (!calls)
+        if (call != WAKE_CALL_LISTENING)
                 return BPF_RB_NO_WAKEUP;
         daemon_listens = 0;
         counters->values[COUNTER_CALLS]++;
         return BPF_RB_FORCE_WAKEUP;
 }
 
-/* Notices of processes without a row wake the daemon only once their ring is half full. */
+/* @word without what follows its first zero byte: an earlier, longer name, on kernels before 5.17. */
+static __always_inline uint64_t wake_trim(uint64_t word) {
+        uint64_t zeros = (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
+
+        return zeros ? word & ((zeros & -zeros) - 1) : word;
+}
+
+static __always_inline bool wake_knows_name(const char *comm) {
+        const uint64_t *words = (const uint64_t *)comm;
+        struct known_name name;
+
+        name.words[0] = wake_trim(words[0]);
+        name.words[1] = name.words[0] >> 56 ? wake_trim(words[1]) : 0;
+        return bpf_map_lookup_elem(&known_names, &name);
+}
+
+/* Whether the new program of an exec is, or likely is, a target. */
+static __always_inline bool wake_knows_exec(const struct abi_notice *notice, const struct abi_process *row) {
+        if (notice->kind != ABI_NOTICE_EXEC || !daemon_hears)
+                return false;
+        if (row)
+                return row->state == ABI_STATE_TARGET;
+        return setting_names_choose && wake_knows_name(notice->comm);
+}
+
+/* Notices of processes without a row, and of no known name, wake only once their ring is half full. */
 static __always_inline uint64_t wake_for_notice(const struct abi_notice *notice, struct counters *counters) {
+        const struct abi_process *row;
+
+        if (!daemon_sleeps && (notice->kind != ABI_NOTICE_EXEC || !daemon_hears))
+                return BPF_RB_NO_WAKEUP;
+        row = bpf_map_lookup_elem(&processes, &notice->tgid);
+        if (wake_knows_exec(notice, row))
+                return wake_at_once(counters);
         if (!daemon_sleeps)
                 return BPF_RB_NO_WAKEUP;
-        if (notice->kind != ABI_NOTICE_MAPPINGS && !bpf_map_lookup_elem(&processes, &notice->tgid) &&
+        if (notice->kind != ABI_NOTICE_MAPPINGS && !row &&
             2 * bpf_ringbuf_query(&notices, BPF_RB_AVAIL_DATA) <
                     bpf_ringbuf_query(&notices, BPF_RB_RING_SIZE))
                 return BPF_RB_NO_WAKEUP;

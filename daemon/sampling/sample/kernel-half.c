@@ -149,6 +149,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
         skeleton->rodata->setting_self_tgid = config->self_tgid;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
+        skeleton->rodata->setting_names_choose = config->names_choose;
         if (config->helper_comm)
                 memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
                        strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
@@ -424,6 +425,24 @@ int kernel_half_samples_fd(const KernelHalf *half) {
 int kernel_half_notices_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.notices);
 }
+void kernel_half_hear(KernelHalf *half, bool hears) {
+        __atomic_store_n(&half->skeleton->bss->daemon_hears, hears, __ATOMIC_RELAXED);
+}
+
+bool kernel_half_hears(const KernelHalf *half) {
+        return __atomic_load_n(&half->skeleton->bss->daemon_hears, __ATOMIC_RELAXED);
+}
+
+/* Without memory for it in the kernel, programs of that name are found by the daemon's own clock. */
+void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change) {
+        const struct bpf_map *names = half->skeleton->maps.known_names;
+        const uint32_t one = 1;
+
+        if (*change->removed)
+                bpf_map__delete_elem(names, change->removed, sizeof(change->removed), 0);
+        bpf_map__update_elem(names, change->added, sizeof(change->added), &one, sizeof(one), BPF_ANY);
+}
+
 
 size_t kernel_half_map_bytes(const KernelHalf *half) {
         struct bpf_map *map;

@@ -14,6 +14,7 @@
 
 #include "abi.h"
 #include "base/util/macro.h"
+#include "sampling/sample/known-names.h"
 #include "sampling/sample/sampler-config.h"
 
 typedef struct KernelHalf KernelHalf;
@@ -67,11 +68,15 @@ void kernel_half_set_stacks(KernelHalf *half, SamplerRecord on_stack);
 
 /*
  * sleep: whether records that matter wake a waiter on these descriptors, which are readable as long as there
- * are records. listen: whether the next sample of a target in unknown memory does, that one alone. See
+ * are records. listen: whether the next sample of a target in unknown memory does, that one alone. hear:
+ * whether the next thing does that is new of a target, that one alone; hears: it has not come yet. See
  * bpf/wake.bpf.h.
  */
 void kernel_half_sleep(KernelHalf *half, bool sleeps);
 void kernel_half_listen(KernelHalf *half, bool listens);
+void kernel_half_hear(KernelHalf *half, bool hears);
+bool kernel_half_hears(const KernelHalf *half);
+void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change);
 int kernel_half_samples_fd(const KernelHalf *half);
 int kernel_half_notices_fd(const KernelHalf *half);
 

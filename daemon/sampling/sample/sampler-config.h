@@ -23,6 +23,7 @@ typedef struct SamplerConfig {
         uint32_t default_state;         /* enum abi_state of a process without a row */
         bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context */
         bool watch_non_targets;         /* post MAPPINGS notices for processes without a row */
+        bool names_choose;              /* a program of a known name may be a target from its exec on */
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */
         const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */

@@ -30,6 +30,7 @@
 #include "base/util/stat.h"
 #include "sampling/sample/event.h"
 #include "sampling/sample/kernel-half.h"
+#include "sampling/sample/known-names.h"
 #include "sampling/sample/machine.h"
 #include "sampling/sample/pulse.h"
 #include "sampling/sample/rate.h"
@@ -59,6 +60,7 @@ struct Sampler {
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
         SamplerDrained drained;
+        KnownNames known_names;
         Sideband *sideband;             /* NULL = not asked for, or not possible */
         SidebandVisit on_mapping;
         SamplerPause on_mapped;
@@ -341,8 +343,6 @@ int sampler_watch(Sampler *sampler) {
 
         if (!r && sampler->on_mapping)
                 r = sideband_new(&sampler->sideband, sampler->n_possible);
-        if (!r && sampler->sideband)
-                r = poll_ring(sampler, sideband_fd(sampler->sideband));
         if (r)
                 return r;
         sampler->is_watching = true;
@@ -395,6 +395,33 @@ int sampler_call_fd(const Sampler *sampler) {
 
 void sampler_listen(Sampler *sampler, bool listens) {
         kernel_half_listen(sampler->half, listens);
+}
+
+int sampler_notice_fd(const Sampler *sampler) {
+        return kernel_half_notices_fd(sampler->half);
+}
+
+int sampler_mapping_fd(const Sampler *sampler) {
+        return sampler->sideband ? sideband_fd(sampler->sideband) : -1;
+}
+
+bool sampler_has_mappings(const Sampler *sampler) {
+        return sampler->sideband && sideband_has_records(sampler->sideband);
+}
+
+void sampler_hear(Sampler *sampler, bool hears) {
+        kernel_half_hear(sampler->half, hears);
+}
+
+bool sampler_hears(const Sampler *sampler) {
+        return kernel_half_hears(sampler->half);
+}
+
+void sampler_know_name(Sampler *sampler, const char name[ABI_COMM_SIZE]) {
+        KnownNamesChange change;
+
+        if (known_names_add(&sampler->known_names, name, &change))
+                kernel_half_change_names(sampler->half, &change);
 }
 
 int sampler_read_counters(Sampler *sampler) {

@@ -109,7 +109,7 @@ typedef struct SamplerDrained {
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp);
 
 /*
- * A descriptor that is readable while there are samples or notices, and once after much was mapped. A waiter
+ * A descriptor that is readable while there are samples or notices. A waiter
  * on it is woken only after sampler_sleep(true), and then by the next sample or notice of a target alone. The
  * sampler keeps it.
  */
@@ -122,6 +122,24 @@ void sampler_sleep(Sampler *sampler, bool sleeps);
  */
 int sampler_call_fd(const Sampler *sampler);
 void sampler_listen(Sampler *sampler, bool listens);
+
+/*
+ * What is new of a target calls at once, once after sampler_hear(true): an edge on sampler_call_fd() or
+ * sampler_notice_fd(), after which sampler_hears() is false. The sampler keeps the descriptors.
+ */
+int sampler_notice_fd(const Sampler *sampler);
+void sampler_hear(Sampler *sampler, bool hears);
+bool sampler_hears(const Sampler *sampler);
+
+/*
+ * Readable after a notice of a mapping, of any process, has come; -1 = there are none. One look at it may end
+ * that, or not, so ask sampler_has_mappings(). The sampler keeps it.
+ */
+int sampler_mapping_fd(const Sampler *sampler);
+bool sampler_has_mappings(const Sampler *sampler);
+
+/* A program of this name is a target: the next one likely is, too, and calls as it begins. */
+void sampler_know_name(Sampler *sampler, const char name[ABI_COMM_SIZE]);
 
 /*
  * Adds the kernel's counts since the last call to stat, throttling and a lowered perf_event_max_sample_rate

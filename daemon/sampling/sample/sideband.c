@@ -243,7 +243,7 @@ static int open_event(size_t cpu) {
                 .comm = 1,
                 .comm_exec = 1,
                 .watermark = 1,
-                .wakeup_watermark = 0,  /* half of the ring */
+                .wakeup_watermark = 1,  /* bytes: each record makes the ring readable */
         };
 
         return (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -379,6 +379,16 @@ int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata) {
                         __atomic_store_n(&sideband->rings[i].control->data_tail, sideband->rings[i].at,
                                          __ATOMIC_RELEASE);
         return r;
+}
+
+bool sideband_has_records(const Sideband *sideband) {
+        for (size_t i = 0; i < sideband->n; i++) {
+                const struct perf_event_mmap_page *control = sideband->rings[i].control;
+
+                if (control && __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE) != control->data_tail)
+                        return true;
+        }
+        return false;
 }
 
 int sideband_fd(const Sideband *sideband) {

@@ -65,5 +65,8 @@ typedef int (*SidebandVisit)(void *userdata, const SidebandRecord *record);
 /* Hands over what the rings hold at the call, in the order of time. Return: 0 or the visit's code. */
 int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata);
 
-/* Readable once after each half of a ring that was written; belongs to the Sideband. */
+/* Whether any ring holds something. Costs no system call. */
+bool sideband_has_records(const Sideband *sideband);
+
+/* Readable after a record was written; a look at it may end that. Belongs to the Sideband. */
 int sideband_fd(const Sideband *sideband);

@@ -27,7 +27,7 @@
  * A loop that was woken twice within a second stays awake and looks each 250 ms instead. An awake loop can be
  * called (call_source): by the first sample of a target in memory where nothing is known to be. A library was
  * loaded then, and each sample is walked badly until its unwind rows are in force. At most one call is
- * answered between two drains.
+ * answered between two drains. What is new of a target calls at once, asleep or awake: daemon-calls.c.
  *
  * Stop
  *
@@ -57,6 +57,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "service/run/daemon-calls.h"
 #include "service/run/daemon-deferred.h"
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-stages.h"
@@ -89,6 +90,7 @@ void daemon_remove_timers(Daemon *daemon) {
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
+        daemon_remove_calls(daemon);
 }
 
 /* Drains the last samples and sends them. A second call exits without waiting for that. */
@@ -235,16 +237,17 @@ static void listen_to_calls(Daemon *daemon) {
 /* An edge without a call can come at the start, and while the loop sleeps. */
 static int on_call(sd_event_source *source, int fd, uint32_t events, void *userdata) {
         Daemon *daemon = userdata;
+        int r = daemon_take_call(daemon);
 
-        if (!daemon->loop.listens)
-                return 0;
+        if (r || !daemon->loop.listens)
+                return MIN(r, 0);
         daemon->loop.listens = false;
         daemon->loop.was_called = true;
         stat_add(COUNTER_CALLS_ANSWERED, 1);
         return again(daemon->loop.drain_timer, 0);
 }
 
-static int drain(Daemon *daemon, SamplerDrained *drainedp) {
+int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
         uint64_t begin_ns = clock_monotonic_ns();
         int r;
 
@@ -265,9 +268,11 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         int r = daemon_check_disabled(daemon);
 
         if (!r)
-                r = drain(daemon, &drained);
+                r = daemon_drain(daemon, &drained);
         if (r)
                 return error_fold(r);
+        drained.n_samples += daemon->calls.n_samples;
+        daemon->calls.n_samples = 0;
         r = deferred_work(daemon->stages.deferred);
         if (!r)
                 r = daemon_scan_coroutines(daemon);
@@ -290,6 +295,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         after_ns = drain_interval_ns(daemon, &drained);
         r = set_asleep(daemon, after_ns == ASLEEP_NS);
         listen_to_calls(daemon);
+        daemon_hear(daemon);
         return r ? r : again(source, after_ns);
 }
 
@@ -436,6 +442,8 @@ int daemon_add_timers(Daemon *daemon) {
 
         if (!r)
                 r = add_wake_source(daemon);
+        if (!r)
+                r = daemon_add_calls(daemon);
         if (!r)
                 r = add_timer(daemon, &daemon->loop.window_timer,
                               daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);

@@ -10,6 +10,7 @@
  *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
  *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
  *     daemon-loop.c       decides when: timers, signals, the stop
+ *     daemon-calls.c      drains at once when the kernel half calls
  *     daemon-govern.c     decides whether and how fast: pauses, limits
  */
 
@@ -27,6 +28,7 @@
 #include "sampling/unwind/tables.h"
 #include "service/config/config-selector.h"
 #include "service/config/config.h"
+#include "service/run/call-budget.h"
 #include "service/run/clock-watch.h"
 #include "service/run/control.h"
 #include "service/run/daemon.h"
@@ -58,6 +60,20 @@ typedef struct DaemonLoop {
         uint64_t drained_ns;            /* when the rings were read last */
         uint64_t n_lost_notices;        /* those that a resync has answered */
 } DaemonLoop;
+
+/* What brings the loop to the rings before its own clock does. */
+typedef struct DaemonCalls {
+        sd_event_source *notices;       /* edges of the notices' ring */
+        sd_event_source *mappings;      /* the side-band has a record; NULL = there is no side-band */
+        sd_event_source *timer;         /* when the answer is due; NULL = the loop is not set up, or ends */
+        CallBudget budget;
+        uint64_t due_ns;                /* 0 = no answer is due */
+        uint64_t wait_ns;               /* of a mapping's record for its answer; 0 = none */
+        bool hears;                     /* the kernel half has been told to call */
+        bool is_called, is_mapped;      /* what the answer that is due is for */
+        bool was_useful;                /* since the drain began, something of a target has changed */
+        uint64_t n_samples;             /* read by such drains since the loop's own clock drained last */
+} DaemonCalls;
 
 /* The stages that a sample passes, and what they share. */
 typedef struct DaemonStages {
@@ -114,6 +130,7 @@ struct Daemon {
         ConfigSelector selection;
         const Selector *selector;       /* that of the selection */
         DaemonLoop loop;
+        DaemonCalls calls;
         DaemonStages stages;
         DaemonWindow window;
         DaemonPause pause;

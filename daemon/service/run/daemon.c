@@ -70,6 +70,8 @@ static int make_sampler(Daemon *daemon) {
                                                                        : ABI_STATE_REJECTED,
                 .watch_targets = true, /* a chosen target may start to publish later, too */
                 .watch_non_targets = selector_is_default(daemon->selector),
+                /* under --all a program is read at its first sample */
+                .names_choose = selector_is_by_name(daemon->selector) && !daemon->selector->all,
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .btf_path = getenv("SPANPROF_BTF"),
