@@ -15,7 +15,7 @@
  * Includes nothing, and reaches maps by functions that the includer has:
  *
  *     const uint8_t *rows_block(uint32_t table, uint32_t block)     4 KiB, or NULL
- *     const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf)
+ *     const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf)
  *     uint64_t rows_rule(uint32_t table, uint64_t offset)           rows_read_table(), out of line
  */
 
@@ -85,13 +85,13 @@ static inline const struct unwind_mapping *rows_search_node(const struct unwind_
 }
 
 /* Return: 0, ABI_STACK_NO_MAPPING, ABI_STACK_STALE (root and leaf are of different sets). */
-static inline uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, uint64_t generation,
+static inline uint32_t rows_find_place(const struct unwind_node *root, uint64_t space, uint64_t generation,
                                        uint64_t pc, struct rows_place *place) {
         const struct unwind_mapping *mapping = rows_search_node(root, pc);
         uint64_t size;
 
         if (!root->is_leaf) {
-                const struct unwind_node *leaf = rows_leaf(tgid, mapping->table);
+                const struct unwind_node *leaf = rows_leaf(space, mapping->table);
 
                 if (!leaf || leaf->generation != generation)
                         return ABI_STACK_STALE;

@@ -43,8 +43,8 @@ enum {
 struct rules {
         uint64_t bx;
         uint64_t generation;            /* generation of the node, as the walk began */
+        uint64_t space;                 /* of the nodes (spaces.bpf.h) */
         struct rows_place place;
-        uint32_t tgid;
         uint32_t first;                 /* index of frame 0 */
         uint32_t n_signals;
         /* frames from frame 0 to the first that a signal interrupted; 0 = none */
@@ -68,13 +68,13 @@ struct rows_walk {
  * A walk of the same generation, which is the same process, goes on in the mapping that the last one looked
  * up.
  */
-static inline void rules_begin(struct rules *rules, uint32_t tgid, uint64_t generation, uint32_t first) {
+static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t generation, uint32_t first) {
         if (rules->generation != generation) {
                 rules->place.start = 0;
                 rules->place.size = 0;
         }
         rules->generation = generation;
-        rules->tgid = tgid;
+        rules->space = space;
         rules->first = first;
         rules->n_signals = 0;
         rules->interrupted = 0;
@@ -139,7 +139,8 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
                 return true;
         }
         if (pc - rules->place.start >= rules->place.size) {
-                uint32_t end = rows_find_place(walk->root, rules->tgid, rules->generation, pc, &rules->place);
+                uint32_t end = rows_find_place(walk->root, rules->space, rules->generation, pc,
+                                               &rules->place);
 
                 if (end)
                         return rules_end(walk->unwind, end);

@@ -14,6 +14,7 @@
 #include "context.bpf.h"
 #include "defer.bpf.h"
 #include "select.bpf.h"
+#include "spaces.bpf.h"
 #include "watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -155,8 +156,8 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
  * Walks by rows. The node may be replaced during the walk, and its memory given to another process.
  * Generations are never used twice, so one look at the end tells; then only the interrupted pc is sure.
  */
-static __always_inline void walk_by_rows(struct scratch *scratch, const struct unwind_node *root,
-                                         uint32_t tgid) {
+static __always_inline void walk_by_rows(struct scratch *scratch, const struct space *space) {
+        const struct unwind_node *root = space->root;
         const volatile struct unwind_node *live = root;
         struct unwind *unwind = &scratch->unwind;
         struct rules *rules = &scratch->rules;
@@ -166,7 +167,7 @@ static __always_inline void walk_by_rows(struct scratch *scratch, const struct u
         walk.cache = bpf_map_lookup_elem(&row_caches, &zero);
         if (!walk.cache)
                 return;
-        rules_begin(rules, tgid, live->generation, unwind->n_frames);
+        rules_begin(rules, space->number, space->generation, unwind->n_frames);
         if (has_bpf_loop())
                 bpf_loop(ROW_ROUNDS, rows_by_loop, &walk, 0);
         else
@@ -175,7 +176,9 @@ static __always_inline void walk_by_rows(struct scratch *scratch, const struct u
                 scratch->sample.interrupted = rules->interrupted;
         if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE) {
                 if (unwind->end == ABI_STACK_NO_MAPPING)
-                        scratch->calls = wake_calls((struct unwind_node *)root, scratch->sample.time_ns);
+                        scratch->calls = wake_calls((struct unwind_node *)root, scratch->sample.time_ns)
+                                ? WAKE_CALL_LISTENING
+                                : WAKE_CALL_NONE;
                 return;
         }
         rules->generation = 0;          /* the next walk must not use its mapping */
@@ -198,18 +201,19 @@ static __always_inline void leaf_part(const volatile uint64_t *context, struct t
 }
 
 static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
-                                      struct scratch *scratch) {
+                                      const struct abi_process *process, struct scratch *scratch) {
         struct unwind *unwind = &scratch->unwind;
-        const struct unwind_node *root = rows_leaf(scratch->sample.tgid, 0);
+        struct space space;
 
-        scratch->calls = false;
+        space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &space);
+        scratch->calls = WAKE_CALL_NONE;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
         if (!user_registers(context, task, unwind, &scratch->rules)) {
                 unwind->end = ABI_STACK_NO_USER;
         } else {
                 leaf_part(context, task, scratch);
-                if (root)
-                        walk_by_rows(scratch, root, scratch->sample.tgid);
+                if (space.root)
+                        walk_by_rows(scratch, &space);
                 else
                         pc_alone(scratch);
         }
@@ -232,6 +236,12 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
         scratch->sample.attributes_size = 0;
         counters->values[COUNTER_CONTEXT_ATTRIBUTES_UNREADABLE]++;
         return 0;
+}
+
+/* The first sample of a process that the daemon does not know yet, and that is likely a target. */
+static __always_inline void call_for_new(struct task_struct *task, struct scratch *scratch) {
+        if (!scratch->sample.generation && daemon_hears && wake_knows_name(task->group_leader->comm))
+                scratch->calls = WAKE_CALL_AT_ONCE;
 }
 
 /* Sends exactly the bytes that are used. */
@@ -274,8 +284,9 @@ int sample(const volatile uint64_t *context) {
         record_begin(&scratch->sample, task, &identity, &process);
         context_read(&process, scratch);
         kernel_part(context, scratch);
-        user_part(context, task, scratch);
+        user_part(context, task, &process, scratch);
         defer_part(task, scratch, counters);
+        call_for_new(task, scratch);
         record_emit(scratch, counters);
         return 0;
 }

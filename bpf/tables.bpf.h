@@ -21,7 +21,7 @@ enum {
 };
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block);
-static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf);
+static __always_inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf);
 uint64_t rows_rule(uint32_t table, uint64_t offset);
 #include "rows.bpf.h"
 #include "rules.bpf.h"
@@ -249,7 +249,7 @@ struct {
 } row_tables SEC(".maps");
 
 /*
- * Tables that a process uses, and their addresses. Daemon writes, sampler reads. Only nodes in use take
+ * Tables of an address space, and their addresses. Daemon writes, sampler reads. Only nodes in use take
  * memory; the loader preallocates below Linux 6.1.
  */
 struct {
@@ -291,8 +291,8 @@ __attribute__((noinline)) uint64_t rows_rule(uint32_t table, uint64_t offset) {
  * reader that has passed the head and has not reached the old one meets neither. The second look meets the
  * new one.
  */
-static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
-        struct unwind_node_key key = { .tgid = tgid, .leaf = leaf };
+static __always_inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf) {
+        struct unwind_node_key key = unwind_node_key(space, leaf);
         const struct unwind_node *node = bpf_map_lookup_elem(&row_nodes, &key);
 
         return node ? node : bpf_map_lookup_elem(&row_nodes, &key);

@@ -160,14 +160,25 @@ struct unwind_mapping {
 };
 
 /*
- * A process: a leaf holds its mappings sorted by start; a root holds the first
+ * An address space: a leaf holds its mappings sorted by start; a root holds the first
  * start of each of up to 32 leaves. Root and leaves carry the generation of the
  * set that they belong to; a walk that meets two of them is void.
  */
 struct unwind_node_key {
-        uint32_t tgid;
-        uint32_t leaf;                  /* 0 = the root, or the only leaf; 1 … 32 = leaves of a root */
+        uint64_t number;                /* space << UNWIND_LEAF_BITS | leaf */
 };
+
+enum { UNWIND_LEAF_BITS = 6 };
+
+/*
+ * @space: the generation of its process' row. @leaf: 0 = the root, or the only leaf; 1 … 32 = leaves of a
+ * root.
+ */
+static inline struct unwind_node_key unwind_node_key(uint64_t space, uint32_t leaf) {
+        struct unwind_node_key key = { space << UNWIND_LEAF_BITS | leaf };
+
+        return key;
+}
 
 struct unwind_node {
         uint64_t generation;            /* global, never reused, never 0 */

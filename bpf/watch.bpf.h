@@ -11,6 +11,7 @@
 
 #include "notice.bpf.h"
 #include "slots.bpf.h"
+#include "spaces.bpf.h"
 
 SEC("raw_tp/sched_process_exec")
 int watch_exec(struct bpf_raw_tracepoint_args *context) {
@@ -23,6 +24,7 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
         /* the id that it had before it took over the leader's; the event tells it in the first namespace */
         if (!setting_namespace)
                 slots_forget(context->args[1]);
+        space_replace(identity.tgid);
         notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
         return 0;
 }
@@ -70,6 +72,7 @@ int watch_exit(void *context) {
         /* `live` was lowered before: 0 = no thread is left. Two last threads at once post two notices. */
         if (task->signal->live.counter)
                 return 0;
+        space_leave(identity.tgid);
         cpu_ns = group_cpu_time(task);
         leaver_put(task, &identity, cpu_ns);
         notice_post(task, &identity, ABI_NOTICE_EXIT, bpf_ktime_get_ns(), cpu_ns);

@@ -136,8 +136,10 @@ static ObjectCache *objects;
 static void load_rows(const Victim *victim) {
         _cleanup_(process_freep) Process *process = NULL;
 
-        if (process_new(&process, victim->pid) || process_read_mappings(process, objects) ||
-            tables_process(tables, process))
+        if (process_new(&process, victim->pid) || process_read_mappings(process, objects))
+                die("rows");
+        process->generation = 1;
+        if (tables_process(tables, process))
                 die("rows");
         while (!tables_is_ready(tables, (uint32_t)victim->pid))
                 if (tables_step(tables, 1 << 20) == 0)

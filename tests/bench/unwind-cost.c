@@ -156,9 +156,11 @@ static bool await_cpu(pid_t pid, uint64_t until_ns) {
 static void load_rows(pid_t pid) {
         _cleanup_(process_freep) Process *process = NULL;
 
-        if (process_new(&process, pid) || process_read_mappings(process, objects) ||
-            tables_process(tables, process))
+        if (process_new(&process, pid) || process_read_mappings(process, objects))
                 die("rows: has the command ended?");
+        process->generation = 1;
+        if (tables_process(tables, process))
+                die("rows");
         while (!tables_is_ready(tables, (uint32_t)pid)) {
                 struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
 

@@ -50,7 +50,9 @@ class Dump:
         self.wait(lambda: sum(x["done"] == text for x in self.lines("done")) > n, text)
         return [x for x in self.lines("done") if x["done"] == text][-1]["result"]
 
-    def row(self, tgid, start=0, ring=0, capacity=0, state=TARGET, generation=1):
+    def row(self, tgid, start=0, ring=0, capacity=0, state=TARGET, generation=None):
+        """@generation: a walk by rows needs the one that it has if none is given."""
+        generation = generation or tgid
         self.test.assertEqual(self.command(f"row {tgid} {start} {ring} {capacity} {state} {generation}"), 0)
 
     def rowless(self, tgid):

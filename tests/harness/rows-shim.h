@@ -14,7 +14,7 @@
 
 enum {
         SHIM_MAX_TABLES = 64,
-        SHIM_TGID = 4711,
+        SHIM_SPACE = 4711,
 };
 
 typedef struct ShimTable {
@@ -23,7 +23,7 @@ typedef struct ShimTable {
 } ShimTable;
 
 static ShimTable shim_tables[SHIM_MAX_TABLES];
-static Nodes shim_nodes;                /* of process SHIM_TGID */
+static Nodes shim_nodes;                /* of the space SHIM_SPACE */
 static unsigned shim_n_searches;        /* rules that were in no cache */
 
 static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
@@ -35,8 +35,8 @@ static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
 
 static inline uint64_t rows_rule(uint32_t table, uint64_t offset);
 
-static inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
-        return tgid == SHIM_TGID && leaf < shim_nodes.n ? &shim_nodes.nodes[leaf] : NULL;
+static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf) {
+        return space == SHIM_SPACE && leaf < shim_nodes.n ? &shim_nodes.nodes[leaf] : NULL;
 }
 
 #include "rows.bpf.h"
@@ -53,7 +53,7 @@ static inline uint64_t rows_rule(uint32_t table, uint64_t offset) {
  */
 static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32_t depth) {
         unwind_begin(unwind, 0, depth);
-        rules_begin(rules, SHIM_TGID, shim_nodes.nodes[0].generation, 0);
+        rules_begin(rules, SHIM_SPACE, shim_nodes.nodes[0].generation, 0);
 }
 
 static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,

@@ -164,6 +164,12 @@ static int open_tables(Driver *driver) {
         return r ? r : tables_new(&driver->tables, &config);
 }
 
+/* Its rows are for the row of the kernel's table that has its id as generation. */
+static int read_program(Driver *driver, Process *process) {
+        process->generation = process->pid;
+        return process_read_mappings(process, driver->objects);
+}
+
 static int load_rows(Driver *driver, unsigned tgid) {
         _cleanup_(process_freep) Process *process = NULL;
         int r = driver->tables ? 0 : open_tables(driver);
@@ -171,7 +177,7 @@ static int load_rows(Driver *driver, unsigned tgid) {
         if (!r)
                 r = process_new(&process, (pid_t)tgid);
         if (!r)
-                r = process_read_mappings(process, driver->objects);
+                r = read_program(driver, process);
         if (!r)
                 r = tables_process(driver->tables, process);
         while (!r && !tables_is_ready(driver->tables, tgid)) {
@@ -198,9 +204,9 @@ static int churn(Driver *driver, unsigned a, unsigned b, unsigned n) {
         if (!r)
                 r = process_new(&second, (pid_t)b);
         if (!r)
-                r = process_read_mappings(first, driver->objects);
+                r = read_program(driver, first);
         if (!r)
-                r = process_read_mappings(second, driver->objects);
+                r = read_program(driver, second);
         for (unsigned i = 0; i < n && !r; i++) {
                 Process *process = i % 2 ? second : first;
 

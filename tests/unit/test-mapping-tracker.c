@@ -168,3 +168,29 @@ Test(mapping_tracker, doubts_where_the_program_before_had_its_code) {
         end(&after);
         end(&before);
 }
+
+Test(mapping_tracker, voids_samples_of_a_child_in_code_over_its_parents) {
+        Bench parent, child;
+        ProcessAnswer answer;
+        uint64_t same, other;
+
+        begin(&parent);
+        begin(&child);
+        cr_assert_eq(mapping_tracker_read(&parent.tracker, &parent.mappings), 0);
+        same = parent.process->mappings[0].start;
+        other = parent.process->mappings[1].start;
+        cr_assert_eq(mapping_tracker_read(&child.tracker, &child.mappings), 0);
+        tell(&child, other, clock_monotonic_ns());
+        child.process->maps_read_ns = clock_monotonic_ns();
+        mapping_history_deinit(&child.process->history);
+
+        cr_assert_eq(mapping_tracker_fork(&child.mappings, &parent.mappings, 1000), 0);
+        process_resolve(child.process, other, 2000, &answer);
+        cr_assert(answer.is_stale, "walked by the rows of what its parent has there");
+        process_resolve(child.process, same, 2000, &answer);
+        cr_assert_not(answer.is_stale);
+        process_resolve(child.process, other, clock_monotonic_ns() + NS_PER_SEC, &answer);
+        cr_assert_not(answer.is_stale, "its own rows are known since");
+        end(&child);
+        end(&parent);
+}

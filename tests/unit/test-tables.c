@@ -63,6 +63,7 @@ static void open_tables(size_t max_bytes, size_t max_idle_bytes) {
         cr_assert_eq(process_read_mappings(process, objects), 0);
 }
 
+        process->generation = 4711;
 static void teardown(void) {
         process_free(process);
         tables_free(tables);
@@ -95,7 +96,7 @@ static bool lookup(int fd, const void *key, void *value) {
 }
 
 static bool get_node(uint32_t leaf, struct unwind_node *node) {
-        struct unwind_node_key key = { .tgid = process->pid, .leaf = leaf };
+        struct unwind_node_key key = unwind_node_key(process->generation, leaf);
 
         return lookup(nodes_fd, &key, node);
 }
@@ -240,6 +241,7 @@ static Process borrow_mapping(size_t i) {
         other.mappings = &process->mappings[i];
         other.n_mappings = 1;
         return other;
+        other.generation = process->generation + 1;
 }
 
 static size_t first_with_rows(const struct unwind_node *root) {
@@ -304,7 +306,7 @@ Test(tables, over_the_cap_are_not_loaded_and_counted) {
 }
 
 Test(tables, do_without_a_node_that_finds_no_room) {
-        struct unwind_node_key key = { .tgid = 1 };
+        struct unwind_node_key key = unwind_node_key(1, 0);
         struct unwind_node root = { .generation = 1 };
 
         create_maps(1);

@@ -237,6 +237,7 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
 static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
         Process *process = mappings->process;
         Recall from = { tracker, process };
+        NoticeHistoryOrigin origin = { 0 };
         int r;
 
         time_ns = notice_history_exec_under_way(tracker->config.notices, process->pid, process->comm,
@@ -251,8 +252,13 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
                 : recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &process->identity);
         if (r)
                 return r;
-        /* The kernel half has never heard of them: there are no rows that could have been wrong. */
-        mapping_history_publish(&process->history, 1);
+        /*
+         * The kernel half has never heard of them: there are no rows that could have been wrong. But a forked
+         * child was walked by its parent's.
+         */
+        notice_history_find_origin(tracker->config.notices, process->pid, begin_of(process), time_ns,
+                                   &origin);
+        mapping_history_publish(&process->history, origin.parent ? clock_monotonic_ns() : 1);
         return 0;
 }
 
@@ -400,4 +406,42 @@ int mapping_tracker_inherit(TrackedMappings *mappings, const TrackedMappings *ol
         }
         mapping_history_publish(history, clock_monotonic_ns());
         return 0;
+}
+
+/* Whether the process has other code somewhere in @old, as far as it has been read. */
+static bool has_other(const Process *process, const Mapping *old) {
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+
+                if (mapping->start < old->end && mapping->end > old->start &&
+                    !mapping_is_same_file(mapping, old))
+                        return true;
+        }
+        return false;
+}
+
+static int bury_forked(Process *process, const Mapping *old, uint64_t fork_ns) {
+        Mapping copy;
+        int r;
+
+        if (!has_other(process, old))
+                return 0;
+        r = mapping_copy(&copy, old, old->start, old->end);
+        return r ? r : mapping_history_add(&process->history, &copy, process->maps_read_ns, fork_ns);
+}
+
+int mapping_tracker_fork(TrackedMappings *mappings, const TrackedMappings *parent, uint64_t fork_ns) {
+        const MappingHistory *past = &parent->process->history;
+        Process *process = mappings->process;
+        int r = 0;
+
+        if (!process->maps_serial)
+                return 0;
+        for (size_t i = 0; i < parent->process->n_mappings && !r; i++)
+                r = bury_forked(process, &parent->process->mappings[i], fork_ns);
+        for (size_t i = 0; i < past->n && !r; i++)
+                if (!past->items[i].published_ns || past->items[i].published_ns > fork_ns)
+                        r = bury_forked(process, &past->items[i].mapping, fork_ns);
+        mapping_history_publish(&process->history, clock_monotonic_ns());
+        return r;
 }

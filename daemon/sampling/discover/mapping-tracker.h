@@ -104,3 +104,10 @@ int mapping_tracker_flush(MappingTracker *tracker);
 
 /* @mappings are of the program that has replaced @old in the same process. Return: 0, -ENOMEM. */
 int mapping_tracker_inherit(TrackedMappings *mappings, const TrackedMappings *old);
+
+/*
+ * @mappings are of a child that the process of @parent forked at @fork_ns, and that was walked by its
+ * parent's rows until now: stale are samples in code that the child has mapped over its parent's. Return: 0,
+ * -ENOMEM.
+ */
+int mapping_tracker_fork(TrackedMappings *mappings, const TrackedMappings *parent, uint64_t fork_ns);

@@ -773,6 +773,19 @@ static int identify_sampled(const Targets *targets, const struct abi_sample *sam
         return process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, comm);
 }
 
+/* A forked child was walked by its parent's rows until now. */
+static int inherit_from_parent(Targets *targets, Target *child, uint64_t time_ns) {
+        NoticeHistoryOrigin origin;
+        Target *parent;
+
+        if (!targets->notices ||
+            notice_history_find_origin(targets->notices, child->process->pid, 0, time_ns, &origin) ||
+            !origin.parent)
+                return 0;
+        parent = target_of_member(membership_at(&targets->membership, origin.parent, origin.time_ns));
+        return parent ? mapping_tracker_fork(&child->mappings, &parent->mappings, origin.time_ns) : 0;
+}
+
 /* Decides on a process that was sampled while undecided. */
 static int decide_sampled(Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                           Target **targetp) {
@@ -801,6 +814,8 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 return TARGETS_E_REJECTED;
         r = selector_is_chosen(reason) ? add_chosen(targets, &process, reason, targetp)
                                        : TARGETS_E_REJECTED;
+        if (!r)
+                r = inherit_from_parent(targets, *targetp, sample->time_ns);
         /* The notice of its exit has been here before its sample: nothing else would end it. */
         if (!r && is_gone)
                 r = end_target(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);

@@ -28,6 +28,7 @@ enum {
         PREALLOCATED_PROCESSES = 4096,  /* processes where entries must be preallocated (below Linux 6.1) */
         PREALLOCATED_LEAVERS = 1024,    /* entries of exiting targets, of 0.1 KiB each, there */
         PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
+        PREALLOCATED_FORKS = 1024,      /* forked children of targets, there */
         PREALLOCATED_THREADS = 2048,    /* threads of processes with a ring, there */
 };
 
@@ -147,9 +148,9 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_default_state = config->default_state;
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
-        skeleton->rodata->setting_self_tgid = config->self_tgid;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
         skeleton->rodata->setting_names_choose = config->names_choose;
+        skeleton->rodata->setting_self_tgid = config->self_tgid;
         if (config->helper_comm)
                 memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
                        strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
@@ -167,6 +168,9 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                 bpf_map__set_max_entries(skeleton->maps.leavers, PREALLOCATED_LEAVERS);
                 bpf_map__set_map_flags(skeleton->maps.row_nodes, 0);
                 bpf_map__set_max_entries(skeleton->maps.row_nodes, PREALLOCATED_NODES);
+                bpf_map__set_map_flags(skeleton->maps.forks, 0);
+                bpf_map__set_max_entries(skeleton->maps.forks, PREALLOCATED_FORKS);
+                bpf_map__set_map_flags(skeleton->maps.known_names, 0);
                 bpf_map__set_map_flags(skeleton->maps.ring_threads, 0);
                 bpf_map__set_max_entries(skeleton->maps.ring_threads, PREALLOCATED_THREADS);
                 bpf_map__set_map_flags(skeleton->maps.ring_slots, 0);
@@ -306,6 +310,9 @@ int kernel_half_watch(KernelHalf *half) {
         skeleton->links.watch_thread = bpf_program__attach(skeleton->progs.watch_thread);
         if (!skeleton->links.watch_thread)
                 return kernel_half_refuse("watch threads", -errno);
+        skeleton->links.watch_fork = bpf_program__attach(skeleton->progs.watch_fork);
+        if (!skeleton->links.watch_fork)
+                return kernel_half_refuse("watch forks", -errno);
         skeleton->links.watch_free = bpf_program__attach(skeleton->progs.watch_free);
         return skeleton->links.watch_free ? 0 : kernel_half_refuse("watch what exit leaves", -errno);
 }
@@ -418,13 +425,6 @@ void kernel_half_listen(KernelHalf *half, bool listens) {
         __atomic_store_n(&half->skeleton->bss->daemon_listens, listens, __ATOMIC_RELAXED);
 }
 
-int kernel_half_samples_fd(const KernelHalf *half) {
-        return bpf_map__fd(half->skeleton->maps.samples);
-}
-
-int kernel_half_notices_fd(const KernelHalf *half) {
-        return bpf_map__fd(half->skeleton->maps.notices);
-}
 void kernel_half_hear(KernelHalf *half, bool hears) {
         __atomic_store_n(&half->skeleton->bss->daemon_hears, hears, __ATOMIC_RELAXED);
 }
@@ -443,6 +443,13 @@ void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change) 
         bpf_map__update_elem(names, change->added, sizeof(change->added), &one, sizeof(one), BPF_ANY);
 }
 
+int kernel_half_samples_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.samples);
+}
+
+int kernel_half_notices_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.notices);
+}
 
 size_t kernel_half_map_bytes(const KernelHalf *half) {
         struct bpf_map *map;

@@ -40,7 +40,8 @@ typedef struct UserMapping {
 /* A process, in the state that the kernel knows. */
 typedef struct User {
         uint32_t pid;
-        uint32_t n_nodes;               /* nodes in the kernel, under its pid */
+        uint32_t n_nodes;               /* nodes in the kernel, of its space */
+        uint64_t space;                 /* generation of the program */
         uint64_t maps_serial;
         uint64_t changes;               /* the pool's count of changes when its nodes were written */
         UserMapping *mappings;
@@ -64,8 +65,8 @@ static void release_mappings(Tables *tables, UserMapping *mappings, uint32_t n) 
         free(mappings);
 }
 
-static void remove_node(Tables *tables, uint32_t pid, uint32_t leaf) {
-        const struct unwind_node_key key = { .tgid = pid, .leaf = leaf };
+static void remove_node(Tables *tables, const User *user, uint32_t leaf) {
+        const struct unwind_node_key key = unwind_node_key(user->space, leaf);
 
         bpfmap_delete(tables->config.nodes_fd, &key);
 }
@@ -73,7 +74,7 @@ static void remove_node(Tables *tables, uint32_t pid, uint32_t leaf) {
 /* Removes the root first: leaves that no root names are not looked up. */
 static void remove_nodes(Tables *tables, User *user) {
         for (uint32_t i = 0; i < user->n_nodes; i++)
-                remove_node(tables, user->pid, i);
+                remove_node(tables, user, i);
         user->n_nodes = 0;
 }
 
@@ -172,15 +173,21 @@ static int read_mapping(Tables *tables, const Process *process, const Mapping *m
         return 0;
 }
 
-static int get_user(Tables *tables, uint32_t pid, User **userp) {
-        User *user = hashmap_get(&tables->users, pid);
+static int get_user(Tables *tables, const Process *process, User **userp) {
+        User *user = hashmap_get(&tables->users, process->pid);
+        uint32_t pid = process->pid;
         int r;
 
+        if (user && user->space != process->generation) {
+                free_user(tables, user);
+                user = NULL;
+        }
         if (!user) {
                 user = calloc(1, sizeof(*user));
                 if (!user)
                         return error_origin(-ENOMEM);
                 user->pid = pid;
+                user->space = process->generation;
                 r = hashmap_put(&tables->users, pid, user);
                 if (r) {
                         free(user);
@@ -228,7 +235,7 @@ static bool write_nodes(Tables *tables, User *user) {
         Nodes *nodes = &tables->nodes;
 
         for (uint32_t i = nodes->n; i-- > 0;) {
-                const struct unwind_node_key key = { .tgid = user->pid, .leaf = i };
+                const struct unwind_node_key key = unwind_node_key(user->space, i);
 
                 if (bpfmap_update(tables->config.nodes_fd, &key, &nodes->nodes[i]))
                         return false;
@@ -256,7 +263,7 @@ static void publish(Tables *tables, User *user) {
                 return;
         }
         for (uint32_t i = tables->nodes.n; i < n_before; i++)
-                remove_node(tables, user->pid, i);
+                remove_node(tables, user, i);
         user->n_nodes = tables->nodes.n;
 }
 
@@ -266,7 +273,7 @@ int tables_process(Tables *tables, const Process *process) {
         User *user = NULL;
         int r;
 
-        r = get_user(tables, process->pid, &user);
+        r = get_user(tables, process, &user);
         if (r)
                 return error_fold(r);
         if (process->maps_serial && user->maps_serial == process->maps_serial)

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Address Spaces
+ *
+ * A set of nodes belongs to an address space, and not to a process id. The space of a target is the
+ * generation of its row, which no other program ever has. A forked child has its parent's space until it
+ * changes it, so it is walked by its parent's rows from its first instruction on, long before the daemon
+ * knows of it:
+ *
+ *     row_nodes     space 71: program, libc, libssl        written by the daemon for 4711
+ *     processes     4711 → generation 71
+ *     forks         4712 → space 71, nodes 9003            written here as 4711 forks
+ *
+ *     sample of 4712    no row; its fork says space 71, whose nodes are still number 9003: walked by them
+ *     sample of 4711    its row says space 71
+ *
+ * A fork is void once the child runs another program or ends (deleted here), and once its parent has other
+ * nodes: what the parent maps later is not in the child. When the daemon has read the child's own mappings,
+ * its row names a space of its own. Until then, code that the child has mapped itself lies where its parent
+ * has none: such a walk ends outside all mappings. Where it lies over code of the parent, the daemon voids
+ * the sample (sampling/discover/mapping-tracker.h).
+ *
+ * A row is void as soon as its process runs another program, and until the daemon has heard of it.
+ */
+
+#include "select.bpf.h"
+#include "slots.bpf.h"
+
+/* Fields in the order in which a child is found; generation is the number of the set of nodes. */
+struct fork {
+        uint64_t start_time_ns;         /* of the child */
+        uint64_t space;
+        uint64_t generation;
+};
+
+/*
+ * Forked children of targets, by tgid. Only entries in use take memory (as `processes`). At the cap a child is
+ * walked without rows until the daemon knows it.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_FORKS);
+        __type(key, uint32_t);
+        __type(value, struct fork);
+} forks SEC(".maps");
+
+/* The nodes of the process, and in which space and generation to walk by them; NULL = none. */
+struct space {
+        const struct unwind_node *root;
+        uint64_t number, generation;
+};
+
+static __always_inline void space_of_row(const struct abi_process *process, struct space *space) {
+        space->number = process->generation;
+        space->root = process->flags & ABI_PROCESS_REPLACED ? NULL : rows_leaf(space->number, 0);
+        if (space->root)
+                space->generation = ((const volatile struct unwind_node *)space->root)->generation;
+}
+
+/* An element is recycled at once: what was read holds only if it is still the same child's at the end. */
+static __always_inline void space_of_fork(uint32_t tgid, uint64_t start_time_ns, struct space *space) {
+        const volatile struct fork *fork = bpf_map_lookup_elem(&forks, &tgid);
+
+        if (!fork)
+                return;
+        space->number = fork->space;
+        space->generation = fork->generation;
+        if (fork->start_time_ns != start_time_ns)
+                return;
+        space->root = rows_leaf(space->number, 0);
+        if (space->root &&
+            ((const volatile struct unwind_node *)space->root)->generation != space->generation)
+                space->root = NULL;
+}
+
+static __always_inline void space_find(const struct abi_process *process, uint32_t tgid,
+                                       uint64_t start_time_ns, struct space *space) {
+        space->root = NULL;
+        if (process->generation)
+                space_of_row(process, space);
+        if (!space->root && setting_default_state != ABI_STATE_REJECTED)
+                space_of_fork(tgid, start_time_ns, space);
+}
+
+/* A process of that id ends, or runs another program. */
+static __always_inline void space_leave(uint32_t tgid) {
+        if (setting_default_state != ABI_STATE_REJECTED)
+                bpf_map_delete_elem(&forks, &tgid);
+}
+
+static __always_inline void space_replace(uint32_t tgid) {
+        struct abi_process *row = bpf_map_lookup_elem(&processes, &tgid);
+
+        if (row && row->state == ABI_STATE_TARGET)
+                row->flags |= ABI_PROCESS_REPLACED;
+        space_leave(tgid);
+}
+
+static __always_inline void space_over_cap(void) {
+        struct counters *counters = counters_get();
+
+        if (counters)
+                __sync_fetch_and_add(&counters->values[COUNTER_FORKS_OVER_CAP], 1);
+}
+
+/* Runs in the parent. A new thread has its parent's tgid. */
+SEC("raw_tp/sched_process_fork")
+int watch_fork(const struct bpf_raw_tracepoint_args *context) {
+        struct task_struct *parent = bpf_get_current_task_btf(),
+                           *child = (struct task_struct *)context->args[1];
+        const struct abi_process *row;
+        struct identity identity = {};
+        struct abi_process process = {};
+        struct space space = {};
+        struct fork fork = {};
+        uint32_t tgid, ns_tgid;
+
+        if (setting_default_state == ABI_STATE_REJECTED || BPF_CORE_READ(child, tgid) == parent->tgid ||
+            !identity_read(parent, &identity))
+                return 0;
+        row = bpf_map_lookup_elem(&processes, &identity.tgid);
+        if (row && row->state == ABI_STATE_TARGET)
+                select_copy(row, identity.start_time_ns, &process);
+        space_find(&process, identity.tgid, identity.start_time_ns, &space);
+        if (!space.root || !slots_ids(child, &tgid, &ns_tgid))
+                return 0;
+        fork.start_time_ns = BPF_CORE_READ(child, start_boottime);
+        fork.space = space.number;
+        fork.generation = space.generation;
+        if (bpf_map_update_elem(&forks, &tgid, &fork, BPF_ANY))
+                space_over_cap();
+        return 0;
+}
