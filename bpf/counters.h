@@ -230,6 +230,8 @@
                 "objects without call frame information") \
         X(UNWIND_TABLES_FAILED, "unwind_tables_total", "result=\"failed\"", \
                 "objects that could not be opened or loaded") \
+        X(UNWIND_TABLES_KNOWN, "unwind_tables_total", "result=\"known\"", \
+                "files without users that a process has mapped again: their rows were still there") \
         X(UNWIND_TABLES_EVICTED, "unwind_tables_total", "result=\"evicted\"", \
                 "tables without users that made room for others") \
         X(UNWIND_ENTRIES_BAD, "unwind_entries_bad_total", "", \

@@ -4,13 +4,16 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/util/stat.h"
 #include "sampling/unwind/bpfmap.h"
+#include "sampling/unwind/pool.h"
 #include "sampling/unwind/tables.h"
 #include "unwind_abi.h"
 
@@ -60,10 +63,10 @@ static void open_tables(size_t max_bytes, size_t max_idle_bytes) {
         cr_assert_eq(tables_new(&tables, &config), 0);
         cr_assert_eq(object_cache_new(&objects, 64), 0);
         cr_assert_eq(process_new(&process, getpid()), 0);
+        process->generation = 4711;
         cr_assert_eq(process_read_mappings(process, objects), 0);
 }
 
-        process->generation = 4711;
 static void teardown(void) {
         process_free(process);
         tables_free(tables);
@@ -238,10 +241,10 @@ static Process borrow_mapping(size_t i) {
         Process other = *process;
 
         other.pid = process->pid + 1;
+        other.generation = process->generation + 1;
         other.mappings = &process->mappings[i];
         other.n_mappings = 1;
         return other;
-        other.generation = process->generation + 1;
 }
 
 static size_t first_with_rows(const struct unwind_node *root) {
@@ -352,4 +355,138 @@ Test(tables, may_be_dropped_while_they_are_on_their_way) {
                 cr_assert_geq(tables_step(tables, 1 << 20), 0);
         tables_forget(tables, process->pid);
         cr_assert_eq(tables_process(tables, process), 0);
+}
+
+/* ---- what stays without users ---- */
+
+static int null_file(void) {
+        FILE *file = tmpfile();
+
+        cr_assert_not_null(file);
+        cr_assert_eq(ftruncate(fileno(file), 8192), 0);
+        return dup(fileno(file));
+}
+
+static Pool *open_pool(void) {
+        const PoolConfig config = { .array_fd = array_fd, .n_slots = 64, .max_bytes = 1 << 20,
+                                    .max_idle_bytes = 1 << 20 };
+        Pool *pool;
+
+        stat_reset();
+        cr_assert_eq(pool_new(&pool, &config), 0);
+        return pool;
+}
+
+static void finish(Pool *pool, const PoolTable *table, PoolState state) {
+        for (int i = 0; i < 1000 && table->state != state; i++) {
+                struct pollfd fd = { .fd = pool_fd(pool), .events = POLLIN };
+
+                if (pool_step(pool, 1 << 20) == 0 && table->state != state)
+                        poll(&fd, 1, 20);
+        }
+        cr_assert_eq(table->state, state);
+}
+
+Test(tables, of_a_file_without_rows_are_not_asked_for_again) {
+        PoolTable *table;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_pool();
+        cr_assert_eq(pool_add_file(pool, 7, null_file(), &table), 0);
+        pool_use(pool, table);
+        finish(pool, table, POOL_NONE);
+        pool_unuse(pool, table);
+        cr_assert_eq(pool_find(pool, 7), table, "the next process need not read it");
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_KNOWN), 0);
+        pool_use(pool, table);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_KNOWN), 1);
+        cr_assert_eq(table->state, POOL_NONE);
+        pool_unuse(pool, table);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_NO_ROWS), 1);
+        pool_free(pool);
+}
+
+Test(tables, of_a_file_that_could_not_be_opened_are_asked_for_again) {
+        PoolTable *table;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_pool();
+        cr_assert_eq(pool_add_file(pool, 7, -1, &table), 0);
+        pool_use(pool, table);
+        cr_assert_eq(table->state, POOL_NONE);
+        pool_unuse(pool, table);
+        cr_assert_null(pool_find(pool, 7));
+        pool_free(pool);
+}
+
+Test(tables, of_files_without_rows_have_a_cap) {
+        enum { N = 300, KEPT = 256 };
+        PoolTable *table;
+        Pool *pool;
+        int n = 0;
+
+        create_maps(64);
+        pool = open_pool();
+        for (uint64_t id = 1; id <= N; id++) {
+                cr_assert_eq(pool_add_file(pool, id, null_file(), &table), 0);
+                pool_use(pool, table);
+                finish(pool, table, POOL_NONE);
+                pool_unuse(pool, table);
+        }
+        for (uint64_t id = 1; id <= N; id++)
+                n += pool_find(pool, id) != NULL;
+        cr_assert_eq(n, KEPT);
+        cr_assert_null(pool_find(pool, N - KEPT), "the oldest went");
+        cr_assert_not_null(pool_find(pool, N - KEPT + 1));
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), N - KEPT);
+        pool_free(pool);
+}
+
+/* Processes of 20 ms end before a busy worker comes to their file. */
+Test(tables, are_made_for_the_next_process_if_the_first_was_too_short) {
+        enum { N = 100, KEPT = 64 };
+        PoolTable *table;
+        Pool *pool;
+        int n = 0, fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+        create_maps(64);
+        pool = open_pool();
+        cr_assert_eq(pool_add_file(pool, 1, fd, &table), 0);
+        pool_use(pool, table);
+        pool_unuse(pool, table);
+        cr_assert_eq(pool_find(pool, 1), table);
+        finish(pool, table, POOL_READY);
+        cr_assert_gt(pool_bytes(pool), 0);
+        for (uint64_t id = 2; id < 2 + N; id++) {
+                PoolTable *other;
+
+                cr_assert_eq(pool_add_file(pool, id, null_file(), &other), 0);
+                pool_use(pool, other);
+                pool_unuse(pool, other);
+                n += pool_find(pool, id) != NULL;
+        }
+        cr_assert_eq(n, KEPT, "so many may wait without users");
+        for (int i = 0; i < 10 * N; i++)
+                pool_step(pool, 1 << 20);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_NO_ROWS), KEPT);
+        pool_free(pool);
+}
+
+Test(tables, of_another_program_of_the_same_process_have_a_space_of_their_own) {
+        struct unwind_node node;
+        struct unwind_node_key key;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&node));
+        process->generation++;
+        process->maps_serial++;
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&node));
+        key = unwind_node_key(process->generation - 1, 0);
+        cr_assert_not(lookup(nodes_fd, &key, &node), "the old program's nodes are gone");
 }

@@ -14,8 +14,13 @@
 #include "sampling/unwind/bpfmap.h"
 #include "sampling/unwind/publisher.h"
 
+enum {
+        MAX_IDLE_NONE = 256,            /* files known to have no rows, without users */
+        MAX_IDLE_WAITING = 64,          /* files whose last user went before their turn came */
+};
+
 typedef struct IdleTables {
-        PoolTable *first, *last;        /* READY without users, by last use */
+        PoolTable *first, *last;        /* without users, by last use */
 } IdleTables;
 
 struct Pool {
@@ -26,8 +31,10 @@ struct Pool {
         uint32_t *free_slots;
         uint32_t n_free_slots;
         TableQueue queue;               /* requests of tables that are WAITING */
-        IdleTables idle;
+        IdleTables idle;                /* READY */
+        IdleTables none;                /* NONE: the file itself says so */
         size_t n_bytes, n_idle_bytes;
+        uint32_t n_none, n_waiting;     /* without users */
         uint64_t n_changes;
         int epoll_fd;                   /* readable when the publisher or a worker has a result */
 };
@@ -182,11 +189,27 @@ static void trim_idle(Pool *pool, size_t max_bytes) {
                 evict(pool, pool->idle.first);
 }
 
+static void forget_none(Pool *pool, PoolTable *table) {
+        list_remove(&pool->none, table);
+        pool->n_none--;
+}
+
 void pool_use(Pool *pool, PoolTable *table) {
-        if (table->request.n_users++ == 0 && table->state == POOL_READY) {
+        if (table->request.n_users++ > 0)
+                return;
+        if (table->state == POOL_READY) {
                 list_remove(&pool->idle, table);
                 pool->n_idle_bytes -= table->n_bytes;
+        } else if (table->is_none_kept) {
+                forget_none(pool, table);
+                table->is_none_kept = false;
+        } else {
+                if (table->is_waiting_kept)
+                        pool->n_waiting--;
+                table->is_waiting_kept = false;
+                return;
         }
+        stat_add(COUNTER_UNWIND_TABLES_KNOWN, 1);
 }
 
 static void become_idle(Pool *pool, PoolTable *table) {
@@ -195,17 +218,46 @@ static void become_idle(Pool *pool, PoolTable *table) {
         trim_idle(pool, pool->config.max_idle_bytes);
 }
 
+/* A file without rows is not read again for the next process. One that could not be read may be. */
+static void keep_none(Pool *pool, PoolTable *table) {
+        if (!table->is_known_none) {
+                free_table(pool, table);
+                return;
+        }
+        if (pool->n_none >= MAX_IDLE_NONE) {
+                PoolTable *oldest = pool->none.first;
+
+                forget_none(pool, oldest);
+                free_table(pool, oldest);
+                stat_add(COUNTER_UNWIND_TABLES_EVICTED, 1);
+        }
+        table->is_none_kept = true;
+        list_append(&pool->none, table);
+        pool->n_none++;
+}
+
+/* The next process of the same program finds it made: short ones would end before its turn for ever. */
+static void keep_waiting(Pool *pool, PoolTable *table) {
+        if (table->request.is_in_work)
+                return;
+        if (pool->n_waiting < MAX_IDLE_WAITING) {
+                table->is_waiting_kept = true;
+                pool->n_waiting++;
+                return;
+        }
+        table_queue_remove(&pool->queue, &table->request);
+        free_table(pool, table);
+}
+
 void pool_unuse(Pool *pool, PoolTable *table) {
         if (--table->request.n_users > 0)
                 return;
-        if (table->state == POOL_READY) {
+        if (table->state == POOL_READY)
                 become_idle(pool, table);
-        } else if (table->state == POOL_NONE) {
-                free_table(pool, table);
-        } else if (table->state == POOL_WAITING && !table->request.is_in_work) {
-                table_queue_remove(&pool->queue, &table->request);
-                free_table(pool, table);
-        }
+        else if (table->state == POOL_NONE)
+                keep_none(pool, table);
+        else if (table->state == POOL_WAITING)
+                keep_waiting(pool, table);
 }
 
 /* The table never comes to be; @why counts it. This may be the end of @table. */
@@ -213,8 +265,9 @@ static void give_up(Pool *pool, PoolTable *table, enum counter why) {
         stat_add(why, 1);
         table->is_lost = why != COUNTER_UNWIND_TABLES_NO_ROWS;
         set_state(pool, table, POOL_NONE);
+        table->is_known_none = why == COUNTER_UNWIND_TABLES_NO_ROWS;
         if (table->request.n_users == 0)
-                free_table(pool, table);
+                keep_none(pool, table);
 }
 
 /* Makes room for @n_bytes and a slot, at the cost of tables without users. */
@@ -306,6 +359,9 @@ static PoolTable *owner_of(TableRequest *request) {
 static void take_table(Pool *pool, TableResult *result) {
         PoolTable *table = owner_of(result->request);
 
+        if (table->is_waiting_kept)
+                pool->n_waiting--;
+        table->is_waiting_kept = false;
         if (result->result == TABLE_QUEUE_E_DROPPED)
                 free_table(pool, table);
         else if (result->result)

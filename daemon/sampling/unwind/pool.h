@@ -6,7 +6,8 @@
  *
  * Tables that are in the kernel, or on their way: one per distinct file. A queue makes them (table-queue.h),
  * and a thread that may wait publishes them (publisher.h). A table without users stays until its room is
- * needed; the one whose last use is oldest goes first.
+ * needed; the one whose last use is oldest goes first. So does the knowledge that a file has no rows, and the
+ * place in the queue of a file whose users were gone before its turn: up to a number of each.
  */
 
 #include <stdbool.h>
@@ -39,6 +40,8 @@ struct PoolTable {
         int map_fd;                     /* its map, while PUBLISHING and READY; the publisher's */
         bool is_lost;                   /* NONE, but the file may have rows */
         bool is_unopened;               /* … its process was gone: another one may show it (pool_retry()) */
+        bool is_known_none;             /* NONE, and the file itself says so */
+        bool is_none_kept, is_waiting_kept;     /* without users: counted as such */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
 
