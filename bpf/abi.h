@@ -24,12 +24,15 @@
 #endif
 
 #include "counters.h"
+#include "runtime_abi.h"
 #include "spanprof/ring.h"
 #include "spanprof/thread.h"
 
 enum {
         ABI_MAX_FRAMES = 1024,          /* user frames of one sample; `depth` may ask for less */
         ABI_DEFAULT_FRAMES = 512,
+        /* words of these frames: those of a runtime have more than one */
+        ABI_MAX_USER_WORDS = RUNTIME_MAX_WORDS * ABI_MAX_FRAMES,
         ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
         ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
@@ -68,6 +71,8 @@ enum abi_stack_end {
         ABI_STACK_INTERNAL = 10,
         ABI_STACK_PENDING = 11,         /* the rows of the last frame's code were not in force yet */
         ABI_STACK_LONG = 12,            /* walked by the daemon: longer than what was copied of it */
+        ABI_STACK_MALFORMED = 13,       /* a word that can be no address was found where one should be */
+        ABI_STACK_RUNTIME = 14,         /* in code of a runtime, at a place that it does not describe */
         ABI_STACK_END_N,
 };
 
@@ -153,9 +158,10 @@ struct abi_span {
 
 /*
  * One sample: this header, then `n_kernel` kernel addresses, then `n_user` user
- * addresses, each uint64_t, leaf first, then the thread context's attributes,
+ * words, each uint64_t, leaf first, then the thread context's attributes,
  * filled up to a multiple of 8 bytes. A record shorter or longer than that is
- * malformed. Frame 0 of each part is an exact pc; every other one stands for the
+ * malformed. A user frame is one word, an address, or the words of a runtime
+ * (runtime_abi.h). Frame 0 of each part is an exact pc; every other one stands for the
  * instruction in front of it: a return address or, behind a signal handler, the
  * interrupted pc + 1 (`interrupted` says where the first of these is).
  */
@@ -169,11 +175,11 @@ struct abi_sample {
         uint32_t ns_tid;
         uint32_t cpu;
         uint16_t n_kernel;              /* 0 … ABI_MAX_KERNEL_FRAMES */
-        uint16_t n_user;                /* 0 … ABI_MAX_FRAMES */
+        uint16_t n_user;                /* words: 0 … ABI_MAX_USER_WORDS, of ABI_MAX_FRAMES frames */
         uint8_t kind;                   /* enum abi_kind */
         uint8_t stack_end;              /* enum abi_stack_end */
         uint8_t context;                /* enum abi_context */
-        /* index of the first user frame that a signal interrupted; 0 = none, or beyond 255 */
+        /* index of the first word of the first user frame that a signal interrupted; 0 = none, or > 255 */
         uint8_t interrupted;
         char comm[ABI_COMM_SIZE];       /* the thread's name; any bytes, NUL-terminated */
         struct abi_span span;           /* valid if context is PRESENT; else zeros, or what was found */

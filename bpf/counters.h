@@ -44,7 +44,17 @@
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "", \
           "threads of processes with a ring that the table had no room for: slots count as ambiguous since") \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"", \
-          "attributes of a thread context that are too long or unreadable: left out, the span stays")
+          "attributes of a thread context that are too long or unreadable: left out, the span stays") \
+        X(HOTSPOT_UNREADABLE, "hotspot_ends_total", "reason=\"unreadable\"", \
+          "stacks that ended since memory of the virtual machine could not be read") \
+        X(HOTSPOT_NO_CODE, "hotspot_ends_total", "reason=\"no_code\"", \
+          "stacks that ended in a part of the code cache that holds no code") \
+        X(HOTSPOT_NO_FRAME, "hotspot_ends_total", "reason=\"no_frame\"", \
+          "stacks that ended in interpreter or stub without a frame that could be proved") \
+        X(HOTSPOT_NO_RETURN, "hotspot_ends_total", "reason=\"no_return\"", \
+          "stacks that ended since the return address was behind no call of Java code") \
+        X(HOTSPOT_CHANGING, "hotspot_ends_total", "reason=\"changing\"", \
+          "stacks that ended in compiled code that was building or leaving its frame in an unknown way")
 
 #define COUNTERS_DAEMON(X) \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted") \
@@ -108,6 +118,10 @@
           "stacks whose walk came to code whose unwind rows were not in force in time") \
         X(STACKS_LONG, "stacks_total", "end=\"long\"", \
           "stacks walked by the daemon that are longer than what was copied of them") \
+        X(STACKS_MALFORMED, "stacks_total", "end=\"malformed\"", \
+          "stacks with a word that can be no address where a return address should be") \
+        X(STACKS_RUNTIME, "stacks_total", "end=\"runtime\"", \
+          "stacks that ended in code of a runtime, at a place that it does not describe") \
         X(CONTEXT_PRESENT, "contexts_total", "outcome=\"present\"", "samples with a span") \
         X(CONTEXT_NONE, "contexts_total", "outcome=\"none\"", "samples of threads without an active span") \
         X(CONTEXT_UNPUBLISHED, "contexts_total", "outcome=\"unpublished\"", \

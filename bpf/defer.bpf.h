@@ -120,7 +120,7 @@ static __always_inline void defer_part(struct task_struct *task, struct scratch 
         bool is_first;
 
         scratch->sample.is_copied = 0;
-        if (!setting_stack_bytes ||
+        if (!setting_stack_bytes || scratch->has_runtime ||
             (end != ABI_STACK_PENDING && end != ABI_STACK_STALE && end != ABI_STACK_NO_MAPPING))
                 return;
         depth = task->mm->start_stack - base;

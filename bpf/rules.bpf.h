@@ -62,7 +62,12 @@ struct rows_walk {
         uint64_t *frames;
         const struct unwind_node *root;
         struct rows_cache *cache;
+        const struct hotspot_process *hotspot;  /* NULL = none runs there */
+        struct hotspot *state;
 };
+
+/* Of the includer: as rules_step(), for a pc in the code heaps of walk->hotspot. */
+static inline bool rules_hotspot(const struct rows_walk *walk);
 
 /*
  * A walk of the same generation, which is the same process, goes on in the mapping that the last one looked
@@ -348,8 +353,12 @@ static inline bool rules_step(const struct rows_walk *walk) {
         uint32_t n = unwind->n_frames;
         uint64_t rule, pc = unwind->pc;
 
+        if (walk->hotspot && pc - walk->hotspot->low < walk->hotspot->size)
+                return rules_hotspot(walk);
         if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
                 return rules_end(unwind, ABI_STACK_DEPTH);
+        if (pc >> RUNTIME_KIND_SHIFT)
+                return rules_end(unwind, ABI_STACK_MALFORMED);
         /*
          * Readers take every frame but the first for a return address, so an interrupted pc is written as
          * one.

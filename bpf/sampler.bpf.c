@@ -152,6 +152,38 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
                 scratch->sample.n_kernel = (uint64_t)size / sizeof(uint64_t);
 }
 
+/* The entry may be another process' in a moment: its memory is used again. */
+static __always_inline bool hotspot_is(const struct hotspot_process *process, const struct abi_sample *sample) {
+        return !process || ((const volatile struct hotspot_process *)process)->generation == sample->generation;
+}
+
+static __always_inline const struct hotspot_process *hotspot_of(const struct abi_sample *sample) {
+        const struct hotspot_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!runtimes_on)
+                return NULL;
+        process = bpf_map_lookup_elem(&hotspot_processes, &tgid);
+        return process && hotspot_is(process, sample) ? process : NULL;
+}
+
+static __always_inline void hotspot_count(const struct hotspot *state) {
+        struct counters *counters = counters_get();
+
+        if (!counters)
+                return;
+        if (state->end == HOTSPOT_END_UNREADABLE)
+                counters->values[COUNTER_HOTSPOT_UNREADABLE]++;
+        else if (state->end == HOTSPOT_END_NO_CODE)
+                counters->values[COUNTER_HOTSPOT_NO_CODE]++;
+        else if (state->end == HOTSPOT_END_NO_FRAME)
+                counters->values[COUNTER_HOTSPOT_NO_FRAME]++;
+        else if (state->end == HOTSPOT_END_NO_RETURN)
+                counters->values[COUNTER_HOTSPOT_NO_RETURN]++;
+        else
+                counters->values[COUNTER_HOTSPOT_CHANGING]++;
+}
+
 /*
  * Walks by rows. The node may be replaced during the walk, and its memory given to another process.
  * Generations are never used twice, so one look at the end tells; then only the interrupted pc is sure.
@@ -168,13 +200,19 @@ static __always_inline void walk_by_rows(struct scratch *scratch, const struct s
         if (!walk.cache)
                 return;
         rules_begin(rules, space->number, space->generation, unwind->n_frames);
+        walk.state = &scratch->hotspot;
+        walk.hotspot = hotspot_of(&scratch->sample);
+        scratch->has_runtime = walk.hotspot != NULL;
         if (has_bpf_loop())
                 bpf_loop(ROW_ROUNDS, rows_by_loop, &walk, 0);
         else
                 bpf_for_each_map_elem(&rounds, rows_by_map, &walk, 0);
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
-        if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE) {
+        if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE &&
+            hotspot_is(walk.hotspot, &scratch->sample)) {
+                if (unwind->end == ABI_STACK_RUNTIME)
+                        hotspot_count(&scratch->hotspot);
                 if (unwind->end == ABI_STACK_NO_MAPPING)
                         scratch->calls = wake_calls((struct unwind_node *)root, scratch->sample.time_ns)
                                 ? WAKE_CALL_LISTENING
@@ -207,6 +245,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
 
         space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &space);
         scratch->calls = WAKE_CALL_NONE;
+        scratch->has_runtime = false;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
         if (!user_registers(context, task, unwind, &scratch->rules)) {
                 unwind->end = ABI_STACK_NO_USER;

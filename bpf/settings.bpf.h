@@ -60,5 +60,8 @@ volatile uint32_t daemon_listens = 0;
  */
 volatile uint32_t daemon_hears = 0;
 
+/* There is a process whose runtime is known: its entry is worth a look. The daemon sets it. */
+volatile uint32_t runtimes_on = 0;
+
 /* A table of slots.bpf.h was full once. */
 volatile uint32_t slots_overflowed = 0;

@@ -33,6 +33,10 @@ struct defer_budget {
         uint64_t n_lost;                /* of walks that left all known mappings */
 };
 
+static __always_inline struct rows_cache *hotspot_cache(void);
+#include "hotspot-code.bpf.h"
+#include "hotspot.bpf.h"
+
 /* A sample under construction. */
 struct scratch {
         /* address in the target; the size of the attributes is read from there at the end */
@@ -43,8 +47,10 @@ struct scratch {
         struct {
                 uint64_t pc, sp, bp, bx;
         } leaf;
+        uint64_t has_runtime;           /* 1 = frames of a runtime may be in it, which the daemon cannot walk */
         struct unwind unwind;
         struct rules rules;
+        struct hotspot hotspot;
         union {
                 struct abi_sample sample;
                 struct {
@@ -270,6 +276,41 @@ struct {
         __type(key, uint32_t);
         __type(value, struct rows_cache);
 } row_caches SEC(".maps");
+
+/*
+ * Processes that run HotSpot, by tgid. Daemon writes, sampler reads; nothing is looked up before it has set
+ * `runtimes_on`. Only entries in use take memory; the loader preallocates below Linux 6.1.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct hotspot_process);
+} hotspot_processes SEC(".maps");
+
+static __always_inline struct rows_cache *hotspot_cache(void) {
+        uint32_t zero = 0;
+
+        return bpf_map_lookup_elem(&row_caches, &zero);
+}
+
+/* A global function, as rows_rule(). Return: whether the walk goes on. */
+__attribute__((noinline)) int hotspot_step(struct unwind *unwind, struct rules *rules,
+                                           const struct hotspot_process *process, struct hotspot *state,
+                                           struct hotspot_words *frames) {
+        struct hotspot_step step = { .unwind = unwind, .rules = rules, .process = process, .state = state,
+                                     .frames = frames };
+
+        if (!unwind || !rules || !process || !state || !frames)
+                return 0;
+        return hotspot_do_step(&step);
+}
+
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        return hotspot_step(walk->unwind, walk->rules, walk->hotspot, walk->state,
+                            (struct hotspot_words *)walk->frames);
+}
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
         void *blocks = bpf_map_lookup_elem(&row_tables, &table);

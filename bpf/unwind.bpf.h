@@ -26,16 +26,16 @@
  */
 
 enum {
-        /* Room for frames of both parts; the kernel part is in front. */
-        UNWIND_MAX_FRAMES = ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES,
+        /* Room for the words of both parts' frames; the kernel part is in front. */
+        UNWIND_MAX_FRAMES = ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS,
         /* Largest frame. Beyond it, rbp held something else, or the stack was switched. */
         UNWIND_MAX_JUMP = 1 << 20,
 };
 
 struct unwind {
         uint64_t pc, sp, bp;            /* registers of the frame that the next step writes down */
-        uint32_t n_frames;              /* index of the next frame in `frames`, kernel part included */
-        uint32_t limit;                 /* largest n_frames */
+        uint32_t n_frames;              /* index of the next word in `frames`, kernel part included */
+        uint32_t limit;                 /* largest n_frames; a frame of more words moves it up */
         uint32_t end;                   /* enum abi_stack_end, once a step has returned false */
         uint32_t reserved;
         struct window window;

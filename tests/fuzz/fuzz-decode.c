@@ -25,8 +25,11 @@ static uint64_t read_all(const void *record, size_t size) {
 
         if (decode_sample(record, size, &sample))
                 return 0;
-        if (sample.header->n_user > ABI_MAX_FRAMES || sample.header->n_kernel > ABI_MAX_KERNEL_FRAMES)
+        if (sample.header->n_user > ABI_MAX_USER_WORDS || sample.header->n_kernel > ABI_MAX_KERNEL_FRAMES)
                 abort();
+        for (size_t i = 0; i < sample.header->n_user; i += runtime_frame_words(sample.user[i]))
+                if (i + runtime_frame_words(sample.user[i]) > sample.header->n_user)
+                        abort();
         return sum(sample.kernel, sample.header->n_kernel) + sum(sample.user, sample.header->n_user) +
                strlen(sample.header->comm);
 }

@@ -11,9 +11,11 @@ CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 STACK = 0x7FFE0000
 
 
-def sample(n_kernel=0, n_user=3, kind=1, end=8, context=1, comm=b"worker", frames=None):
+def sample(n_kernel=0, n_user=3, kind=1, end=8, context=1, comm=b"worker", frames=None, words=None):
     """struct abi_sample of bpf/abi.h and its frames."""
-    addresses = range(0x401000, 0x401000 + n_kernel + n_user) if frames is None else range(frames)
+    if words is not None:
+        n_user, frames = len(words), None
+    addresses = words if words is not None else range(0x401000, 0x401000 + n_kernel + n_user) if frames is None else range(frames)
     return b"\0" + struct.pack("<4Q4I2H4B16s4Q", 10**9, 1, 10**8, 7, 42, 43, 3, 0, n_kernel, n_user, kind,
                                end, context, 0, comm, 0, 1, 2, 0) + b"".join(
                                    struct.pack("<Q", x) for x in addresses)
@@ -54,6 +56,9 @@ FILES = {
     "decode/name-without-end": sample(comm=b"x" * 16),
     "decode/header-cut": sample()[:60],
     "decode/empty": b"\0",
+    "decode/runtime-frames": sample(words=[0x401000, 1 << 56 | 0x7F00, 2**64 - 1, 5, 2 << 56, 6, 7, 3 << 56, 8, 9]),
+    "decode/runtime-frame-cut": sample(words=[0x401000, 2 << 56 | 0x7F00, 5]),
+    "decode/runtime-kind-unknown": sample(words=[4 << 56, 1, 2]),
     "decode/notice-exec": notice(1),
     "decode/notice-exit": notice(2),
     "decode/notice-mappings": notice(3),

@@ -42,6 +42,24 @@ static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf)
 #include "rows.bpf.h"
 #include "rules.bpf.h"
 
+static inline struct rows_cache *hotspot_cache(void);
+#include "hotspot-code.bpf.h"
+#include "hotspot.bpf.h"
+
+static struct rows_cache *shim_cache;
+static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_TGID runs no Java */
+
+static inline struct rows_cache *hotspot_cache(void) {
+        return shim_cache;
+}
+
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
+                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+
+        return hotspot_do_step(&step);
+}
+
 static inline uint64_t rows_rule(uint32_t table, uint64_t offset) {
         shim_n_searches++;
         return rows_read_table(table, offset);
@@ -58,9 +76,12 @@ static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32
 
 static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,
                              struct rows_cache *cache) {
+        static struct hotspot state;
         const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames,
-                                        .root = &shim_nodes.nodes[0], .cache = cache };
+                                        .root = &shim_nodes.nodes[0], .cache = cache,
+                                        .hotspot = shim_hotspot, .state = &state };
 
+        shim_cache = cache;
         while (rules_step(&walk))
                 ;
 }

@@ -321,6 +321,8 @@ Test(aggregate, says_why_a_stack_is_not_whole) {
                 { ABI_STACK_INTERNAL, "internal", COUNTER_STACKS_INTERNAL },
                 { ABI_STACK_PENDING, "pending", COUNTER_STACKS_PENDING },
                 { ABI_STACK_LONG, "long", COUNTER_STACKS_LONG },
+                { ABI_STACK_MALFORMED, "malformed", COUNTER_STACKS_MALFORMED },
+                { ABI_STACK_RUNTIME, "runtime", COUNTER_STACKS_RUNTIME },
         };
         Bench bench;
 

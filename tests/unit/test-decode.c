@@ -11,6 +11,8 @@ enum {
         HEADER_WORDS = sizeof(struct abi_sample) / 8,
 };
 
+#define TAG(_kind) ((uint64_t)(_kind) << RUNTIME_KIND_SHIFT)
+
 typedef union Record {
         struct abi_sample header;
         uint64_t words[HEADER_WORDS + N_KERNEL + N_USER];
@@ -73,13 +75,15 @@ Test(decode, refuses_every_wrong_size) {
 Test(decode, refuses_counts_beyond_the_limits) {
         static union {
                 struct abi_sample header;
-                uint64_t words[HEADER_WORDS + ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES + 1];
+                uint64_t words[HEADER_WORDS + ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS + 1];
         } record;
         Sample sample;
 
         record.header = sound().header;
         record.header.n_kernel = ABI_MAX_KERNEL_FRAMES;
-        record.header.n_user = ABI_MAX_FRAMES;
+        record.header.n_user = ABI_MAX_USER_WORDS;
+        for (size_t i = 0; i < ABI_MAX_USER_WORDS; i += HOTSPOT_WORDS)
+                record.header.frames[ABI_MAX_KERNEL_FRAMES + i] = TAG(RUNTIME_HOTSPOT_COMPILED);
         cr_assert_eq(decode_sample(&record, sizeof(record) - 8, &sample), 0,
                      "the limits themselves are fine");
         record.header.n_user++;
@@ -89,6 +93,35 @@ Test(decode, refuses_counts_beyond_the_limits) {
         refuses((Record *)&record, sizeof(record), "kernel frames");
         record.header.n_kernel = record.header.n_user = UINT16_MAX;
         refuses((Record *)&record, sizeof(record), "counts that nobody has");
+}
+
+static int decode_words(const uint64_t *words, size_t n) {
+        static union {
+                struct abi_sample header;
+                uint64_t words[HEADER_WORDS + ABI_MAX_USER_WORDS];
+        } record;
+        Sample sample;
+
+        record.header = sound().header;
+        record.header.n_kernel = 0;
+        record.header.n_user = (uint16_t)n;
+        memcpy(record.header.frames, words, n * sizeof(*words));
+        return decode_sample(&record, sizeof(record.header) + n * sizeof(*words), &sample);
+}
+
+Test(decode, refuses_frames_that_are_cut_or_of_no_kind) {
+        const uint64_t whole[] = { 0x5500, TAG(RUNTIME_HOTSPOT_INTERPRETED) | 0x7f00, UINT64_MAX, UINT64_MAX,
+                                   0x5600 };
+        uint64_t unknown[] = { 0x5500, TAG(RUNTIME_N_KINDS), 1, 2 };
+        static uint64_t many[ABI_MAX_FRAMES + 1];
+
+        for (size_t n = 0; n <= 5; n++)
+                cr_assert_eq(decode_words(whole, n), n == 2 || n == 3 ? DECODE_E_MALFORMED : 0, "%zu words", n);
+        cr_assert_eq(decode_words(unknown, 4), DECODE_E_MALFORMED);
+        unknown[1] = UINT64_MAX;
+        cr_assert_eq(decode_words(unknown, 4), DECODE_E_MALFORMED);
+        cr_assert_eq(decode_words(many, ABI_MAX_FRAMES), 0);
+        cr_assert_eq(decode_words(many, ABI_MAX_FRAMES + 1), DECODE_E_MALFORMED, "frames over the cap");
 }
 
 Test(decode, refuses_unknown_kinds_and_outcomes) {

@@ -336,7 +336,7 @@ Test(rules, never_lead_into_the_kernel) {
         CHECK(ABI_STACK_FAULT, in(F_REGISTER));
         words[1] = kernel;              /* as a return address */
         walk_from(in(F_RSP), at(0), 0, 0, 512);
-        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        CHECK(ABI_STACK_MALFORMED, in(F_RSP));
         put_signal(0, in(F_RSP), kernel, 0, 0);
         walk_from(in(F_SIGNAL), at(0), 0, 0, 512);
         CHECK(ABI_STACK_FAULT, in(F_SIGNAL), in(F_RSP) + 1);
@@ -356,10 +356,23 @@ Test(rules, take_no_word_for_a_frame_that_lies_in_no_mapping) {
         CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
         walk_from(OTHER, at(0), 0, 0, 512);
         CHECK(ABI_STACK_NO_MAPPING, OTHER);
-        walk_from(UINT64_MAX, at(0), 0, 0, 512);
-        CHECK(ABI_STACK_NO_MAPPING, UINT64_MAX);
         walk_from(1, at(0), 0, 0, 512);
         CHECK(ABI_STACK_NO_MAPPING, 1);
+}
+
+/* Else a stack could hold frames of a runtime that was never there. */
+Test(rules, write_no_address_that_looks_like_a_frame_of_a_runtime) {
+        const uint64_t tagged = (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT | in(F_RSP);
+
+        walk_from(UINT64_MAX, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_MALFORMED);
+        cr_assert_eq(unwind.n_frames, 0);
+        walk_from(tagged, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_MALFORMED);
+        cr_assert_eq(unwind.n_frames, 0);
+        words[1] = tagged;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_MALFORMED, in(F_RSP));
 }
 
 Test(rules, go_by_the_frame_pointer_where_there_are_none_and_come_back) {

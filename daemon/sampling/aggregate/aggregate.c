@@ -137,6 +137,8 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
                 [ABI_STACK_INTERNAL] = COUNTER_STACKS_INTERNAL,
                 [ABI_STACK_PENDING] = COUNTER_STACKS_PENDING,
                 [ABI_STACK_LONG] = COUNTER_STACKS_LONG,
+                [ABI_STACK_MALFORMED] = COUNTER_STACKS_MALFORMED,
+                [ABI_STACK_RUNTIME] = COUNTER_STACKS_RUNTIME,
         };
         static const enum counter contexts[ABI_CONTEXT_N] = {
                 [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED,

@@ -42,7 +42,8 @@ static const char *truncation(enum abi_stack_end end) {
                 [ABI_STACK_UNSUPPORTED] = "unsupported", [ABI_STACK_DEPTH] = "depth",
                 [ABI_STACK_FP_END] = "fp_end",         [ABI_STACK_STALE] = "stale",
                 [ABI_STACK_INTERNAL] = "internal",     [ABI_STACK_PENDING] = "pending",
-                [ABI_STACK_LONG] = "long",
+                [ABI_STACK_LONG] = "long",             [ABI_STACK_MALFORMED] = "malformed",
+                [ABI_STACK_RUNTIME] = "runtime",
         };
 
         return names[end];

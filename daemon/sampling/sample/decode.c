@@ -10,12 +10,24 @@ static bool comm_is_terminated(const char *comm) {
 }
 
 static bool header_is_sound(const struct abi_sample *header) {
-        return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_FRAMES &&
+        return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_USER_WORDS &&
                header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
                header->is_copied <= 1 &&
                comm_is_terminated(header->comm);
+}
+
+/* No frame is cut, none is of an unknown kind, and there are no more than the walk can have written. */
+static bool user_part_is_sound(const uint64_t *words, size_t n) {
+        size_t n_frames = 0, n_words;
+
+        for (size_t i = 0; i < n; i += n_words, n_frames++) {
+                n_words = runtime_frame_words(words[i]);
+                if (!n_words || n_words > n - i)
+                        return false;
+        }
+        return n_frames <= ABI_MAX_FRAMES;
 }
 
 int decode_sample(const void *data, size_t size, Sample *samplep) {
@@ -26,6 +38,8 @@ int decode_sample(const void *data, size_t size, Sample *samplep) {
                 return DECODE_E_MALFORMED;
         n_words = (size_t)header->n_kernel + header->n_user + (header->attributes_size + 7U) / 8;
         if (size != sizeof(*header) + n_words * sizeof(header->frames[0]))
+                return DECODE_E_MALFORMED;
+        if (!user_part_is_sound(header->frames + header->n_kernel, header->n_user))
                 return DECODE_E_MALFORMED;
         *samplep = (Sample){
                 .header = header,

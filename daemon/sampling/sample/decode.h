@@ -31,7 +31,7 @@ typedef struct SampleCoroutine {
 typedef struct Sample {
         const struct abi_sample *header;
         const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */
-        const uint64_t *user;           /* header->n_user addresses, leaf first */
+        const uint64_t *user;           /* header->n_user words, leaf first; no frame is cut */
         const uint8_t *attributes;      /* header->attributes_size bytes that a thread published */
         SampleCoroutine coroutine;
 } Sample;

@@ -39,7 +39,7 @@
 enum {
         CPU_CHECK_INTERVAL = 4, /* number of sampler_jitter() calls, about seconds */
         MAX_SAMPLE_BYTES = sizeof(struct abi_sample) +
-                (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
+                (ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
         HELD = -EAGAIN, /* the drain has met a sample that is too young */
 };
 

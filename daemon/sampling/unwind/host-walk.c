@@ -101,6 +101,11 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
 
 #include "rules.bpf.h"
 
+/* No stack with frames of a runtime is copied (bpf/defer.bpf.h). */
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        return rules_end(walk->unwind, ABI_STACK_RUNTIME);
+}
+
 struct HostWalk {
         const Tables *tables;
         uint32_t depth;
