@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Dynamic Symbols
+ *
+ * Finds symbols of an ELF file's .dynsym by name, and what its bytes are at an ELF address. Reads by pread()
+ * or from bytes in memory; every offset of the file is checked first.
+ */
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DYNAMIC_MAX_HEADERS = 64 };      /* program headers; more are left out */
+
+typedef struct DynamicImage {
+        int fd;                         /* borrowed; -1 = the bytes are at data */
+        const uint8_t *data;
+        uint64_t size;
+        Elf64_Phdr headers[DYNAMIC_MAX_HEADERS];
+        unsigned n_headers;
+        const Elf64_Phdr *tls;          /* among headers; NULL = none */
+        /* by DT_*: ELF addresses and sizes, 0 = none */
+        uint64_t symbols, strings, strings_size, gnu_hash, hash, rela, rela_size, jmprel, jmprel_size;
+} DynamicImage;
+
+/* Reads the program headers of @fd, a regular file of @size bytes; @fd < 0: of @data. Return: whether it could. */
+bool dynamic_image_init(DynamicImage *image, int fd, const void *data, uint64_t size);
+
+/* Reads what the dynamic section says, which dynamic_image_find() needs. Return: whether there are symbols. */
+bool dynamic_image_find_tables(DynamicImage *image);
+
+/* The bytes that will lie at an ELF address. Return: whether the file has all of them. */
+bool dynamic_image_read(const DynamicImage *image, uint64_t address, void *to, size_t size);
+
+/* The symbol that the file defines under @name. Return: whether there is one; then *indexp, *symbol. */
+bool dynamic_image_find(const DynamicImage *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol);
