@@ -115,7 +115,8 @@ static uint32_t gnu_hash(const char *name) {
  * Header {buckets, first symbol, bloom words, shift}, bloom words, buckets, one word of hash a symbol; bit 0
  * ends a bucket.
  */
-static bool find_by_gnu_hash(const DynamicImage *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol) {
+static bool find_by_gnu_hash(const DynamicImage *image, const char *name, uint32_t *indexp,
+                             Elf64_Sym *symbol) {
         uint32_t header[4], bucket, entry, hash = gnu_hash(name);
         uint64_t bloom, bits, buckets, chains;
 
@@ -131,7 +132,8 @@ static bool find_by_gnu_hash(const DynamicImage *image, const char *name, uint32
             bucket < header[1])
                 return false;
         for (unsigned i = 0; i < MAX_CHAIN; i++, bucket++) {
-                if (!dynamic_image_read(image, chains + (uint64_t)(bucket - header[1]) * 4, &entry, sizeof(entry)))
+                if (!dynamic_image_read(image, chains + (uint64_t)(bucket - header[1]) * 4, &entry,
+                                        sizeof(entry)))
                         return false;
                 if ((entry | 1) == (hash | 1) && is_symbol(image, bucket, name, symbol)) {
                         *indexp = bucket;
@@ -155,7 +157,8 @@ static bool find_by_hash(const DynamicImage *image, const char *name, uint32_t *
                 hash = (hash ^ (hash & 0xf0000000) >> 24) & 0x0fffffff;
         }
         if (!dynamic_image_read(image, image->hash, header, sizeof(header)) || !header[0] ||
-            !dynamic_image_read(image, image->hash + 8 + (uint64_t)(hash % header[0]) * 4, &index, sizeof(index)))
+            !dynamic_image_read(image, image->hash + 8 + (uint64_t)(hash % header[0]) * 4, &index,
+                                sizeof(index)))
                 return false;
         for (unsigned i = 0; i < MAX_CHAIN && index && index < header[1]; i++) {
                 if (is_symbol(image, index, name, symbol)) {

@@ -26,10 +26,10 @@ typedef struct DynamicImage {
         uint64_t symbols, strings, strings_size, gnu_hash, hash, rela, rela_size, jmprel, jmprel_size;
 } DynamicImage;
 
-/* Reads the program headers of @fd, a regular file of @size bytes; @fd < 0: of @data. Return: whether it could. */
+/* Reads program headers of @fd, a regular file of @size bytes; @fd < 0: of @data. Return: whether it could. */
 bool dynamic_image_init(DynamicImage *image, int fd, const void *data, uint64_t size);
 
-/* Reads what the dynamic section says, which dynamic_image_find() needs. Return: whether there are symbols. */
+/* Reads the dynamic section, which dynamic_image_find() needs. Return: whether there are symbols. */
 bool dynamic_image_find_tables(DynamicImage *image);
 
 /* The bytes that will lie at an ELF address. Return: whether the file has all of them. */

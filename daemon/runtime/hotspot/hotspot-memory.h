@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Memory of a Live JVM
+ *
+ * A HotspotReader of a process. What lies in read-only parts of libjvm comes from its file: a process has
+ * such pages only once it has touched them. All else is read by bounded calls (sampling/process/memory.h).
+ * Pages are kept for the time of one question, so that a name costs a few calls.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-layout.h"
+#include "runtime/hotspot/hotspot-reader.h"
+
+typedef struct HotspotMemory HotspotMemory;
+
+enum {
+        _HOTSPOT_MEMORY_E_SUCCESS,
+        HOTSPOT_MEMORY_E_NO_JVM,        /* the file is no HotSpot: its symbols are not there */
+};
+
+/*
+ * @fd: libjvm's file, a regular one of @size bytes; borrowed, for as long as the memory is used. @bias: where
+ * it is loaded (address in the process − ELF address). Return: 0, HOTSPOT_MEMORY_E_NO_JVM, -ENOMEM.
+ */
+int hotspot_memory_new(HotspotMemory **memoryp, pid_t pid, int fd, uint64_t size, uint64_t bias);
+HotspotMemory *hotspot_memory_free(HotspotMemory *memory);
+DEFINE_CLEANUP(HotspotMemory, hotspot_memory_free)
+
+/* Addresses in the process of hotspot_symbol_names. */
+const uint64_t *hotspot_memory_symbols(const HotspotMemory *memory);
+
+/* Lives as long as @memory. */
+const HotspotReader *hotspot_memory_reader(const HotspotMemory *memory);
+
+/* Forgets the pages: a new question. */
+void hotspot_memory_forget(HotspotMemory *memory);
+
+/* Calls made so far, each for a page or a part of one. */
+uint64_t hotspot_memory_n_calls(const HotspotMemory *memory);
