@@ -145,6 +145,19 @@
         X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", \
           "frames in a file that could not be read") \
         X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "frames outside every known mapping") \
+        X(FRAMES_RUNTIME, "frames_total", "kind=\"runtime\"", "frames of runtimes, of new stacks") \
+        X(RUNTIMES_ATTACHED, "runtimes_total", "result=\"attached\"", \
+          "processes whose runtime is known and walked") \
+        X(RUNTIMES_UNKNOWN, "runtimes_total", "result=\"unknown\"", \
+          "processes whose runtime has a layout that is not known: walked natively") \
+        X(RUNTIMES_OVER_CAP, "runtimes_total", "result=\"over_cap\"", \
+          "processes with a runtime that the kernel half's table had no room for") \
+        X(RUNTIME_FRAMES_NAMED, "runtime_frames_total", "result=\"named\"", \
+          "new frames of runtimes that were named") \
+        X(RUNTIME_FRAMES_UNNAMED, "runtime_frames_total", "result=\"unnamed\"", \
+          "frames of runtimes that refer to what is not there any more") \
+        X(RUNTIME_NAMES_FORGOTTEN, "runtime_names_forgotten_total", "", \
+          "times that all names of runtimes' frames were forgotten, since they were too many") \
         X(FRAMES_OUTSIDE_MODULE, "frames_total", "kind=\"outside_module\"", \
           "frames outside the range of their module: the module was left out") \
         X(OBJECTS_OPENED, "objects_total", "result=\"opened\"", "files parsed for build id and segments") \

@@ -22,7 +22,7 @@ GROUPS = {
     "coro": {"base", "sampling", "sdk"},
     "delivery": {"base"},
     "formats": {"base", "profile", "symbol", "coro", "delivery"},
-    "service": {"base", "profile", "sampling", "symbol", "coro", "delivery", "formats"},
+    "service": {"base", "profile", "runtime", "sampling", "symbol", "coro", "delivery", "formats"},
     "cli": {"base", "profile", "sampling", "symbol", "coro", "delivery", "formats", "service", "sdk"},
 }
 
@@ -35,7 +35,8 @@ ROOMS = {
     "sampling/discover": {"context", "process"},
     "sampling/unwind": {"process"},
     "sampling/sample": {"process"},
-    "sampling/frames": {"process"},
+    "sampling/frames": {"process", "runtime"},
+    "sampling/runtime": {"process", "unwind"},
     "sampling/aggregate": {"context", "frames", "sample"},
     "runtime/hotspot": set(),
     "symbol/line": set(),

@@ -110,6 +110,8 @@ static const struct {
         { "nmethod", "_entry_bci", AT(nmethod.entry_bci), 4 },
         { "nmethod", "_state", AT(nmethod.state), 1 },
         { "nmethod", "_orig_pc_offset", AT(nmethod.orig_pc), 4 },
+        { "nmethod", "_verified_entry_point", AT(nmethod.verified_entry), 8 },
+        { "nmethod", "_verified_entry_offset", AT(nmethod.verified_entry), 2 },
         { "nmethod", "_deoptimize_offset", AT(nmethod.deopt), 4 },
         { "nmethod", "_deoptimize_mh_offset", AT(nmethod.deopt_mh), 4 },
         { "CompiledMethod", "_deopt_handler_begin", AT(nmethod.deopt), 8 },

@@ -25,11 +25,14 @@
 #include "base/util/intern.h"
 #include "base/util/stat.h"
 #include "sampling/frames/goroutine.h"
+#include "sampling/runtime/runtimes.h"
 
 enum {
         MAX_STACKS = 8192,              /* in the cache; later stacks take the long way */
         MAX_STACK_BYTES = 1 << 20,
-        MAX_WORDS = ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES,
+        MAX_WORDS = ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS,
+        /* frames of a stack: one of a runtime may be several functions */
+        MAX_FRAMES = ABI_MAX_KERNEL_FRAMES + 4 * ABI_MAX_FRAMES,
         ROOT_SIZE = 64,                 /* _start and its like are 30–50 bytes */
 };
 
@@ -63,8 +66,10 @@ struct Frames {
         CachedStack *stacks;            /* by index of the key */
         uint32_t stacks_size;
         StackKey key;                   /* scratch */
-        FrameWord words[MAX_WORDS];     /* scratch */
-        ProcessAnswer answers[ABI_MAX_FRAMES];  /* scratch: of the user frames */
+        FrameWord words[MAX_FRAMES];    /* scratch */
+        /* scratch: of the user frames, by their first word; those of runtimes have none */
+        ProcessAnswer answers[ABI_MAX_USER_WORDS];
+        Runtimes *runtimes;             /* borrowed; NULL = none are known */
         Hashmap modules;                /* module_key() → index in the window + 1 */
         LastModule last;
 };
@@ -97,6 +102,10 @@ void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata) {
 
 void frames_set_naming(Frames *frames, const FramesNaming *naming) {
         frames->naming = *naming;
+}
+
+void frames_set_runtimes(Frames *frames, Runtimes *runtimes) {
+        frames->runtimes = runtimes;
 }
 
 size_t frames_memory(const Frames *frames) {
@@ -249,15 +258,23 @@ static uint64_t instruction(const uint64_t *addresses, size_t i) {
         return i && addresses[i] ? addresses[i] - 1 : addresses[i];
 }
 
+static bool is_of_runtime(uint64_t word) {
+        return word >> RUNTIME_KIND_SHIFT;
+}
+
 /* Each user frame → frames->answers. Return: whether all of them lie in mappings. */
 static bool resolve(Frames *frames, const StackInput *input) {
         const ProcessAnswer *last = NULL;
         bool is_mapped = true;
 
-        for (size_t i = 0; i < input->n_user; i++) {
+        for (size_t i = 0; i < input->n_user; i += runtime_frame_words(input->user[i])) {
                 ProcessAnswer *answer = &frames->answers[i];
                 uint64_t pc = instruction(input->user, i);
 
+                if (is_of_runtime(input->user[i])) {
+                        *answer = (ProcessAnswer){ .is_current = true };
+                        continue;
+                }
                 /* Neighbours on the stack are mostly in the same mapping. */
                 if (last && last->is_current && last->mapping && pc >= last->mapping->start &&
                     pc < last->mapping->end)
@@ -282,12 +299,61 @@ static int resolve_or_refresh(Frames *frames, const StackInput *input) {
         return r < 0 ? r : 0;
 }
 
-static int user_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *words) {
+/* ---- frames of runtimes ---- */
+
+static int runtime_function(Window *window, const RuntimeFrame *frame, const char *type, FrameWord *wordp) {
+        WindowFunction function = { .start_line = frame->first_line };
+        WindowFrame row = { .line = frame->line };
+        int r = window_string(window, frame->function, strlen(frame->function), &function.name);
+
+        if (!r && frame->file)
+                r = window_string(window, frame->file, strlen(frame->file), &function.filename);
+        if (!r)
+                r = window_function(window, &function, &row.function);
+        if (!r)
+                r = window_string(window, type, strlen(type), &row.type);
+        return r ? r : window_frame(window, &row, wordp);
+}
+
+/* One frame of a runtime → up to @max functions. What has no name is an unknown frame at its pc. */
+static int runtime_frame(Frames *frames, Window *window, const StackInput *input, const uint64_t *words,
+                         size_t max, FrameWord *to, size_t *np) {
+        const RuntimeFrame *functions = NULL;
+        const char *type = NULL;
+        size_t n = 0;
+        int r = RUNTIME_E_UNNAMED;
+
+        if (frames->runtimes)
+                r = runtimes_frames(frames->runtimes, input->process, words, &functions, &n, &type);
+        stat_add(COUNTER_FRAMES_RUNTIME, 1);
+        if (r < 0)
+                return r;
+        *np = 1;
+        if (r || !n) {
+                frames->is_preliminary = true;
+                return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, words[0] & RUNTIME_ADDRESS_MASK, to);
+        }
+        *np = MIN(n, max);
+        for (size_t i = r = 0; i < *np && !r; i++)
+                r = runtime_function(window, &functions[i], type, &to[i]);
+        return r;
+}
+
+/* *np: frames made. */
+static int user_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *to, size_t *np) {
+        size_t max = MAX_FRAMES - input->n_kernel, n = 0, n_made = 1;
         int r = 0;
 
-        for (size_t i = 0; i < input->n_user && !r; i++)
-                r = user_frame(frames, window, input, frames->answers[i].mapping,
-                               instruction(input->user, i), &words[i]);
+        for (size_t i = 0; i < input->n_user && !r && n < max; i += runtime_frame_words(input->user[i])) {
+                const Mapping *mapping = frames->answers[i].mapping;
+
+                if (is_of_runtime(input->user[i]))
+                        r = runtime_frame(frames, window, input, &input->user[i], max - n, &to[n], &n_made);
+                else
+                        r = user_frame(frames, window, input, mapping, instruction(input->user, i), &to[n]);
+                n += is_of_runtime(input->user[i]) ? n_made : 1;
+        }
+        *np = n;
         return r;
 }
 
@@ -368,32 +434,42 @@ static int remember(Frames *frames, size_t key_size, CachedStack stack) {
         return 0;
 }
 
+/* Index of the last frame's first word. */
+static size_t last_frame(const StackInput *input) {
+        size_t last = 0;
+
+        for (size_t i = 0; i < input->n_user; i += runtime_frame_words(input->user[i]))
+                last = i;
+        return last;
+}
+
 /* Makes the stack of an input whose user frames are resolved. */
 static int build(Frames *frames, Window *window, const StackInput *input, CachedStack *stackp) {
-        size_t n_kernel = input->n_kernel, n_user = input->n_user;
+        size_t n_kernel = input->n_kernel, n = 0, last = last_frame(input);
         int r;
 
         frames->is_preliminary = false;
         frames->last.mapping = NULL;
         r = kernel_frames(frames, window, input, frames->words);
         if (!r)
-                r = user_frames(frames, window, input, frames->words + n_kernel);
+                r = user_frames(frames, window, input, frames->words + n_kernel, &n);
         if (!r)
-                r = window_stack(window, frames->words, n_kernel + n_user, &stackp->stack);
+                r = window_stack(window, frames->words, n_kernel + n, &stackp->stack);
         if (r)
                 return r;
-        stackp->is_root = n_user && frames_is_root(input->process, frames->answers[n_user - 1].mapping,
-                                                   instruction(input->user, n_user - 1));
+        stackp->is_root = input->n_user && frames_is_root(input->process, frames->answers[last].mapping,
+                                                          instruction(input->user, last));
         return 0;
 }
 
 /*
- * How many frames are sure. The first one in a range that changed before the kernel half was told is: its
+ * How many words are of sure frames. The first one in a range that changed before the kernel half was told is: its
  * address comes from rows that were right. Those behind it come from its own rows, which may have been
  * another file's.
  */
-static size_t count_sure(const ProcessAnswer *answers, size_t n, enum abi_stack_end *endp) {
-        for (size_t i = 0; i < n; i++)
+static size_t count_sure(const ProcessAnswer *answers, const uint64_t *words, size_t n,
+                         enum abi_stack_end *endp) {
+        for (size_t i = 0; i < n; i += runtime_frame_words(words[i]))
                 if (answers[i].is_stale) {
                         *endp = ABI_STACK_STALE;
                         return i + 1;
@@ -410,7 +486,7 @@ static _noinline_ int make_stack(Frames *frames, Window *window, const StackInpu
 
         if (r)
                 return r;
-        sure.n_user = count_sure(frames->answers, input->n_user, endp);
+        sure.n_user = count_sure(frames->answers, input->user, input->n_user, endp);
         r = build(frames, window, &sure, stackp);
         if (r || frames->is_preliminary || !process_is_current(process, input->time_ns))
                 return r;

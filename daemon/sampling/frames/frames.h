@@ -20,6 +20,7 @@
 #include "profile/window.h"
 #include "sampling/frames/kernel-symbols.h"
 #include "sampling/process/process.h"
+#include "sampling/runtime/runtimes.h"
 
 typedef struct Frames Frames;
 
@@ -64,14 +65,17 @@ typedef struct FramesNaming {
 
 void frames_set_naming(Frames *frames, const FramesNaming *naming);
 
+/* Who names frames of runtimes; borrowed; NULL = they stay unnamed. */
+void frames_set_runtimes(Frames *frames, Runtimes *runtimes);
+
 /* The addresses of one sample, as the kernel half walked them. All is borrowed. */
 typedef struct StackInput {
         Process *process;
         uint64_t time_ns;               /* MONOTONIC: addresses are resolved by the mappings of this time */
         const uint64_t *kernel;         /* leaf first */
-        const uint64_t *user;           /* leaf first */
+        const uint64_t *user;           /* words, leaf first; no frame is cut */
         size_t n_kernel;                /* 0 … ABI_MAX_KERNEL_FRAMES */
-        size_t n_user;                  /* 0 … ABI_MAX_FRAMES */
+        size_t n_user;                  /* words: 0 … ABI_MAX_USER_WORDS */
 } StackInput;
 
 /*

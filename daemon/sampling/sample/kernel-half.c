@@ -171,6 +171,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                 bpf_map__set_map_flags(skeleton->maps.forks, 0);
                 bpf_map__set_max_entries(skeleton->maps.forks, PREALLOCATED_FORKS);
                 bpf_map__set_map_flags(skeleton->maps.known_names, 0);
+                bpf_map__set_map_flags(skeleton->maps.hotspot_processes, 0);
                 bpf_map__set_map_flags(skeleton->maps.ring_threads, 0);
                 bpf_map__set_max_entries(skeleton->maps.ring_threads, PREALLOCATED_THREADS);
                 bpf_map__set_map_flags(skeleton->maps.ring_slots, 0);
@@ -395,6 +396,14 @@ int kernel_half_row_tables_fd(const KernelHalf *half) {
 
 int kernel_half_row_nodes_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.row_nodes);
+}
+
+int kernel_half_hotspot_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.hotspot_processes);
+}
+
+void kernel_half_set_runtimes(KernelHalf *half, bool is_on) {
+        __atomic_store_n(&half->skeleton->bss->runtimes_on, is_on, __ATOMIC_RELAXED);
 }
 
 int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries) {

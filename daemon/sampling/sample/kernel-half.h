@@ -89,6 +89,10 @@ int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
 int kernel_half_processes_fd(const KernelHalf *half);
 int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);
+int kernel_half_hotspot_fd(const KernelHalf *half);
+
+/* Whether processes' runtimes are looked up: there is one. */
+void kernel_half_set_runtimes(KernelHalf *half, bool is_on);
 size_t kernel_half_map_bytes(const KernelHalf *half);
 
 /*

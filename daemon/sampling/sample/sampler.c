@@ -539,6 +539,14 @@ int sampler_row_nodes_fd(const Sampler *sampler) {
         return kernel_half_row_nodes_fd(sampler->half);
 }
 
+int sampler_hotspot_fd(const Sampler *sampler) {
+        return kernel_half_hotspot_fd(sampler->half);
+}
+
+void sampler_set_runtimes(Sampler *sampler, bool is_on) {
+        kernel_half_set_runtimes(sampler->half, is_on);
+}
+
 size_t sampler_map_bytes(Sampler *sampler) {
         return kernel_half_map_bytes(sampler->half);
 }

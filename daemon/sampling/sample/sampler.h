@@ -96,6 +96,10 @@ int sampler_processes_fd(const Sampler *sampler);
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
 
+/* Map of processes that run HotSpot (bpf/runtime_abi.h), and whether it is worth a look. */
+int sampler_hotspot_fd(const Sampler *sampler);
+void sampler_set_runtimes(Sampler *sampler, bool is_on);
+
 typedef struct SamplerDrained {
         uint64_t n_samples;
         /* notices of changed mappings; a process that posts them often goes on to do so */

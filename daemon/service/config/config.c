@@ -647,3 +647,13 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 return r;
         return state.invalid ? CONFIG_E_INVALID : 0;
 }
+
+bool config_has_runtime(const Config *config, const char *name) {
+        size_t size = strlen(name);
+
+        for (const char *item = config->runtimes; *item; item += strcspn(item, ",") + (item[strcspn(item, ",")] == ','))
+                if (!strncmp(item, "all", strcspn(item, ",")) ||
+                    (strcspn(item, ",") == size && !memcmp(item, name, size)))
+                        return true;
+        return false;
+}

@@ -76,6 +76,7 @@ typedef struct Config {
         uint64_t frequency;             /* Hz */
         uint64_t depth;                 /* user frames */
         bool kernel_stacks;
+        char *runtimes;                 /* all, off, or names separated by commas: config_has_runtime() */
         bool jitter;
 
         /* export */
@@ -178,6 +179,9 @@ void config_deinit(Config *config);
  */
 int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
                const char *prefix, Text *errors);
+
+/* Whether frames of the runtime @name are to be walked. */
+bool config_has_runtime(const Config *config, const char *name);
 
 /* Applies the text of one file. @name is for messages. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
 int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors);

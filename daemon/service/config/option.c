@@ -94,6 +94,24 @@ static int check_headers(const char *value, Text *problem) {
         return refuse(problem);
 }
 
+static int check_runtimes(const char *value, Text *problem) {
+        static const char *const names[] = { "all", "off", "hotspot" };
+
+        for (const char *item = value;; item += strcspn(item, ",") + 1) {
+                size_t size = strcspn(item, ","), i = 0;
+
+                while (i < ARRAY_SIZE(names) && (strlen(names[i]) != size || memcmp(item, names[i], size)))
+                        i++;
+                if (i == ARRAY_SIZE(names)) {
+                        text_printf(problem, "`%.*s` is no runtime that spanprof knows: hotspot; or all, off", (int)size,
+                                    item);
+                        return refuse(problem);
+                }
+                if (!item[size])
+                        return 0;
+        }
+}
+
 /* ---- the table ---- */
 
 #define FIELD(_name) .offset = offsetof(Config, _name)
@@ -150,6 +168,9 @@ const Option option_table[] = {
           .advanced = true, .help = "most user frames of one stack" },
         { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(kernel_stacks), "on",
           .advanced = true, .help = "add the kernel's part of each stack" },
+        { "runtimes", 0, OPTION_STRING, SAMPLERS, "sampling", FIELD(runtimes), "all",
+          .argument = "NAME[,NAME…]|all|off", .check = check_runtimes, .advanced = true,
+          .help = "walk and name frames of these runtimes, without their help: hotspot (Java)" },
         { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
           .advanced = true, .help = "vary the period, so that periodic work is not sampled in lock-step" },
 

@@ -278,6 +278,8 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = daemon_scan_coroutines(daemon);
         if (!r)
                 r = naming_work(daemon->stages.naming);
+        if (!r)
+                r = runtimes_work(daemon->stages.runtimes, clock_monotonic_ns());
         if (r)
                 return error_fold(r);
         if (is_done(daemon)) {

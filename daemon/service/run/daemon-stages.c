@@ -160,6 +160,7 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
         int r;
 
         tables_forget(daemon->stages.tables, tgid);
+        runtimes_forget(daemon->stages.runtimes, tgid);
         r = coro_join_forget(daemon->stages.coroutines, tgid, targets_end_ns(daemon->stages.targets, tgid));
         return r ? error_fold(r) : sampler_remove_process(daemon->stages.sampler, tgid);
 }
@@ -191,6 +192,8 @@ int daemon_on_mapped(void *userdata, const Process *process) {
         Daemon *daemon = userdata;
         int r = tables_process(daemon->stages.tables, process);
 
+        if (!r)
+                r = runtimes_process(daemon->stages.runtimes, process);
         if (r)
                 return error_fold(r);
         daemon_calls_paid(daemon);

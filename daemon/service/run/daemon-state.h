@@ -23,6 +23,7 @@
 #include "sampling/context/thread-reader.h"
 #include "sampling/discover/targets.h"
 #include "sampling/frames/frames.h"
+#include "sampling/runtime/runtimes.h"
 #include "sampling/sample/other-profilers.h"
 #include "sampling/sample/sampler.h"
 #include "sampling/unwind/tables.h"
@@ -88,6 +89,7 @@ typedef struct DaemonStages {
         Deferred *deferred;
         Frames *frames;
         Naming *naming;
+        Runtimes *runtimes;
         Aggregator *aggregator;
         Exports *exports;               /* NULL with a sink */
         Text exports_json;              /* of the summary: what each receiver got, at the end */

@@ -21,6 +21,7 @@
 #include "base/util/log.h"
 #include "base/util/outfile.h"
 #include "base/util/stat.h"
+#include "runtime/hotspot/hotspot-runtime.h"
 #include "sampling/sample/machine.h"
 #include "service/run/control.h"
 #include "service/run/daemon-deferred.h"
@@ -109,6 +110,24 @@ static int make_frames(Daemon *daemon) {
         hooks = naming_hooks(daemon->stages.naming);
         frames_set_naming(daemon->stages.frames, &hooks);
         return 0;
+}
+
+static void switch_runtimes(void *userdata, bool is_on) {
+        Daemon *daemon = userdata;
+
+        sampler_set_runtimes(daemon->stages.sampler, is_on);
+}
+
+/* Here and nowhere else is said which runtimes there are. */
+static int make_runtimes(Daemon *daemon) {
+        DaemonStages *stages = &daemon->stages;
+        int r = runtimes_new(&stages->runtimes, switch_runtimes, daemon);
+
+        if (!r && config_has_runtime(daemon->config, hotspot_runtime.name))
+                r = runtimes_register(stages->runtimes, &hotspot_runtime, sampler_hotspot_fd(stages->sampler));
+        if (!r)
+                frames_set_runtimes(stages->frames, stages->runtimes);
+        return error_fold(r);
 }
 
 /* Table jobs have the lowest priority: samples, windows and the exporter go first. */
@@ -242,6 +261,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         if (!r)
                 r = make_frames(daemon);
         if (!r)
+                r = make_runtimes(daemon);
+        if (!r)
                 r = coro_join_new(&daemon->stages.coroutines);
         if (!r)
                 coro_join_set_suspended(daemon->stages.coroutines, daemon_on_suspended, daemon);
@@ -263,6 +284,7 @@ Daemon *daemon_free(Daemon *daemon) {
         aggregator_free(daemon->stages.aggregator);
         frames_free(daemon->stages.frames);
         naming_free(daemon->stages.naming);
+        runtimes_free(daemon->stages.runtimes);
         targets_free(daemon->stages.targets);
         coro_join_free(daemon->stages.coroutines);
         sd_event_source_disable_unref(daemon->loop.tables_work);

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Java process 4711, from its first mapping to a name:
+ *
+ *     maps       …/libjvm.so, 19 MiB of code: its .dynsym has gHotSpotVMStructs, so it is HotSpot's
+ *     attach     nothing is in those variables yet: again in 50 ms, then 100, … a second
+ *     attach     layout, code heaps → hotspot_processes[4711]: from now on the kernel half walks its frames
+ *     sample     word 02|7f..5c1a3e7c, 412 << 32 | 0x26c, 7f..a08  → Main.work, inlined into Main.run
+ *     sample     the same words: known
+ *     exit       its entry goes; what is known stays for samples that are still on their way
+ *
+ * An object is looked into once: the answer is kept by its id. Only files with a megabyte of code are, since
+ * every runtime has more, and most libraries have less.
+ *
+ * Names are kept by all words of the frame, which say object, position and cookie. At the cap all are forgotten
+ * and asked for again.
+ */
+#include "sampling/runtime/runtimes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util/arena.h"
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/hashmap.h"
+#include "base/util/intern.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
+#include "sampling/unwind/bpfmap.h"
+
+enum {
+        PF_EXECUTE = 1,
+        MAX_OPS = 8,
+        MIN_TEXT = 1 << 20,             /* bytes of code; Zing's and the minimal HotSpot's are 5 MiB */
+        MAX_NAMES = 128 << 10,
+        MAX_NAME_BYTES = 32 << 20,
+        MAX_GONE = 64,                  /* processes that have ended and are still known */
+};
+
+#define FIRST_RETRY_NS (50 * NS_PER_MS)
+#define LAST_RETRY_NS NS_PER_SEC
+#define KEEP_GONE_NS (5 * NS_PER_SEC)
+
+typedef struct Registered {
+        const RuntimeOps *ops;
+        int map_fd;
+} Registered;
+
+typedef struct Known {
+        struct Known *next;
+        uint64_t generation;
+        uint32_t pid;
+        const Registered *runtime;
+        void *state;                    /* the runtime's, from its first attempt on */
+        bool is_attached;               /* there is an entry */
+        RuntimeSubject subject;
+        uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
+        uint64_t gone_ns;               /* 0 = it lives */
+        char text[RUNTIMES_MAX_TEXT];
+} Known;
+
+typedef struct NameKey {
+        uint64_t generation;
+        uint64_t words[RUNTIME_MAX_WORDS];
+} NameKey;
+
+typedef struct Names {
+        RuntimeFrame *frames;
+        size_t n;
+} Names;
+
+struct Runtimes {
+        Registered registered[MAX_OPS];
+        size_t n_registered;
+        RuntimesSwitch on_switch;
+        void *userdata;
+        Known *first;
+        Hashmap processes;              /* generation → Known */
+        Hashmap objects;                /* Object.id → (Registered) + 1, or OBJECT_NONE */
+        Intern keys;                    /* NameKey */
+        Names *names;                   /* by index of the key */
+        uint32_t names_size;
+        Arena texts;
+        uint32_t n_walked, n_gone;
+};
+
+#define OBJECT_NONE ((void *)1)
+
+int runtimes_new(Runtimes **runtimesp, RuntimesSwitch on_switch, void *userdata) {
+        Runtimes *runtimes = calloc(1, sizeof(*runtimes));
+
+        if (!runtimes)
+                return error_origin(-ENOMEM);
+        runtimes->on_switch = on_switch;
+        runtimes->userdata = userdata;
+        intern_init(&runtimes->keys, MAX_NAMES);
+        *runtimesp = runtimes;
+        return 0;
+}
+
+static void detach(Runtimes *runtimes, Known *known) {
+        if (known->is_attached && !known->gone_ns)
+                bpfmap_delete(known->runtime->map_fd, &known->pid);
+        runtimes->n_walked -= known->is_attached && !known->gone_ns;
+        if (known->state)
+                known->runtime->ops->detach(take(known->state));
+}
+
+static void free_known(Runtimes *runtimes, Known *known) {
+        hashmap_remove(&runtimes->processes, known->generation);
+        detach(runtimes, known);
+        closep(&known->subject.fd);
+        free(known);
+}
+
+Runtimes *runtimes_free(Runtimes *runtimes) {
+        if (!runtimes)
+                return NULL;
+        for (Known *known = runtimes->first, *next; known; known = next) {
+                next = known->next;
+                free_known(runtimes, known);
+        }
+        hashmap_deinit(&runtimes->processes);
+        hashmap_deinit(&runtimes->objects);
+        intern_deinit(&runtimes->keys);
+        arena_deinit(&runtimes->texts);
+        free(runtimes->names);
+        free(runtimes);
+        return NULL;
+}
+
+int runtimes_register(Runtimes *runtimes, const RuntimeOps *ops, int map_fd) {
+        if (runtimes->n_registered == MAX_OPS)
+                return error_origin(-ENOMEM);
+        runtimes->registered[runtimes->n_registered++] = (Registered){ ops, map_fd };
+        return 0;
+}
+
+/* ---- which runtime ---- */
+
+static bool is_large(const Object *object) {
+        uint64_t size = 0;
+
+        for (uint32_t i = 0; i < object->n_segments; i++)
+                if (object->segments[i].flags & PF_EXECUTE)
+                        size += object->segments[i].file_size;
+        return size >= MIN_TEXT;
+}
+
+static int open_object(const Process *process, const Mapping *mapping, int *fdp, uint64_t *sizep) {
+        _cleanup_(closep) int proc = -1, fd = -1;
+        struct stat stat;
+        int r = process_open((pid_t)process->pid, process->start_time_ns, &proc);
+
+        if (!r)
+                r = object_reopen(mapping->object, proc, mapping->start, mapping->end, mapping->path, &fd);
+        if (r || fstat(fd, &stat))
+                return r < 0 ? r : 1;
+        *sizep = (uint64_t)stat.st_size;
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+/* Asks each runtime. Return: 0 with *runtimep (NULL = none's), 1 = the file is not there, -errno. */
+static int ask(Runtimes *runtimes, const Process *process, const Mapping *mapping, Registered **runtimep) {
+        _cleanup_(closep) int fd = -1;
+        uint64_t size;
+        int r = open_object(process, mapping, &fd, &size);
+
+        *runtimep = NULL;
+        for (size_t i = 0; !r && i < runtimes->n_registered && !*runtimep; i++)
+                if (runtimes->registered[i].ops->recognises(fd, size))
+                        *runtimep = &runtimes->registered[i];
+        return r;
+}
+
+static int runtime_of(Runtimes *runtimes, const Process *process, const Mapping *mapping,
+                      Registered **runtimep) {
+        void *known = hashmap_get(&runtimes->objects, mapping->object->id);
+        int r;
+
+        *runtimep = known == OBJECT_NONE ? NULL : known;
+        if (known)
+                return 0;
+        if (!is_large(mapping->object))
+                return 0;
+        r = ask(runtimes, process, mapping, runtimep);
+        if (r)
+                return r < 0 ? r : 0;
+        return hashmap_put(&runtimes->objects, mapping->object->id, *runtimep ? (void *)*runtimep : OBJECT_NONE);
+}
+
+/* ---- attach ---- */
+
+static int give_entry(Runtimes *runtimes, Known *known, const void *entry) {
+        int r = bpfmap_update(known->runtime->map_fd, &known->pid, entry);
+
+        if (r) {
+                snprintf(known->text + strlen(known->text), sizeof(known->text) - strlen(known->text),
+                         ": not walked, there are too many such processes");
+                stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
+                return 0;
+        }
+        known->is_attached = true;
+        stat_add(COUNTER_RUNTIMES_ATTACHED, 1);
+        if (!runtimes->n_walked++ && runtimes->on_switch)
+                runtimes->on_switch(runtimes->userdata, true);
+        log_write_target(LOG_LEVEL_DEBUG, known->pid, "runs %s", known->text);
+        return 0;
+}
+
+static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
+        const RuntimeOps *ops = known->runtime->ops;
+        _cleanup_(freep) void *entry = calloc(1, ops->entry_size);
+        int r;
+
+        if (!entry)
+                return error_origin(-ENOMEM);
+        r = ops->attach(&known->subject, &known->state, entry, known->text);
+        if (r < 0)
+                return error_fold(r);
+        if (r == RUNTIME_E_LATER) {
+                known->retry_ns = MIN(MAX(2 * known->retry_ns, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_RETRY_NS);
+                known->next_ns = now_ns + known->retry_ns;
+                return 0;
+        }
+        known->next_ns = 0;
+        if (!r)
+                return give_entry(runtimes, known, entry);
+        stat_add(COUNTER_RUNTIMES_UNKNOWN, 1);
+        log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
+        return 0;
+}
+
+/* Where the object is loaded. */
+static bool find_bias(const Mapping *mapping, uint64_t *biasp) {
+        uint64_t address;
+        uint32_t segment;
+
+        if (object_address(mapping->object, mapping->offset, &address, &segment))
+                return false;
+        *biasp = mapping->start - address;
+        return true;
+}
+
+static int add(Runtimes *runtimes, const Process *process, const Mapping *mapping, const Registered *runtime) {
+        Known *known = calloc(1, sizeof(*known));
+        int r;
+
+        if (!known)
+                return error_origin(-ENOMEM);
+        *known = (Known){ .next = runtimes->first, .generation = process->generation, .pid = process->pid,
+                          .runtime = runtime, .subject = { .pid = (pid_t)process->pid,
+                                                           .start_time_ns = process->start_time_ns,
+                                                           .generation = process->generation, .fd = -1 } };
+        r = open_object(process, mapping, &known->subject.fd, &known->subject.size);
+        if (!r && !find_bias(mapping, &known->subject.bias))
+                r = 1;
+        if (!r)
+                r = hashmap_put(&runtimes->processes, known->generation, known);
+        if (r) {
+                closep(&known->subject.fd);
+                free(known);
+                return r < 0 ? r : 0;
+        }
+        runtimes->first = known;
+        return attach(runtimes, known, clock_monotonic_ns());
+}
+
+int runtimes_process(Runtimes *runtimes, const Process *process) {
+        Registered *runtime;
+
+        if (!runtimes->n_registered || !process->generation ||
+            hashmap_get(&runtimes->processes, process->generation))
+                return 0;
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+                int r;
+
+                if (mapping->kind != MAPPING_FILE)
+                        continue;
+                r = runtime_of(runtimes, process, mapping, &runtime);
+                if (r || runtime)
+                        return r ? error_fold(r) : add(runtimes, process, mapping, runtime);
+        }
+        return 0;
+}
+
+void runtimes_forget(Runtimes *runtimes, uint32_t pid) {
+        for (Known *known = runtimes->first; known; known = known->next)
+                if (known->pid == pid && !known->gone_ns) {
+                        bpfmap_delete(known->runtime->map_fd, &pid);
+                        runtimes->n_walked -= known->is_attached;
+                        runtimes->n_gone++;
+                        known->gone_ns = clock_monotonic_ns();
+                        known->next_ns = 0;
+                }
+}
+
+int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
+        int r = 0;
+
+        for (Known **at = &runtimes->first; !r && *at;) {
+                Known *known = *at;
+
+                if (known->gone_ns && (runtimes->n_gone > MAX_GONE || now_ns - known->gone_ns > KEEP_GONE_NS)) {
+                        *at = known->next;
+                        runtimes->n_gone--;
+                        free_known(runtimes, known);
+                        continue;
+                }
+                if (known->next_ns && known->next_ns <= now_ns)
+                        r = attach(runtimes, known, now_ns);
+                at = &known->next;
+        }
+        return r;
+}
+
+/* ---- names ---- */
+
+static void forget_names(Runtimes *runtimes) {
+        stat_add(COUNTER_RUNTIME_NAMES_FORGOTTEN, 1);
+        intern_reset(&runtimes->keys);
+        arena_reset(&runtimes->texts);
+}
+
+static const char *copy_text(Runtimes *runtimes, const char *text, bool *okp) {
+        const char *copy = text ? arena_string(&runtimes->texts, text, strlen(text)) : NULL;
+
+        *okp = *okp && (copy || !text);
+        return copy;
+}
+
+static int keep(Runtimes *runtimes, const NameKey *key, const RuntimeFrame *frames, size_t n, Names *names) {
+        uint32_t index;
+        bool ok = true;
+        int r;
+
+        if (runtimes->keys.n_items >= MAX_NAMES || runtimes->texts.total > MAX_NAME_BYTES)
+                forget_names(runtimes);
+        *names = (Names){ arena_alloc(&runtimes->texts, n * sizeof(*frames)), n };
+        if (!names->frames)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < n; i++) {
+                names->frames[i] = frames[i];
+                names->frames[i].function = copy_text(runtimes, frames[i].function, &ok);
+                names->frames[i].file = copy_text(runtimes, frames[i].file, &ok);
+        }
+        r = ok ? intern_add(&runtimes->keys, key, sizeof(*key), &index) : -ENOMEM;
+        if (r)
+                return r < 0 ? error_origin(r) : 0;
+        if (index >= runtimes->names_size) {
+                uint32_t size = MAX(runtimes->names_size * 2, 1024);
+                Names *larger = realloc(runtimes->names, size * sizeof(*larger));
+
+                if (!larger)
+                        return error_origin(-ENOMEM);
+                runtimes->names = larger;
+                runtimes->names_size = size;
+        }
+        runtimes->names[index] = *names;
+        return 0;
+}
+
+static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *names) {
+        RuntimeFrame frames[RUNTIMES_MAX_FRAMES];
+        size_t n = 0;
+        int r = known->runtime->ops->frames(known->state, key->words, frames, ARRAY_SIZE(frames), &n);
+
+        if (r < 0)
+                return error_fold(r);
+        if (r || !n) {
+                stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
+                return RUNTIME_E_UNNAMED;
+        }
+        stat_add(COUNTER_RUNTIME_FRAMES_NAMED, 1);
+        return keep(runtimes, key, frames, n, names);
+}
+
+int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
+                    const RuntimeFrame **framesp, size_t *np, const char **typep) {
+        Known *known = hashmap_get(&runtimes->processes, process->generation);
+        NameKey key = { .generation = process->generation };
+        Names names;
+        uint32_t index;
+        int r = 0;
+
+        *np = 0;
+        if (!known || !known->is_attached) {
+                stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
+                return RUNTIME_E_UNNAMED;
+        }
+        memcpy(key.words, words, runtime_frame_words(words[0]) * sizeof(*words));
+        *typep = known->runtime->ops->frame_type;
+        if (!intern_find(&runtimes->keys, &key, sizeof(key), &index))
+                names = runtimes->names[index];
+        else
+                r = look_up(runtimes, known, &key, &names);
+        if (r)
+                return r;
+        *framesp = names.frames;
+        *np = names.n;
+        return 0;
+}
+
+/* ---- what is told ---- */
+
+const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
+        const Known *known = hashmap_get(&runtimes->processes, generation);
+
+        return known && *known->text ? known->text : NULL;
+}
+
+void runtimes_each(const Runtimes *runtimes,
+                   void (*visit)(void *userdata, uint32_t pid, const char *text, bool is_walked),
+                   void *userdata) {
+        for (const Known *known = runtimes->first; known; known = known->next)
+                if (!known->gone_ns && *known->text)
+                        visit(userdata, known->pid, known->text, known->is_attached);
+}
+
+RuntimesState runtimes_state(const Runtimes *runtimes) {
+        return (RuntimesState){
+                .n_processes = runtimes->processes.n_entries - runtimes->n_gone,
+                .n_walked = runtimes->n_walked,
+                .memory = sizeof(*runtimes) + runtimes->texts.total + runtimes->keys.arena.total +
+                        runtimes->keys.n_slots * sizeof(uint32_t) +
+                        runtimes->keys.items_size * sizeof(InternItem) + runtimes->names_size * sizeof(Names),
+        };
+}
