@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Says what the daemon's reader of JVMs finds in a running one, for test-hotspot.py and by hand.
+ * Says what the daemon's reader of JVMs finds in a running one, for test-hotspot.py and by hand. Columns are
+ * separated by tabs.
  *
- * usage: hotspot-dump layout PID           offsets, heaps
- *        hotspot-dump blobs PID            kind, id, level, code begin, code end, name of each piece of code
+ * usage: hotspot-dump layout PID           version, offsets, heaps, calls that it took to read them
+ *        hotspot-dump code PID             for each compiled method: id, level, entry bci, address, code, end of
+ *                                          code, name, signature
+ *        hotspot-dump stack PID THREAD…    Java frames of threads (addresses of JavaThreads) that do not run:
+ *                                          kind, name, file, line; `end` and how the walk ended
+ *        hotspot-dump scopes PID           for each place of compiled code that has debug information: id,
+ *                                          offset, and its frames name:line, the innermost first
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -15,122 +21,183 @@
 #include <unistd.h>
 
 #include "base/util/macro.h"
-#include "runtime/hotspot/hotspot-code.h"
-#include "runtime/hotspot/hotspot-layout.h"
-#include "runtime/hotspot/hotspot-memory.h"
+#include "runtime/hotspot/hotspot-walk.h"
+#include "runtime/hotspot/hotspot.h"
 
-typedef struct Jvm {
-        pid_t pid;
-        int fd;
-        uint64_t bias;
-        HotspotMemory *memory;
-        const HotspotReader *reader;
-        HotspotLayout layout;
-        HotspotCode code;
-} Jvm;
+enum { MAX_FRAMES = 4096 };
+
+typedef unsigned long long Wide;
 
 static void fail(const char *what) {
         fprintf(stderr, "hotspot-dump: %s\n", what);
         exit(1);
 }
 
-/* Where libjvm.so is mapped from its start. */
-static void find_libjvm(Jvm *jvm) {
-        char path[64], line[4096], file[4096];
-        unsigned long long start, end, offset;
+/* Opens libjvm.so of a process, and says where its start is mapped. */
+static int open_libjvm(pid_t pid, uint64_t *biasp) {
+        char path[64], line[4096], file[128];
+        Wide start, end, offset;
         FILE *maps;
+        int fd = -1;
 
-        snprintf(path, sizeof(path), "/proc/%d/maps", (int)jvm->pid);
+        snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
         maps = fopen(path, "r");
         if (!maps)
                 fail("no such process");
-        jvm->fd = -1;
-        while (jvm->fd < 0 && fgets(line, sizeof(line), maps))
-                if (strstr(line, "/libjvm.so") &&
-                    sscanf(line, "%llx-%llx %*s %llx", &start, &end, &offset) == 3 && !offset) {
-                        snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", (int)jvm->pid, start, end);
-                        jvm->fd = open(file, O_RDONLY | O_CLOEXEC);
-                        jvm->bias = start;
+        while (fd < 0 && fgets(line, sizeof(line), maps))
+                if (strstr(line, "/libjvm.so") && sscanf(line, "%llx-%llx %*s %llx", &start, &end, &offset) == 3 &&
+                    !offset) {
+                        snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", (int)pid, start, end);
+                        fd = open(file, O_RDONLY | O_CLOEXEC);
+                        *biasp = start;
                 }
         fclose(maps);
-        if (jvm->fd < 0)
+        if (fd < 0)
                 fail("no libjvm.so there");
+        return fd;
 }
 
-static void open_jvm(Jvm *jvm, pid_t pid) {
-        char reason[HOTSPOT_MAX_REASON] = "";
-        struct stat st;
+static void print_layout(const Hotspot *hotspot) {
+        const HotspotLayout *layout = hotspot_layout(hotspot);
+        const HotspotCode *code = hotspot_code(hotspot);
 
-        jvm->pid = pid;
-        find_libjvm(jvm);
-        fstat(jvm->fd, &st);
-        if (hotspot_memory_new(&jvm->memory, pid, jvm->fd, (uint64_t)st.st_size, jvm->bias))
-                fail("its libjvm.so is no HotSpot");
-        jvm->reader = hotspot_memory_reader(jvm->memory);
-        if (hotspot_layout_read(&jvm->layout, jvm->reader, hotspot_memory_symbols(jvm->memory), jvm->bias,
-                                reason))
-                fail(reason);
-        if (hotspot_code_read(&jvm->code, &jvm->layout, jvm->reader, jvm->bias))
-                fail("no code cache");
-}
-
-static void print_layout(const Jvm *jvm) {
-        const HotspotLayout *layout = &jvm->layout;
-
-        printf("java %u, %s, %llu calls\n", layout->version,
-               layout->has_zero_free_numbers ? "numbers without 0" : "plain numbers",
-               (unsigned long long)hotspot_memory_n_calls(jvm->memory));
+        printf("java\t%u\n", layout->version);
+        printf("calls\t%llu\n", (Wide)hotspot_memory_n_calls(hotspot_memory(hotspot)));
         for (size_t i = 0; i < sizeof(*layout); i += 4) {
                 uint32_t word;
 
                 memcpy(&word, (const uint8_t *)layout + i, 4);
                 if (word)
-                        printf("  %4zu: offset %u size %u%s (%u)\n", i, word & 0xffff, word >> 16 & 0xff,
-                               word >> 24 ? " signed" : "", word);
+                        printf("at %zu\toffset %u\tsize %u%s\n", i, word & 0xffff, word >> 16 & 0xff,
+                               word >> 24 ? " signed" : "");
         }
-        for (uint32_t i = 0; i < jvm->code.n_heaps; i++)
-                printf("heap %llx-%llx map %llx log2 %u\n", (unsigned long long)jvm->code.heaps[i].low,
-                       (unsigned long long)jvm->code.heaps[i].end,
-                       (unsigned long long)jvm->code.heaps[i].segment_map, jvm->code.heaps[i].log2_segment);
-        printf("interpreter %llx-%llx\ncall stub %llx\n", (unsigned long long)jvm->code.interpreter_low,
-               (unsigned long long)jvm->code.interpreter_high, (unsigned long long)jvm->code.call_stub_return);
+        for (uint32_t i = 0; i < code->n_heaps; i++)
+                printf("heap\t%llx\t%llx\tmap\t%llx\tlog2\t%u\n", (Wide)code->heaps[i].low,
+                       (Wide)code->heaps[i].end, (Wide)code->heaps[i].segment_map, code->heaps[i].log2_segment);
+        printf("interpreter\t%llx\t%llx\n", (Wide)code->interpreter_low, (Wide)code->interpreter_high);
+        printf("call stub\t%llx\n", (Wide)code->call_stub_return);
 }
 
-static void print_blobs(const Jvm *jvm) {
-        HotspotCodeCursor cursor = { 0 };
+/* The next compiled method. Return: false at the end. */
+static bool next_method(const Hotspot *hotspot, HotspotCodeCursor *cursor, HotspotBlob *blob) {
+        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
         uint64_t address, found;
-        HotspotBlob blob;
-        char name[64];
 
-        while (!hotspot_code_next(&jvm->code, &jvm->layout, jvm->reader, &cursor, &address)) {
-                if (hotspot_blob_read(&blob, &jvm->code, &jvm->layout, jvm->reader, address)) {
-                        printf("unreadable %llx\n", (unsigned long long)address);
+        while (!hotspot_code_next(hotspot_code(hotspot), hotspot_layout(hotspot), reader, cursor, &address)) {
+                if (hotspot_blob_read(blob, hotspot_code(hotspot), hotspot_layout(hotspot), reader, address)) {
+                        printf("unreadable\t%llx\n", (Wide)address);
                         continue;
                 }
-                memset(name, 0, sizeof(name));
-                hotspot_read(jvm->reader, blob.name, name, 24);
-                if (hotspot_code_find(&jvm->code, &jvm->layout, jvm->reader, blob.code_end - 1, &found) ||
+                if (hotspot_code_find(hotspot_code(hotspot), hotspot_layout(hotspot), reader, blob->code_end - 1,
+                                      &found) ||
                     found != address)
-                        printf("lost ");
-                printf("%d %u %u %llx %llx %u %d %s\n", blob.kind, blob.compile_id, blob.level,
-                       (unsigned long long)blob.code, (unsigned long long)blob.code_end, blob.frame_size,
-                       blob.frame_complete, name);
+                        printf("lost\t%llx\n", (Wide)address);
+                if (blob->kind == HOTSPOT_COMPILED)
+                        return true;
         }
+        return false;
+}
+
+static void print_code(Hotspot *hotspot) {
+        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        HotspotCodeCursor cursor = { 0 };
+        HotspotBlob blob;
+
+        while (next_method(hotspot, &cursor, &blob)) {
+                _cleanup_(hotspot_method_freep) HotspotMethod *method = NULL;
+
+                if (hotspot_method_new(&method, hotspot_layout(hotspot), reader, blob.method))
+                        printf("nameless\t%u\t%llx\n", blob.compile_id, (Wide)blob.address);
+                else
+                        printf("%u\t%u\t%d\t%llx\t%llx\t%llx\t%s\t%s\n", blob.compile_id, blob.level,
+                               blob.entry_bci, (Wide)blob.address, (Wide)blob.code, (Wide)blob.code_end,
+                               method->name, method->signature);
+        }
+}
+
+static void print_frames(Hotspot *hotspot, const uint64_t *words) {
+        static const char *const kinds[] = { "interpreted", "compiled", "inlined", "stub" };
+        HotspotFrames frames;
+
+        if (hotspot_frames(hotspot, words, &frames)) {
+                printf("nameless\t%llx\t%llx\t%llx\n", (Wide)words[0], (Wide)words[1], (Wide)words[2]);
+                return;
+        }
+        if (frames.is_short)
+                printf("short\n");
+        for (uint32_t i = 0; i < frames.n; i++)
+                printf("%s\t%s\t%s\t%u\n", kinds[frames.frames[i].kind], frames.frames[i].name,
+                       frames.frames[i].file, frames.frames[i].line);
+}
+
+static void print_stack(Hotspot *hotspot, uint64_t thread) {
+        static const char *const ends[] = { "root", "native", "no block", "unreadable", "malformed", "full" };
+        static uint64_t words[MAX_FRAMES][HOTSPOT_WALK_WORDS];
+        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        HotspotRegisters registers;
+        HotspotWalkEnd end;
+        uint32_t n;
+
+        hotspot_begin(hotspot);
+        printf("thread\t%llx\n", (Wide)thread);
+        if (!hotspot_walk_start(&registers, hotspot_layout(hotspot), reader, thread)) {
+                printf("end\tin Java\n");
+                return;
+        }
+        end = hotspot_walk(words, MAX_FRAMES, &n, hotspot_code(hotspot), hotspot_layout(hotspot), reader, registers);
+        for (uint32_t i = 0; i < n; i++)
+                print_frames(hotspot, words[i]);
+        printf("end\t%s\n", ends[end]);
+}
+
+static void print_scopes(Hotspot *hotspot) {
+        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        HotspotCodeCursor cursor = { 0 };
+        HotspotFrames frames;
+        HotspotBlob blob;
+
+        while (next_method(hotspot, &cursor, &blob))
+                for (uint64_t at = blob.pcs; at + 16 <= blob.pcs_end; at += 16) {
+                        int32_t offset;
+
+                        if (!hotspot_read(reader, at, &offset, sizeof(offset)) || offset < 0 || offset == INT32_MAX)
+                                continue;
+                        uint64_t pc = blob.code + (uint32_t)offset;
+                        const uint64_t words[] = { (uint64_t)HOTSPOT_COMPILED << 56 | pc,
+                                                   (uint64_t)blob.compile_id << 32 | (uint32_t)(pc - blob.address),
+                                                   blob.method };
+
+                        printf("%u\t%d", blob.compile_id, offset);
+                        if (hotspot_frames(hotspot, words, &frames) || frames.is_short)
+                                printf("\tnameless");
+                        else
+                                for (uint32_t i = 0; i < frames.n; i++)
+                                        printf("\t%s:%u", frames.frames[i].name, frames.frames[i].line);
+                        printf("\n");
+                }
 }
 
 int main(int argc, char **argv) {
-        Jvm jvm;
+        _cleanup_(hotspot_freep) Hotspot *hotspot = NULL;
+        char reason[HOTSPOT_MAX_REASON] = "out of memory";
+        uint64_t bias = 0;
+        struct stat st;
+        int fd;
 
         if (argc < 3)
-                fail("usage: hotspot-dump layout|blobs PID");
-        open_jvm(&jvm, atoi(argv[2]));
+                fail("usage: hotspot-dump layout|code|stack|scopes PID [THREAD…]");
+        fd = open_libjvm(atoi(argv[2]), &bias);
+        if (fstat(fd, &st) < 0 ||
+            hotspot_new(&hotspot, atoi(argv[2]), fd, (uint64_t)st.st_size, bias, NULL, reason))
+                fail(reason);
         if (!strcmp(argv[1], "layout"))
-                print_layout(&jvm);
-        else if (!strcmp(argv[1], "blobs"))
-                print_blobs(&jvm);
-        else
-                fail("layout or blobs?");
-        hotspot_memory_free(jvm.memory);
-        close(jvm.fd);
+                print_layout(hotspot);
+        else if (!strcmp(argv[1], "code"))
+                print_code(hotspot);
+        else if (!strcmp(argv[1], "scopes"))
+                print_scopes(hotspot);
+        for (int i = 3; !strcmp(argv[1], "stack") && i < argc; i++)
+                print_stack(hotspot, strtoull(argv[i], NULL, 16));
+        close(fd);
         return 0;
 }

@@ -80,6 +80,7 @@ typedef struct HotspotMethodLayout {
         HotspotField const_size;        /* ConstMethod: words of 8 bytes with all that follows */
         HotspotField tags, holder, pool_length, pool_source_file;       /* ConstantPool */
         HotspotField klass_name;        /* Klass */
+        HotspotField klass_constants;   /* InstanceKlass */
         HotspotField klass_source_file; /* InstanceKlass, before JDK 15 */
         HotspotField symbol_length;     /* Symbol: bytes; with symbol_shift in the upper half */
         HotspotField symbol_body;

@@ -121,6 +121,11 @@ const HotspotReader *hotspot_memory_reader(const HotspotMemory *memory) {
         return &memory->reader;
 }
 
+bool hotspot_memory_read_again(HotspotMemory *memory, uint64_t address, void *to, size_t size) {
+        memory->n_calls++;
+        return !memory_read(memory->pid, address, to, size);
+}
+
 void hotspot_memory_forget(HotspotMemory *memory) {
         memory->serial++;
 }

@@ -40,5 +40,8 @@ const HotspotReader *hotspot_memory_reader(const HotspotMemory *memory);
 /* Forgets the pages: a new question. */
 void hotspot_memory_forget(HotspotMemory *memory);
 
+/* What is at @address now, and not in a page that is kept. Return: whether it could be read. */
+bool hotspot_memory_read_again(HotspotMemory *memory, uint64_t address, void *to, size_t size);
+
 /* Calls made so far, each for a page or a part of one. */
 uint64_t hotspot_memory_n_calls(const HotspotMemory *memory);

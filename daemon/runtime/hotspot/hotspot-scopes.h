@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Inlined Java Frames
+ *
+ * Which methods a pc of compiled code stands for: the compiled one, and what was inlined into it.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/hotspot/hotspot-code.h"
+
+enum { HOTSPOT_MAX_INLINED = 128 };     /* frames of one pc; HotSpot inlines some 15 deep (MaxInlineLevel) */
+
+typedef struct HotspotScope {
+        uint64_t method;                /* Method * */
+        int32_t bci;                    /* < 0: at the method's entry */
+} HotspotScope;
+
+enum {
+        _HOTSPOT_SCOPES_E_SUCCESS,
+        HOTSPOT_SCOPES_E_NONE,          /* no debug information for this pc: the method alone is known */
+        HOTSPOT_SCOPES_E_UNREADABLE,
+        HOTSPOT_SCOPES_E_MALFORMED,     /* the nmethod went meanwhile, or no JVM wrote it */
+};
+
+/*
+ * Pure but for @reader. @pc: in the nmethod @blob, exact or a return address. @scopes: HOTSPOT_MAX_INLINED of
+ * them, the innermost first; the last is @blob's own method. *is_exactp: the information is for this very pc,
+ * not for the next one that has any. Return: 0 with *np ≥ 1, HOTSPOT_SCOPES_E_*.
+ */
+int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, bool *is_exactp,
+                        const HotspotLayout *layout, const HotspotReader *reader, const HotspotBlob *blob,
+                        uint64_t pc);

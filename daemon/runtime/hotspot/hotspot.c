@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A name must not be another's. Of a compiled frame, the nmethod at its place must still have the compile id
+ * of the tick, before and after it was read: then its inlined frames are named. If it has gone, the Method
+ * that was read at the tick is: a frame less, but right (`is_short`). Of an interpreted frame, the Method
+ * must still have the ConstMethod of the tick.
+ */
+#include "runtime/hotspot/hotspot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/error.h"
+#include "base/util/hashmap.h"
+#include "base/util/text.h"
+
+enum { MAX_STUB_NAME = 64 };
+
+#define ADDRESS_MASK ((UINT64_C(1) << 56) - 1)
+
+struct Hotspot {
+        uint64_t bias;
+        HotspotMemory *memory;
+        const HotspotReader *reader;
+        HotspotLayout layout;
+        HotspotCode code;
+        Hashmap methods;                /* Method * → HotspotMethod, owned */
+        HotspotMethod *replaced;        /* the last frames may have texts of these */
+        char stub_name[3 * MAX_STUB_NAME + 1];
+};
+
+static void free_replaced(Hotspot *hotspot) {
+        while (hotspot->replaced) {
+                HotspotMethod *method = hotspot->replaced;
+
+                hotspot->replaced = method->next;
+                hotspot_method_free(method);
+        }
+}
+
+static void forget_methods(Hotspot *hotspot) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&hotspot->methods, &at)))
+                hotspot_method_free(entry->value);
+        hashmap_deinit(&hotspot->methods);
+        hotspot->methods = (Hashmap){ 0 };
+}
+
+static int open_code(Hotspot *hotspot, const HotspotLayout *known, char *reason) {
+        int r;
+
+        if (known)
+                hotspot->layout = *known;
+        else {
+                r = hotspot_layout_read(&hotspot->layout, hotspot->reader,
+                                        hotspot_memory_symbols(hotspot->memory), hotspot->bias, reason);
+                if (r)
+                        return r == HOTSPOT_LAYOUT_E_UNKNOWN ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
+        }
+        r = hotspot_code_read(&hotspot->code, &hotspot->layout, hotspot->reader, hotspot->bias);
+        if (!r)
+                return 0;
+        snprintf(reason, HOTSPOT_MAX_REASON, "java %u: %s", hotspot->layout.version,
+                 r == HOTSPOT_CODE_E_MALFORMED ? "its code cache is like no JVM's" : "it has no code cache yet");
+        return r == HOTSPOT_CODE_E_MALFORMED ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
+}
+
+int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias, const HotspotLayout *known,
+                char reason[HOTSPOT_MAX_REASON]) {
+        _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
+        int r;
+
+        if (!hotspot)
+                return error_origin(-ENOMEM);
+        hotspot->bias = bias;
+        r = hotspot_memory_new(&hotspot->memory, pid, fd, size, bias);
+        if (r == HOTSPOT_MEMORY_E_NO_JVM) {
+                snprintf(reason, HOTSPOT_MAX_REASON, "no HotSpot: it does not describe itself");
+                return HOTSPOT_E_NO_JVM;
+        }
+        if (r)
+                return error_fold(r);
+        hotspot->reader = hotspot_memory_reader(hotspot->memory);
+        r = open_code(hotspot, known, reason);
+        if (!r)
+                *hotspotp = take(hotspot);
+        return r;
+}
+
+Hotspot *hotspot_free(Hotspot *hotspot) {
+        if (hotspot) {
+                forget_methods(hotspot);
+                free_replaced(hotspot);
+                hotspot_memory_free(hotspot->memory);
+        }
+        free(hotspot);
+        return NULL;
+}
+
+const HotspotLayout *hotspot_layout(const Hotspot *hotspot) {
+        return &hotspot->layout;
+}
+
+const HotspotCode *hotspot_code(const Hotspot *hotspot) {
+        return &hotspot->code;
+}
+
+HotspotMemory *hotspot_memory(const Hotspot *hotspot) {
+        return hotspot->memory;
+}
+
+void hotspot_begin(Hotspot *hotspot) {
+        hotspot_memory_forget(hotspot->memory);
+}
+
+/* The method at @address. What is kept of it is asked for its key each time. */
+static int get_method(Hotspot *hotspot, uint64_t address, const HotspotMethod **methodp) {
+        HotspotMethod *known = hashmap_get(&hotspot->methods, address);
+        HotspotMethodKey key;
+        int r;
+
+        if (hotspot_method_key(&key, &hotspot->layout, hotspot->reader, address))
+                return HOTSPOT_E_NAMELESS;
+        if (!known || memcmp(&known->key, &key, sizeof(key))) {
+                HotspotMethod *method = NULL;
+
+                r = hotspot_method_new(&method, &hotspot->layout, hotspot->reader, address);
+                if (r)
+                        return r < 0 ? error_fold(r) : HOTSPOT_E_NAMELESS;
+                r = hashmap_put(&hotspot->methods, address, method);
+                if (r) {
+                        hotspot_method_free(method);
+                        return error_fold(r);
+                }
+                if (known) {
+                        known->next = hotspot->replaced;
+                        hotspot->replaced = known;
+                }
+                known = method;
+        }
+        *methodp = known;
+        return 0;
+}
+
+static int add_frame(Hotspot *hotspot, HotspotFrames *frames, HotspotFrameKind kind, uint64_t address,
+                     int32_t bci) {
+        const HotspotMethod *method = NULL;
+        int r = get_method(hotspot, address, &method);
+
+        if (r)
+                return r;
+        frames->frames[frames->n++] =
+                (HotspotFrame){ .kind = kind,
+                                .name = method->name,
+                                .signature = method->signature,
+                                .file = method->file,
+                                .line = method->code_size ? hotspot_method_line(method, bci) : 0,
+                                .bci = bci };
+        return 0;
+}
+
+static int name_interpreted(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
+        uint64_t bcp = words[0] & ADDRESS_MASK;
+        const HotspotMethod *method = NULL;
+        int r = get_method(hotspot, words[2], &method);
+
+        if (r)
+                return r;
+        if (method->key.const_method != words[1])
+                return HOTSPOT_E_NAMELESS;
+        return add_frame(hotspot, frames, HOTSPOT_FRAME_INTERPRETED, words[2],
+                         bcp >= method->code && bcp < method->code + method->code_size
+                                 ? (int32_t)(bcp - method->code)
+                                 : -1);
+}
+
+static bool is_same_nmethod(Hotspot *hotspot, uint64_t address, uint32_t compile_id) {
+        uint32_t now;
+
+        return hotspot_memory_read_again(hotspot->memory, address + hotspot->layout.nmethod.compile_id.offset,
+                                         &now, sizeof(now)) &&
+                now == compile_id;
+}
+
+/* Return: whether *np scopes are those of the nmethod that ran at the tick. */
+static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *scopes, uint32_t *np) {
+        uint64_t pc = words[0] & ADDRESS_MASK, address = pc - (uint32_t)words[1];
+        uint32_t compile_id = (uint32_t)(words[1] >> 32);
+        HotspotBlob blob;
+        bool is_exact;
+
+        if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, address) ||
+            blob.kind != HOTSPOT_COMPILED || blob.compile_id != compile_id || blob.method != words[2] ||
+            hotspot_scopes_read(scopes, np, &is_exact, &hotspot->layout, hotspot->reader, &blob, pc))
+                return false;
+        return is_same_nmethod(hotspot, address, compile_id);
+}
+
+static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
+        HotspotScope scopes[HOTSPOT_MAX_INLINED];
+        uint32_t n = 0;
+
+        if (read_scopes(hotspot, words, scopes, &n)) {
+                for (uint32_t i = 0; i < n; i++) {
+                        int r = add_frame(hotspot, frames,
+                                          i + 1 < n ? HOTSPOT_FRAME_INLINED : HOTSPOT_FRAME_COMPILED,
+                                          scopes[i].method, scopes[i].bci);
+
+                        if (r < 0)
+                                return error_fold(r);
+                        if (r)
+                                break;
+                        if (i + 1 == n)
+                                return 0;
+                }
+        }
+        frames->n = 0;
+        frames->is_short = true;
+        return add_frame(hotspot, frames, HOTSPOT_FRAME_COMPILED, words[2], -1);
+}
+
+static int name_stub(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
+        char name[MAX_STUB_NAME];
+        HotspotBlob blob;
+        size_t n = 0;
+
+        if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, words[2]) ||
+            blob.kind == HOTSPOT_COMPILED)
+                return HOTSPOT_E_NAMELESS;
+        while (n < MAX_STUB_NAME && hotspot_read(hotspot->reader, blob.name + n, name + n, 1) && name[n])
+                n++;
+        if (!n)
+                return HOTSPOT_E_NAMELESS;
+        text_repair_utf8(hotspot->stub_name, name, n);
+        frames->frames[frames->n++] = (HotspotFrame){
+                .kind = HOTSPOT_FRAME_STUB, .name = hotspot->stub_name, .signature = "", .file = "", .bci = -1
+        };
+        return 0;
+}
+
+int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], HotspotFrames *framesp) {
+        framesp->n = 0;
+        framesp->is_short = false;
+        free_replaced(hotspot);
+        if (hotspot->methods.n_entries > HOTSPOT_MAX_METHODS - HOTSPOT_MAX_INLINED - 1)
+                forget_methods(hotspot);
+        switch (words[0] >> 56) {
+        case HOTSPOT_INTERPRETED:
+                return name_interpreted(hotspot, words, framesp);
+        case HOTSPOT_COMPILED:
+                return name_compiled(hotspot, words, framesp);
+        case HOTSPOT_BLOB:
+                return name_stub(hotspot, words, framesp);
+        default:
+                return HOTSPOT_E_NAMELESS;
+        }
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * HotSpot
+ *
+ * One JVM: its layout, its code, and names for the frames that the kernel half writes. Reads by bounded calls,
+ * and never writes to the JVM or stops it. Not for several threads at once.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-code.h"
+#include "runtime/hotspot/hotspot-layout.h"
+#include "runtime/hotspot/hotspot-memory.h"
+#include "runtime/hotspot/hotspot-method.h"
+#include "runtime/hotspot/hotspot-scopes.h"
+
+enum {
+        HOTSPOT_WORDS = 3,              /* of a frame */
+        HOTSPOT_MAX_METHODS = 65536,    /* names that are kept; with more, all are read again */
+};
+
+typedef enum HotspotFrameKind {
+        HOTSPOT_FRAME_INTERPRETED,
+        HOTSPOT_FRAME_COMPILED,
+        HOTSPOT_FRAME_INLINED,          /* into the compiled frame that follows */
+        HOTSPOT_FRAME_STUB,
+} HotspotFrameKind;
+
+/* Texts live until the next call with the same Hotspot. */
+typedef struct HotspotFrame {
+        HotspotFrameKind kind;
+        const char *name;               /* `package.Class.method`; of a stub, the VM's own name of it */
+        const char *signature, *file;   /* "" = unknown */
+        uint32_t line;                  /* 0 = unknown */
+        int32_t bci;                    /* -1 = unknown, or the entry */
+} HotspotFrame;
+
+typedef struct HotspotFrames {
+        uint32_t n;
+        HotspotFrame frames[HOTSPOT_MAX_INLINED];       /* the innermost first */
+        bool is_short;                  /* callers into which it was inlined may be missing */
+} HotspotFrames;
+
+typedef struct Hotspot Hotspot;
+
+enum {
+        _HOTSPOT_E_SUCCESS,
+        HOTSPOT_E_NO_JVM,               /* the file is no HotSpot */
+        HOTSPOT_E_LATER,                /* the JVM is not that far yet, or it has gone */
+        HOTSPOT_E_UNKNOWN,              /* @reason says what is not known of it */
+        HOTSPOT_E_NAMELESS,             /* no name for this frame: what it was has gone */
+};
+
+/*
+ * @fd, @size, @bias: as for hotspot_memory_new(). @known: the layout of another process with the same file, or
+ * NULL. Return: 0 with *hotspotp, HOTSPOT_E_* with @reason, -ENOMEM.
+ */
+int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias, const HotspotLayout *known,
+                char reason[HOTSPOT_MAX_REASON]);
+Hotspot *hotspot_free(Hotspot *hotspot);
+DEFINE_CLEANUP(Hotspot, hotspot_free)
+
+const HotspotLayout *hotspot_layout(const Hotspot *hotspot);
+const HotspotCode *hotspot_code(const Hotspot *hotspot);
+HotspotMemory *hotspot_memory(const Hotspot *hotspot);
+
+/*
+ * Begins a batch of frames: pages of the JVM that are read for one frame serve the others of the batch, and
+ * are as old as the batch at the most.
+ */
+void hotspot_begin(Hotspot *hotspot);
+
+/*
+ * Names of one frame of the wire (docs/RUNTIMES.md): several if others were inlined into it. Return: 0,
+ * HOTSPOT_E_NAMELESS, -ENOMEM.
+ */
+int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], HotspotFrames *framesp);
