@@ -4,12 +4,13 @@
  *     Method ─▶ ConstMethod { _constants, _name_index, _signature_index, _code_size, _flags } byte code, line table
  *                    │
  *                    └─▶ ConstantPool { _tags, _pool_holder, _length } slot 0, slot 1, …  each a word: Symbol *
- *                              ▲              └─▶ InstanceKlass { _name, _constants }          and tag 1 (Utf8)
- *                              └──────────────────────────────────────────┘
+ *                                             └─▶ InstanceKlass { _name, _constants }          and tag 1 (Utf8)
+ *                                                      ▲                     └─▶ ConstantPool { _pool_holder }
+ *                                                      └─────────────────────────────────────────────┘
  *
  * A Method that was freed with its class is another's memory, so nothing is believed before it fits: both
- * indexes lie in the pool and have the tag of a name there, and the class that the pool belongs to has this
- * pool.
+ * indexes lie in the pool and have the tag of a name there, and the class that the pool belongs to has a pool
+ * that belongs to it. (It may be another: intrinsics of method handles have pools of their own.)
  *
  * The line table is a row of steps in bci and line. A byte 0 ends it; 255 says that both steps follow as
  * numbers with a sign; else the upper five bits are the step in bci and the lower three that of the line.
@@ -58,7 +59,7 @@ static uint64_t get(const Head *head, HotspotField field) {
 
 static int find_pool(Names *names, uint64_t address) {
         const HotspotMethodLayout *at = &names->layout->method;
-        uint64_t constants, n_tags;
+        uint64_t constants, holder, n_tags;
         Head head;
 
         if (!read_head(names->reader, address, at->method_size, &head))
@@ -73,7 +74,8 @@ static int find_pool(Names *names, uint64_t address) {
         names->tags = get(&head, at->tags);
         names->pool_length = (uint32_t)get(&head, at->pool_length);
         if (!hotspot_read_field(names->reader, at->klass_constants, names->key.klass, &constants) ||
-            constants != names->key.pool || names->pool_length > UINT16_MAX + 1 ||
+            !hotspot_read_field(names->reader, at->holder, constants, &holder) || holder != names->key.klass ||
+            names->pool_length > UINT16_MAX + 1 ||
             !hotspot_read_field(names->reader, at->array_length, names->tags, &n_tags) ||
             n_tags != names->pool_length)
                 return HOTSPOT_METHOD_E_MALFORMED;

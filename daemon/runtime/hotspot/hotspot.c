@@ -200,6 +200,18 @@ static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *s
         return is_same_nmethod(hotspot, address, compile_id);
 }
 
+/* The method that was compiled, without what was inlined into it: into a native one, nothing is. */
+static int name_short(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
+        const HotspotMethod *method = NULL;
+        int r = get_method(hotspot, words[2], &method);
+
+        if (r)
+                return r;
+        frames->n = 0;
+        frames->is_short = method->code_size;
+        return add_frame(hotspot, frames, HOTSPOT_FRAME_COMPILED, words[2], -1);
+}
+
 static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
         HotspotScope scopes[HOTSPOT_MAX_INLINED];
         uint32_t n = 0;
@@ -218,9 +230,7 @@ static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames 
                                 return 0;
                 }
         }
-        frames->n = 0;
-        frames->is_short = true;
-        return add_frame(hotspot, frames, HOTSPOT_FRAME_COMPILED, words[2], -1);
+        return name_short(hotspot, words, frames);
 }
 
 static int name_stub(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
