@@ -253,23 +253,23 @@ static inline void hotspot_write(const struct hotspot_step *step, uint32_t kind,
                                  uint64_t second) {
         uint32_t n = step->n;
 
-        if (n > UNWIND_MAX_FRAMES - HOTSPOT_WORDS)
+        if (n > UNWIND_MAX_FRAMES - RUNTIME_HOTSPOT_WORDS)
                 return;
         barrier_var(n);
-        if (n > UNWIND_MAX_FRAMES - HOTSPOT_WORDS)
+        if (n > UNWIND_MAX_FRAMES - RUNTIME_HOTSPOT_WORDS)
                 return;
         step->frames->words[n] = (uint64_t)kind << RUNTIME_KIND_SHIFT | (address & RUNTIME_ADDRESS_MASK);
         step->frames->words[n + 1] = first;
         step->frames->words[n + 2] = second;
-        step->unwind->n_frames = n + HOTSPOT_WORDS;
-        step->unwind->limit += HOTSPOT_WORDS - 1;
+        step->unwind->n_frames = n + RUNTIME_HOTSPOT_WORDS;
+        step->unwind->limit += RUNTIME_HOTSPOT_WORDS - 1;
 }
 
 /* A leaf in code that is not known is a native frame. */
 static inline void hotspot_write_pc(const struct hotspot_step *step) {
         hotspot_write(step, RUNTIME_NATIVE, step->pc, 0, 0);
         step->unwind->n_frames = step->n + 1;
-        step->unwind->limit -= HOTSPOT_WORDS - 1;
+        step->unwind->limit -= RUNTIME_HOTSPOT_WORDS - 1;
 }
 
 /* The address to be written: readers take every frame but the first for a return address. */
@@ -478,7 +478,7 @@ static inline bool hotspot_do_step(struct hotspot_step *step) {
         step->n = unwind->n_frames;
         step->pc = unwind->pc;
         step->is_exact = step->rules->is_exact;
-        if (step->n >= unwind->limit || step->n > UNWIND_MAX_FRAMES - HOTSPOT_WORDS)
+        if (step->n >= unwind->limit || step->n > UNWIND_MAX_FRAMES - RUNTIME_HOTSPOT_WORDS)
                 return rules_end(unwind, ABI_STACK_DEPTH);
         step->rules->is_exact = 0;
         if (step->pc - step->process->interpreter < step->process->interpreter_size)

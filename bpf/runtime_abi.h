@@ -38,7 +38,7 @@ enum runtime_kind {
 enum {
         RUNTIME_KIND_SHIFT = 56,
         RUNTIME_MAX_WORDS = 3,          /* words of one frame */
-        HOTSPOT_WORDS = 3,
+        RUNTIME_HOTSPOT_WORDS = 3,
         HOTSPOT_N_HEAPS = 4,          /* code heaps; every release so far has one or three */
         HOTSPOT_MAX_HEADER = 512,       /* bytes from a heap block's begin to the end of the fields read */
         RUNTIME_MAX_PROCESSES = 512,    /* processes with a runtime that is walked */
@@ -50,7 +50,7 @@ enum {
 static inline uint32_t runtime_frame_words(uint64_t word) {
         uint32_t kind = (uint32_t)(word >> RUNTIME_KIND_SHIFT);
 
-        return kind == RUNTIME_NATIVE ? 1 : kind < RUNTIME_N_KINDS ? HOTSPOT_WORDS : 0;
+        return kind == RUNTIME_NATIVE ? 1 : kind < RUNTIME_N_KINDS ? RUNTIME_HOTSPOT_WORDS : 0;
 }
 
 /* What the value of a field counts from. */

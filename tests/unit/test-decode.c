@@ -82,7 +82,7 @@ Test(decode, refuses_counts_beyond_the_limits) {
         record.header = sound().header;
         record.header.n_kernel = ABI_MAX_KERNEL_FRAMES;
         record.header.n_user = ABI_MAX_USER_WORDS;
-        for (size_t i = 0; i < ABI_MAX_USER_WORDS; i += HOTSPOT_WORDS)
+        for (size_t i = 0; i < ABI_MAX_USER_WORDS; i += RUNTIME_HOTSPOT_WORDS)
                 record.header.frames[ABI_MAX_KERNEL_FRAMES + i] = TAG(RUNTIME_HOTSPOT_COMPILED);
         cr_assert_eq(decode_sample(&record, sizeof(record) - 8, &sample), 0,
                      "the limits themselves are fine");

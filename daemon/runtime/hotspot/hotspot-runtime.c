@@ -13,19 +13,26 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "runtime/hotspot/hotspot-code.h"
-#include "runtime/hotspot/hotspot-layout.h"
-#include "runtime/hotspot/hotspot-memory.h"
+#include "base/util/clock.h"
+#include "runtime/hotspot/hotspot.h"
 #include "sampling/process/dynamic-symbol.h"
 
+enum { N_LAYOUTS = 16 };                /* of libjvms that processes run at the same time */
+
+#define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
+
 typedef struct HotspotState {
-        HotspotMemory *memory;
-        HotspotLayout layout;
-        bool has_layout;
-        HotspotCode code;
+        Hotspot *hotspot;               /* NULL = not ready */
+        HotspotFrames frames;           /* of the last question */
+        uint64_t batch_ns;
         int fd;
-        uint64_t bias;
 } HotspotState;
+
+/* All processes with one file have one layout: it is read once. */
+static struct {
+        uint64_t object;                /* 0 = none */
+        HotspotLayout layout;
+} layouts[N_LAYOUTS];
 
 static bool recognises(int fd, uint64_t size) {
         DynamicImage image;
@@ -39,7 +46,7 @@ static bool recognises(int fd, uint64_t size) {
 static void detach(void *userdata) {
         HotspotState *state = userdata;
 
-        hotspot_memory_free(state->memory);
+        hotspot_free(state->hotspot);
         closep(&state->fd);
         free(state);
 }
@@ -109,71 +116,121 @@ static bool fill_heaps(struct hotspot_process *entry, const HotspotCode *code) {
 
 /* Return: 0, RUNTIME_E_*. */
 static int fill_entry(struct hotspot_process *entry, const HotspotState *state, uint64_t generation) {
-        const HotspotReader *reader = hotspot_memory_reader(state->memory);
+        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(state->hotspot));
+        const HotspotLayout *layout = hotspot_layout(state->hotspot);
+        const HotspotCode *code = hotspot_code(state->hotspot);
 
         entry->generation = generation;
-        fill_fields(entry, &state->layout);
+        fill_fields(entry, layout);
         entry->header_size = (uint16_t)header_size(entry);
-        if (!fill_heaps(entry, &state->code) || header_size(entry) > HOTSPOT_MAX_HEADER ||
+        if (!fill_heaps(entry, code) || header_size(entry) > HOTSPOT_MAX_HEADER ||
             entry->block_used >= 16 || !entry->verified_entry.size)
                 return RUNTIME_E_UNKNOWN;
-        return hotspot_code_find(&state->code, &state->layout, reader, entry->interpreter, &entry->interpreter_blob)
+        return hotspot_code_find(code, layout, reader, entry->interpreter, &entry->interpreter_blob)
                        ? RUNTIME_E_LATER
                        : 0;
 }
 
 /* ---- attach ---- */
 
-static int new_state(HotspotState **statep, RuntimeSubject *subject) {
-        HotspotState *state = calloc(1, sizeof(*state));
-        int r;
-
-        if (!state)
-                return error_origin(-ENOMEM);
-        state->fd = take_fd(subject->fd);
-        state->bias = subject->bias;
-        r = hotspot_memory_new(&state->memory, subject->pid, state->fd, subject->size, subject->bias);
-        if (r)
-                detach(state);
-        else
-                *statep = state;
-        return r;
+static HotspotLayout *find_layout(uint64_t object) {
+        for (size_t i = 0; i < N_LAYOUTS; i++)
+                if (layouts[i].object == object)
+                        return &layouts[i].layout;
+        return NULL;
 }
 
-static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
-        char reason[HOTSPOT_MAX_REASON] = "";
-        const HotspotReader *reader;
-        HotspotState *state = *statep;
-        int r = state ? 0 : new_state(&state, subject);
+static void keep_layout(uint64_t object, const HotspotLayout *layout) {
+        static unsigned next;
+
+        layouts[next].object = object;
+        layouts[next].layout = *layout;
+        next = (next + 1) % N_LAYOUTS;
+}
+
+/* Return: 0 with the layout kept, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, -ENOMEM. */
+static int read_layout(const RuntimeSubject *subject, int fd, char reason[HOTSPOT_MAX_REASON]) {
+        _cleanup_(hotspot_memory_freep) HotspotMemory *memory = NULL;
+        HotspotLayout layout;
+        int r = hotspot_memory_new(&memory, subject->pid, fd, subject->size, subject->bias);
 
         if (r)
                 return r < 0 ? error_fold(r) : RUNTIME_E_UNKNOWN;
-        *statep = state;
-        hotspot_memory_forget(state->memory);
-        reader = hotspot_memory_reader(state->memory);
-        if (!state->has_layout) {
-                r = hotspot_layout_read(&state->layout, reader, hotspot_memory_symbols(state->memory), state->bias,
-                                        reason);
-                if (r == HOTSPOT_LAYOUT_E_UNKNOWN)
-                        snprintf(text, RUNTIMES_MAX_TEXT, "%s, falls back to perf maps", reason);
-                if (r)
-                        return r == HOTSPOT_LAYOUT_E_UNKNOWN ? RUNTIME_E_UNKNOWN : RUNTIME_E_LATER;
-                state->has_layout = true;
+        r = hotspot_layout_read(&layout, hotspot_memory_reader(memory), hotspot_memory_symbols(memory),
+                                subject->bias, reason);
+        if (r)
+                return r == HOTSPOT_LAYOUT_E_UNKNOWN ? RUNTIME_E_UNKNOWN : RUNTIME_E_LATER;
+        keep_layout(subject->object, &layout);
+        return 0;
+}
+
+static int open_hotspot(HotspotState *state, const RuntimeSubject *subject, char reason[HOTSPOT_MAX_REASON]) {
+        int r = find_layout(subject->object) ? 0 : read_layout(subject, state->fd, reason);
+
+        if (r)
+                return r;
+        r = hotspot_new(&state->hotspot, subject->pid, state->fd, subject->size, subject->bias,
+                        find_layout(subject->object), reason);
+        if (r < 0)
+                return error_fold(r);
+        return !r ? 0 : r == HOTSPOT_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
+}
+
+static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        char reason[HOTSPOT_MAX_REASON] = "java: layout unknown";
+        HotspotState *state = *statep;
+        int r;
+
+        if (!state) {
+                state = calloc(1, sizeof(*state));
+                if (!state)
+                        return error_origin(-ENOMEM);
+                state->fd = take_fd(subject->fd);
+                *statep = state;
         }
-        r = hotspot_code_read(&state->code, &state->layout, reader, state->bias);
-        if (r || !state->code.call_stub_return)
-                return RUNTIME_E_LATER;
-        r = fill_entry(entry, state, subject->generation);
-        snprintf(text, RUNTIMES_MAX_TEXT, r == RUNTIME_E_UNKNOWN
-                                                  ? "java %u: layout unknown: code cache, falls back to perf maps"
-                                                  : "java %u", state->layout.version);
+        state->hotspot = hotspot_free(state->hotspot);
+        r = open_hotspot(state, subject, reason);
+        if (!r && !hotspot_code(state->hotspot)->call_stub_return)
+                r = RUNTIME_E_LATER;
+        if (!r) {
+                snprintf(reason, sizeof(reason), "java %u", hotspot_layout(state->hotspot)->version);
+                r = fill_entry(entry, state, subject->generation);
+                if (r == RUNTIME_E_UNKNOWN)
+                        snprintf(reason + strlen(reason), sizeof(reason) - strlen(reason),
+                                 ": layout unknown: code cache");
+        }
+        if (r <= 0 || r == RUNTIME_E_UNKNOWN)
+                snprintf(text, RUNTIMES_MAX_TEXT, "%s%s", reason,
+                         r == RUNTIME_E_UNKNOWN ? ", falls back to perf maps" : "");
         return r;
 }
 
 /* ---- names ---- */
 
+static const char *text_or_null(const char *text) {
+        return text && *text ? text : NULL;
+}
+
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
-        return RUNTIME_E_UNNAMED;
+        uint64_t now_ns = clock_monotonic_ns();
+        HotspotState *state = userdata;
+        int r;
+
+        if (now_ns - state->batch_ns > BATCH_NS) {
+                hotspot_begin(state->hotspot);
+                state->batch_ns = now_ns;
+        }
+        r = hotspot_frames(state->hotspot, words, &state->frames);
+        if (r)
+                return r < 0 ? error_fold(r) : RUNTIME_E_UNNAMED;
+        *np = MIN((size_t)state->frames.n, max);
+        for (size_t i = 0; i < *np; i++) {
+                const HotspotFrame *frame = &state->frames.frames[i];
+
+                frames[i] = (RuntimeFrame){ .function = frame->name, .file = text_or_null(frame->file),
+                                            .line = frame->line };
+        }
+        return 0;
 }
 
 const RuntimeOps hotspot_runtime = {

@@ -257,7 +257,8 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
         *known = (Known){ .next = runtimes->first, .generation = process->generation, .pid = process->pid,
                           .runtime = runtime, .subject = { .pid = (pid_t)process->pid,
                                                            .start_time_ns = process->start_time_ns,
-                                                           .generation = process->generation, .fd = -1 } };
+                                                           .generation = process->generation,
+                                                           .object = mapping->object->id, .fd = -1 } };
         r = open_object(process, mapping, &known->subject.fd, &known->subject.size);
         if (!r && !find_bias(mapping, &known->subject.bias))
                 r = 1;

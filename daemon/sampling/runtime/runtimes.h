@@ -50,6 +50,7 @@ typedef struct RuntimeSubject {
         pid_t pid;
         uint64_t start_time_ns;
         uint64_t generation;
+        uint64_t object;                /* Object.id of the runtime's object */
         int fd;                         /* of the runtime's object, for reading; the callee may take it (-1) */
         uint64_t size;                  /* bytes of that file */
         uint64_t bias;                  /* address in the process - ELF address */

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Java that computes in known chains of calls, one after the other, for test-run-hotspot.py. Each chain begins in
+ * `main` and ends in `burn`; between them stand methods of this class in an order that the source fixes, whatever is
+ * compiled or inlined.
+ *
+ * usage: java VictimJavaBusy [CHAIN…]          prints `ready`, and ends at the end of its input
+ */
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+
+public class VictimJavaBusy {
+    static int sink;
+
+    static int burn(int n) {
+        int sum = n;
+
+        for (int i = 0; i < 20000; i++) {
+            sum = sum * 31 + (i ^ sum >>> 7);
+        }
+        return sink += sum;
+    }
+
+    static int deepA(int depth) {
+        return depth == 0 ? burn(1) : deepB(depth - 1) + 1;
+    }
+
+    static int deepB(int depth) {
+        return depth == 0 ? burn(2) : deepC(depth - 1) + 2;
+    }
+
+    static int deepC(int depth) {
+        return depth == 0 ? burn(3) : deepA(depth - 1) + 3;
+    }
+
+    static int deep(int n) {
+        return deepA(63);
+    }
+
+    static int sort(int n) {
+        List<Integer> numbers = new ArrayList<>(Arrays.asList(5, 3, 9, 1));
+
+        Collections.sort(numbers, (a, b) -> burn(a) == 0 ? 0 : Integer.compare(a, b));
+        return numbers.get(0);
+    }
+
+    static int stream(int n) {
+        return IntStream.range(0, 3).map(x -> burn(x)).filter(x -> x != 2).sum();
+    }
+
+    interface Shape {
+        int area(int depth);
+    }
+
+    static int next(int depth) {
+        return depth == 0 ? burn(7) : SHAPES[depth % 3].area(depth - 1);
+    }
+
+    static class Square implements Shape {
+        public int area(int depth) {
+            return next(depth) + 1;
+        }
+    }
+
+    static class Circle implements Shape {
+        public int area(int depth) {
+            return next(depth) + 2;
+        }
+    }
+
+    static class Line implements Shape {
+        public int area(int depth) {
+            return next(depth) + 3;
+        }
+    }
+
+    static final Shape[] SHAPES = { new Square(), new Circle(), new Line() };
+
+    static int shapes(int n) {
+        return next(9);
+    }
+
+    static int thrower(int n) {
+        if (burn(n) != 0 || n >= 0) {
+            throw new IllegalStateException();
+        }
+        return 1;
+    }
+
+    static int caught(int n) {
+        try {
+            return thrower(n);
+        } catch (IllegalStateException e) {
+            return handle(n);
+        }
+    }
+
+    static int handle(int n) {
+        return burn(n);
+    }
+
+    /** One long call: it is replaced while it runs (OSR). */
+    static int loop(int n) {
+        int sum = 0;
+
+        for (int i = 0; i < 40; i++) {
+            sum += burn(i);
+        }
+        return sum;
+    }
+
+    interface Chain {
+        int run(int n);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, Chain> chains = new LinkedHashMap<>();
+
+        chains.put("deep", VictimJavaBusy::deep);
+        chains.put("sort", VictimJavaBusy::sort);
+        chains.put("stream", VictimJavaBusy::stream);
+        chains.put("shapes", VictimJavaBusy::shapes);
+        chains.put("caught", VictimJavaBusy::caught);
+        chains.put("loop", VictimJavaBusy::loop);
+        if (arguments.length > 0) {
+            chains.keySet().retainAll(Arrays.asList(arguments));
+        }
+        System.out.println("ready");
+        while (System.in.available() == 0) {
+            for (Chain chain : chains.values()) {
+                long end = System.nanoTime() + 20_000_000;
+
+                do {
+                    sink += chain.run(1);
+                } while (System.nanoTime() < end);
+            }
+        }
+    }
+}
