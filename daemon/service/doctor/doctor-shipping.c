@@ -185,8 +185,18 @@ static void check_symbols(Doctor *doctor) {
                            "functions in files are named here, also by " DEBUG_DIRECTORY "; %s", code);
 }
 
+static void check_runtimes(Doctor *doctor) {
+        bool java = config_has_runtime(doctor->config, "hotspot");
+
+        doctor_add(doctor, "runtimes", DOCTOR_OK, NULL,
+                   java ? "frames of Java (HotSpot 8 and newer) are walked and named without flags; `spanprof status` "
+                          "names processes that are not, and why"
+                        : "frames of Java are not walked (runtimes = %s)", doctor->config->runtimes);
+}
+
 void doctor_check_shipping(Doctor *doctor) {
         check_symbols(doctor);
+        check_runtimes(doctor);
         check_switch(doctor);
         check_daemon(doctor);
         check_spool(doctor);

@@ -385,6 +385,7 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                                                            : UINT64_MAX,
                 .url = daemon->config->shown_url,
                 .naming = naming_state(stages->naming),
+                .runtimes = stages->runtimes,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
         };
         self_read(&metrics->self);

@@ -80,6 +80,12 @@ static void append_number(Text *text, const char *name, const char *type, double
         text_printf(text, "# HELP %s %s\n# TYPE %s %s\n%s %.15g\n", name, help, name, type, name, value);
 }
 
+static uint32_t n_unwalked(const Runtimes *runtimes) {
+        RuntimesState state = runtimes_state(runtimes);
+
+        return state.n_processes - state.n_walked;
+}
+
 static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_targets", "gauge", (double)m->n_targets, "processes that are profiled");
         append_number(text, "spanprof_processes", "gauge", (double)m->n_processes,
@@ -105,6 +111,15 @@ static void append_gauges(Text *text, const Metrics *m) {
                       "addresses in files that are being looked up");
         append_number(text, "spanprof_code_processes", "gauge", m->naming.n_processes,
                       "processes whose own code is followed");
+        append_number(text, "spanprof_runtime_processes", "gauge",
+                      m->runtimes ? runtimes_state(m->runtimes).n_walked : 0,
+                      "processes whose runtime's frames are walked");
+        append_number(text, "spanprof_runtime_unwalked_processes", "gauge",
+                      m->runtimes ? n_unwalked(m->runtimes) : 0,
+                      "processes whose runtime is known and not walked");
+        append_number(text, "spanprof_runtime_bytes", "gauge",
+                      m->runtimes ? (double)runtimes_state(m->runtimes).memory : 0,
+                      "held for names of runtimes' frames");
         append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory,
                       "held for names, symbol tables of files not counted");
         append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes,
@@ -197,6 +212,26 @@ static void append_naming(Text *text, const Metrics *m) {
         text_printf(text, "\n");
 }
 
+/* Those that are not walked by themselves, since somebody will ask why; the others as a sum. */
+static void append_runtime(void *userdata, uint32_t pid, const char *text, bool is_walked) {
+        if (!is_walked)
+                text_printf(userdata, "             %u: %s\n", pid, text);
+}
+
+static void append_runtimes(Text *text, const Metrics *m) {
+        RuntimesState state = { 0 };
+
+        if (!m->runtimes)
+                return;
+        state = runtimes_state(m->runtimes);
+        if (!state.n_processes)
+                return;
+        text_printf(text, "runtimes     %u processes are walked by their runtime, %u are not; %" PRIu64
+                    " frames named, %" PRIu64 " unnamed\n", state.n_walked, n_unwalked(m->runtimes),
+                    stat_get(COUNTER_RUNTIME_FRAMES_NAMED), stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED));
+        runtimes_each(m->runtimes, append_runtime, text);
+}
+
 static void append_export(Text *text, const Metrics *m) {
         text_printf(text,
                     "export       %" PRIu64 " requests accepted, %" PRIu64 " given up; %" PRIu64
@@ -228,6 +263,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 text_printf(text, "\n");
         }
         append_naming(text, m);
+        append_runtimes(text, m);
         append_export(text, m);
         if (m->exports)
                 exports_append_status(m->exports, text);
@@ -291,6 +327,25 @@ static void append_json_naming(JsonWriter *json, const Metrics *m) {
         json_number(json, "naming_bytes", m->naming.memory);
 }
 
+static void append_json_runtime(void *userdata, uint32_t pid, const char *text, bool is_walked) {
+        JsonWriter *json = userdata;
+
+        json_open(json, NULL, '{');
+        json_number(json, "pid", pid);
+        json_text(json, "runtime", text);
+        json_bool(json, "walked", is_walked);
+        json_close(json, '}');
+}
+
+static void append_json_runtimes(JsonWriter *json, const Metrics *m) {
+        if (!m->runtimes)
+                return;
+        json_line(json, 2);
+        json_open(json, "runtimes", '[');
+        runtimes_each(m->runtimes, append_json_runtime, json);
+        json_close(json, ']');
+}
+
 static void append_json_itself(JsonWriter *json, const Metrics *m) {
         json_line(json, 2);
         if (m->exported_ns == UINT64_MAX)
@@ -324,6 +379,7 @@ void metrics_print_json(Text *text, const Metrics *m) {
         append_json_losses(&json);
         append_json_export(&json, m);
         append_json_naming(&json, m);
+        append_json_runtimes(&json, m);
         append_json_itself(&json, m);
         json_line(&json, 0);
         json_close(&json, '}');

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/util/text.h"
+#include "sampling/runtime/runtimes.h"
 #include "service/run/exports.h"
 #include "service/run/self.h"
 #include "symbol/naming/naming.h"
@@ -30,6 +31,7 @@ typedef struct Metrics {
         const char *url;                /* that profiles go to */
         uint64_t map_bytes;
         NamingState naming;
+        const Runtimes *runtimes;       /* NULL = nothing is said of them */
         Self self;
 } Metrics;
 

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The lines of bpf/hotspot.bpf.h themselves, on a code cache, stacks and methods made by hand.
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "bpf-shim.h"
+#include "rows-shim.h"
+
+#include "sampling/unwind/rows.h"
+
+enum {
+        STACK = 0x7ffe0000,
+        N_WORDS = 1024,
+        TEXT = 0x55000000,              /* native code; its rows say that it is the root */
+        HEAP = 0x66000000,
+        SEGMENT = 128,
+        N_SEGMENTS = 64,
+        MAP = 0x67000000,               /* the segment map */
+        DATA = 0x68000000,              /* names and methods */
+        GENERATION = 7,
+        HEADER = 16,                    /* bytes of a block's header: length, used */
+        /* places in DATA */
+        NMETHOD = 0x000,
+        STUB = 0x010,
+        METHOD = 0x100,
+        CONST_METHOD = 0x200,
+        CODE_SIZE = 100,                /* bytes of bytecode */
+        /* segments of blobs */
+        CALLEE = 2,
+        CALLER = 10,
+        STUBS = 20,
+        FREED = 30,
+        INTERPRETER = 40,
+};
+
+typedef struct Blob {
+        uint64_t length, used;
+        uint64_t name, code_begin;
+        uint32_t frame_complete, frame_size;
+        uint64_t verified_entry, deopt_handler;
+        uint32_t orig_pc, compile_id;
+        uint64_t method;
+        uint64_t padding;
+        uint8_t code[];
+} Blob;
+
+#define FIELD(_name) { offsetof(Blob, _name) - HEADER, sizeof(((Blob *)0)->_name), 0 }
+
+static uint64_t words[N_WORDS];
+static uint64_t frames[UNWIND_MAX_FRAMES];
+static uint8_t heap[N_SEGMENTS * SEGMENT], map[N_SEGMENTS], data[0x1000];
+static struct unwind unwind;
+static struct rules rules;
+static struct rows_cache cache;
+static struct hotspot_process process;
+static Rows rows;
+
+static Blob *blob(unsigned segment) {
+        return (Blob *)(void *)(heap + segment * SEGMENT);
+}
+
+static uint64_t blob_address(unsigned segment) {
+        return HEAP + segment * SEGMENT + HEADER;
+}
+
+static uint64_t code(unsigned segment, unsigned offset) {
+        return HEAP + segment * SEGMENT + offsetof(Blob, code) + offset;
+}
+
+static uint64_t at(unsigned word) {
+        return STACK + 8 * (uint64_t)word;
+}
+
+static void put(unsigned segment, unsigned n, uint64_t name, uint32_t frame_size, uint32_t id) {
+        Blob *made = blob(segment);
+
+        for (unsigned i = 0; i < n; i++)
+                map[segment + i] = (uint8_t)i;
+        *made = (Blob){ .length = n, .used = 1, .name = DATA + name, .code_begin = code(segment, 0),
+                        .frame_complete = 16, .frame_size = frame_size, .verified_entry = code(segment, 0),
+                        .deopt_handler = code(segment, 200), .orig_pc = 8, .compile_id = id,
+                        .method = DATA + METHOD };
+        memset(made->code, 0x90, n * SEGMENT - sizeof(Blob));
+        /* every return address of these tests lies at 40, behind a call */
+        made->code[35] = 0xe8;
+}
+
+static void setup(void) {
+        static struct unwind_mapping mappings[] = { { .start = TEXT, .n_pages = 1, .table = 3 } };
+
+        cr_assert_eq(rows_init(&rows, 0x1000, 0x2000, 1 << 20), 0);
+        cr_assert_eq(rows_add(&rows, 0x1000, unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0)), 0);
+        cr_assert_eq(rows_finish(&rows, 0x2000), 0);
+        shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
+        nodes_build(&shim_nodes, mappings, 1, GENERATION);
+        shim_areas[0] = (ShimArea){ STACK, sizeof(words), words };
+        shim_areas[1] = (ShimArea){ HEAP, sizeof(heap), heap };
+        shim_areas[2] = (ShimArea){ MAP, sizeof(map), map };
+        shim_areas[3] = (ShimArea){ DATA, sizeof(data), data };
+        memset(map, HOTSPOT_SEGMENT_FREE, sizeof(map));
+        memcpy(data + NMETHOD, "nmethod", 8);
+        memcpy(data + STUB, "StubRoutines (1)", 17);
+        *(uint64_t *)(void *)(data + METHOD + 8) = DATA + CONST_METHOD;
+        *(uint16_t *)(void *)(data + CONST_METHOD + 32) = CODE_SIZE;
+        put(CALLEE, 4, NMETHOD, 4, 412);
+        put(CALLER, 4, NMETHOD, 6, 500);
+        put(STUBS, 4, STUB, 0, 0);
+        put(INTERPRETER, 8, STUB, 0, 0);
+        process = (struct hotspot_process){
+                .low = HEAP, .size = sizeof(heap), .interpreter = code(INTERPRETER, 0), .interpreter_size = 512,
+                .interpreter_blob = blob_address(INTERPRETER), .call_stub = code(STUBS, 40), .n_heaps = 1,
+                .segment_shift = 7, .heaps = { { HEAP, sizeof(heap), MAP } }, .block_header = HEADER,
+                .block_used = 8, .header_size = sizeof(Blob), .const_method = 8, .code_size = 32, .code = 48,
+                .bcp = -64, .name = FIELD(name), .code_begin = FIELD(code_begin),
+                .frame_complete = FIELD(frame_complete), .frame_size = FIELD(frame_size),
+                .verified_entry = FIELD(verified_entry), .deopt_handler = FIELD(deopt_handler),
+                .orig_pc = FIELD(orig_pc), .method = FIELD(method), .compile_id = FIELD(compile_id),
+        };
+        process.frame_complete.base = HOTSPOT_BASE_CODE;
+        shim_hotspot = &process;
+}
+
+static void teardown(void) {
+        rows_deinit(&rows);
+        shim_hotspot = NULL;
+}
+
+TestSuite(hotspot, .init = setup, .fini = teardown);
+
+static void walk_from(uint64_t pc, uint64_t sp, uint64_t bp, uint64_t r13, uint32_t depth) {
+        memset(frames, 0xee, sizeof(frames));
+        memset(&cache, 0, sizeof(cache));
+        shim_begin(&unwind, &rules, depth);
+        unwind.pc = pc;
+        unwind.sp = sp;
+        unwind.bp = bp;
+        rules.registers[13] = r13;
+        shim_walk(&unwind, &rules, frames, &cache);
+}
+
+/* What call_stub's caller left on the stack, from word @i on: an entry frame whose rbp points there. */
+static void put_entry(unsigned i) {
+        words[i] = 0;
+        words[i + 1] = TEXT + 0x20;
+}
+
+#define COMPILED ((uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT)
+#define INTERPRETED ((uint64_t)RUNTIME_HOTSPOT_INTERPRETED << RUNTIME_KIND_SHIFT)
+#define BLOB ((uint64_t)RUNTIME_HOTSPOT_BLOB << RUNTIME_KIND_SHIFT)
+
+static void is_compiled(unsigned i, unsigned segment, uint64_t pc, uint64_t id) {
+        cr_assert_eq(frames[i], COMPILED | pc, "%lx", frames[i]);
+        cr_assert_eq(frames[i + 1], id << 32 | (pc - blob_address(segment)));
+        cr_assert_eq(frames[i + 2], DATA + METHOD);
+}
+
+/* Callers of a leaf in CALLEE whose frame ends below word @cfa: CALLER, entry, root. */
+static void put_callers(unsigned cfa, bool has_bp) {
+        if (has_bp)
+                words[cfa - 2] = at(900);
+        words[cfa - 1] = code(CALLER, 40);
+        words[cfa + 4] = at(100);       /* rbp of the entry frame */
+        words[cfa + 5] = code(STUBS, 40);
+        put_entry(100);
+}
+
+static void check_whole(uint64_t leaf) {
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+        cr_assert_eq(unwind.n_frames, 10);
+        is_compiled(0, CALLEE, leaf, 412);
+        is_compiled(3, CALLER, code(CALLER, 40), 500);
+        cr_assert_eq(frames[6], BLOB | code(STUBS, 40));
+        cr_assert_eq(frames[8], blob_address(STUBS));
+        cr_assert_eq(frames[9], TEXT + 0x20);
+}
+
+Test(hotspot, compiled_frames_lead_to_the_root) {
+        put_callers(4, true);
+        walk_from(code(CALLEE, 100), at(0), 1234, 0, 512);
+        check_whole(code(CALLEE, 100));
+}
+
+Test(hotspot, a_prologue_is_known_by_its_bytes) {
+        static const struct {
+                const char *code;
+                unsigned pc, cfa;       /* cfa: words above rsp */
+                bool is_saved;
+        } cases[] = {
+                { "\x89\x84\x24\0\xc0\xfe\xff\x55\x48\x83\xec\x10", 0, 1, false },
+                { "\x89\x84\x24\0\xc0\xfe\xff\x55\x48\x83\xec\x10", 7, 1, false },
+                { "\x89\x84\x24\0\xc0\xfe\xff\x55\x48\x83\xec\x10", 8, 2, true },
+                { "\x89\x84\x24\0\xc0\xfe\xff\x55\x48\x83\xec\x10\x90", 12, 4, true },
+                { "\x89\x84\x24\0\xc0\xfe\xff\x55\x48\x8b\xec\x48\x83\xec\x10", 11, 2, true },
+                { "\x55\x48\x81\xec\x10\0\0\0", 1, 2, true },
+                { "\x48\x81\xec\x18\0\0\0\x48\x89\x6c\x24\x10", 0, 1, false },
+                { "\x48\x81\xec\x18\0\0\0\x48\x89\x6c\x24\x10", 7, 4, false },
+                { "\x48\x83\xec\x18\x48\x89\x6c\x24\x10\x90", 9, 4, true },
+        };
+
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                memset(words, 0, sizeof(words));
+                memcpy(blob(CALLEE)->code, cases[i].code, 16);
+                blob(CALLEE)->frame_complete = 16;
+                put_callers(cases[i].cfa, cases[i].is_saved);
+                walk_from(code(CALLEE, cases[i].pc), at(0), 1234, 0, 512);
+                cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "case %u: end %u", i, unwind.end);
+                is_compiled(3, CALLER, code(CALLER, 40), 500);
+        }
+        memcpy(blob(CALLEE)->code, "\xcc\xcc\xcc\xcc", 4);
+        walk_from(code(CALLEE, 2), at(0), 1234, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "what is not known is not guessed");
+        cr_assert_eq(unwind.n_frames, 3);
+}
+
+Test(hotspot, an_epilogue_is_known_by_its_bytes) {
+        static const struct {
+                const char *code;
+                unsigned size, pc, cfa;
+                bool is_saved;
+        } cases[] = {
+                { "\x48\x83\xc4\x10\x5d\xc3", 6, 0, 4, true },
+                { "\x48\x83\xc4\x10\x5d\xc3", 6, 4, 2, true },
+                { "\x48\x83\xc4\x10\x5d\xc3", 6, 5, 1, false },
+                { "\x48\x83\xc4\x10\x5d\x49\x3b\xa7\x38\x03\0\0\x0f\x87\1\0\0\0\xc3", 19, 5, 1, false },
+                { "\x48\x83\xc4\x10\x5d\x49\x3b\xa7\x38\x03\0\0\x0f\x87\1\0\0\0\xc3", 19, 12, 1, false },
+                { "\x48\x81\xc4\x10\0\0\0\x5d\x4d\x8b\x97\x38\x03\0\0\x41\x85\x02\xc3", 19, 15, 1, false },
+                { "\x48\x83\xc4\x10\x5d\x85\x05\1\0\0\0\xc3", 12, 5, 1, false },
+                { "\x48\x83\xc4\x10\x5d\xe9\1\0\0\0", 10, 5, 1, false },
+        };
+
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                memset(words, 0, sizeof(words));
+                memset(blob(CALLEE)->code + 60, 0x90, 100);
+                memcpy(blob(CALLEE)->code + 80, cases[i].code, cases[i].size);
+                put_callers(cases[i].cfa, cases[i].is_saved);
+                walk_from(code(CALLEE, 80 + cases[i].pc), at(0), 1234, 0, 512);
+                cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "case %u: end %u", i, unwind.end);
+                is_compiled(3, CALLER, code(CALLER, 40), 500);
+        }
+}
+
+Test(hotspot, a_return_address_that_is_behind_no_call_is_none) {
+        put_callers(4, true);
+        words[3] = code(CALLER, 41);
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        cr_assert_eq(unwind.n_frames, 3);
+        words[3] = TEXT + 0x20;         /* native code does not call compiled code */
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+}
+
+Test(hotspot, a_frame_that_is_to_be_deoptimised_keeps_its_true_pc) {
+        memcpy(blob(CALLER)->code + 200, "\xe8\0\0\0\0\x48\x83\x2c\x24\x05", 10);
+        put_callers(4, true);
+        words[3] = code(CALLER, 200);
+        words[5] = code(CALLER, 40);    /* orig_pc: rsp + 8 */
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        check_whole(code(CALLEE, 100));
+}
+
+Test(hotspot, memory_that_holds_no_code_ends_the_stack) {
+        map[FREED] = HOTSPOT_SEGMENT_FREE;
+        walk_from(HEAP + FREED * SEGMENT + 64, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        cr_assert_eq(unwind.n_frames, 1, "the leaf is a native frame");
+        cr_assert_eq(frames[0], HEAP + FREED * SEGMENT + 64);
+        map[FREED] = 1;                 /* one hop each: longer than any block */
+        memset(map + 1, 1, N_SEGMENTS - 1);
+        walk_from(HEAP + FREED * SEGMENT + 64, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        process.heaps[0].segment_map = 8;
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+}
+
+Test(hotspot, a_block_that_was_freed_or_is_another_now_is_not_taken_from_the_cache) {
+        put_callers(4, true);
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        blob(CALLEE)->used = 0;
+        unwind_begin(&unwind, 0, 512);
+        rules_begin(&rules, SHIM_TGID, GENERATION, 0);
+        unwind.pc = code(CALLEE, 100);
+        unwind.sp = at(0);
+        shim_walk(&unwind, &rules, frames, &cache);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        blob(CALLEE)->used = 1;
+        blob(CALLEE)->compile_id = 413;
+        unwind_begin(&unwind, 0, 512);
+        rules_begin(&rules, SHIM_TGID, GENERATION, 0);
+        unwind.pc = code(CALLEE, 100);
+        unwind.sp = at(0);
+        shim_walk(&unwind, &rules, frames, &cache);
+        is_compiled(0, CALLEE, code(CALLEE, 100), 413);
+}
+
+/* An interpreted frame whose rbp is word @i. */
+static void put_interpreted(unsigned i, uint64_t bcp, unsigned sender, unsigned bp, uint64_t pc) {
+        words[i] = at(bp);
+        words[i + 1] = pc;
+        words[i - 1] = at(sender);
+        words[i - 3] = DATA + METHOD;
+        words[i - 8] = bcp;
+}
+
+Test(hotspot, interpreted_frames_have_their_bcp_in_a_register_and_then_in_a_slot) {
+        const uint64_t base = DATA + CONST_METHOD + 48;
+
+        put_interpreted(20, base + 5, 25, 40, code(INTERPRETER, 300));
+        put_interpreted(40, base + 7, 45, 100, code(STUBS, 40));
+        put_entry(100);
+        walk_from(code(INTERPRETER, 100), at(4), at(20), base + 9, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+        cr_assert_eq(unwind.n_frames, 10);
+        cr_assert_eq(frames[0], INTERPRETED | (base + 9));
+        cr_assert_eq(frames[1], DATA + CONST_METHOD);
+        cr_assert_eq(frames[2], DATA + METHOD);
+        cr_assert_eq(frames[3], INTERPRETED | (base + 7));
+        walk_from(code(INTERPRETER, 100), at(4), at(20), 3, 512);
+        cr_assert_eq(frames[0], INTERPRETED | (base + 5), "r13 is something else in a call");
+        words[40 - 8] = base + CODE_SIZE;
+        walk_from(code(INTERPRETER, 100), at(4), at(20), base, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "no bytecode is there");
+        cr_assert_eq(unwind.n_frames, 6);
+}
+
+Test(hotspot, an_entry_of_the_interpreter_has_no_frame_yet) {
+        put_callers(4, true);
+        words[0] = code(CALLER, 40);    /* as compiled code has called it; the adapter has kept rsp in r13 */
+        memset(words + 1, 0, 24);
+        words[4 + 4] = at(100);
+        walk_from(code(INTERPRETER, 10), at(0), 1234, at(4), 512);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+        cr_assert_eq(frames[0], BLOB | code(INTERPRETER, 10));
+        is_compiled(3, CALLER, code(CALLER, 40), 500);
+}
+
+Test(hotspot, the_cap_counts_frames_and_cuts_none) {
+        for (unsigned i = 0; i < 100; i++) {
+                words[4 * i + 2] = 1;
+                words[4 * i + 3] = code(CALLEE, 40);
+        }
+        for (uint32_t depth = 1; depth < 20; depth++) {
+                walk_from(code(CALLEE, 100), at(0), 0, 0, depth);
+                cr_assert_eq(unwind.end, ABI_STACK_DEPTH);
+                cr_assert_eq(unwind.n_frames, 3 * depth);
+        }
+}
+
+Test(hotspot, a_stack_that_leads_down_ends) {
+        put_interpreted(20, DATA + CONST_METHOD + 48, 19, 20, code(INTERPRETER, 300));
+        walk_from(code(INTERPRETER, 100), at(4), at(20), 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        put_interpreted(20, DATA + CONST_METHOD + 48, 25, 20, code(INTERPRETER, 300));
+        walk_from(code(INTERPRETER, 100), at(4), at(20), 0, 512);
+        cr_assert_neq(unwind.end, ABI_STACK_COMPLETE);
+        cr_assert_leq(unwind.n_frames, 9);
+}
