@@ -4,8 +4,9 @@
 /*
  * Code of HotSpot: x86-64
  *
- * Where a frame lies while its own prologue or epilogue runs, told by the bytes of the code. The assemblers of
- * HotSpot write a prologue in one of three ways (MacroAssembler::verified_entry, C1_MacroAssembler::build_frame):
+ * Where a frame lies while its own prologue or epilogue runs, told by the bytes of the code. The assemblers
+ * of HotSpot write a prologue in one of three ways (MacroAssembler::verified_entry,
+ * C1_MacroAssembler::build_frame):
  *
  *     89 84 24 ..          mov %eax,-N(%rsp)       touches the stack further down; may be missing
  *     55                   push %rbp
@@ -120,7 +121,8 @@ static inline enum hotspot_stage hotspot_epilogue(const struct hotspot_code *cod
         /* Only a poll at a return stands in front of one. */
         if (poll && hotspot_code_at(code, at + poll) == 0xc3)
                 return HOTSPOT_STAGE_NONE;
-        if (head == 0x5d && (hotspot_code_3(code, at - 4) == 0x4883c4 || hotspot_code_3(code, at - 7) == 0x4881c4))
+        if (head == 0x5d &&
+            (hotspot_code_3(code, at - 4) == 0x4883c4 || hotspot_code_3(code, at - 7) == 0x4881c4))
                 return HOTSPOT_STAGE_PUSHED;
         return HOTSPOT_STAGE_WHOLE;
 }
@@ -130,8 +132,8 @@ static inline bool hotspot_is_call(const struct hotspot_code *code, uint32_t at)
         uint32_t two = hotspot_code_2(code, at - 2), three = hotspot_code_2(code, at - 3),
                  six = hotspot_code_2(code, at - 6);
 
-        return hotspot_code_at(code, at - 5) == 0xe8 || (two & 0xfff8) == 0xffd0 || (two & 0xfff8) == 0xff10 ||
-               (three & 0xfff8) == 0xff50 || (six & 0xfff8) == 0xff90;
+        return hotspot_code_at(code, at - 5) == 0xe8 || (two & 0xfff8) == 0xffd0 ||
+               (two & 0xfff8) == 0xff10 || (three & 0xfff8) == 0xff50 || (six & 0xfff8) == 0xff90;
 }
 
 /* Whether the bytes at @at are `call` of the next instruction, and that one `sub $5,(%rsp)`. */
@@ -144,7 +146,8 @@ static inline bool hotspot_is_deopt_handler(const struct hotspot_code *code, uin
  * A stub: code without a description. Its frame is made by `push %rbp; mov %rsp,%rbp`, or there is none.
  */
 static inline enum hotspot_stage hotspot_stub(const struct hotspot_code *code) {
-        uint32_t at = HOTSPOT_CODE_BEFORE, three = hotspot_code_3(code, at), next = hotspot_code_3(code, at + 1);
+        uint32_t at = HOTSPOT_CODE_BEFORE;
+        uint32_t three = hotspot_code_3(code, at), next = hotspot_code_3(code, at + 1);
 
         if (hotspot_code_at(code, at) == 0xc3 ||
             (hotspot_code_at(code, at) == 0x55 && (next == 0x488bec || next == 0x4889e5)))

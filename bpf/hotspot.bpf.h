@@ -23,11 +23,11 @@
  *
  * What the virtual machine does not describe ends the stack with a reason (enum hotspot_end). A frame of
  * compiled code or a stub counts only if the return address that it yields lies behind a call, or in the
- * interpreter. So a wrong size shows. Memory of the target is never more than a hint where to read on: every step
- * leads up the stack, and every table read is bounded.
+ * interpreter. So a wrong size shows. Memory of the target is never more than a hint where to read on: every
+ * step leads up the stack, and every table read is bounded.
  *
- * Blobs are found once for each pc: the cache of rules (rows.bpf.h) keeps how far the pc is from its blob. The
- * blob is read at each frame all the same, and must be the one that was met then.
+ * Blobs are found once for each pc: the cache of rules (rows.bpf.h) keeps how far the pc is from its blob.
+ * The blob is read at each frame all the same, and must be the one that was met then.
  *
  * Includes nothing, as unwind.bpf.h, and reaches maps by one function of the includer:
  *
@@ -194,7 +194,8 @@ static inline bool hotspot_find_kind(const struct hotspot_step *step) {
 
 /* What the cache keeps: distance to the blob, kind, and what tells this blob from a later one there. */
 static inline uint64_t hotspot_rule(const struct hotspot_step *step) {
-        uint32_t kind = step->state->kind == RUNTIME_HOTSPOT_COMPILED ? HOTSPOT_RULE_COMPILED : HOTSPOT_RULE_BLOB;
+        uint32_t kind = step->state->kind == RUNTIME_HOTSPOT_COMPILED ? HOTSPOT_RULE_COMPILED
+                                                                      : HOTSPOT_RULE_BLOB;
         uint64_t id = kind == HOTSPOT_RULE_COMPILED ? hotspot_value(step, &step->process->compile_id) : 0;
 
         return ((step->pc - step->state->blob) & 0xffffffff) | (id & 0xffff) << 32 | (uint64_t)kind << 48;
@@ -249,8 +250,8 @@ static inline bool hotspot_returns_to(const struct hotspot_step *step, uint64_t 
                 hotspot_is_deopt_handler(&step->state->code, HOTSPOT_CODE_BEFORE));
 }
 
-static inline void hotspot_write(const struct hotspot_step *step, uint32_t kind, uint64_t address, uint64_t first,
-                                 uint64_t second) {
+static inline void hotspot_write(const struct hotspot_step *step, uint32_t kind, uint64_t address,
+                                 uint64_t first, uint64_t second) {
         uint32_t n = step->n;
 
         if (n > UNWIND_MAX_FRAMES - RUNTIME_HOTSPOT_WORDS)
@@ -304,7 +305,8 @@ static inline bool hotspot_leave(const struct hotspot_step *step, uint64_t cfa, 
         return hotspot_go(step, pc, cfa, bp);
 }
 
-static inline bool hotspot_leave_by(const struct hotspot_step *step, enum hotspot_stage stage, uint64_t size) {
+static inline bool hotspot_leave_by(const struct hotspot_step *step, enum hotspot_stage stage,
+                                    uint64_t size) {
         uint64_t sp = step->unwind->sp;
 
         switch (stage) {

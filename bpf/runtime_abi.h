@@ -6,18 +6,18 @@
  *
  * How the kernel half tells frames of a language's runtime, and what it needs to know of a process to do so.
  *
- * The user part of a sample is a list of 64-bit words. A native frame is one word, its address, whose top byte
- * is zero. A frame of a runtime begins with a tagged word: its top byte is the kind, and the kind says how many
- * words the frame has. The walk never writes a native address with another top byte, so that no target can
- * forge a tagged word.
+ * The user part of a sample is a list of 64-bit words. A native frame is one word, its address, whose top
+ * byte is zero. A frame of a runtime begins with a tagged word: its top byte is the kind, and the kind says
+ * how many words the frame has. The walk never writes a native address with another top byte, so that no
+ * target can forge a tagged word.
  *
  *     kind                    low 56 bits    word 1                                word 2
  *     HOTSPOT_INTERPRETED     bcp            ConstMethod *                         Method *
  *     HOTSPOT_COMPILED        pc             compile_id << 32 | pc - nmethod       Method * of the nmethod
  *     HOTSPOT_BLOB            pc             pc - CodeBlob                         CodeBlob *
  *
- * pc is as in native frames: exact in the leaf, a return address otherwise. The words are what was in memory at
- * the tick; readers check all of them.
+ * pc is as in native frames: exact in the leaf, a return address otherwise. The words are what was in memory
+ * at the tick; readers check all of them.
  */
 
 #ifdef __bpf__
@@ -74,8 +74,8 @@ struct hotspot_heap {
 };
 
 /*
- * A process that runs HotSpot: value of the map `hotspot_processes`, by tgid. Written by the daemon only, once
- * a program; all of it comes from the target's own vmStructs, checked by the daemon for bounds alone.
+ * A process that runs HotSpot: value of the map `hotspot_processes`, by tgid. Written by the daemon only,
+ * once a program; all of it comes from the target's own vmStructs, checked by the daemon for bounds alone.
  */
 struct hotspot_process {
         uint64_t generation;            /* of the process' row; another one = void */

@@ -153,8 +153,11 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
 }
 
 /* The entry may be another process' in a moment: its memory is used again. */
-static __always_inline bool hotspot_is(const struct hotspot_process *process, const struct abi_sample *sample) {
-        return !process || ((const volatile struct hotspot_process *)process)->generation == sample->generation;
+static __always_inline bool hotspot_is(const struct hotspot_process *process,
+                                       const struct abi_sample *sample) {
+        const volatile struct hotspot_process *live = process;
+
+        return !process || live->generation == sample->generation;
 }
 
 static __always_inline const struct hotspot_process *hotspot_of(const struct abi_sample *sample) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzz: the kernel half's walk over frames of HotSpot, with an entry, a code cache and stacks that no virtual machine
- * has. The input is the entry, then the memory that its addresses lead to. Whatever they hold: it ends, cuts no
- * frame, and writes none beyond its limit. Recipe of the corpus: make-hotspot-walk-corpus.py.
+ * Fuzz: the kernel half's walk over frames of HotSpot, with an entry, a code cache and stacks that no virtual
+ * machine has. The input is the entry, then the memory that its addresses lead to. Whatever they hold: it
+ * ends, cuts no frame, and writes none beyond its limit. Recipe of the corpus: make-hotspot-walk-corpus.py.
  */
 
 #include <stdint.h>
@@ -35,7 +35,8 @@ static void begin(struct unwind *unwind, struct rules *rules, struct hotspot_pro
         process->size = sizeof(memory) / 2;
         process->call_stub = into(process->call_stub);
         process->interpreter = into(process->interpreter);
-        process->heaps[0] = (struct hotspot_heap){ MEMORY, sizeof(memory) / 2, into(process->heaps[0].segment_map) };
+        process->heaps[0] = (struct hotspot_heap){ MEMORY, sizeof(memory) / 2,
+                                                   into(process->heaps[0].segment_map) };
         shim_hotspot = process;
         shim_begin(unwind, rules, DEPTH);
         memcpy(rules->registers, memory + 64, sizeof(rules->registers));

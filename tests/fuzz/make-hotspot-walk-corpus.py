@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes corpus/hotspot-walk/: an entry of bpf/runtime_abi.h, then memory with stack, code heap, segment map and
-methods (fuzz-hotspot-walk.c). One file for each way to a caller.
+"""Writes corpus/hotspot-walk/: an entry of bpf/runtime_abi.h, then memory with stack, code heap, segment
+map and methods (fuzz-hotspot-walk.c). One file for each way to a caller.
 
 usage: make-hotspot-walk-corpus.py  (from anywhere; the files are committed)
 """
@@ -12,7 +12,9 @@ CORPUS = pathlib.Path(__file__).resolve().parent / "corpus/hotspot-walk"
 MEMORY, SIZE = 0x20000000, 16384
 HEADER, NAME, METHOD, CONST, MAP = 16, 0x3000, 0x3100, 0x3200, 0x3400
 CALLEE, CALLER, STUB, INTERPRETER = 0x1000, 0x1400, 0x1800, 0x1c00
-FIELDS = [(0, 8, 0), (8, 8, 0), (16, 4, 2), (20, 4, 0), (24, 8, 0), (32, 8, 0), (40, 4, 0), (48, 8, 0), (44, 4, 0)]
+FIELDS = [(0, 8, 0), (8, 8, 0), (16, 4, 2), (20, 4, 0), (24, 8, 0), (32, 8, 0), (40, 4, 0), (48, 8, 0),
+          (44, 4, 0)]
+BLOBS = [(CALLEE, 0, 4, 412), (CALLER, 0, 6, 500), (STUB, 16, 0, 0), (INTERPRETER, 16, 0, 0)]
 
 
 def entry():
@@ -24,12 +26,12 @@ def entry():
 
 def memory(pc, sp, bp, words, code=b""):
     data = bytearray(SIZE)
-    for place, name, size, number in ((CALLEE, 0, 4, 412), (CALLER, 0, 6, 500), (STUB, 16, 0, 0), (INTERPRETER, 16, 0, 0)):
+    for place, name, size, number in BLOBS:
         for i in range(8):
             data[MAP + place // 128 + i] = i
         base = MEMORY + place + 80
-        data[place:place + 80] = struct.pack("<4Q2I2Q2IQQ", 8, 1, MEMORY + NAME + name, base, 16, size, base, base + 200,
-                                             8, number, MEMORY + METHOD, 0)
+        data[place:place + 80] = struct.pack("<4Q2I2Q2IQQ", 8, 1, MEMORY + NAME + name, base, 16, size, base,
+                                             base + 200, 8, number, MEMORY + METHOD, 0)
         data[place + 80 + 35] = 0xe8
     data[CALLEE + 80:CALLEE + 80 + len(code)] = code
     data[NAME:NAME + 8], data[NAME + 16:NAME + 32] = b"nmethod\0", b"StubRoutines (1)"

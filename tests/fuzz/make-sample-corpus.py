@@ -15,7 +15,8 @@ def sample(n_kernel=0, n_user=3, kind=1, end=8, context=1, comm=b"worker", frame
     """struct abi_sample of bpf/abi.h and its frames."""
     if words is not None:
         n_user, frames = len(words), None
-    addresses = words if words is not None else range(0x401000, 0x401000 + n_kernel + n_user) if frames is None else range(frames)
+    addresses = range(0x401000, 0x401000 + n_kernel + n_user) if frames is None else range(frames)
+    addresses = words or addresses
     return b"\0" + struct.pack("<4Q4I2H4B16s4Q", 10**9, 1, 10**8, 7, 42, 43, 3, 0, n_kernel, n_user, kind,
                                end, context, 0, comm, 0, 1, 2, 0) + b"".join(
                                    struct.pack("<Q", x) for x in addresses)

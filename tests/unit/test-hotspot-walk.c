@@ -111,7 +111,8 @@ static void setup(void) {
         put(STUBS, 4, STUB, 0, 0);
         put(INTERPRETER, 8, STUB, 0, 0);
         process = (struct hotspot_process){
-                .low = HEAP, .size = sizeof(heap), .interpreter = code(INTERPRETER, 0), .interpreter_size = 512,
+                .low = HEAP, .size = sizeof(heap), .interpreter = code(INTERPRETER, 0),
+                .interpreter_size = 512,
                 .interpreter_blob = blob_address(INTERPRETER), .call_stub = code(STUBS, 40), .n_heaps = 1,
                 .segment_shift = 7, .heaps = { { HEAP, sizeof(heap), MAP } }, .block_header = HEADER,
                 .block_used = 8, .header_size = sizeof(Blob), .const_method = 8, .code_size = 32, .code = 48,

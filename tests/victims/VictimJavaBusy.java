@@ -5,7 +5,7 @@
  * `main` and ends in `burn`; between them stand methods of this class in an order that the source fixes, whatever is
  * compiled or inlined.
  *
- * usage: java VictimJavaBusy [CHAIN…]          prints `ready`, and ends at the end of its input
+ * usage: java VictimJavaBusy [CHAIN…]          prints `ready` once it is warm, and ends at the end of its input
  */
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.stream.IntStream;
 
 public class VictimJavaBusy {
+    static final int WARM_ROUNDS = 10;
     static int sink;
 
     static int burn(int n) {
@@ -131,8 +132,10 @@ public class VictimJavaBusy {
         if (arguments.length > 0) {
             chains.keySet().retainAll(Arrays.asList(arguments));
         }
-        System.out.println("ready");
-        while (System.in.available() == 0) {
+        for (int round = 0; System.in.available() == 0; round++) {
+            if (round == WARM_ROUNDS) {
+                System.out.println("ready");
+            }
             for (Chain chain : chains.values()) {
                 long end = System.nanoTime() + 20_000_000;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The layout and the code heaps of one process go into the kernel half's entry, field by field: what moves from
- * release to release is an offset there, so that one program walks all of them (bpf/hotspot.bpf.h).
+ * The layout and the code heaps of one process go into the kernel half's entry, field by field: what moves
+ * from release to release is an offset there, so that one program walks all of them (bpf/hotspot.bpf.h).
  *
  * Names are read when a frame is met, while the process lives.
  */
@@ -100,7 +100,8 @@ static bool fill_heaps(struct hotspot_process *entry, const HotspotCode *code) {
 
                 if (heap->log2_segment != code->heaps[0].log2_segment)
                         return false;
-                entry->heaps[i] = (struct hotspot_heap){ heap->low, heap->end - heap->low, heap->segment_map };
+                entry->heaps[i] = (struct hotspot_heap){ heap->low, heap->end - heap->low,
+                                                         heap->segment_map };
                 low = MIN(low, heap->low);
                 end = MAX(end, heap->end);
         }
@@ -119,6 +120,7 @@ static int fill_entry(struct hotspot_process *entry, const HotspotState *state, 
         const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(state->hotspot));
         const HotspotLayout *layout = hotspot_layout(state->hotspot);
         const HotspotCode *code = hotspot_code(state->hotspot);
+        int r;
 
         entry->generation = generation;
         fill_fields(entry, layout);
@@ -126,9 +128,8 @@ static int fill_entry(struct hotspot_process *entry, const HotspotState *state, 
         if (!fill_heaps(entry, code) || header_size(entry) > HOTSPOT_MAX_HEADER ||
             entry->block_used >= 16 || !entry->verified_entry.size)
                 return RUNTIME_E_UNKNOWN;
-        return hotspot_code_find(code, layout, reader, entry->interpreter, &entry->interpreter_blob)
-                       ? RUNTIME_E_LATER
-                       : 0;
+        r = hotspot_code_find(code, layout, reader, entry->interpreter, &entry->interpreter_blob);
+        return r ? RUNTIME_E_LATER : 0;
 }
 
 /* ---- attach ---- */

@@ -331,7 +331,8 @@ static int runtime_frame(Frames *frames, Window *window, const StackInput *input
         *np = 1;
         if (r || !n) {
                 frames->is_preliminary = true;
-                return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, words[0] & RUNTIME_ADDRESS_MASK, to);
+                return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, words[0] & RUNTIME_ADDRESS_MASK,
+                                           to);
         }
         *np = MIN(n, max);
         for (size_t i = r = 0; i < *np && !r; i++)
@@ -463,9 +464,9 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
 }
 
 /*
- * How many words are of sure frames. The first one in a range that changed before the kernel half was told is: its
- * address comes from rows that were right. Those behind it come from its own rows, which may have been
- * another file's.
+ * How many words are of sure frames. The first one in a range that changed before the kernel half was told
+ * is: its address comes from rows that were right. Those behind it come from its own rows, which may have
+ * been another file's.
  */
 static size_t count_sure(const ProcessAnswer *answers, const uint64_t *words, size_t n,
                          enum abi_stack_end *endp) {

@@ -13,8 +13,8 @@
  * An object is looked into once: the answer is kept by its id. Only files with a megabyte of code are, since
  * every runtime has more, and most libraries have less.
  *
- * Names are kept by all words of the frame, which say object, position and cookie. At the cap all are forgotten
- * and asked for again.
+ * Names are kept by all words of the frame, which say object, position and cookie. At the cap all are
+ * forgotten and asked for again.
  */
 #include "sampling/runtime/runtimes.h"
 
@@ -192,7 +192,8 @@ static int runtime_of(Runtimes *runtimes, const Process *process, const Mapping 
         r = ask(runtimes, process, mapping, runtimep);
         if (r)
                 return r < 0 ? r : 0;
-        return hashmap_put(&runtimes->objects, mapping->object->id, *runtimep ? (void *)*runtimep : OBJECT_NONE);
+        return hashmap_put(&runtimes->objects, mapping->object->id,
+                           *runtimep ? (void *)*runtimep : OBJECT_NONE);
 }
 
 /* ---- attach ---- */
@@ -225,7 +226,8 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         if (r < 0)
                 return error_fold(r);
         if (r == RUNTIME_E_LATER) {
-                known->retry_ns = MIN(MAX(2 * known->retry_ns, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_RETRY_NS);
+                known->retry_ns = MIN(MAX(2 * known->retry_ns, (uint64_t)FIRST_RETRY_NS),
+                                      (uint64_t)LAST_RETRY_NS);
                 known->next_ns = now_ns + known->retry_ns;
                 return 0;
         }
@@ -248,7 +250,8 @@ static bool find_bias(const Mapping *mapping, uint64_t *biasp) {
         return true;
 }
 
-static int add(Runtimes *runtimes, const Process *process, const Mapping *mapping, const Registered *runtime) {
+static int add(Runtimes *runtimes, const Process *process, const Mapping *mapping,
+               const Registered *runtime) {
         Known *known = calloc(1, sizeof(*known));
         int r;
 
@@ -309,7 +312,8 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
         for (Known **at = &runtimes->first; !r && *at;) {
                 Known *known = *at;
 
-                if (known->gone_ns && (runtimes->n_gone > MAX_GONE || now_ns - known->gone_ns > KEEP_GONE_NS)) {
+                if (known->gone_ns &&
+                    (runtimes->n_gone > MAX_GONE || now_ns - known->gone_ns > KEEP_GONE_NS)) {
                         *at = known->next;
                         runtimes->n_gone--;
                         free_known(runtimes, known);

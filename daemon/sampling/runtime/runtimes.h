@@ -13,8 +13,8 @@
  *     a stack is made    runtimes_frames()    words of a frame → functions, inlined ones first
  *     gone               runtimes_forget()
  *
- * A runtime that cannot be attached is no error: its process is walked natively, as before, and runtimes_text()
- * says why.
+ * A runtime that cannot be attached is no error: its process is walked natively, as before, and
+ * runtimes_text() says why.
  */
 
 #include <stdbool.h>
@@ -51,7 +51,7 @@ typedef struct RuntimeSubject {
         uint64_t start_time_ns;
         uint64_t generation;
         uint64_t object;                /* Object.id of the runtime's object */
-        int fd;                         /* of the runtime's object, for reading; the callee may take it (-1) */
+        int fd;                         /* of the runtime's object; the callee may take it (-1) */
         uint64_t size;                  /* bytes of that file */
         uint64_t bias;                  /* address in the process - ELF address */
 } RuntimeSubject;
@@ -97,8 +97,8 @@ void runtimes_forget(Runtimes *runtimes, uint32_t pid);
 int runtimes_work(Runtimes *runtimes, uint64_t now_ns);
 
 /*
- * The functions of the frame of @process that begins with @words, the innermost first; 1 … RUNTIMES_MAX_FRAMES.
- * *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED (*np is 0), -ENOMEM.
+ * The functions of the frame of @process that begins with @words, the innermost first; 1 …
+ * RUNTIMES_MAX_FRAMES. *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED (*np is 0), -ENOMEM.
  */
 int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep);

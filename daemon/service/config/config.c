@@ -649,11 +649,16 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
 }
 
 bool config_has_runtime(const Config *config, const char *name) {
-        size_t size = strlen(name);
+        const char *item = config->runtimes;
 
-        for (const char *item = config->runtimes; *item; item += strcspn(item, ",") + (item[strcspn(item, ",")] == ','))
-                if (!strncmp(item, "all", strcspn(item, ",")) ||
-                    (strcspn(item, ",") == size && !memcmp(item, name, size)))
+        for (;; item++) {
+                size_t size = strcspn(item, ",");
+
+                if ((size == strlen("all") && !memcmp(item, "all", size)) ||
+                    (size == strlen(name) && !memcmp(item, name, size)))
                         return true;
-        return false;
+                item += size;
+                if (!*item)
+                        return false;
+        }
 }

@@ -124,7 +124,8 @@ static int make_runtimes(Daemon *daemon) {
         int r = runtimes_new(&stages->runtimes, switch_runtimes, daemon);
 
         if (!r && config_has_runtime(daemon->config, hotspot_runtime.name))
-                r = runtimes_register(stages->runtimes, &hotspot_runtime, sampler_hotspot_fd(stages->sampler));
+                r = runtimes_register(stages->runtimes, &hotspot_runtime,
+                                      sampler_hotspot_fd(stages->sampler));
         if (!r)
                 frames_set_runtimes(stages->frames, stages->runtimes);
         return error_fold(r);
