@@ -350,6 +350,18 @@ static inline bool hotspot_orig_pc(const struct hotspot_step *step, uint64_t *pc
         return true;
 }
 
+/*
+ * A leaf in its body. Some loops on strings push one word: then the word that should be the return address is the
+ * saved rbp, and the next one is the return address.
+ */
+static inline bool hotspot_leave_body(const struct hotspot_step *step, uint64_t cfa) {
+        uint64_t pc;
+
+        if (window_read_word(&step->unwind->window, cfa - 8, &pc) && !hotspot_returns_to(step, pc))
+                cfa += 8;
+        return hotspot_leave(step, cfa, true);
+}
+
 static inline bool hotspot_compiled(const struct hotspot_step *step) {
         uint64_t size = hotspot_value(step, &step->process->frame_size), pc = step->unwind->pc;
         enum hotspot_stage stage = HOTSPOT_STAGE_WHOLE;
@@ -364,6 +376,8 @@ static inline bool hotspot_compiled(const struct hotspot_step *step) {
                       hotspot_value(step, &step->process->method));
         if (size < 2 || size > HOTSPOT_CACHED_WORDS)
                 return hotspot_end(step, HOTSPOT_END_NO_FRAME);
+        if (step->is_exact && stage == HOTSPOT_STAGE_WHOLE)
+                return hotspot_leave_body(step, step->unwind->sp + size * 8);
         return hotspot_leave_by(step, stage, size * 8);
 }
 
@@ -414,7 +428,8 @@ static inline bool hotspot_interpreted(const struct hotspot_step *step) {
                 bcp = r13;
         else if (!hotspot_is_bcp(step, const_method, bcp))
                 return hotspot_interpreter_entry(step);
-        if (!hotspot_is_code(step->process, pc) || sender < fp + 16)
+        /* A call through a method handle takes one argument off the stack after the caller's rsp was kept. */
+        if (!hotspot_is_code(step->process, pc) || sender < fp + 8)
                 return hotspot_interpreter_entry(step);
         hotspot_write(step, RUNTIME_HOTSPOT_INTERPRETED, bcp, const_method, method);
         return hotspot_go(step, pc, sender, bp);

@@ -255,6 +255,15 @@ Test(hotspot, a_return_address_that_is_behind_no_call_is_none) {
         cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
 }
 
+Test(hotspot, a_leaf_may_have_pushed_one_word) {
+        put_callers(5, true);
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        check_whole(code(CALLEE, 100));
+        put_callers(6, true);
+        walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "two are not known");
+}
+
 Test(hotspot, a_frame_that_is_to_be_deoptimised_keeps_its_true_pc) {
         memcpy(blob(CALLER)->code + 200, "\xe8\0\0\0\0\x48\x83\x2c\x24\x05", 10);
         put_callers(4, true);
@@ -321,6 +330,9 @@ Test(hotspot, interpreted_frames_have_their_bcp_in_a_register_and_then_in_a_slot
         cr_assert_eq(frames[1], DATA + CONST_METHOD);
         cr_assert_eq(frames[2], DATA + METHOD);
         cr_assert_eq(frames[3], INTERPRETED | (base + 7));
+        words[20 - 1] = at(21);         /* called through a method handle */
+        walk_from(code(INTERPRETER, 100), at(4), at(20), base + 9, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
         walk_from(code(INTERPRETER, 100), at(4), at(20), 3, 512);
         cr_assert_eq(frames[0], INTERPRETED | (base + 5), "r13 is something else in a call");
         words[40 - 8] = base + CODE_SIZE;

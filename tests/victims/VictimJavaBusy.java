@@ -16,7 +16,7 @@ import java.util.Map;
 import java.util.stream.IntStream;
 
 public class VictimJavaBusy {
-    static final int WARM_ROUNDS = 10;
+    static final int WARM_ROUNDS = 30;
     static int sink;
 
     static int burn(int n) {
