@@ -44,6 +44,7 @@ enum {
         /* slots of an interpreted frame, from its rbp (frame_x86.hpp) */
         HOTSPOT_SLOT_METHOD = -24,
         HOTSPOT_SLOT_SENDER_SP = -8,
+        HOTSPOT_FIXED_PART = 80,        /* bytes below an interpreted frame's rbp */
         HOTSPOT_R13 = 13,               /* bcp while templates run; the caller's rsp before */
 };
 
@@ -374,6 +375,9 @@ static inline bool hotspot_compiled(const struct hotspot_step *step) {
                       hotspot_value(step, &step->process->compile_id) << 32 |
                               ((hotspot_shown(step, pc) - step->state->blob) & 0xffffffff),
                       hotspot_value(step, &step->process->method));
+        /* A method handle's intrinsic has no frame: it jumps on. */
+        if (size < 2 && step->is_exact)
+                return hotspot_leave(step, step->unwind->sp + 8, false);
         if (size < 2 || size > HOTSPOT_CACHED_WORDS)
                 return hotspot_end(step, HOTSPOT_END_NO_FRAME);
         if (step->is_exact && stage == HOTSPOT_STAGE_WHOLE)
@@ -394,20 +398,36 @@ static inline bool hotspot_is_bcp(const struct hotspot_step *step, uint64_t cons
         return bcp - (const_method + step->process->code) < size;
 }
 
-/* Interrupted before it has a frame of its own: called by compiled code, whose rsp is in r13. */
+/*
+ * Interrupted while the frame is made. The caller has put its rsp into r13, where it stays until the frame has it:
+ *
+ *     entry          return address at rsp
+ *     locals         return address in rax: it was taken off the stack, to put locals below it
+ *     fixed part     rbp is the frame's; rsp is not far below it
+ */
 static inline bool hotspot_interpreter_entry(const struct hotspot_step *step) {
         struct unwind *unwind = step->unwind;
-        uint64_t sender = step->rules->registers[HOTSPOT_R13], pc;
+        uint64_t sender = step->rules->registers[HOTSPOT_R13], pc = 0, bp = unwind->bp, kept;
 
         hotspot_write(step, RUNTIME_HOTSPOT_BLOB, hotspot_shown(step, step->pc),
                       step->pc - step->process->interpreter_blob, step->process->interpreter_blob);
         if (!step->is_exact || step->n != step->rules->first)
                 return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        if (!window_read_word(&unwind->window, unwind->sp, &pc))
-                return rules_end(unwind, ABI_STACK_FAULT);
-        if (sender <= unwind->sp || !hotspot_returns_to(step, pc))
-                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        return hotspot_go(step, pc, sender, unwind->bp);
+        if (window_read_word(&unwind->window, unwind->sp, &pc) && hotspot_returns_to(step, pc) &&
+            sender > unwind->sp)
+                return hotspot_go(step, pc, sender, bp);
+        if (!(bp & 7) && bp - unwind->sp <= HOTSPOT_FIXED_PART &&
+            window_read_pair(&unwind->window, unwind->bp, &bp, &pc) && hotspot_returns_to(step, pc)) {
+                if (sender - unwind->bp <= UNWIND_MAX_JUMP && sender > unwind->bp)
+                        return hotspot_go(step, pc, sender, bp);
+                if (window_read_word(&unwind->window, unwind->bp + (int64_t)HOTSPOT_SLOT_SENDER_SP, &kept) &&
+                    kept > unwind->bp)
+                        return hotspot_go(step, pc, kept, bp);
+        }
+        pc = step->rules->registers[0];
+        if (sender > unwind->sp && hotspot_returns_to(step, pc))
+                return hotspot_go(step, pc, sender, unwind->bp);
+        return hotspot_end(step, HOTSPOT_END_NO_FRAME);
 }
 
 static inline bool hotspot_interpreted(const struct hotspot_step *step) {

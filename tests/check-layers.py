@@ -23,7 +23,7 @@ GROUPS = {
     "delivery": {"base"},
     "formats": {"base", "profile", "symbol", "coro", "delivery"},
     "service": {"base", "profile", "runtime", "sampling", "symbol", "coro", "delivery", "formats"},
-    "cli": {"base", "profile", "sampling", "symbol", "coro", "delivery", "formats", "service", "sdk"},
+    "cli": {"base", "profile", "runtime", "sampling", "symbol", "coro", "delivery", "formats", "service", "sdk"},
 }
 
 # room → other rooms of its own group that its files may include

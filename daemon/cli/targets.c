@@ -11,7 +11,9 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "formats/report/text-table.h"
+#include "runtime/hotspot/hotspot-runtime.h"
 #include "sampling/discover/survey.h"
+#include "sampling/runtime/runtimes.h"
 #include "service/config/config-selector.h"
 
 enum {
@@ -22,7 +24,7 @@ enum {
 static const Column columns[] = {
         { "PID", COLUMN_RIGHT },          { "NAME", COLUMN_LEFT },      { "USER", COLUMN_LEFT },
         { "CONTAINER/UNIT", COLUMN_CUT }, { "SERVICE", COLUMN_CUT },    { "CONTEXT", COLUMN_LEFT },
-        { "WHY", COLUMN_LEFT },           { "EXECUTABLE", COLUMN_CUT },
+        { "WHY", COLUMN_LEFT },           { "RUNTIME", COLUMN_LEFT },   { "EXECUTABLE", COLUMN_CUT },
 };
 
 typedef struct Listing {
@@ -30,6 +32,8 @@ typedef struct Listing {
         TextTable table;
         Text document;
         JsonWriter json;                /* into that */
+        Runtimes *runtimes;             /* NULL = they are not asked for */
+        char runtime[RUNTIMES_MAX_TEXT];        /* of the process that is being visited; "" = none */
         size_t n_chosen, n_users, n_hidden;     /* processes; n_users: those that are no kernel threads */
 } Listing;
 
@@ -96,7 +100,7 @@ static void add_context(TextTable *table, const SurveyEntry *entry) {
                        publication->stations_address ? "coroutines" : "");
 }
 
-static void add_row(TextTable *table, const SurveyEntry *entry) {
+static void add_row(TextTable *table, const SurveyEntry *entry, const char *runtime) {
         static const Identity unknown = { 0 };
         const Process *process = entry->process;
         const Identity *identity = process->identity ? process->identity : &unknown;
@@ -111,6 +115,7 @@ static void add_row(TextTable *table, const SurveyEntry *entry) {
         add_cell(table, service);
         add_context(table, entry);
         text_table_add(table, "%s", reason_text(entry));
+        text_table_add(table, "%s", runtime);
         add_cell(table, process->exe);
 }
 
@@ -156,7 +161,7 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 add_published(json, "coroutines", publication->stations_address);
 }
 
-static void add_object(JsonWriter *json, const SurveyEntry *entry) {
+static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *runtime) {
         static const Identity unknown = { 0 };
         const Publication *publication = entry->publication;
         const Process *process = entry->process;
@@ -176,6 +181,7 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry) {
         add_text(json, "unit", identity->unit);
         add_text(json, "cgroup", identity->cgroup);
         add_text(json, "service", service_name(&identity->environment));
+        add_text(json, "runtime", *runtime ? runtime : NULL);
         add_json_contexts(json, publication);
         if (entry->hidden)
                 json_bool(json, "hidden", true);
@@ -191,10 +197,13 @@ static int visit(void *userdata, const SurveyEntry *entry) {
         listing->n_hidden += entry->hidden;
         if (!chosen && (!listing->config->verbose || entry->process->is_kernel))
                 return 0;
+        *listing->runtime = '\0';
+        if (listing->runtimes && chosen && runtimes_describe(listing->runtimes, entry->process, listing->runtime))
+                return -ENOMEM;
         if (listing->config->json)
-                add_object(&listing->json, entry);
+                add_object(&listing->json, entry, listing->runtime);
         else
-                add_row(&listing->table, entry);
+                add_row(&listing->table, entry, listing->runtime);
         return listing->document.failed ? -ENOMEM : 0;
 }
 
@@ -227,6 +236,14 @@ static int print(Listing *listing) {
         return text_table_print(&listing->table, 0, width ? width : UNCUT, stdout);
 }
 
+static int make_runtimes(Listing *listing) {
+        int r = runtimes_new(&listing->runtimes, NULL, NULL);
+
+        if (!r && config_has_runtime(listing->config, hotspot_runtime.name))
+                r = runtimes_register(listing->runtimes, &hotspot_runtime, -1);
+        return r;
+}
+
 static int run(Cli *cli) {
         unsigned what = IDENTITY_USER | IDENTITY_CGROUP |
                 (cli->config.target_environment ? IDENTITY_ENVIRONMENT : 0);
@@ -237,6 +254,8 @@ static int run(Cli *cli) {
         text_table_init(&listing.table, columns, ARRAY_SIZE(columns));
         json_open(&listing.json, NULL, '[');
         if (!r)
+                r = make_runtimes(&listing);
+        if (!r)
                 r = survey_processes(&selection.selector, what, visit, &listing);
         if (!r)
                 r = print(&listing);
@@ -244,6 +263,7 @@ static int run(Cli *cli) {
                 log_error("cannot list targets: %s", strerror(-r));
         else
                 explain(&listing);
+        runtimes_free(listing.runtimes);
         text_table_deinit(&listing.table);
         text_deinit(&listing.document);
         config_selector_deinit(&selection);

@@ -352,6 +352,24 @@ Test(hotspot, an_entry_of_the_interpreter_has_no_frame_yet) {
         is_compiled(3, CALLER, code(CALLER, 40), 500);
 }
 
+Test(hotspot, a_frame_of_the_interpreter_may_be_half_made) {
+        put_callers(10, true);          /* their rsp is word 10, as r13 says; the frame's rbp is word 4 */
+        memset(words, 0, 80);
+        words[4] = 1234;
+        words[5] = code(CALLER, 40);
+        for (unsigned sp = 2; sp <= 4; sp += 2) {
+                walk_from(code(INTERPRETER, 20), at(sp), at(4), at(10), 512);
+                cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+                is_compiled(3, CALLER, code(CALLER, 40), 500);
+        }
+        words[3] = at(10);              /* now r13 is a bcp, and the frame has the caller's rsp */
+        walk_from(code(INTERPRETER, 20), at(1), at(4), DATA, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+        words[5] = 0;
+        walk_from(code(INTERPRETER, 20), at(1), at(4), at(10), 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+}
+
 Test(hotspot, the_cap_counts_frames_and_cuts_none) {
         for (unsigned i = 0; i < 100; i++) {
                 words[4 * i + 2] = 1;

@@ -276,23 +276,30 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
         return attach(runtimes, known, clock_monotonic_ns());
 }
 
+/* *runtimep: NULL = none that is known; else *mappingp is of its object. */
+static int find_runtime(Runtimes *runtimes, const Process *process, Registered **runtimep,
+                        const Mapping **mappingp) {
+        int r = 0;
+
+        *runtimep = NULL;
+        for (size_t i = 0; i < process->n_mappings && !r && !*runtimep; i++) {
+                *mappingp = &process->mappings[i];
+                if ((*mappingp)->kind == MAPPING_FILE)
+                        r = runtime_of(runtimes, process, *mappingp, runtimep);
+        }
+        return r ? error_fold(r) : 0;
+}
+
 int runtimes_process(Runtimes *runtimes, const Process *process) {
+        const Mapping *mapping;
         Registered *runtime;
+        int r;
 
         if (!runtimes->n_registered || !process->generation ||
             hashmap_get(&runtimes->processes, process->generation))
                 return 0;
-        for (size_t i = 0; i < process->n_mappings; i++) {
-                const Mapping *mapping = &process->mappings[i];
-                int r;
-
-                if (mapping->kind != MAPPING_FILE)
-                        continue;
-                r = runtime_of(runtimes, process, mapping, &runtime);
-                if (r || runtime)
-                        return r ? error_fold(r) : add(runtimes, process, mapping, runtime);
-        }
-        return 0;
+        r = find_runtime(runtimes, process, &runtime, &mapping);
+        return r || !runtime ? r : add(runtimes, process, mapping, runtime);
 }
 
 void runtimes_forget(Runtimes *runtimes, uint32_t pid) {
@@ -419,6 +426,36 @@ const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
         const Known *known = hashmap_get(&runtimes->processes, generation);
 
         return known && *known->text ? known->text : NULL;
+}
+
+static int describe(const Registered *runtime, const Process *process, const Mapping *mapping,
+                    char text[RUNTIMES_MAX_TEXT]) {
+        _cleanup_(freep) void *entry = calloc(1, runtime->ops->entry_size);
+        RuntimeSubject subject = { .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns,
+                                   .object = mapping->object->id, .fd = -1 };
+        void *state = NULL;
+        int r;
+
+        if (!entry)
+                return error_origin(-ENOMEM);
+        r = open_object(process, mapping, &subject.fd, &subject.size);
+        if (!r && find_bias(mapping, &subject.bias))
+                r = runtime->ops->attach(&subject, &state, entry, text);
+        if (state)
+                runtime->ops->detach(state);
+        closep(&subject.fd);
+        if (r == RUNTIME_E_LATER)
+                snprintf(text, RUNTIMES_MAX_TEXT, "%s: not ready, or not readable for us", runtime->ops->name);
+        return MIN(r, 0);
+}
+
+int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]) {
+        Registered *runtime;
+        const Mapping *mapping;
+        int r = find_runtime(runtimes, process, &runtime, &mapping);
+
+        *text = '\0';
+        return r || !runtime ? r : describe(runtime, process, mapping, text);
 }
 
 void runtimes_each(const Runtimes *runtimes,

@@ -106,6 +106,12 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
 /* What the process runs, in words: `java 17`, `java 27: layout unknown: …`; NULL = no runtime that is known. */
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
 
+/*
+ * Looks once, and keeps nothing of the process: what @process, whose mappings were read, runs. @text: "" = no runtime
+ * that is known. Return: 0, -ENOMEM.
+ */
+int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]);
+
 /* Visits all processes with a runtime. */
 void runtimes_each(const Runtimes *runtimes,
                    void (*visit)(void *userdata, uint32_t pid, const char *text, bool is_walked),

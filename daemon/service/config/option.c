@@ -168,7 +168,7 @@ const Option option_table[] = {
           .advanced = true, .help = "most user frames of one stack" },
         { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(kernel_stacks), "on",
           .advanced = true, .help = "add the kernel's part of each stack" },
-        { "runtimes", 0, OPTION_STRING, SAMPLERS, "sampling", FIELD(runtimes), "all",
+        { "runtimes", 0, OPTION_STRING, CHOOSERS, "sampling", FIELD(runtimes), "all",
           .argument = "NAME[,NAME…]|all|off", .check = check_runtimes, .advanced = true,
           .help = "walk and name frames of these runtimes, without their help: hotspot (Java)" },
         { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
