@@ -32,15 +32,15 @@ static __always_inline bool identity_at(struct pid *pid, uint32_t level, struct 
 static __always_inline bool identity_in_daemon(struct pid *pid, uint32_t *idp) {
         struct upid upid;
 
-        if (!pid || pid->level < namespace_level || !identity_at(pid, namespace_level, &upid))
+        if (!pid || BPF_CORE_READ(pid, level) < namespace_level || !identity_at(pid, namespace_level, &upid))
                 return false;
         *idp = upid.nr;
         return BPF_CORE_READ(upid.ns, ns.inum) == setting_namespace;
 }
 
 static __always_inline uint32_t identity_innermost(struct task_struct *task) {
-        struct pid *pid = task->thread_pid;
-        uint32_t level = pid->level;    /* a load through NULL yields 0 */
+        struct pid *pid = KERNEL_POINTER(task, thread_pid);
+        uint32_t level = BPF_CORE_READ(pid, level);     /* a read through NULL yields 0 */
         struct upid upid;
 
         if (!level)
@@ -48,13 +48,19 @@ static __always_inline uint32_t identity_innermost(struct task_struct *task) {
         return identity_at(pid, level, &upid) ? upid.nr : 0;
 }
 
+/* The leader's start. A leader, which most threads that are sampled are, is its own one. */
+static __always_inline uint64_t identity_start(struct task_struct *task) {
+        return task->pid == task->tgid ? task->start_boottime
+                                       : BPF_CORE_READ(task, group_leader, start_boottime);
+}
+
 /* Return: false for a task outside the daemon's namespace. */
 static __always_inline bool identity_read(struct task_struct *task, struct identity *identity) {
         identity->tgid = task->tgid;
         identity->tid = task->pid;
-        identity->start_time_ns = task->group_leader->start_boottime;
+        identity->start_time_ns = identity_start(task);
         if (!setting_namespace)
                 return true;
-        return identity_in_daemon(task->group_leader->thread_pid, &identity->tgid) &&
-               identity_in_daemon(task->thread_pid, &identity->tid);
+        return identity_in_daemon(BPF_CORE_READ(task, group_leader, thread_pid), &identity->tgid) &&
+               identity_in_daemon(KERNEL_POINTER(task, thread_pid), &identity->tid);
 }

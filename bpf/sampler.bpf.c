@@ -310,7 +310,7 @@ int sample(const volatile uint64_t *context) {
         if (!counters)
                 return 0;
         counters->values[COUNTER_SAMPLER_ENTRIES]++;
-        if (!task->pid || !task->mm || task->flags & KERNEL_PF_KTHREAD)
+        if (!task->pid || task->flags & KERNEL_PF_KTHREAD || !KERNEL_POINTER(task, mm))
                 return 0;
         if (!identity_read(task, &identity) || identity.tgid == setting_self_tgid)
                 return 0;

@@ -41,10 +41,11 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
 }
 
 static __always_inline void select_watch(struct task_struct *task, const struct identity *identity) {
+        struct mm_struct *mm = KERNEL_POINTER(task, mm);
         struct non_target now = {
                 .time_ns = bpf_ktime_get_ns(),
-                .total_vm = task->mm->total_vm,
-                .map_count = task->mm->map_count,
+                .total_vm = BPF_CORE_READ(mm, total_vm),
+                .map_count = BPF_CORE_READ(mm, map_count),
                 .interval_ns = SELECT_NOTICE_FIRST_NS,
         };
         struct non_target *seen = bpf_map_lookup_elem(&non_targets, &identity->tgid);
@@ -73,14 +74,14 @@ static __always_inline bool select_may_publish(const struct abi_process *process
 /* Compares the name as well: a shell may have started a child before it became the daemon. */
 static __always_inline bool select_is_helper(struct task_struct *task) {
         const volatile uint64_t *name = (const volatile uint64_t *)setting_helper_comm;
-        struct task_struct *parent = task->real_parent;
+        struct task_struct *parent = KERNEL_POINTER(task, real_parent);
         uint64_t comm[2];
         uint32_t tgid;
 
         if (!name[0])
                 return false;
-        tgid = parent->tgid;
-        if (setting_namespace && !identity_in_daemon(parent->group_leader->thread_pid, &tgid))
+        tgid = BPF_CORE_READ(parent, tgid);
+        if (setting_namespace && !identity_in_daemon(BPF_CORE_READ(parent, group_leader, thread_pid), &tgid))
                 return false;
         comm_copy((char *)comm, task->comm);
         return tgid == setting_self_tgid && comm[0] == name[0] && comm[1] == name[1];

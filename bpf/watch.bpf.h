@@ -36,10 +36,11 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
  * the exit: watch_free() tells of these.
  */
 static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
-        uint64_t cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime;
+        struct task_struct *leader = KERNEL_POINTER(task, group_leader);
+        uint64_t cpu_ns = BPF_CORE_READ(task, signal, sum_sched_runtime) + task->se.sum_exec_runtime;
 
-        if (task->group_leader != task)
-                cpu_ns += task->group_leader->se.sum_exec_runtime;
+        if (task->pid != task->tgid)
+                cpu_ns += BPF_CORE_READ(leader, se.sum_exec_runtime);
         return cpu_ns;
 }
 
@@ -52,7 +53,7 @@ static __always_inline void leaver_put(struct task_struct *task, const struct id
                 .cpu_ns = cpu_ns,
                 .tgid = identity->tgid,
         };
-        uint64_t leader = (uint64_t)task->group_leader;
+        uint64_t leader = (uint64_t)KERNEL_POINTER(task, group_leader);
 
         if ((row ? row->state : setting_default_state) == ABI_STATE_REJECTED)
                 return;
@@ -70,7 +71,7 @@ int watch_exit(void *context) {
                 return 0;
         slots_forget(identity.tid);
         /* `live` was lowered before: 0 = no thread is left. Two last threads at once post two notices. */
-        if (task->signal->live.counter)
+        if (BPF_CORE_READ(task, signal, live.counter))
                 return 0;
         space_leave(identity.tgid);
         cpu_ns = group_cpu_time(task);
@@ -116,6 +117,6 @@ SEC("raw_tp")
 int identify(void *context) {
         struct task_struct *task = bpf_get_current_task_btf();
 
-        namespace_level = task->thread_pid->level;
+        namespace_level = BPF_CORE_READ(task, thread_pid, level);
         return 0;
 }
