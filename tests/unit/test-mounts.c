@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sampling/process/mounts.h"
@@ -59,18 +65,73 @@ Test(mounts, stays_inside_of_any_prefix) {
 Test(mounts, of_a_process_are_read_once) {
         int proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY), nobodys = open("/", O_RDONLY | O_DIRECTORY);
         Mounts mounts = { 0 };
-        const char *first;
         struct stat st;
 
         cr_assert(proc_fd >= 0 && nobodys >= 0 && !fstat(proc_fd, &st));
         cr_expect_eq(mounts_of_process(&mounts, proc_fd, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
-        first = mounts.text;
+        cr_expect(mounts.is_held && !mounts.text, "our own namespace is held");
         cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
-        cr_expect_eq(mounts.text, first);
         mounts_deinit(&mounts);
         cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN,
                      "no process is there");
         mounts_deinit(&mounts);
         close(proc_fd);
         close(nobodys);
+}
+
+/* What is mounted, and what was, in a namespace of our own. */
+Test(mounts, held_ones_follow_changes) {
+        char directory[] = "/tmp/spanprof-mounts-XXXXXX";
+        struct stat st;
+
+        if (geteuid() || unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+                cr_skip_test("root: only root may mount");
+        cr_assert(mkdtemp(directory));
+        cr_expect_eq(mounts_of_us(0, 0xfffff), MOUNT_UNKNOWN);
+        for (int round = 0; round < 2; round++) {
+                cr_assert(!mount("none", directory, "tmpfs", 0, NULL) && !stat(directory, &st));
+                cr_expect_eq(mounts_of_us(major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL, "%d", round);
+                cr_assert(!umount(directory));
+                cr_expect_eq(mounts_of_us(major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN, "%d", round);
+        }
+        rmdir(directory);
+}
+
+/* A process that left our namespace is asked for its own list. */
+Test(mounts, of_another_namespace_are_its_own) {
+        char directory[] = "/tmp/spanprof-mounts-XXXXXX", path[32];
+        int pipes[2], proc_fd;
+        Mounts mounts = { 0 };
+        dev_t device = 0;
+        pid_t child;
+
+        if (geteuid())
+                cr_skip_test("root: only root may mount");
+        cr_assert(mkdtemp(directory) && !pipe(pipes));
+        child = fork();
+        if (!child) {
+                struct stat st = { 0 };
+
+                if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+                    !mount("none", directory, "tmpfs", 0, NULL))
+                        stat(directory, &st);
+                if (write(pipes[1], &st.st_dev, sizeof(st.st_dev)) > 0)
+                        pause();
+                _exit(1);
+        }
+        cr_assert_eq(read(pipes[0], &device, sizeof(device)), sizeof(device));
+        snprintf(path, sizeof(path), "/proc/%d", (int)child);
+        proc_fd = open(path, O_RDONLY | O_DIRECTORY);
+        if (device) {
+                cr_expect_eq(mounts_of_us(major(device), minor(device)), MOUNT_UNKNOWN);
+                cr_expect_eq(mounts_of_process(&mounts, proc_fd, major(device), minor(device)), MOUNT_LOCAL);
+                cr_expect(mounts.text && !mounts.is_held);
+        }
+        mounts_deinit(&mounts);
+        close(proc_fd);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        rmdir(directory);
+        if (!device)
+                cr_skip_test("root: no namespace may be made here");
 }

@@ -96,11 +96,13 @@ static int read_environment(Identity *identity, int proc_fd) {
         ssize_t n = -1;
         int r;
 
+        /* A piece that is not full is the last one: most environments are one call. */
         for (size_t size = 0; fd >= 0 && size < ENVIRONMENT_MAX_BYTES; size += (size_t)n) {
-                n = bounded_read(0, fd, piece, sizeof(piece), -1);
-                if (n <= 0)
+                n = bounded_fill(0, fd, piece, sizeof(piece));
+                if (n > 0)
+                        environment_reader_feed(&reader, piece, (size_t)n);
+                if (n < (ssize_t)sizeof(piece))
                         break;
-                environment_reader_feed(&reader, piece, (size_t)n);
         }
         stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, n < 0);
         r = environment_reader_finish(&reader, &identity->environment);

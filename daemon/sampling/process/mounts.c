@@ -7,11 +7,21 @@
  *     id parent device root mountpoint options tags… - type source options
  *
  * Blanks inside a field are escaped, so the first ` - ` ends the tags.
+ *
+ * Such a list is long to make, and nearly all processes share one of two: that of our own mount namespace and
+ * that of pid 1 (a service manager may give us our own). Both are held: the text, and a descriptor that polls
+ * with POLLPRI once a mount has come or gone; then the text is read again. A descriptor keeps its namespace
+ * and root directory busy, so other namespaces, whose end somebody waits for, are read each time.
  */
 #include "sampling/process/mounts.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/util/file.h"
 #include "base/util/macro.h"
@@ -97,12 +107,108 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
         return found;
 }
 
-MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
-        if (!mounts->was_read &&
+/* ---- lists that are held ---- */
+
+/* The list of a namespace that is there for as long as we are. */
+typedef struct HeldMounts {
+        const char *process;            /* directory of a process in it */
+        dev_t device;                   /* of the namespace's file */
+        ino_t inode;
+        int fd;                         /* its mountinfo */
+        bool was_opened;
+        char *text;                     /* NULL = not readable, or too long */
+        size_t size;
+} HeldMounts;
+
+static HeldMounts held[] = {
+        { .process = "/proc/self", .fd = -1 },
+        { .process = "/proc/1", .fd = -1 },
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hold(HeldMounts *mounts) {
+        _cleanup_(closep) int fd = open(mounts->process, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+
+        mounts->was_opened = true;
+        if (fd < 0)
+                return;
+        /* It is opened first: from then on the namespace's number is given to no other one. */
+        mounts->fd = openat(fd, "mountinfo", O_RDONLY | O_CLOEXEC);
+        if (mounts->fd < 0 || fstatat(fd, "ns/mnt", &st, 0) < 0)
+                return;
+        mounts->device = st.st_dev;
+        mounts->inode = st.st_ino;
+}
+
+static void renew(HeldMounts *mounts) {
+        struct pollfd changed = { .fd = mounts->fd, .events = POLLPRI };
+
+        if (poll(&changed, 1, 0) == 0 && mounts->text)
+                return;
+        free(mounts->text);
+        mounts->text = NULL;
+        /* What changes after that poll, the next one tells. */
+        if (lseek(mounts->fd, 0, SEEK_SET) ||
+            file_read_fd(mounts->fd, MOUNTS_TEXT_MAX, &mounts->text, &mounts->size))
+                mounts->text = NULL;
+}
+
+/* The list of the namespace @inode; 0 = our own. NULL = it is not held. With the lock held. */
+static HeldMounts *find_held(dev_t device, ino_t inode) {
+        for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
+                if (!held[i].was_opened)
+                        hold(&held[i]);
+                if (!held[i].inode || (inode && (held[i].inode != inode || held[i].device != device)))
+                        continue;
+                renew(&held[i]);
+                return held[i].text ? &held[i] : NULL;
+        }
+        return NULL;
+}
+
+static MountKind find_in_held(const HeldMounts *mounts, uint32_t major, uint32_t minor) {
+        return mounts ? mounts_find(mounts->text, mounts->size, major, minor) : MOUNT_UNKNOWN;
+}
+
+MountKind mounts_of_us(uint32_t major, uint32_t minor) {
+        MountKind kind;
+
+        pthread_mutex_lock(&lock);
+        kind = find_in_held(find_held(0, 0), major, minor);
+        pthread_mutex_unlock(&lock);
+        return kind;
+}
+
+/* ---- of a process ---- */
+
+static void read_list(Mounts *mounts, int proc_fd) {
+        struct stat st;
+
+        mounts->was_read = true;
+        if (fstatat(proc_fd, "ns/mnt", &st, 0) == 0) {
+                mounts->device = st.st_dev;
+                mounts->inode = st.st_ino;
+                pthread_mutex_lock(&lock);
+                mounts->is_held = find_held(st.st_dev, st.st_ino);
+                pthread_mutex_unlock(&lock);
+        }
+        if (!mounts->is_held &&
             file_read_at(proc_fd, "mountinfo", MOUNTS_TEXT_MAX, &mounts->text, &mounts->size))
                 mounts->text = NULL;
-        mounts->was_read = true;
-        return mounts->text ? mounts_find(mounts->text, mounts->size, major, minor) : MOUNT_UNKNOWN;
+}
+
+MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
+        MountKind kind;
+
+        if (!mounts->was_read)
+                read_list(mounts, proc_fd);
+        if (!mounts->is_held)
+                return mounts->text ? mounts_find(mounts->text, mounts->size, major, minor) : MOUNT_UNKNOWN;
+        pthread_mutex_lock(&lock);
+        kind = find_in_held(find_held(mounts->device, mounts->inode), major, minor);
+        pthread_mutex_unlock(&lock);
+        return kind;
 }
 
 void mounts_deinit(Mounts *mounts) {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 typedef enum MountKind {
         MOUNT_UNKNOWN,                  /* the device is not in the text */
@@ -24,11 +25,17 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
 
 enum { MOUNTS_TEXT_MAX = 4 << 20 };     /* a longer one is taken as unknown */
 
+/* As mounts_find(), of our own mount namespace; the list is kept and follows changes. Threads may call it. */
+MountKind mounts_of_us(uint32_t major, uint32_t minor);
+
 /* Those of one process, read at the first question. Starts as zeros. */
 typedef struct Mounts {
         char *text;                     /* NULL = not readable, or too long: nothing is known */
         size_t size;
         bool was_read;
+        bool is_held;                   /* the list is one that is kept for many processes: no text here */
+        dev_t device;                   /* its mount namespace, as stat of /proc/PID/ns/mnt tells it */
+        ino_t inode;
 } Mounts;
 
 /* As mounts_find(). @proc_fd: directory /proc/PID, of the same process each time. */

@@ -30,27 +30,24 @@
 
 /* Asks the process' own list of mounts, then ours. */
 static MountKind mount_kind(ObjectSource *source, uint32_t major, uint32_t minor) {
-        _cleanup_(freep) char *own = NULL;
         MountKind kind = mounts_of_process(source->mounts, source->proc_fd, major, minor);
-        size_t size;
 
-        if (kind == MOUNT_UNKNOWN && file_read("/proc/self/mountinfo", MOUNTS_TEXT_MAX, &own, &size) == 0)
-                kind = mounts_find(own, size, major, minor);
-        return kind;
+        return kind == MOUNT_UNKNOWN ? mounts_of_us(major, minor) : kind;
 }
 
 /*
  * Whether the file may be opened. A device that nobody lists is some block device of another mount
  * namespace (major number > 0), the kernel's own tmpfs, or not to be trusted.
  */
+static bool is_trusted(MountKind kind, uint32_t major) {
+        return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && major);
+}
+
 static bool is_local(ObjectSource *source, dev_t memory_device) {
         uint32_t major = source->entry->major, minor = source->entry->minor;
-        MountKind kind;
 
-        if (memory_device && makedev(major, minor) == memory_device)
-                return true;
-        kind = mount_kind(source, major, minor);
-        return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && major);
+        return (memory_device && makedev(major, minor) == memory_device) ||
+                is_trusted(mount_kind(source, major, minor), major);
 }
 
 int object_file_open_by_path(const ObjectSource *source) {
@@ -165,6 +162,24 @@ int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, O
         fd = open_mapped(source, &by_path);
         if (fd < 0 || !look(fd, &stx) || !is_entry(fd, &stx, source, by_path))
                 return OBJECT_E_UNREADABLE;
+        *filep = known_by(&stx);
+        *path_fdp = take_fd(fd);
+        return 0;
+}
+
+int object_file_look_here(const char *path, int *path_fdp, ObjectFile *filep) {
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+                                .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_CACHED };
+        _cleanup_(closep) int fd = -1;
+        struct statx stx;
+
+        if (path[0] != '/')
+                return OBJECT_E_UNREADABLE;
+        fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+        if (fd < 0 || !look(fd, &stx))
+                return OBJECT_E_UNREADABLE;
+        if (!is_trusted(mounts_of_us(stx.stx_dev_major, stx.stx_dev_minor), stx.stx_dev_major))
+                return OBJECT_E_REMOTE;
         *filep = known_by(&stx);
         *path_fdp = take_fd(fd);
         return 0;

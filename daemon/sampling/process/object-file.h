@@ -48,6 +48,9 @@ typedef struct ObjectSource {
  */
 int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, ObjectFile *filep);
 
+/* The same of @path in our own root, if the kernel finds every part of it in its cache. Return: as before. */
+int object_file_look_here(const char *path, int *path_fdp, ObjectFile *filep);
+
 /* By name, if the kernel finds every part of it in its cache: an O_PATH descriptor, or -1. */
 int object_file_open_by_path(const ObjectSource *source);
 

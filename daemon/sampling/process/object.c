@@ -255,20 +255,14 @@ static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, Entry **
         return 0;
 }
 
-static int open_object(ObjectCache *cache, ObjectSource *source, Object **objectp) {
-        _cleanup_(closep) int fd = -1;
-        ObjectFile key;
-        Entry *entry;
+static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, Object **objectp) {
+        Entry *entry = find_file(cache, key);
         int r;
 
-        r = object_file_look(source, cache->memfd_device, &fd, &key);
-        if (r)
-                return r;
-        entry = find_file(cache, &key);
         if (entry)
                 stat_add(COUNTER_OBJECTS_CACHED, entry->object.readable);
         else {
-                r = load_file(cache, fd, &key, &entry);
+                r = load_file(cache, fd, key, &entry);
                 if (r)
                         return r;
         }
@@ -278,36 +272,33 @@ static int open_object(ObjectCache *cache, ObjectSource *source, Object **object
         return 0;
 }
 
-int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
+/* @r: what the look for a file returned, which found @fd and @key if it is 0. */
+static int open_looked(ObjectCache *cache, int r, int fd, const ObjectFile *key, Object **objectp) {
         static const enum counter counters[] = { [OBJECT_E_UNREADABLE] = COUNTER_OBJECTS_UNREADABLE,
                                                  [OBJECT_E_REMOTE] = COUNTER_OBJECTS_REMOTE,
                                                  [OBJECT_E_FULL] = COUNTER_OBJECTS_OVER_CAP };
-        int r = open_object(cache, source, objectp);
 
+        if (!r)
+                r = open_found(cache, fd, key, objectp);
         if (r > 0)
                 stat_add(counters[r], 1);
         return r;
 }
 
-int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
-        _cleanup_(closep) int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
-        MapsEntry entry = { .end = 1 };         /* in no process: the path is all there is */
-        Mounts mounts = { 0 };
-        ObjectSource source = { .proc_fd = self, .entry = &entry, .path = path, .mounts = &mounts };
-        struct statx stx;
-        int r;
+int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
+        _cleanup_(closep) int fd = -1;
+        ObjectFile key;
+        int r = object_file_look(source, cache->memfd_device, &fd, &key);
 
-        fd = object_file_open_by_path(&source);
-        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx)) {
-                stat_add(COUNTER_OBJECTS_UNREADABLE, 1);
-                return OBJECT_E_UNREADABLE;
-        }
-        entry.inode = stx.stx_ino;
-        entry.major = stx.stx_dev_major;
-        entry.minor = stx.stx_dev_minor;
-        r = object_open(cache, &source, objectp);
-        mounts_deinit(&mounts);
-        return r;
+        return open_looked(cache, r, fd, &key, objectp);
+}
+
+int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
+        _cleanup_(closep) int fd = -1;
+        ObjectFile key;
+        int r = object_file_look_here(path, &fd, &key);
+
+        return open_looked(cache, r, fd, &key, objectp);
 }
 
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode) {
