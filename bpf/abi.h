@@ -36,6 +36,7 @@ enum {
         ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
         ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
+        ABI_MAX_NAMES = 1024,           /* names that are kept as rejected; over it the least used one goes */
         /* bytes of a thread context's attributes; longer ones are left out */
         ABI_MAX_ATTRIBUTES_SIZE = 640,
         ABI_MAX_FORKS = 4096,           /* forked children of targets, while the daemon does not know them */
@@ -143,6 +144,24 @@ enum {
         ABI_PROCESS_REPLACED = 1 << 2,
 };
 
+/*
+ * What a process is called and whose it is: a name that no selector chooses is a key of the map
+ * `rejected_names`. The daemon writes names where pid, name and user decide alone; a tick of a process without
+ * a row looks its own up.
+ */
+struct abi_name {
+        char comm[ABI_COMM_SIZE];       /* of the leader; zeros from the NUL on */
+        uint32_t uid;                   /* effective, in the first user namespace; 0 = no selector asks */
+        uint32_t reserved;
+};
+
+/* How processes without a row are told apart by their names. */
+enum abi_names {
+        ABI_NAMES_NONE = 0,             /* the map stays empty */
+        ABI_NAMES_COMM = 1,
+        ABI_NAMES_COMM_USER = 2,
+};
+
 /* One thread of a process with a ring, found by the daemon: input of the program `adopt`. */
 struct abi_adoption {
         uint64_t tgid, tid;             /* in the daemon's namespace */
@@ -208,7 +227,7 @@ struct abi_stack {
 
 /* Notices: what changed in a process' life. Their ring is apart from the samples'. */
 enum abi_notice_kind {
-        ABI_NOTICE_EXEC = 1,            /* tgid runs a new program */
+        ABI_NOTICE_EXEC = 1,            /* tgid runs a new program; value: its effective user */
         ABI_NOTICE_EXIT = 2,            /* the last thread of tgid is gone; value: its CPU time, ns */
         ABI_NOTICE_MAPPINGS = 3,        /* a tick on a non-target whose address space has changed */
         /* tgid was reaped; value: CPU time that its exit did not count yet, ns */
@@ -234,3 +253,4 @@ ABI_ASSERT(sizeof(struct abi_process) == 48);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_stack) == 192);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);
+ABI_ASSERT(sizeof(struct abi_name) == 24);

@@ -54,6 +54,10 @@ static __always_inline uint64_t identity_start(struct task_struct *task) {
                                        : BPF_CORE_READ(task, group_leader, start_boottime);
 }
 
+static __always_inline uint32_t identity_user(struct task_struct *leader) {
+        return BPF_CORE_READ(leader, real_cred, euid.val);
+}
+
 /* Return: false for a task outside the daemon's namespace. */
 static __always_inline bool identity_read(struct task_struct *task, struct identity *identity) {
         identity->tgid = task->tgid;

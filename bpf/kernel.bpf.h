@@ -80,6 +80,14 @@ struct sched_entity {
         uint64_t sum_exec_runtime;      /* CPU time up to the scheduler's last look, ns */
 } KERNEL_TYPE;
 
+typedef struct {
+        unsigned int val;               /* of the first user namespace */
+} kuid_t;
+
+struct cred {
+        kuid_t euid;
+} KERNEL_TYPE;
+
 /* Architecture's part of a task; x86-64. */
 struct thread_struct {
         /* thread pointer, as the kernel knows it: of user space since the last switch */
@@ -96,6 +104,7 @@ struct task_struct {
         struct task_struct *real_parent;        /* parent of the thread's process */
         struct pid *thread_pid;         /* NULL once the task was released */
         uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
+        const struct cred *real_cred;   /* what /proc/PID/status tells */
         char comm[KERNEL_COMM_SIZE];
         struct signal_struct *signal;
         struct thread_struct thread;

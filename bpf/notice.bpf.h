@@ -9,7 +9,7 @@
  * holds it:
  *
  *     kind      tgid   value        posted by
- *     EXEC      4711   –            tracepoint sched_process_exec: it runs a new program
+ *     EXEC      4711   1000         tracepoint sched_process_exec: it runs a new program, as user 1000
  *     MAPPINGS  4711   –            the sampler (select.bpf.h): a tick found its address space changed
  *     EXIT      4711   31,200,000   tracepoint sched_process_exit, last thread: CPU time so far, ns
  *     SETTLED   4711   180,000      tracepoint sched_process_free: CPU time that EXIT did not count yet, ns

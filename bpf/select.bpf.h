@@ -9,6 +9,14 @@
  * of the machine). So the tick looks whether the process' address space has changed. If so, it posts a
  * notice, and the daemon looks at the process again: often while the process is new (programs publish as they
  * start), then twice a second at most.
+ *
+ * Where processes are chosen by name, one without a row is undecided: its tick is taken, and the daemon
+ * decides. If nothing but name and user can choose it, the daemon keeps the names that it has rejected, and
+ * the next process of such a name costs one more look-up here and nothing there:
+ *
+ *     tick of `cc1`, user 1000     no row, no such name: taken; the daemon rejects {cc1, 1000}
+ *     tick of another `cc1`        no row, {cc1, 1000} is rejected: not taken
+ *     it calls prctl(PR_SET_NAME), or setuid(): another key, taken again
  */
 
 #include "notice.bpf.h"
@@ -87,6 +95,18 @@ static __always_inline bool select_is_helper(struct task_struct *task) {
         return tgid == setting_self_tgid && comm[0] == name[0] && comm[1] == name[1];
 }
 
+/* Whether its name, and its user where that matters, have been rejected. */
+static __always_inline bool select_is_rejected(struct task_struct *task) {
+        struct task_struct *leader = KERNEL_POINTER(task, group_leader);
+        struct abi_name name = {};
+
+        if (setting_names == ABI_NAMES_NONE || BPF_CORE_READ_STR_INTO(&name.comm, leader, comm) < 0)
+                return false;
+        if (setting_names == ABI_NAMES_COMM_USER)
+                name.uid = identity_user(leader);
+        return bpf_map_lookup_elem(&rejected_names, &name);
+}
+
 /* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */
 static __always_inline bool select_process(struct task_struct *task, const struct identity *identity,
                                            struct abi_process *process) {
@@ -95,7 +115,8 @@ static __always_inline bool select_process(struct task_struct *task, const struc
         if (!row || !select_copy(row, identity->start_time_ns, process)) {
                 row = NULL;
                 *process = (struct abi_process){ .state = setting_default_state };
-                if (process->state == ABI_STATE_UNDECIDED && select_is_helper(task))
+                if (process->state == ABI_STATE_UNDECIDED &&
+                    (select_is_helper(task) || select_is_rejected(task)))
                         return false;
         }
         if (row ? setting_watch_targets && select_may_publish(process) : setting_watch_non_targets)

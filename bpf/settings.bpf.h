@@ -25,6 +25,9 @@ const volatile char setting_helper_comm[KERNEL_COMM_SIZE] = "";
 /* The daemon's PID namespace, 0 if that is the first one (level 0). */
 const volatile uint32_t setting_namespace = 0;
 
+/* enum abi_names: whether names that no selector chooses are kept in `rejected_names`. */
+const volatile uint32_t setting_names = ABI_NAMES_NONE;
+
 const volatile bool setting_kernel_stacks = false;
 /*
  * Whether notices of changed mappings are posted: for targets that publish nothing yet; for processes without

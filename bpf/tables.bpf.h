@@ -110,6 +110,14 @@ struct {
         __type(value, struct non_target);
 } non_targets SEC(".maps");
 
+/* Names that no selector chooses. Daemon writes, sampler reads. A forgotten one costs a sample and a look. */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, ABI_MAX_NAMES);
+        __type(key, struct abi_name);
+        __type(value, uint8_t);
+} rejected_names SEC(".maps");
+
 /* A thread of a process with a ring. */
 struct ring_thread {
         struct abi_span born;           /* what its slot held when it was born */

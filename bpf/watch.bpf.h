@@ -25,7 +25,7 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
         if (!setting_namespace)
                 slots_forget(context->args[1]);
         space_replace(identity.tgid);
-        notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
+        notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), identity_user(task));
         return 0;
 }
 

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -65,6 +66,65 @@ class Selectors(session.TestCase):
         run.wait_events(50, child.pid)
         result = run.stop()
         self.assertEqual(result.pids, {child.pid})
+
+    def python(self, code):
+        child = subprocess.Popen([sys.executable, "-c", code])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    BURN = """
+import ctypes, os, time
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: sum(range(1000))
+"""
+
+    def test_a_name_is_rejected_once(self):
+        """Of 200 processes of one name that nothing chooses, the kernel half lets nearly all go by itself."""
+        run = self.start("-C", "victim-chain", *HZ)
+        child = self.python(self.BURN + """
+ctypes.CDLL(None).prctl(15, b"same-name")
+for _ in range(200):
+    pid = os.fork()
+    if not pid:
+        burn(0.012)
+        os._exit(0)
+    os.waitpid(pid, 0)
+""")
+        self.assertEqual(child.wait(60), 0)
+        result = run.stop()
+        self.assertEqual(result.samples, [])
+        self.assertLess(result.counter("targets_total", "rejected"), 150, result.log)
+
+    def test_a_new_name_is_looked_at_at_once(self):
+        """It was rejected by the name that it had; with another one it is undecided again."""
+        run = self.start("-C", "chosen-now", *HZ)
+        child = self.python(self.BURN + """
+burn(1)
+ctypes.CDLL(None).prctl(15, b"chosen-now")
+burn(3)
+""")
+        self.assertEqual(child.wait(60), 0)
+        result = run.stop()
+        self.assertEqual(result.pids, {child.pid})
+        self.assertGreater(len(result.samples), 100, result.log)
+
+    def test_a_new_user_is_looked_at_at_once(self):
+        if os.geteuid():
+            tap.skip("root: only root may become another user")
+        run = self.start("--user", "54321", *HZ)
+        stays = self.python(self.BURN + "burn(100)")
+        child = self.python(self.BURN + "burn(1); os.setuid(54321); burn(3)")
+        self.assertEqual(child.wait(60), 0)
+        session.wait_cpu([stays.pid], 1)
+        result = run.stop()
+        self.assertEqual(result.pids, {child.pid})
+        self.assertGreater(len(result.samples), 100, result.log)
+
+    def test_an_excluded_name_is_let_go(self):
+        chain, shares = self.victim("chain", 5), self.victim("shares")
+        self.sampled_together("--all", "--exclude", "comm=victim-sh*", wanted=[chain], unwanted=[shares], cpu=0.7)
 
     def test_all_but_itself(self):
         a, b = self.victim("chain", 5), self.victim("shares")

@@ -44,6 +44,46 @@ Test(selector, joins_selectors_by_or_and_lets_excludes_win) {
         cr_assert_eq(decide(&selector, 100, "nginx", false), SELECTOR_EXCLUDED);
 }
 
+static bool rejects(const Selector *selector, const char *comm, uint32_t uid) {
+        struct abi_name name = { .uid = uid };
+
+        strncpy(name.comm, comm, sizeof(name.comm) - 1);
+        return selector_rejects_name(selector, &name);
+}
+
+/* What the kernel half may decide alone. */
+Test(selector, knows_where_names_decide) {
+        static const SelectorRule users[] = { { SELECTOR_KIND_USER, 1000, NULL } },
+                                  by_pid[] = { { SELECTOR_KIND_PID, 7, NULL } },
+                                  by_exe[] = { { SELECTOR_KIND_EXE, 0, "nginx" } };
+        Selector by_comm = { .comms = comms, .n_comms = 2 }, none = { 0 };
+        Selector by_user = { .rules = users, .n_rules = 1 }, more = by_comm;
+
+        cr_expect_eq(selector_names(&none), ABI_NAMES_NONE);
+        cr_expect_eq(selector_names(&by_comm), ABI_NAMES_COMM);
+        cr_expect_eq(selector_names(&by_user), ABI_NAMES_COMM_USER);
+        cr_expect(rejects(&by_comm, "xnginx", 0) && !rejects(&by_comm, "nginx", 0));
+        cr_expect(rejects(&by_user, "nginx", 0) && !rejects(&by_user, "nginx", 1000));
+        more.pids = pids;
+        more.n_pids = 2;
+        cr_expect_eq(selector_names(&more), ABI_NAMES_NONE, "a pid may have any name");
+        more = by_comm;
+        more.rules = by_exe;
+        more.n_rules = 1;
+        cr_expect_eq(selector_names(&more), ABI_NAMES_NONE);
+        more.rules = by_pid;
+        cr_expect_eq(selector_names(&more), ABI_NAMES_NONE);
+        more = by_comm;
+        more.exclude_rules = by_exe;
+        more.n_exclude_rules = 1;
+        cr_expect_eq(selector_names(&more), ABI_NAMES_NONE);
+        more.exclude_rules = users;
+        cr_expect_eq(selector_names(&more), ABI_NAMES_COMM_USER);
+        cr_expect(rejects(&more, "nginx", 1000) && !rejects(&more, "nginx", 0));
+        more = (Selector){ .all = true, .exclude_rules = users, .n_exclude_rules = 1 };
+        cr_expect(rejects(&more, "x", 1000) && !rejects(&more, "x", 0));
+}
+
 Test(selector, has_words_for_every_reason) {
         for (SelectorReason reason = SELECTOR_UNCHOSEN; reason <= SELECTOR_PUBLISHER; reason++)
                 cr_assert_not_null(selector_reason_text(reason));

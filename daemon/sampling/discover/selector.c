@@ -140,6 +140,35 @@ SelectorReason selector_decide(const Selector *selector, const SelectorFacts *fa
         return facts->publishes ? SELECTOR_PUBLISHER : SELECTOR_SILENT;
 }
 
+/* A pid may be given to any program, whatever it is called. */
+static bool has_pids(const Selector *selector) {
+        for (size_t i = 0; i < selector->n_rules; i++)
+                if (is_by_pid(&selector->rules[i]))
+                        return true;
+        return selector->n_pids || selector->n_trees;
+}
+
+enum abi_names selector_names(const Selector *selector) {
+        unsigned what = selector_needs(selector);
+
+        if (!selector_is_by_name(selector) || has_pids(selector) || what & ~(unsigned)IDENTITY_USER)
+                return ABI_NAMES_NONE;
+        return what ? ABI_NAMES_COMM_USER : ABI_NAMES_COMM;
+}
+
+bool selector_rejects_name(const Selector *selector, const struct abi_name *name) {
+        const Identity identity = { .uid = name->uid, .has_uid = true };
+        const SelectorFacts facts = { .comm = name->comm, .identity = &identity };
+
+        for (size_t i = 0; i < selector->n_exclude_rules; i++)
+                if (rule_matches(&selector->exclude_rules[i], &facts))
+                        return true;
+        for (size_t i = 0; i < selector->n_rules; i++)
+                if (rule_matches(&selector->rules[i], &facts))
+                        return false;
+        return !comm_matches(selector, name->comm) && !selector->all;
+}
+
 const char *selector_kind_name(SelectorKind kind) {
         static const char *const names[SELECTOR_N_KINDS] = { "pid",       "comm", "exe", "cgroup",
                                                              "container", "user", "unit" };

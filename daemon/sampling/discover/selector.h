@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi.h"
 #include "sampling/process/identity.h"
 
 /* What a process can be told by, as the options and `--exclude KIND=PATTERN` name it. */
@@ -98,6 +99,15 @@ bool selector_is_by_name(const Selector *selector);
 
 /* Parts of a process' identity (IDENTITY_*) that decisions need; 0 = pid and comm are enough. */
 unsigned selector_needs(const Selector *selector);
+
+/*
+ * What of a process without a given pid decides, if that is its name, or name and user, alone.
+ * ABI_NAMES_NONE = more, or a pid.
+ */
+enum abi_names selector_names(const Selector *selector);
+
+/* Pure. Whether no process of this name is chosen. Only where selector_names() is not NONE. */
+bool selector_rejects_name(const Selector *selector, const struct abi_name *name);
 
 SelectorReason selector_decide(const Selector *selector, const SelectorFacts *facts);
 

@@ -244,6 +244,37 @@ static int reject(Targets *targets, uint32_t tgid, uint64_t start_time_ns) {
         return r < 0 ? r : 0;
 }
 
+static bool read_user(uint32_t tgid, uint32_t *uidp) {
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        _cleanup_(closep) int fd = -1;
+
+        if (process_open_living((pid_t)tgid, 0, &fd, NULL) || identity_new(&identity, fd, IDENTITY_USER) ||
+            !identity->has_uid)
+                return false;
+        *uidp = identity->uid;
+        return true;
+}
+
+/*
+ * The name of a process that nothing chose is rejected as a whole, if name and user decide alone. @uidp: its
+ * user, NULL = not known here.
+ * Return: 0, TARGETS_E_REJECTED = it is not: other processes of this name may be chosen, -errno.
+ */
+static int reject_name(Targets *targets, uint32_t tgid, const char *comm, const uint32_t *uidp) {
+        struct abi_name name = { 0 };
+
+        if (targets->config.names == ABI_NAMES_NONE || !*comm)
+                return TARGETS_E_REJECTED;
+        memcpy(name.comm, comm, strnlen(comm, sizeof(name.comm) - 1));
+        if (targets->config.names == ABI_NAMES_COMM_USER && uidp)
+                name.uid = *uidp;
+        else if (targets->config.names == ABI_NAMES_COMM_USER && !read_user(tgid, &name.uid))
+                return TARGETS_E_REJECTED;
+        if (!selector_rejects_name(targets->config.selector, &name))
+                return TARGETS_E_REJECTED;
+        return targets->config.callbacks.reject_name(targets->config.callbacks.userdata, &name);
+}
+
 static int expire_rejects(Targets *targets, uint64_t now_ns) {
         uint32_t tgid;
         int r = 0;
@@ -597,11 +628,15 @@ static uint64_t start_tick(uint64_t start_time_ns) {
  */
 static int decide_exec(Targets *targets, const struct abi_notice *notice, bool was_target, Process **processp,
                        SelectorReason *reasonp) {
+        const uint32_t uid = (uint32_t)notice->value;
         char comm[ABI_COMM_SIZE] = { 0 };
         int r;
 
         memcpy(comm, notice->comm, sizeof(comm) - 1);
         *processp = NULL;
+        r = reject_name(targets, notice->tgid, comm, &uid);
+        if (r <= 0)
+                return r;
         r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = notice->tgid, .comm = comm },
                               reasonp);
         if (r)
@@ -821,7 +856,11 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 r = end_target(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
         if (r != TARGETS_E_REJECTED)
                 return r;
-        r = reject(targets, sample->tgid, start_time_ns);
+        r = reject_name(targets, sample->tgid, process->comm, NULL);
+        if (r > 0)
+                r = reject(targets, sample->tgid, start_time_ns);
+        else if (!r)
+                stat_add(COUNTER_TARGETS_REJECTED, 1);
         return r ? r : TARGETS_E_REJECTED;
 }
 
@@ -886,8 +925,11 @@ static int notice_for(Targets *targets, const Process *process, const ProcessSta
                 .tgid = process->pid,
                 .kind = ABI_NOTICE_EXEC,
         };
+        uint32_t uid;
 
         memcpy(notice.comm, comm, sizeof(notice.comm));
+        if (targets->config.names == ABI_NAMES_COMM_USER && read_user(notice.tgid, &uid))
+                notice.value = uid;
         sweep_results_add(&targets->sweep.results, notice.tgid, SWEEP_PROGRAM, notice.time_ns);
         return take_notice(targets, &notice);
 }

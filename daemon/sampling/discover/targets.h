@@ -38,12 +38,15 @@ typedef struct TargetsCallbacks {
         int (*adopt)(void *userdata, const struct abi_adoption *adoption);     /* 0 or < 0; may be NULL */
         /* of coroutines were found in it; 0 or < 0; may be NULL */
         int (*stations)(void *userdata, const Process *process);
+        /* no process of this name is chosen; 0 or < 0; may be NULL, if `names` is ABI_NAMES_NONE */
+        int (*reject_name)(void *userdata, const struct abi_name *name);
 } TargetsCallbacks;
 
 typedef struct TargetsConfig {
         const Selector *selector;       /* borrowed, lives longer */
         ObjectCache *objects;           /* borrowed, lives longer */
         TargetsCallbacks callbacks;
+        enum abi_names names;           /* what of a name the kernel half looks at */
         bool environment;               /* whether targets' environments are looked into */
         /* living ones; 0 = ABI_MAX_PROCESSES / 2. Over it: TARGETS_OVER_CAP */
         uint32_t max_targets;

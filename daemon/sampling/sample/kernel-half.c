@@ -146,6 +146,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_depth = config->depth;
         skeleton->rodata->setting_kernel_stacks = config->kernel_stacks;
         skeleton->rodata->setting_default_state = config->default_state;
+        skeleton->rodata->setting_names = config->names;
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
@@ -160,6 +161,8 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));
         if (!config->watch_targets && !config->watch_non_targets)
                 bpf_map__set_max_entries(skeleton->maps.non_targets, 1);
+        if (config->names == ABI_NAMES_NONE)
+                bpf_map__set_max_entries(skeleton->maps.rejected_names, 1);
         /* Rows outside of the preallocated pool are allowed in perf event programs since 6.1. */
         if (machine_version() < MACHINE_VERSION(6, 1)) {
                 bpf_map__set_map_flags(skeleton->maps.processes, 0);
@@ -195,8 +198,8 @@ static int identify(KernelHalf *half) {
 
 /* Types that bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
 static const char *const kernel_types[] = {
-        "atomic_t", "bpf_func_id",  "mm_struct",     "ns_common",   "pid",           "pid_namespace",
-        "pt_regs",  "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
+        "atomic_t",      "bpf_func_id", "cred",         "kuid_t",        "mm_struct",   "ns_common",     "pid",
+        "pid_namespace", "pt_regs",     "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
 };
 
 /* Makes a file of the types that the loader needs. If that fails, the loader gets all types. */
@@ -384,6 +387,14 @@ int kernel_half_remove_process(KernelHalf *half, uint32_t tgid) {
         r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
 
         return r && r != -ENOENT ? error_origin(r) : 0;
+}
+
+int kernel_half_reject_name(KernelHalf *half, const struct abi_name *name) {
+        const uint8_t value = 0;
+        int r = bpf_map__update_elem(half->skeleton->maps.rejected_names, name, sizeof(*name), &value,
+                                     sizeof(value), BPF_ANY);
+
+        return r && r != -ENOMEM ? error_origin(r) : 0;
 }
 
 int kernel_half_processes_fd(const KernelHalf *half) {

@@ -84,6 +84,9 @@ int kernel_half_notices_fd(const KernelHalf *half);
 int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process);
 int kernel_half_remove_process(KernelHalf *half, uint32_t tgid);
 
+/* From now on no tick is taken of processes of this name that have no row. Return: 0, -errno. */
+int kernel_half_reject_name(KernelHalf *half, const struct abi_name *name);
+
 /* Tells of a thread that was there before its process' ring was found. Return: 0, -errno. */
 int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
 int kernel_half_processes_fd(const KernelHalf *half);

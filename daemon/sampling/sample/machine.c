@@ -180,6 +180,15 @@ int machine_namespace(uint32_t *inodep) {
         return 0;
 }
 
+bool machine_has_all_users(void) {
+        _cleanup_(freep) char *text = NULL;
+        unsigned long inside, outside, n;
+
+        return !read_small("/proc/self/uid_map", &text) &&
+               sscanf(text, "%lu %lu %lu", &inside, &outside, &n) == 3 && !inside && !outside &&
+               n == UINT32_MAX;
+}
+
 size_t machine_memlock(int fd) {
         _cleanup_(freep) char *text = NULL;
         size_t memlock = 0;

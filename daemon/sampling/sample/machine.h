@@ -54,5 +54,8 @@ int machine_setting(const char *name, int64_t *valuep);
 /* Inode of our own PID namespace, 0 if it is the machine's first one. Return: 0, MACHINE_E_UNREADABLE. */
 int machine_namespace(uint32_t *inodep);
 
+/* Whether our ids of users are those of the first user namespace, all of them. */
+bool machine_has_all_users(void);
+
 /* Memory of the BPF map behind our descriptor @fd, bytes; 0 if the kernel does not tell. */
 size_t machine_memlock(int fd);

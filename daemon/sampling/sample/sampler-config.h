@@ -22,6 +22,7 @@ typedef struct SamplerConfig {
         bool jitter;
         uint32_t default_state;         /* enum abi_state of a process without a row */
         bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context */
+        uint32_t names;                 /* enum abi_names: what sampler_reject_name() goes by */
         bool watch_non_targets;         /* post MAPPINGS notices for processes without a row */
         bool names_choose;              /* a program of a known name may be a target from its exec on */
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */

@@ -523,6 +523,10 @@ int sampler_remove_process(Sampler *sampler, uint32_t tgid) {
         return kernel_half_remove_process(sampler->half, tgid);
 }
 
+int sampler_reject_name(Sampler *sampler, const struct abi_name *name) {
+        return kernel_half_reject_name(sampler->half, name);
+}
+
 int sampler_adopt(Sampler *sampler, const struct abi_adoption *adoption) {
         return kernel_half_adopt(sampler->half, adoption);
 }

@@ -78,6 +78,12 @@ int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_proces
 int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 
 /*
+ * From now on no tick is taken of processes of this name that have no row (`names` of the config says what of
+ * it counts). Return: 0, -errno.
+ */
+int sampler_reject_name(Sampler *sampler, const struct abi_name *name);
+
+/*
  * Tells of a thread that was there before its process' ring was found (sampling/context/adopt.h). Return: 0,
  * -errno.
  */

@@ -149,6 +149,12 @@ int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row)
         return sampler_set_process(daemon->stages.sampler, tgid, row);
 }
 
+int daemon_on_rejected_name(void *userdata, const struct abi_name *name) {
+        Daemon *daemon = userdata;
+
+        return sampler_reject_name(daemon->stages.sampler, name);
+}
+
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption) {
         Daemon *daemon = userdata;
 

@@ -18,6 +18,7 @@ int daemon_on_mapped(void *userdata, const Process *process);
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
 int daemon_on_stations(void *userdata, const Process *process);
 int daemon_on_suspended(void *userdata, const CoroSuspended *suspended);
+int daemon_on_rejected_name(void *userdata, const struct abi_name *name);
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
 int daemon_remove_row(void *userdata, uint32_t tgid);
 

@@ -60,6 +60,13 @@ static int make_exporter(Daemon *daemon) {
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
 
+/* The kernel half knows users by their ids in the first user namespace. */
+static enum abi_names names_of(const Daemon *daemon) {
+        enum abi_names names = selector_names(daemon->selector);
+
+        return names == ABI_NAMES_COMM_USER && !machine_has_all_users() ? ABI_NAMES_NONE : names;
+}
+
 static int make_sampler(Daemon *daemon) {
         const Config *config = daemon->config;
         SamplerConfig sampler = {
@@ -69,6 +76,7 @@ static int make_sampler(Daemon *daemon) {
                 .jitter = config->jitter,
                 .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED
                                                                        : ABI_STATE_REJECTED,
+                .names = names_of(daemon),
                 .watch_targets = true, /* a chosen target may start to publish later, too */
                 .watch_non_targets = selector_is_default(daemon->selector),
                 /* under --all a program is read at its first sample */
@@ -178,11 +186,13 @@ static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = daemon->selector,
                 .environment = daemon->config->target_environment,
+                .names = names_of(daemon),
                 .callbacks = { .row_set = daemon_set_row,
                                .row_remove = daemon_remove_row,
                                .adopt = daemon_adopt,
                                .mapped = daemon_on_mapped,
                                .stations = daemon_on_stations,
+                               .reject_name = daemon_on_rejected_name,
                                .userdata = daemon },
         };
         int r = object_cache_new(&daemon->stages.objects, UNUSED_OBJECTS);

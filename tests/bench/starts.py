@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What starts cost: the daemon's own, and those of other processes while it runs.
+
+usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start] [short] [idle]
+
+    start   daemon → ready; CPU until then; → first sample of a program that runs already; → first delivery
+    short   CPU and peak memory of the daemon's cgroup beside a shell that starts one short program after the
+            other: all of them are targets, or none is (by name, by user)
+    idle    CPU per minute with --all while a shell starts two programs a second
+
+--old names another build, which takes turns with this one (SPANPROF, default ./build) in the same run. The
+rival of `short` is `perf record -a -g`, which only copies. Needs root.
+"""
+import json
+import os
+import pathlib
+import time
+
+import bench
+import tap
+
+PERF = bench.tool("perf")
+SHORT = "while :; do /bin/true; ls /usr/lib >/dev/null; sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done"
+SELDOM = "while :; do sleep 0.5; done"
+
+
+class Daemon:
+
+    def __init__(self, b, program, *options):
+        self.cgroup = b.cgroup("daemon")
+        self.summary = b.directory() / "summary.json"
+        _, environment = b.receiver()
+        self.begin = time.monotonic()
+        self.child = b.spawn([program, "run", "--summary", self.summary, *options], cgroup=self.cgroup,
+                             env=environment)
+        self.child.wait_for("profiles go to")
+        self.ready_ms = (time.monotonic() - self.begin) * 1e3
+        self.ready_cpu_ms = self.cgroup.cpu_ns / 1e6
+
+    def cpu_ms(self, seconds):
+        """CPU of @seconds, without the start and its first window."""
+        time.sleep(1.5)
+        before = self.cgroup.cpu_ns
+        time.sleep(seconds)
+        return (self.cgroup.cpu_ns - before) / 1e6
+
+    def stop(self):
+        self.peak_mib = self.cgroup.peak_bytes / (1 << 20)
+        self.child.stop()
+        return json.loads(self.summary.read_text())
+
+
+def programs(options):
+    return [("this build", tap.SPANPROF)] + [("--old", pathlib.Path(options.old).resolve())] * bool(options.old)
+
+
+def start(options):
+    figures = {}
+    for _ in range(options.rounds):
+        for name, program in programs(options):
+            with bench.Bench() as b:
+                b.victim("chain", 30)
+                daemon = Daemon(b, program, "--comm", "victim-chain")
+                time.sleep(1.5)
+                summary = daemon.stop()
+                figures.setdefault(name, []).append((daemon.ready_ms, daemon.ready_cpu_ms,
+                                                     summary["first_sample_ns"] / 1e6,
+                                                     summary["first_delivery_ns"] / 1e6))
+    bench.table("start: ms", ["build", "ready", "CPU until then", "first sample", "first delivery"],
+                [[name, *map(bench.spread, zip(*values))] for name, values in figures.items()])
+
+
+def rival(b, seconds):
+    """CPU ms a second of perf."""
+    group = b.cgroup("perf")
+    child = b.spawn([PERF, "record", "-a", "-g", "-F", "99", "-o", b.directory() / "data"], cgroup=group)
+    time.sleep(1.5)
+    before = group.cpu_ns
+    time.sleep(seconds)
+    cpu_ms = (group.cpu_ns - before) / 1e6
+    peak = group.peak_bytes / (1 << 20)
+    child.stop()
+    return cpu_ms / seconds, peak
+
+
+def short(options):
+    figures = {}
+    for _ in range(options.rounds):
+        for what, *arguments in (("--all, 99 Hz", "--all"), ("--comm of none, 999 Hz", "-C", "none", "-F", "999"),
+                                 ("--user of none, 999 Hz", "--user", "54321", "-F", "999")):
+            for name, program in programs(options):
+                with bench.Bench() as b:
+                    b.spawn(["sh", "-c", SHORT])
+                    daemon = Daemon(b, program, *arguments)
+                    cpu_ms = daemon.cpu_ms(options.seconds)
+                    ticks = daemon.stop()["ticks"]
+                    per_sample = cpu_ms / options.seconds / max(1, ticks / (options.seconds + 1.5))
+                    figures.setdefault((name, what), []).append(
+                        (cpu_ms / options.seconds, per_sample * 10 if ticks > 100 else 0, daemon.peak_mib))
+        if PERF:
+            with bench.Bench() as b:
+                b.spawn(["sh", "-c", SHORT])
+                cpu_ms, peak = rival(b, options.seconds)
+                figures.setdefault(("perf record -a -g", "99 Hz"), []).append((cpu_ms, 0, peak))
+    bench.table("beside short programs", ["tool", "what", "CPU ms a second", "CPU s per 10,000 samples", "peak MiB"],
+                [[*key, *map(bench.spread, zip(*values))] for key, values in figures.items()])
+
+
+def idle(options):
+    figures = {}
+    for _ in range(options.rounds):
+        for name, program in programs(options):
+            with bench.Bench() as b:
+                b.spawn(["sh", "-c", SELDOM])
+                daemon = Daemon(b, program, "--all")
+                cpu_ms = daemon.cpu_ms(options.seconds)
+                daemon.stop()
+                figures.setdefault(name, []).append(cpu_ms / options.seconds * 60)
+    bench.table("idle with --all, two programs a second", ["build", "CPU ms a minute"],
+                [[name, bench.spread(values)] for name, values in figures.items()])
+
+
+def main():
+    parser = bench.argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--old")
+    parser.add_argument("parts", nargs="*", default=["start", "short", "idle"])
+    options = parser.parse_args()
+    bench.need_root()
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
+    for part in options.parts:
+        {"start": start, "short": short, "idle": idle}[part](options)
+
+
+if __name__ == "__main__":
+    main()
