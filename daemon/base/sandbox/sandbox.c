@@ -14,6 +14,7 @@
 #include "base/sandbox/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -56,6 +57,9 @@ typedef struct Allowed {
 static const Allowed compute[] = {
         { __NR_read, ANY },
         { __NR_pread64, ANY },
+        { __NR_preadv2, ANY },
+        { __NR_fadvise64, 3, ~0u, POSIX_FADV_RANDOM },
+        { __NR_fadvise64, 3, ~0u, POSIX_FADV_DONTNEED },
         { __NR_close, ANY },
         { __NR_fstat, ANY },
         { __NR_recvmsg, ANY },
