@@ -123,7 +123,7 @@ static __always_inline void defer_part(struct task_struct *task, struct scratch 
         if (!setting_stack_bytes || scratch->has_runtime ||
             (end != ABI_STACK_PENDING && end != ABI_STACK_STALE && end != ABI_STACK_NO_MAPPING))
                 return;
-        depth = task->mm->start_stack - base;
+        depth = BPF_CORE_READ(task, mm, start_stack) - base;
         is_first = depth < DEFER_FIRST_STACK_MAX;
         if (is_first && depth < DEFER_LARGE * ABI_STACK_CHUNK)
                 n = (uint32_t)(depth / ABI_STACK_CHUNK) + 1;

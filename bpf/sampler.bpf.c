@@ -115,6 +115,8 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
                 unwind->bp = context[CONTEXT_WORD_BP];
                 rules->bx = context[CONTEXT_WORD_BX];
         } else {
+                if (!BPF_CORE_READ(task, mm, start_code))
+                        return false;
                 registers = (const struct pt_regs *)bpf_task_pt_regs(task);
                 cs = registers->cs;
                 unwind->pc = registers->ip;
@@ -123,7 +125,7 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
                 rules->bx = registers->bx;
         }
         /* No pc: a worker of io_uring, which never was in user mode. */
-        return cs == KERNEL_USER_CS && unwind->pc && task->mm->start_code;
+        return cs == KERNEL_USER_CS && unwind->pc;
 }
 
 static __always_inline void record_begin(struct abi_sample *sample, struct task_struct *task,
@@ -282,7 +284,13 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
 
 /* The first sample of a process that the daemon does not know yet, and that is likely a target. */
 static __always_inline void call_for_new(struct task_struct *task, struct scratch *scratch) {
-        if (!scratch->sample.generation && daemon_hears && wake_knows_name(task->group_leader->comm))
+        struct task_struct *leader;
+        struct known_name name;
+
+        if (scratch->sample.generation || !daemon_hears)
+                return;
+        leader = KERNEL_POINTER(task, group_leader);
+        if (!bpf_core_read(&name, sizeof(name), &leader->comm) && wake_knows_name((const char *)&name))
                 scratch->calls = WAKE_CALL_AT_ONCE;
 }
 
