@@ -78,6 +78,10 @@
           "samples of profiles that a receiver rejected in a partial success") \
         X(LOST_EXPORT_AGE, "lost_total", "reason=\"export_age\"", \
                 "samples of batches that were retried for longer than allowed") \
+        X(LOST_EXPORT_TOO_OLD, "lost_total", "reason=\"too_old\"", \
+          "samples of requests that the receiver refused for their age") \
+        X(LOST_EXPORT_NOT_OTLP, "lost_total", "reason=\"not_otlp\"", \
+          "samples of requests that something answered that is no receiver of OTLP") \
         X(LOST_ENCODE, "lost_total", "reason=\"encode\"", "samples that could not be put into a request") \
         X(LOST_SPOOL_FULL, "lost_total", "reason=\"spool_full\"", \
                 "samples of the oldest batch, dropped because the spool was at a cap") \

@@ -19,7 +19,6 @@
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
-#include "formats/otlp/encode.h"
 #include "formats/report/text-table.h"
 #include "service/config/config-exporter.h"
 
@@ -33,6 +32,7 @@ typedef struct ConvertRun {
         const Config *config;
         Inputs inputs;
         Convert convert;
+        OtlpPayload payload;            /* as the receiver wants it */
         const ConvertWriter *writer;    /* NULL = only sent */
         Symbolizer *symbolizer;
         Outputs outputs;
@@ -64,9 +64,13 @@ static int begin(ConvertRun *run, const Cli *cli) {
 
         if (!r)
                 r = inputs_init(&run->inputs, cli);
-        if (!r && run->writer && (run->writer->names || run->config->lines))
+        if (!r && ((run->writer && (run->writer->names || run->config->lines)) ||
+                   backend_wants_names(run->config)))
                 r = symbolizer_new(&run->symbolizer,
                                    &(SymbolizerOptions){ .want_lines = run->config->lines });
+        run->payload = backend_payload(run->config);
+        run->inputs.options.reshape = &run->payload.reshape;
+        run->inputs.options.one_value = run->payload.encoding.one_value;
         run->inputs.options.symbolizer = run->symbolizer;
         run->inputs.options.timestamps_asked |= run->writer && run->writer->times;
         return r;
@@ -96,16 +100,16 @@ static int open_exporter(ConvertRun *run) {
 }
 
 static int send_all(ConvertRun *run) {
-        OtlpOptions options = { .scope_version = SPANPROF_VERSION,
-                                .timestamps = run->inputs.options.timestamps };
+        OtlpPayload payload = run->payload;
         uint64_t n_lost = 0;
         int r = open_exporter(run);
 
+        payload.encoding.timestamps = run->inputs.options.timestamps;
         /* a payload is in one request, however large it is */
         if (run->convert.payload_bytes)
-                options.max_bytes = run->convert.payload_bytes + SEND_BYTES;
+                payload.encoding.max_bytes = run->convert.payload_bytes + SEND_BYTES;
         if (!r)
-                r = otlp_encode(run->convert.window, &options, send_document, run, &n_lost);
+                r = otlp_payload_encode(&payload, run->convert.window, send_document, run, &n_lost);
         run->sent_ns = clock_monotonic_ns();
         if (!r && (n_lost || stat_lost())) {
                 log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(),

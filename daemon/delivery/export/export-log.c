@@ -55,13 +55,22 @@ void export_log_accepted(ExportLog *log, const HttpReply *reply, const Response 
                 return;
         endpoint_append_shown(&text, log->url);
         if (response->malformed)
-                text_printf(
-                        &text,
-                        " answered %d with a body that is no OTLP response (%s); is it a receiver of profiles?",
-                        reply->status, reply->content_type[0] ? reply->content_type : "without a type");
+                text_printf(&text, " answered %d, and the rest of its answer did not come", reply->status);
         else
                 text_printf(&text, " took the samples and says: \"%s\"", response->message);
         write_limited(log, TROUBLE_WARNING, LOG_LEVEL_WARNING, &text);
+}
+
+void export_log_not_otlp(ExportLog *log, const HttpReply *reply, const Batch *batch) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        endpoint_append_shown(&text, log->url);
+        text_printf(&text,
+                    " answered %d with a body that is no OTLP response (%s); is it a receiver of profiles? "
+                    "dropped %llu samples",
+                    reply->status, reply->content_type[0] ? reply->content_type : "without a type",
+                    (unsigned long long)batch->n_events);
+        write_limited(log, TROUBLE_WARNING, LOG_LEVEL_ERROR, &text);
 }
 
 void export_log_overflow(ExportLog *log, size_t max_bytes, uint64_t n_lost) {

@@ -30,6 +30,9 @@ void export_log_rejected(ExportLog *log, const Response *response, const Batch *
 /* A success; logs only if it came with a message or with a body that is no response. */
 void export_log_accepted(ExportLog *log, const HttpReply *reply, const Response *response);
 
+/* A success of something that is no receiver: @batch is dropped. */
+void export_log_not_otlp(ExportLog *log, const HttpReply *reply, const Batch *batch);
+
 void export_log_overflow(ExportLog *log, size_t max_bytes, uint64_t n_lost);
 
 /* A batch could not be written to the spool. */

@@ -11,8 +11,16 @@
 #include "delivery/export/exporter.h"
 #include "delivery/export/http.h"
 
+/* As one more header in baggage form, where some of what a tenant may have means something else. */
+static void append_tenant(Text *lines, const char *tenant) {
+        text_printf(lines, "%sX-Scope-OrgID=", lines->size ? "," : "");
+        for (; *tenant; tenant++)
+                text_printf(lines, "%%%02X", (unsigned char)*tenant);
+}
+
 /* Return: 0, EXPORTER_E_*, -errno. */
 static int new_http(Http **httpp, sd_event *event, const ExporterConfig *config) {
+        _cleanup_(text_deinit) Text lines = { 0 };
         char **headers = NULL;
         HttpConfig http = {
                 .url = config->endpoint,
@@ -30,7 +38,12 @@ static int new_http(Http **httpp, sd_event *event, const ExporterConfig *config)
                 log_error("export: %s", config->endpoint ? why : "no endpoint");
                 return EXPORTER_E_ENDPOINT;
         }
-        r = endpoint_parse_headers(config->headers ? config->headers : "", &headers, why, sizeof(why));
+        text_printf(&lines, "%s", config->headers ? config->headers : "");
+        if (config->dialect.tenant)
+                append_tenant(&lines, config->dialect.tenant);
+        if (lines.failed)
+                return error_origin(-ENOMEM);
+        r = endpoint_parse_headers(lines.data ? lines.data : "", &headers, why, sizeof(why));
         if (r == ENDPOINT_E_INVALID) {
                 log_error("export: %s", why);
                 return EXPORTER_E_HEADERS;

@@ -79,6 +79,7 @@ struct Exporter {
         bool gzip;
         ExportConvert convert;          /* requests are sent as JSON; NULL = as protobuf */
         RetryPolicy policy;
+        char *too_old;                  /* words of a refusal, or NULL */
 
         Queue queue;
         Batch *in_flight;
@@ -299,13 +300,24 @@ static void failed(Receiver *receiver) {
                 receiver->trouble_since_ns = clock_monotonic_ns();
 }
 
+/* Another server answers there: it is no use to send it the same again. */
+static void not_otlp(Exporter *exporter, Batch *batch, const HttpReply *reply) {
+        exporter->receiver.n_failures = 0;
+        export_log_not_otlp(&exporter->books.log, reply, batch);
+        lose(exporter, batch, COUNTER_LOST_EXPORT_NOT_OTLP);
+}
+
 static void accepted(Exporter *exporter, Batch *batch, const HttpReply *reply) {
         ExportBooks *books = &exporter->books;
         Response response;
         uint64_t n_lost;
 
-        well_again(exporter);
         response_read_reply(&response, reply);
+        if (response.is_other) {
+                not_otlp(exporter, batch, reply);
+                return;
+        }
+        well_again(exporter);
         n_lost = batch_rejected_events(batch, response.n_rejected);
         books_add(books, COUNTER_EXPORT_OK, 1);
         books_add(books, COUNTER_EXPORT_BYTES, batch->size);
@@ -319,13 +331,20 @@ static void accepted(Exporter *exporter, Batch *batch, const HttpReply *reply) {
         end_batch(exporter, batch);
 }
 
+/* By its words: the receiver takes nothing that is so old, and nothing else is wrong with it. */
+static bool is_past(const Exporter *exporter, const HttpReply *reply) {
+        return exporter->too_old && !reply->fault && reply->status < 500 &&
+                response_says(reply, exporter->too_old);
+}
+
 static void refused(Exporter *exporter, Batch *batch, const HttpReply *reply) {
         /* A status, if a bad one, shows that the receiver is there: the next batch has its own chance. */
         if (!reply->fault)
                 exporter->receiver.n_failures = 0;
         export_log_failed(&exporter->books.log, LOG_LEVEL_ERROR, reply, "dropped %llu samples",
                           (unsigned long long)batch->n_events);
-        lose(exporter, batch, COUNTER_LOST_EXPORT_REFUSED);
+        lose(exporter, batch,
+             is_past(exporter, reply) ? COUNTER_LOST_EXPORT_TOO_OLD : COUNTER_LOST_EXPORT_REFUSED);
 }
 
 static void too_old(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
@@ -607,12 +626,14 @@ int exporter_new_on(Exporter **exporterp, sd_event *event, const ExporterConfig 
         exporter->convert = config->convert;
         exporter->books.secondary = config->secondary;
         exporter->queue.max_bytes = config->max_queue_bytes;
-        exporter->policy = (RetryPolicy){ config->retry_first_ns, config->max_age_ns };
+        exporter->policy = (RetryPolicy){ config->retry_first_ns, config->max_age_ns,
+                                          config->dialect.starting_ns };
         r = new_retry_timer(exporter);
         if (r)
                 return error_fold(r);
         exporter->books.log.url = strdup(config->endpoint);
-        if (!exporter->books.log.url)
+        exporter->too_old = config->dialect.too_old ? strdup(config->dialect.too_old) : NULL;
+        if (!exporter->books.log.url || (config->dialect.too_old && !exporter->too_old))
                 return error_origin(-ENOMEM);
         if (store.self)                 /* what an earlier exporter left */
                 hold_off(exporter, 0);
@@ -630,6 +651,7 @@ Exporter *exporter_free(Exporter *exporter) {
         sd_event_source_disable_unref(exporter->stop.finished);
         sd_event_unref(exporter->event);
         free(exporter->books.log.url);
+        free(exporter->too_old);
         free(exporter);
         return NULL;
 }
@@ -678,6 +700,10 @@ bool exporter_is_failing(const Exporter *exporter) {
 
 uint64_t exporter_accepted_ns(const Exporter *exporter) {
         return exporter->receiver.accepted_ns;
+}
+
+void exporter_add_lost(Exporter *exporter, enum counter counter, uint64_t n_events) {
+        books_add(&exporter->books, counter, n_events);
 }
 
 uint64_t exporter_count(const Exporter *exporter, enum counter counter) {

@@ -15,7 +15,7 @@
  *
  * Each batch ends in exactly one of: EXPORT_OK (its samples are delivered, those that a partial success
  * rejects are LOST_EXPORT_REJECTED), or EXPORT_DROPPED with its samples in one LOST_EXPORT_* or LOST_STOP
- * counter.
+ * counter. A success whose body is no reply of OTLP is none: something else answers there.
  */
 
 #include <stdbool.h>
@@ -32,6 +32,14 @@
 
 typedef struct Exporter Exporter;
 
+/* What is said in other words, or is meant otherwise, than OTLP has it. Strings are copied. */
+typedef struct ExportDialect {
+        const char *tenant;             /* header X-Scope-OrgID of each request; NULL = none */
+        uint64_t starting_ns;           /* a 500 is tried again for so long; 0 = never */
+        /* what a refusal says of data that is too old for the receiver; NULL = nothing known */
+        const char *too_old;
+} ExportDialect;
+
 typedef struct ExporterConfig {
         const char *endpoint;           /* full URL of the profiles endpoint */
         const char *headers;            /* baggage form `k=v,k2=v2`, percent-encoded; NULL = none */
@@ -43,6 +51,7 @@ typedef struct ExporterConfig {
         uint64_t retry_first_ns;        /* 0 = 5 s; tests shorten it */
         const char *certificate;        /* CA file, or NULL */
         const char *client_certificate, *client_key;
+        ExportDialect dialect;
         bool secondary;                 /* one of several: util/stat counts for the first alone */
         const char *spool;              /* directory for what cannot be sent now; NULL = none */
         SpoolStoreMode spool_mode;
@@ -102,6 +111,9 @@ size_t exporter_spooled_batches(const Exporter *exporter);
 /* Whether the last attempt failed, and when one was accepted last: MONOTONIC, 0 = none was. */
 bool exporter_is_failing(const Exporter *exporter);
 uint64_t exporter_accepted_ns(const Exporter *exporter);
+
+/* @n_events of what was to be submitted are lost already, for the reason @counter. */
+void exporter_add_lost(Exporter *exporter, enum counter counter, uint64_t n_events);
 
 /* What this exporter counted, whether or not util/stat counts for it. */
 uint64_t exporter_count(const Exporter *exporter, enum counter counter);

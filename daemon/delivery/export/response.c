@@ -139,6 +139,11 @@ void response_read_success(Response *response, const char *content_type, const u
         Field field;
 
         *response = (Response){ 0 };
+        /* A page that greets browsers is never a reply, whatever its bytes could be read as. */
+        if (size && !strncasecmp(content_type, "text/html", 9)) {
+                response->malformed = true;
+                return;
+        }
         if (is_json(content_type, data, size)) {
                 if (size)
                         json_success(response, (const char *)data, (const char *)data + size);
@@ -183,22 +188,45 @@ void response_read_error(Response *response, const char *content_type, const uin
         take_message(response, data, size);
 }
 
-void response_read_reply(Response *response, const HttpReply *reply) {
-        _cleanup_(freep) uint8_t *expanded = NULL;
-        const uint8_t *body = reply->body;
-        size_t size = reply->body_size;
-        bool whole = !reply->cut;
+typedef struct Body {
+        const uint8_t *data;
+        size_t size;
+        uint8_t *expanded;
+        bool whole;
+} Body;
 
-        if (reply->gzip) {
-                whole = whole && !gzip_expand(reply->body, reply->body_size, HTTP_BODY_MAX, &expanded, &size);
-                body = expanded;
-                size = expanded ? size : 0;
-        }
+static Body body_of(const HttpReply *reply) {
+        Body body = { .data = reply->body, .size = reply->body_size, .whole = !reply->cut };
+
+        if (!reply->gzip)
+                return body;
+        body.whole = body.whole && !gzip_expand(reply->body, reply->body_size, HTTP_BODY_MAX, &body.expanded,
+                                                &body.size);
+        body.data = body.expanded;
+        body.size = body.expanded ? body.size : 0;
+        return body;
+}
+
+void response_read_reply(Response *response, const HttpReply *reply) {
+        Body body = body_of(reply);
+
         if (reply->status >= 300)
-                response_read_error(response, reply->content_type, body, size);
-        else if (whole)
-                response_read_success(response, reply->content_type, body, size);
+                response_read_error(response, reply->content_type, body.data, body.size);
+        else if (body.whole)
+                response_read_success(response, reply->content_type, body.data, body.size);
         else
                 /* the rest cannot be read */
                 *response = (Response){ .malformed = true };
+        /* a page for browsers is none of ours even if it is cut */
+        response->is_other = reply->status < 300 && response->malformed &&
+                (body.whole || !strncasecmp(reply->content_type, "text/html", 9));
+        free(body.expanded);
+}
+
+bool response_says(const HttpReply *reply, const char *words) {
+        Body body = body_of(reply);
+        bool says = body.size && memmem(body.data, body.size, words, strlen(words));
+
+        free(body.expanded);
+        return says;
 }

@@ -19,7 +19,8 @@
 enum { RESPONSE_MESSAGE_MAX = 256 };
 
 typedef struct Response {
-        bool malformed;                 /* success: neither empty nor such a message */
+        bool malformed;                 /* success: neither empty nor such a message, or not all of it came */
+        bool is_other;                  /* success: all of it came, and is something else */
         uint64_t n_rejected;            /* profiles; only in a success */
         char message[RESPONSE_MESSAGE_MAX];     /* "" = none */
 } Response;
@@ -30,6 +31,9 @@ void response_read_error(Response *response, const char *content_type, const uin
 
 /* The body of a reply with a status: expands it, picks the right reader, trusts no half of a success. */
 void response_read_reply(Response *response, const HttpReply *reply);
+
+/* Whether the body of a reply, expanded, has @words anywhere. */
+bool response_says(const HttpReply *reply, const char *words);
 
 /*
  * Copies text so that it fits into a log line: bad UTF-8 repaired, lines joined, masked (base/util/text.h),

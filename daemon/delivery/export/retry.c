@@ -65,7 +65,7 @@ int retry_after_parse(const char *text, int64_t now_s, uint64_t *secondsp) {
         return 0;
 }
 
-static RetryVerdict classify(const RetryAttempt *attempt) {
+static RetryVerdict classify(const RetryPolicy *policy, const RetryAttempt *attempt) {
         switch (attempt->fault) {
         case HTTP_FAULT_NONE:
                 break;
@@ -79,6 +79,8 @@ static RetryVerdict classify(const RetryAttempt *attempt) {
         if (attempt->status >= 200 && attempt->status < 300)
                 return RETRY_ACCEPTED;
         switch (attempt->status) {
+        case 500:
+                return attempt->age_ns < policy->starting_ns ? RETRY_LATER : RETRY_REFUSED;
         case 429:
         case 502:
         case 503:
@@ -90,7 +92,7 @@ static RetryVerdict classify(const RetryAttempt *attempt) {
 }
 
 RetryVerdict retry_judge(const RetryPolicy *policy, const RetryAttempt *attempt, uint64_t *wait_nsp) {
-        RetryVerdict verdict = classify(attempt);
+        RetryVerdict verdict = classify(policy, attempt);
         uint64_t wait_ns, seconds;
 
         if (verdict != RETRY_LATER)

@@ -23,6 +23,8 @@ typedef enum RetryVerdict {
 typedef struct RetryPolicy {
         uint64_t first_ns;              /* mean wait after the first failure */
         uint64_t max_age_ns;            /* from a batch's first attempt on */
+        /* a 500 is tried again for so long: the receiver says so while it starts; 0 = never */
+        uint64_t starting_ns;
 } RetryPolicy;
 
 typedef struct RetryAttempt {

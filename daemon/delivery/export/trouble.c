@@ -69,6 +69,21 @@ static const char *status_hint(int status) {
         }
 }
 
+/*
+ * Fields of samples have other numbers since version 1.10 of the protocol. A reader of an older one finds no
+ * values, or values in place of other fields; no request tells a version.
+ */
+static const char *version_hint(const char *message) {
+        static const char *const words[] = { "sample value is required", "proto: cannot parse invalid wire",
+                                             "wrong wireType" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                if (strstr(message, words[i]))
+                        return "it may read an older version of the protocol: opentelemetry-proto 1.10 or later is "
+                               "needed (Pyroscope 1.20, Parca 0.27)";
+        return NULL;
+}
+
 static const char *fault_hint(HttpFault fault) {
         switch (fault) {
         case HTTP_FAULT_CONNECT:
@@ -82,8 +97,10 @@ static const char *fault_hint(HttpFault fault) {
 
 void trouble_describe(Text *text, const char *url, const HttpReply *reply, const char *message) {
         bool redirect = reply->status >= 300 && reply->status < 400;
-        const char *hint = reply->fault ? fault_hint(reply->fault) : status_hint(reply->status);
+        const char *hint = reply->fault ? fault_hint(reply->fault) : version_hint(message);
 
+        if (!hint && !reply->fault)
+                hint = status_hint(reply->status);
         endpoint_append_shown(text, url);
         if (reply->fault == HTTP_FAULT_PROTOCOL)
                 text_printf(text, " does not speak HTTP/1.1");

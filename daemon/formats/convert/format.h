@@ -20,6 +20,7 @@
 #include "base/util/text.h"
 #include "formats/convert/source.h"
 #include "profile/copy.h"
+#include "profile/reshape.h"
 #include "symbol/function/symbolizer.h"
 
 struct PageOptions;
@@ -36,6 +37,8 @@ typedef struct ConvertOptions {
         bool arguments;                 /* command lines may be passed on */
         bool pretty;
         const char *version;            /* of spanprof */
+        const ReshapeOptions *reshape;  /* of OTLP that is written for one receiver; NULL = as it is */
+        bool one_value;                 /* … whose samples have one value each */
         const char *const *resource;    /* KEY=VALUE, ended by NULL */
         FilterOptions filter;           /* but for times, which are start_ns and end_ns */
         Symbolizer *symbolizer;         /* for frames that have no function; NULL = they stay so */

@@ -7,9 +7,9 @@
 
 #include "base/util/error.h"
 #include "formats/convert/format.h"
-#include "formats/otlp/encode.h"
 #include "formats/otlp/json.h"
 #include "formats/otlp/messages.h"
+#include "formats/otlp/payload.h"
 
 enum { MAX_BYTES = INT_MAX };           /* of one protobuf message */
 
@@ -20,12 +20,17 @@ typedef struct Output {
 } Output;
 
 static int encode(const Convert *convert, OtlpSink sink, void *userdata, Text *problem) {
-        OtlpOptions options = { .max_bytes = MAX_BYTES,
-                                .scope_version = convert->options->version,
-                                .timestamps = convert->options->timestamps,
-                                .untimed_ns = convert->untimed_ns };
+        OtlpPayload payload = { .encoding = { .max_bytes = MAX_BYTES,
+                                              .scope_version = convert->options->version,
+                                              .timestamps = convert->options->timestamps,
+                                              .one_value = convert->options->one_value,
+                                              .untimed_ns = convert->untimed_ns } };
         uint64_t n_lost = 0;
-        int r = otlp_encode(convert->window, &options, sink, userdata, &n_lost);
+        int r;
+
+        if (convert->options->reshape)
+                payload.reshape = *convert->options->reshape;
+        r = otlp_payload_encode(&payload, convert->window, sink, userdata, &n_lost);
 
         if (!r && n_lost) {
                 text_printf(problem, "%llu events fit no message", (unsigned long long)n_lost);

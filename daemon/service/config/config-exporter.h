@@ -11,6 +11,7 @@
 
 #include "delivery/export/exporter.h"
 #include "formats/otlp/transcode.h"
+#include "service/config/backend.h"
 #include "service/config/config.h"
 
 /* Everything of @config that is about sending, to @url. Strings stay the configuration's. */
@@ -26,6 +27,7 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
                 .certificate = *config->certificate ? config->certificate : NULL,
                 .client_certificate = *config->client_certificate ? config->client_certificate : NULL,
                 .client_key = *config->client_key ? config->client_key : NULL,
+                .dialect = backend_dialect(config),
         };
 }
 

@@ -11,6 +11,7 @@
 #include "base/util/ini.h"
 #include "base/util/log.h"
 #include "delivery/export/endpoint.h"
+#include "service/config/backend.h"
 #include "service/config/option.h"
 
 enum {
@@ -20,7 +21,6 @@ enum {
         FILE_MAX_MISTAKES = 100,
 };
 
-#define DEFAULT_ENDPOINT "http://localhost:4318"
 #define EXPORT_PREFIX "export "
 #define PROFILES_PATH "/v1development/profiles"
 
@@ -110,8 +110,8 @@ int config_set(Config *config, const Option *option, const char *value, ConfigLe
 /* ---- sections [export NAME]: more receivers, each with a configuration of its own ---- */
 
 bool config_export_takes(const Option *option) {
-        return option->section && !strcmp(option->section, "export") && option->verbs & VERB_SPOOL &&
-               strcmp(option->name, "stop-timeout");
+        return option->section && !strcmp(option->section, "export") &&
+                (option->verbs & VERB_SPOOL || option->is_form) && strcmp(option->name, "stop-timeout");
 }
 
 static ConfigExport *find_export(const Config *config, const char *name) {
@@ -154,6 +154,7 @@ static int complain_of_export(const ConfigExport *export, const char *what, Text
 static int finish_export(const Config *config, size_t index, Text *errors) {
         ConfigExport *export = &config->exports[index];
         Config *own = export->config;
+        int r;
 
         if (!*own->endpoint)
                 return complain_of_export(export, "it has no endpoint", errors);
@@ -165,7 +166,9 @@ static int finish_export(const Config *config, size_t index, Text *errors) {
         for (size_t i = 0; *own->spool && i < index; i++)
                 if (!strcmp(own->spool, config->exports[i].config->spool))
                         return complain_of_export(export, "its spool is that of another section", errors);
-        return config_set_urls(own, own->endpoint, false);
+        r = backend_apply(own);
+        r = r ? r : backend_inherit(own, config);
+        return r ? r : config_set_urls(own, own->endpoint, false);
 }
 
 int config_finish_exports(const Config *config, Text *errors) {
@@ -556,7 +559,7 @@ int config_set_urls(Config *config, const char *base, bool full) {
 }
 
 static int make_urls(Config *config) {
-        return config_set_urls(config, *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT,
+        return config_set_urls(config, *config->endpoint ? config->endpoint : backend_endpoint(config),
                                config->endpoint_is_full);
 }
 
@@ -634,6 +637,8 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 r = load_otel_protocol(&state, source->environment);
         if (!r)
                 r = check_together(&state);
+        if (!r)
+                r = backend_apply(config);
         if (!r) {
                 r = config_finish_exports(config, errors);
                 state.invalid |= r > 0;

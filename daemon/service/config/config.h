@@ -103,6 +103,14 @@ typedef struct Config {
         char *certificate, *client_certificate, *client_key;
         bool timestamps;
         char *symbols;                  /* remote, local */
+        /* the form of requests */
+        char *backend;                  /* otlp, pyroscope, parca */
+        char *tenant;                   /* X-Scope-OrgID; "" = none */
+        char *attributes;               /* full, lean */
+        ConfigList attributes_keep;     /* globs on keys that stay in a lean payload */
+        ConfigList repeat_on_samples;   /* globs on keys of resources */
+        char *resource_numbers;         /* keep, text, off */
+        char *links;                    /* span, trace, off */
         bool jit_symbols;
 
         /* daemon */
@@ -128,6 +136,7 @@ typedef struct Config {
         /* report */
         char *spans;
         bool json;                      /* targets too */
+        char *validate_for;             /* otlp, pyroscope, parca */
         char *probe;                    /* none, health, ready */
         uint64_t top;                   /* rows of each table */
         bool diff;

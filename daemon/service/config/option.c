@@ -112,6 +112,18 @@ static int check_runtimes(const char *value, Text *problem) {
         }
 }
 
+/* A header's value, which names a directory in some backends. */
+static int check_tenant(const char *value, Text *problem) {
+        enum { TENANT_MAX = 150 };
+        static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!-_.*'()|";
+
+        if (strspn(value, allowed) == strlen(value) && strlen(value) <= TENANT_MAX)
+                return 0;
+        text_printf(problem, "a tenant has letters, digits and !-_.*'()| alone, and at most %d of them",
+                    TENANT_MAX);
+        return refuse(problem);
+}
+
 /* ---- the table ---- */
 
 #define FIELD(_name) .offset = offsetof(Config, _name)
@@ -177,6 +189,12 @@ const Option option_table[] = {
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: http://localhost:4318)" },
+        { "backend", 0, OPTION_CHOICE, RUN | CONVERT | VERB_SPOOL, "export", FIELD(backend), "otlp",
+          .choices = "otlp pyroscope parca", .argument = "NAME",
+          .help = "what the receiver is: sets symbols, attributes, timestamps and links as it needs them, where nothing else does, and the form of "
+                  "requests" },
+        { "tenant", 0, OPTION_STRING, SENDERS, "export", FIELD(tenant), "", .argument = "NAME",
+          .check = check_tenant, .help = "whose data it is: the header X-Scope-OrgID of each request" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
           .check = check_headers, .otel = "HEADERS", .secret = true,
           .help = "headers added to each request, percent-encoded" },
@@ -233,13 +251,28 @@ const Option option_table[] = {
           .advanced = true,
           .help = "check each request against the rules of the format, and log what is wrong; for debugging" },
         { "symbols", 0, OPTION_CHOICE, RUN, "export", FIELD(symbols), "remote", .choices = "remote local",
-          .argument = "WHERE",
+          .argument = "WHERE", .is_form = true,
           .help = "who names functions: the backend, by build id and address, or this machine, as far as it has symbols" },
         { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
           .advanced = true,
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on",
-          .advanced = true, .help = "send the time of each sample" },
+          .is_form = true, .advanced = true, .help = "send the time of each sample" },
+        { "links", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(links), "span",
+          .choices = "span trace off", .argument = "WHAT", .is_form = true,
+          .help = "what samples say of their span: its trace and id (some 30 bytes for each span), the trace alone as the attribute trace_id, or nothing" },
+        { "attributes", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(attributes), "full",
+          .choices = "full lean", .argument = "WHICH", .is_form = true,
+          .help = "lean: only the service, environment, host and namespace of resources, and none of samples: for backends that index them" },
+        { "attributes-keep", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(attributes_keep),
+          .argument = "GLOB[,GLOB…]", .is_form = true,
+          .help = "of resources and samples, with attributes = lean: what stays as well" },
+        { "repeat-on-samples", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(repeat_on_samples),
+          .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
+          .help = "attributes of resources that each sample gets, too: for Pyroscope behind a Collector, service.name" },
+        { "resource-numbers", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(resource_numbers), "keep",
+          .choices = "keep text off", .argument = "HOW", .is_form = true, .advanced = true,
+          .help = "attributes of resources that are numbers, such as process.pid: send them, as text, or not" },
         { "attributes-allow", 0, OPTION_LIST, RUN, "export", FIELD(attributes_allow),
           .argument = "GLOB[,GLOB…]",
           .help = "send only attributes whose key matches; of resources, samples and trace contexts" },
@@ -346,6 +379,9 @@ const Option option_table[] = {
         { "probe", 0, OPTION_CHOICE, VERB_STATUS, NULL, FIELD(probe), "none", .choices = "none health ready",
           .argument = "WHICH",
           .help = "of `status`: only whether the daemon answers, or is ready; for health checks, which need no port for that" },
+        { "for", 0, OPTION_CHOICE, VERB_VALIDATE, NULL, FIELD(validate_for), "otlp",
+          .choices = "otlp pyroscope parca", .argument = "BACKEND",
+          .help = "say as well what this backend refuses or leaves out" },
         { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(watch), "off",
           .help = "look again once a second, until the process is gone" },
         { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off",

@@ -62,6 +62,7 @@ struct Option {
         const char *otel;               /* OTEL_EXPORTER_OTLP_[PROFILES_]… that sets it too */
         bool bare_seconds;              /* of a duration: a number without a unit is one */
         bool secret;                    /* `config show` hides the value */
+        bool is_form;                   /* the form of requests: each receiver may have its own */
         bool advanced;                  /* `--help` shows it with --all alone; the manual, always */
         const char *help;
 };

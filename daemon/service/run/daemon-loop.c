@@ -7,7 +7,8 @@
  *
  *     drain        70 ms while samples flow, 250 ms while only mappings change, 20 ms until the first sample:
  *                  reads the rings (mappings, then notices, then samples)
- *     window       0.5 s after the start, then each export interval: closes the window (daemon-stages.c)
+ *     window       0.5 s after the start, up to 2 s later if names are on their way, then each export
+ *                  interval: closes the window (daemon-stages.c)
  *     second       every 0.75 to 1.25 s: draws a new period, reads counters, enforces limits
  *                  (daemon-govern.c). A fixed period would see work that repeats every 10 ms in lock-step.
  *     work         whenever a search for targets or the reading of long mappings has a next step
@@ -72,6 +73,8 @@
 /* sd-event prefers whole seconds, so that they wake us up together */
 #define ASLEEP_SLACK_NS (550 * NS_PER_MS)
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
+#define FIRST_NAMES_NS (2 * NS_PER_SEC)
+#define FIRST_NAMES_STEP_NS (50 * NS_PER_MS)
 #define LAST_NAMES_NS (250 * NS_PER_MS)
 
 /* ---- the end ---- */
@@ -301,9 +304,22 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         return r ? r : again(source, after_ns);
 }
 
+/*
+ * Symbol tables take a moment to read. A window that is closed meanwhile has no names for most of its frames,
+ * and no other machine may know them: the first one stays open for a while.
+ */
+static bool waits_for_names(const Daemon *daemon) {
+        return !daemon->sink && naming_state(daemon->stages.naming).n_waiting &&
+                clock_monotonic_ns() < daemon->sampling_ns + FIRST_WINDOW_NS + FIRST_NAMES_NS;
+}
+
 static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
-        int r = daemon_end_window(daemon);
+        int r;
+
+        if (waits_for_names(daemon))
+                return again(source, FIRST_NAMES_STEP_NS);
+        r = daemon_end_window(daemon);
 
         if (r)
                 return error_fold(r);

@@ -7,7 +7,7 @@
  *     sampler ─▶ decode ─▶ targets_admit ─▶ coroutine ─▶ aggregator_add         a sample
  *                                         └─▶ deferred ─▶ aggregator_add         … whose rows are not there
  *     sampler ─▶ decode ─▶ targets ─▶ rows ─▶ sampler; tables                    a notice, a mapping
- *     aggregator_rotate ─▶ naming ─▶ otlp_encode ─▶ validate ─▶ exports          a window
+ *     aggregator_rotate ─▶ naming ─▶ exports: reshape ─▶ otlp_encode ─▶ validate   a window
  *                                └▶ sink (`record`, `top`)
  *
  * How a window closes (daemon_close_window):
@@ -15,7 +15,7 @@
  *     1. Suspensions of coroutines that are still open are split at this moment.
  *     2. The aggregator gives its window away and begins an empty one. The window gets its mean period.
  *     3. Frames take the names that are known by now; names that come later are in later windows.
- *     4. The window is encoded, one request after the other, and each goes to every exporter. Or the sink
+ *     4. The window is shaped and encoded for each kind of receiver, and its requests go there. Or the sink
  *        takes the whole window. Samples that do not fit into a request are counted as lost.
  *     5. The volume of the window may change the frequency (daemon-govern.c).
  *
@@ -32,7 +32,6 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
-#include "formats/otlp/encode.h"
 #include "formats/otlp/validate.h"
 #include "sampling/sample/decode.h"
 #include "service/run/daemon-calls.h"
@@ -266,7 +265,7 @@ static void tell_finding(const ValidateFinding *finding, void *userdata) {
 }
 
 /* The request is sent in any case: findings are for people who debug the daemon. */
-static int validate(const uint8_t *data, size_t size) {
+static int look(const uint8_t *data, size_t size) {
         ValidateCounts counts;
         unsigned n = 0;
         int r = otlp_validate(data, size, tell_finding, &n, &counts);
@@ -275,18 +274,6 @@ static int validate(const uint8_t *data, size_t size) {
                 log_warning("validate: … and %u more in this request", n - FINDINGS_LOGGED);
         stat_add(COUNTER_VALIDATED, !r);
         return r;
-}
-
-static int submit(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
-        Daemon *daemon = userdata;
-
-        if (daemon->config->validate) {
-                int r = validate(data, size);
-
-                if (r)
-                        return error_fold(r);
-        }
-        return exports_submit(daemon->stages.exports, &(ExportRequest){ data, size, n_events, n_profiles });
 }
 
 /*
@@ -315,9 +302,6 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
 }
 
 static int hand_over(Daemon *daemon, const Window *window) {
-        OtlpOptions options = { .scope_version = SPANPROF_VERSION,
-                                .timestamps = daemon->config->timestamps,
-                                .count_cpu = true };
         uint64_t n_lost = 0, n_samples = window_n_events_of(window, PROFILE_CPU);
         int r;
 
@@ -328,8 +312,7 @@ static int hand_over(Daemon *daemon, const Window *window) {
                 stat_add(COUNTER_SAMPLES_DELIVERED, n_samples - n_lost);
                 return error_fold(r);
         }
-        r = otlp_encode(window, &options, submit, daemon, &n_lost);
-        stat_add(COUNTER_LOST_ENCODE, n_lost);
+        r = exports_window(daemon->stages.exports, window, daemon->config->validate ? look : NULL);
         return error_fold(r);
 }
 

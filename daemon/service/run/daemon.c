@@ -23,6 +23,7 @@
 #include "base/util/stat.h"
 #include "runtime/hotspot/hotspot-runtime.h"
 #include "sampling/sample/machine.h"
+#include "service/config/backend.h"
 #include "service/run/control.h"
 #include "service/run/daemon-deferred.h"
 #include "service/run/daemon-govern.h"
@@ -104,7 +105,7 @@ static int refresh(void *userdata, Process *process) {
 }
 
 static int make_frames(Daemon *daemon) {
-        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"),
+        const NamingConfig config = { .objects = backend_wants_names(daemon->config),
                                       .code = daemon->config->jit_symbols,
                                       .zygotes = daemon->totals->zygotes };
         FramesNaming hooks;

@@ -2,7 +2,7 @@
 
 /*
  * One exporter for each receiver: the section [export], and each [export NAME]. The window's requests are
- * encoded once and submitted to all. The books (ticks = delivered + lost) are kept for the first receiver,
+ * encoded once for all that want the same form, and submitted to each of them. The books (ticks = delivered + lost) are kept for the first receiver,
  * since one sample can be delivered at one and lost at another; the counters of the others stay with their
  * exporters (`secondary`), and are shown separately:
  *
@@ -25,6 +25,8 @@
 
 typedef struct Export {
         Exporter *exporter;
+        OtlpPayload payload;
+        size_t as;                      /* the first one that has the same payload: its requests are ours */
         const char *name, *url;         /* the configuration's; name "" = the section without one */
 } Export;
 
@@ -37,7 +39,28 @@ struct Exports {
 
 /* ---- sending ---- */
 
-static int add(Exports *exports, sd_event *event, const Config *config, const char *name) {
+static bool are_same_words(const FilterWords *a, const FilterWords *b) {
+        if (a->n_items != b->n_items)
+                return false;
+        for (size_t i = 0; i < a->n_items; i++)
+                if (strcmp(a->items[i], b->items[i]))
+                        return false;
+        return true;
+}
+
+static bool is_same_payload(const OtlpPayload *a, const OtlpPayload *b) {
+        const ReshapeOptions *x = &a->reshape, *y = &b->reshape;
+        const OtlpOptions *p = &a->encoding, *q = &b->encoding;
+
+        return x->lean == y->lean && are_same_words(&x->always, &y->always) &&
+                are_same_words(&x->keep, &y->keep) && are_same_words(&x->repeat, &y->repeat) &&
+                x->links == y->links && x->numbers == y->numbers && x->plain_types == y->plain_types &&
+                x->unnamed == y->unnamed && x->untimed == y->untimed && p->timestamps == q->timestamps &&
+                p->one_value == q->one_value && p->by_type == q->by_type &&
+                p->max_samples == q->max_samples && p->max_pprof_bytes == q->max_pprof_bytes;
+}
+
+static int add(Exports *exports, sd_event *event, const Config *config, bool named, const char *name) {
         ExporterConfig exporter = config_exporter_spooled(config, config->profiles_url);
         Export *export = &exports->items[exports->n];
         int r;
@@ -48,12 +71,19 @@ static int add(Exports *exports, sd_event *event, const Config *config, const ch
                 return r > 0 ? EXPORTS_E_UNUSABLE : error_fold(r);
         export->name = name;
         export->url = config->shown_url;
+        export->payload = backend_payload(config);
+        export->payload.encoding.count_cpu = true;
+        /* what others want named, and this one does not */
+        export->payload.reshape.unnamed = named && !backend_wants_names(config);
+        while (!is_same_payload(&exports->items[export->as].payload, &export->payload))
+                export->as++;
         exports->n++;
         return 0;
 }
 
 int exports_new(Exports **exportsp, sd_event *event, const Config *config) {
         _cleanup_(exports_freep) Exports *exports = calloc(1, sizeof(*exports));
+        bool named = backend_wants_names(config);
         int r = 0;
 
         if (!exports)
@@ -62,9 +92,9 @@ int exports_new(Exports **exportsp, sd_event *event, const Config *config) {
         if (!exports->items)
                 return error_origin(-ENOMEM);
         if (config_first_export(config))
-                r = add(exports, event, config, "");
+                r = add(exports, event, config, named, "");
         for (size_t i = 0; !r && i < config->n_exports; i++)
-                r = add(exports, event, config->exports[i].config, config->exports[i].name);
+                r = add(exports, event, config->exports[i].config, named, config->exports[i].name);
         if (r)
                 return r;
         *exportsp = take(exports);
@@ -81,12 +111,39 @@ Exports *exports_free(Exports *exports) {
         return NULL;
 }
 
-int exports_submit(Exports *exports, const ExportRequest *request) {
-        for (size_t i = 0; i < exports->n; i++) {
-                int r = exporter_submit(exports->items[i].exporter, request);
+/* One encoding of the window, for all that share it. */
+typedef struct Sending {
+        Exports *exports;
+        size_t as;
+        ExportsLook look;
+} Sending;
 
+static int submit(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
+        const ExportRequest request = { data, size, n_events, n_profiles };
+        const Sending *sending = userdata;
+        Exports *exports = sending->exports;
+        int r = sending->look ? sending->look(data, size) : 0;
+
+        for (size_t i = sending->as; i < exports->n && !r; i++)
+                if (exports->items[i].as == sending->as)
+                        r = exporter_submit(exports->items[i].exporter, &request);
+        return error_fold(r);
+}
+
+int exports_window(Exports *exports, const Window *window, ExportsLook look) {
+        for (size_t i = 0; i < exports->n; i++) {
+                Sending sending = { exports, i, look };
+                uint64_t n_lost = 0;
+                int r;
+
+                if (exports->items[i].as != i)
+                        continue;
+                r = otlp_payload_encode(&exports->items[i].payload, window, submit, &sending, &n_lost);
                 if (r)
                         return error_fold(r);
+                for (size_t j = i; j < exports->n; j++)
+                        if (exports->items[j].as == i)
+                                exporter_add_lost(exports->items[j].exporter, COUNTER_LOST_ENCODE, n_lost);
         }
         return 0;
 }
@@ -238,7 +295,8 @@ static const enum counter shown[] = {
         COUNTER_SAMPLES_DELIVERED,  COUNTER_EXPORT_REQUESTS,     COUNTER_EXPORT_OK,
         COUNTER_EXPORT_RETRIES,     COUNTER_EXPORT_DROPPED,      COUNTER_EXPORT_BYTES,
         COUNTER_LOST_EXPORT_QUEUE,  COUNTER_LOST_EXPORT_REFUSED, COUNTER_LOST_EXPORT_REJECTED,
-        COUNTER_LOST_EXPORT_AGE,    COUNTER_LOST_SPOOL_FULL,     COUNTER_LOST_SPOOL_AGE,
+        COUNTER_LOST_EXPORT_AGE,    COUNTER_LOST_EXPORT_TOO_OLD, COUNTER_LOST_EXPORT_NOT_OTLP,
+        COUNTER_LOST_ENCODE,        COUNTER_LOST_SPOOL_FULL,     COUNTER_LOST_SPOOL_AGE,
         COUNTER_LOST_SPOOL_CORRUPT, COUNTER_LOST_SPOOL_SCHEMA,   COUNTER_LOST_STOP,
         COUNTER_SPOOL_WRITTEN,      COUNTER_SPOOL_TAKEN,         COUNTER_SPOOL_CORRUPT,
         COUNTER_SPOOL_FAILED,

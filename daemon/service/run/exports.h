@@ -11,6 +11,7 @@
 
 #include "base/util/text.h"
 #include "delivery/export/exporter.h"
+#include "profile/window.h"
 #include "service/config/config.h"
 
 typedef struct Exports Exports;
@@ -25,8 +26,16 @@ int exports_new(Exports **exportsp, sd_event *event, const Config *config);
 Exports *exports_free(Exports *exports);
 DEFINE_CLEANUP(Exports, exports_free)
 
+/* Return: 0, -errno, which ends the sending. */
+typedef int (*ExportsLook)(const uint8_t *data, size_t size);
+
+/*
+ * Sends the samples of a closed window to each of them, in its form. What finds no place in a request is
+ * counted there. @look: sees each request before it goes; NULL = not needed. Return: 0, -errno.
+ */
+int exports_window(Exports *exports, const Window *window, ExportsLook look);
+
 /* As exporter.h's; @done is called once, when all of them are. */
-int exports_submit(Exports *exports, const ExportRequest *request);
 int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
 uint64_t exports_queued_events(const Exports *exports);
