@@ -15,6 +15,7 @@ enum { MAX_LINES = 100 };               /* of one document, for people; programs
 
 typedef struct ValidateRun {
         const Config *config;
+        ValidateFor backend;
         Input input;
         const char *name;               /* of the document at hand */
         unsigned n_findings;
@@ -89,8 +90,8 @@ static int validate_document(ValidateRun *run, const char *name, const char *dat
         run->n_findings = 0;
         if (run->config->json)
                 print_head(run);
-        r = otlp_validate((const uint8_t *)data, size, run->config->json ? print_object : print_line, run,
-                          &counts);
+        r = otlp_validate_for(run->backend, (const uint8_t *)data, size,
+                              run->config->json ? print_object : print_line, run, &counts);
         if (r)
                 return r;
         if (run->config->json)
@@ -121,9 +122,17 @@ static int validate_file(ValidateRun *run, const char *argument) {
         return r;
 }
 
+static ValidateFor backend_of(const Config *config) {
+        return !strcmp(config->validate_for, "pyroscope") ? VALIDATE_FOR_PYROSCOPE
+                : !strcmp(config->validate_for, "parca")  ? VALIDATE_FOR_PARCA
+                                                          : VALIDATE_FOR_OTLP;
+}
+
 /* Unreadable is worse than invalid: nothing is known about that file. */
 static int run(Cli *cli) {
-        ValidateRun run = { .config = &cli->config, .json = { .out = stdout, .is_spaced = true } };
+        ValidateRun run = { .config = &cli->config,
+                            .backend = backend_of(&cli->config),
+                            .json = { .out = stdout, .is_spaced = true } };
         int status = STATUS_OK;
 
         if (cli->config.json)
@@ -159,9 +168,12 @@ const Verb verb_validate = {
                 "Reads OTLP profiles requests, protobuf or JSON by content, and lists what readers of such data would\n"
                 "refuse or misread, with the path of the element. `-` is standard input. Warnings are what passes\n"
                 "today, but need not: fields of another version of the protocol, and forms that only some readers take.\n"
+                "With --for, errors are also what that backend refuses (its limits and the age of data by its defaults),\n"
+                "and warnings what it leaves out.\n"
                 "Exit status: 0 = valid, 1 = there are errors, 2 = a file could not be read.\n"
                 "\n"
                 "  spanprof validate profiles/*.pb\n"
+                "  spanprof validate --for pyroscope profiles/*.pb\n"
                 "  spanprof validate --json - <request.json       for programs\n",
         .run = run,
 };

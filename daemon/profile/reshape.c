@@ -50,7 +50,7 @@ typedef struct Reshape {
 bool reshape_is_needed(const ReshapeOptions *options) {
         return options->lean || options->repeat.n_items || options->links != RESHAPE_LINKS_SPAN ||
                 options->numbers != RESHAPE_NUMBERS_KEPT || options->plain_types || options->unnamed ||
-                options->untimed;
+                options->nameless || options->untimed;
 }
 
 static const char *key_of(const Window *window, uint32_t attribute) {
@@ -304,16 +304,16 @@ static int add_profile(Reshape *reshape, uint32_t index) {
         return MIN(r, 0);
 }
 
-/* Frames of files: the kernel, interpreters and code made at run time are named by no backend. */
+/* Of files alone as a rule: the kernel, interpreters and code made at run time are named by no backend. */
 static int put_unnamed(Carry *carry, FrameWord word, const WindowFrame *frame) {
         WindowFrame bare = *frame;
         const char *type = window_get_string(carry->into, frame->type, NULL);
 
-        if (frame->module && !strcmp(type, "native")) {
-                bare.function = 0;
-                bare.line = 0;
-        }
-        return carry_frame(carry, &bare);
+        bare.function = 0;
+        bare.line = 0;
+        if (((const Reshape *)carry)->options->nameless)
+                return carry_frame(carry, frame->module || frame->address || *type ? &bare : frame);
+        return carry_frame(carry, frame->module && !strcmp(type, "native") ? &bare : frame);
 }
 
 static int reshape_all(Reshape *reshape) {
@@ -333,7 +333,7 @@ int window_reshape(Window **windowp, const Window *from, const ReshapeOptions *o
                 return error_fold(r);
         reshape.into = into;
         r = carry_init(&reshape.carry, into, from);
-        reshape.carry.expand = options->unnamed ? put_unnamed : NULL;
+        reshape.carry.expand = options->unnamed || options->nameless ? put_unnamed : NULL;
         r = r ? r : reshape_all(&reshape);
         carry_deinit(&reshape.carry);
         if (r)

@@ -40,6 +40,7 @@ typedef struct ReshapeOptions {
         ReshapeNumbers numbers;
         bool plain_types;               /* no hyphen in names of types; period 1 in place of 0, but for off_cpu */
         bool unnamed;                   /* native frames lose the names that this machine has found for them */
+        bool nameless;                  /* all frames lose their names, but those that have nothing else */
         bool untimed;                   /* events lose their times, and become sums */
 } ReshapeOptions;
 

@@ -50,6 +50,7 @@ typedef struct Check {
         Intern profile_ids, resources, types, identities, rows;
         uint8_t *bytes;                 /* scratch: one packed message, or one key */
         size_t bytes_size;
+        ValidateFor backend;
         ValidateSink sink;
         void *userdata;
         ValidateCounts counts;

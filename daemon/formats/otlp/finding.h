@@ -25,13 +25,21 @@ enum { VALIDATE_PATH_MAX = 320, VALIDATE_TEXT_MAX = 320 };
         X(MAPPING, "mapping", "a mapping or a location that does not fit its mapping") \
         X(ID, "id", "an id of a wrong size, zero, or twice") \
         X(TYPE, "type", "a known profile type in a form that some readers refuse") \
-        X(SIZE, "size", "larger than receivers take")
+        X(SIZE, "size", "larger than receivers take") \
+        X(BACKEND, "backend", "the backend that was asked for refuses it, or makes less of it")
 
 typedef enum ValidateRule {
 #define X(name, text, what) VALIDATE_##name,
         VALIDATE_RULES(X) VALIDATE_N_RULES
 #undef X
 } ValidateRule;
+
+/* The reader that a request is meant for. */
+typedef enum ValidateFor {
+        VALIDATE_FOR_OTLP,              /* any */
+        VALIDATE_FOR_PYROSCOPE,
+        VALIDATE_FOR_PARCA,
+} ValidateFor;
 
 typedef struct ValidateFinding {
         bool warning;

@@ -9,6 +9,7 @@
 #include "formats/otlp/check.h"
 #include "formats/otlp/decode.h"
 #include "formats/otlp/message-field.h"
+#include "formats/otlp/validate-for.h"
 
 enum { MAX_REQUEST_BYTES = 4 << 20 };
 
@@ -297,7 +298,8 @@ typedef enum SampleShape {
 /* How the known types must come, so that every reader of today takes them. */
 typedef struct KnownType {
         const char *type, *unit, *period_type, *period_unit;
-        bool has_period;                /* else the period is 0: each event has its own duration */
+        /* else it is 0, or 1 for readers that need one: each event has its own duration */
+        bool has_period;
         int shapes;
 } KnownType;
 
@@ -417,10 +419,10 @@ static void check_known(Check *check, const Place *here, const OtlpProfile *prof
                 if (strcmp(known->period_type, period.type) || strcmp(known->period_unit, period.unit))
                         check_warning(check, here, "period_type", VALIDATE_TYPE, "%.60s/%.60s, not %s/%s",
                                       period.type, period.unit, known->period_type, known->period_unit);
-                if (profile->period < 0 || (profile->period > 0) != known->has_period)
+                if (profile->period < 0 || (known->has_period ? !profile->period : profile->period > 1))
                         check_warning(check, here, "period", VALIDATE_TYPE, "%lld of %s/%s; %s",
                                       (long long)profile->period, type.type, type.unit,
-                                      known->has_period ? "it must be set" : "it must be 0");
+                                      known->has_period ? "it must be set" : "it must be 0 or 1");
                 if (shapes & ~known->shapes & ~SAMPLE_BAD)
                         check_warning(check, here, "samples", VALIDATE_TYPE,
                                       "%s/%s in a shape that some readers refuse", type.type, type.unit);
@@ -479,6 +481,7 @@ static void check_profile(Check *check, const Place *here, const OtlpProfile *pr
         shapes = check_samples(check, here, profile);
         check_known(check, here, profile, type, period, shapes);
         check_type_name(check, here, type);
+        check_profile_for(check, here, profile);
 }
 
 static void check_scope(Check *check, const Place *here, const OtlpScopeProfiles *scope) {
@@ -513,6 +516,7 @@ static void check_resource(Check *check, const Place *here, const OtlpResourcePr
                 check_key_values(check, &(Place){ here, "resource.attributes", -1 },
                                  node->resource->attributes, node->resource->n_attributes);
                 check_service(check, here, node->resource);
+                check_resource_for(check, here, node->resource);
                 size = check_pack(check, node->resource);
                 if (check_seen(check, &check->resources, check->bytes, size) >= 0)
                         check_error(check, here, "resource", VALIDATE_TYPES,
@@ -637,13 +641,19 @@ static int check_request(Check *check, const OtlpRequest *request, const uint8_t
         check_tables(check);
         check_profiles(check, request);
         check_orphans(check);
+        check_request_for(check);
         return check->failed ? error_origin(-ENOMEM) : 0;
 }
 
 int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
                   ValidateCounts *countsp) {
+        return otlp_validate_for(VALIDATE_FOR_OTLP, data, size, sink, userdata, countsp);
+}
+
+int otlp_validate_for(ValidateFor backend, const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
+                      ValidateCounts *countsp) {
         _cleanup_(otlp_request_freep) OtlpRequest *request = NULL;
-        _cleanup_(check_deinit) Check check = { .sink = sink, .userdata = userdata };
+        _cleanup_(check_deinit) Check check = { .backend = backend, .sink = sink, .userdata = userdata };
         char where[256] = "";
         bool json;
         int r;

@@ -25,3 +25,7 @@ const char *validate_rule_name(ValidateRule rule);
  */
 int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
                   ValidateCounts *countsp);
+
+/* With what one backend refuses, too. */
+int otlp_validate_for(ValidateFor backend, const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
+                      ValidateCounts *countsp);

@@ -81,6 +81,10 @@ const char *backend_endpoint(const Config *config) {
         return is_backend(config, "pyroscope") ? "http://localhost:4040" : "http://localhost:4318";
 }
 
+static bool names_here(const Config *config) {
+        return !strcmp(config->symbols, "local");
+}
+
 static ReshapeLinks links_of(const Config *config) {
         return !strcmp(config->links, "off") ? RESHAPE_LINKS_OFF
                 : !strcmp(config->links, "trace") ? RESHAPE_LINKS_TRACE
@@ -109,6 +113,8 @@ OtlpPayload backend_payload(const Config *config) {
                              .links = links_of(config),
                              .numbers = numbers_of(config),
                              .plain_types = is_pyroscope,
+                             /* it takes each name for that of another function, until it is mended */
+                             .nameless = is_backend(config, "parca") && !names_here(config),
                              .untimed = !config->timestamps && lean },
                 .encoding = { .scope_version = SPANPROF_VERSION,
                               .timestamps = config->timestamps,
@@ -125,10 +131,6 @@ ExportDialect backend_dialect(const Config *config) {
         return (ExportDialect){ .tenant = *config->tenant ? config->tenant : NULL,
                                 .starting_ns = 120 * NS_PER_SEC,
                                 .too_old = "outside of ingestion window" };
-}
-
-static bool names_here(const Config *config) {
-        return !strcmp(config->symbols, "local");
 }
 
 bool backend_wants_names(const Config *config) {

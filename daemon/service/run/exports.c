@@ -55,7 +55,7 @@ static bool is_same_payload(const OtlpPayload *a, const OtlpPayload *b) {
         return x->lean == y->lean && are_same_words(&x->always, &y->always) &&
                 are_same_words(&x->keep, &y->keep) && are_same_words(&x->repeat, &y->repeat) &&
                 x->links == y->links && x->numbers == y->numbers && x->plain_types == y->plain_types &&
-                x->unnamed == y->unnamed && x->untimed == y->untimed && p->timestamps == q->timestamps &&
+                x->unnamed == y->unnamed && x->nameless == y->nameless && x->untimed == y->untimed && p->timestamps == q->timestamps &&
                 p->one_value == q->one_value && p->by_type == q->by_type &&
                 p->max_samples == q->max_samples && p->max_pprof_bytes == q->max_pprof_bytes;
 }
