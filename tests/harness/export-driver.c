@@ -216,6 +216,7 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--accepted", &driver->accepted, 1 },
                 { "--spool-mode", &spool_mode, 1 },
                 { "--flush-after-ms", &config->spool_flush_after_ns, NS_PER_MS },
+                { "--starting-ms", &config->dialect.starting_ns, NS_PER_MS },
                 { "--time-limit-ms", &config->spool_time_limit_ns, NS_PER_MS },
         };
         const struct {
@@ -223,6 +224,8 @@ static int parse(Driver *driver, const char *name, char *value) {
         } strings[] = {
                 { "--headers", &config->headers },                    { "--ca", &config->certificate },
                 { "--spool", &config->spool },                        { "--file", &driver->file },
+                { "--tenant", &config->dialect.tenant },
+                { "--too-old", &config->dialect.too_old },
                 { "--cert", &config->client_certificate },            { "--key", &config->client_key },
         };
         uint64_t gzip, json;

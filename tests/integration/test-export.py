@@ -368,11 +368,16 @@ class Success(ExportCase):
         self.assert_delivered(outcome)
         self.assertIn('took the samples and says: "old fields"', outcome.log)
 
-    def test_garbage_is_a_success_with_a_warning(self):
-        server = self.serve(ok(b"<html>welcome to the hotel</html>", "text/html"))
-        outcome = self.drive(server.url())
-        self.assert_delivered(outcome)
-        self.assertIn("no OTLP response", outcome.log)
+    def test_a_page_for_browsers_is_no_success(self):
+        server = self.serve(ok(b"<html>welcome to the hotel</html>", "text/html"),
+                            ok(b"<html>" + b" " * (70 << 10), "text/html"),
+                            ok(b"welcome", "text/plain"), ok())
+        outcome = self.drive(server.url(), batches=4)
+        self.assertEqual((outcome[DELIVERED], outcome.lost()), (EVENTS, {lost("not_otlp"): 3 * EVENTS}))
+        self.assertEqual((outcome[OK], outcome[DROPPED]), (1, 3))
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2", "batch-3"])
+        self.assertIn("no OTLP response (text/html)", outcome.log)
+        self.assertIn("dropped 100 samples", outcome.log)
 
     def test_a_reply_of_40_megabytes_is_not_read(self):
         server = self.serve(ok(b"\x0a\x00" * (20 << 20)), ok())
@@ -412,7 +417,7 @@ class Success(ExportCase):
         server = self.serve(reply(200, headers, bomb))
         outcome = self.drive(server.url())
         self.assert_delivered(outcome)
-        self.assertIn("no OTLP response", outcome.log)
+        self.assertIn("cannot be read whole", outcome.log)
         self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
 
     def test_a_compressed_reply_is_read(self):
@@ -459,6 +464,44 @@ class Stop(ExportCase):
     def test_with_nothing_left_is_at_once(self):
         server = self.serve(ok())
         self.assert_delivered(self.drive(server.url(), stop_ms=600000))
+
+
+class Dialect(ExportCase):
+    """A receiver whose answers mean something else than OTLP says."""
+
+    def test_a_refusal_for_age_has_a_reason_of_its_own(self):
+        words = (b"profile with labels '{" + b"x" * 300 + b"}' is outside of ingestion window (profile timestamp: "
+                 b"2026-01-01, the ingestion window starts at 2026-01-02)")
+        server = self.serve(reply(400, [("Content-Type", "text/plain")], words), status(400), ok())
+        outcome = self.drive(server.url(), batches=3, too_old="outside of ingestion window")
+        self.assertEqual((outcome[DELIVERED], outcome.lost()),
+                         (EVENTS, {lost("too_old"): EVENTS, lost("export_refused"): EVENTS}))
+
+    def test_without_the_words_age_is_a_refusal(self):
+        server = self.serve(status(400, b"outside of ingestion window"))
+        self.assert_lost(self.drive(server.url()), "export_refused")
+
+    def test_a_500_is_tried_again_while_the_receiver_may_start(self):
+        server = self.serve(status(500), status(500), ok())
+        outcome = self.drive(server.url(), starting_ms=60000, retry_ms=1)
+        self.assert_delivered(outcome)
+        self.assertEqual((outcome[RETRY], server.markers()), (2, ["batch-0"] * 3))
+
+    def test_a_500_that_stays_is_a_refusal_in_the_end(self):
+        server = self.serve(status(500))
+        outcome = self.drive(server.url(), starting_ms=300, retry_ms=50)
+        self.assert_lost(outcome, "export_refused")
+        self.assertGreater(outcome[RETRY], 1)
+
+    def test_a_tenant_is_a_header_beside_the_others(self):
+        server = self.serve(ok())
+        self.assert_delivered(self.drive(server.url(), tenant="team-a|b*'(1)", headers="x-a=1"))
+        headers = server.requests[0].headers
+        self.assertEqual((headers["X-Scope-OrgID"], headers["x-a"]), ("team-a|b*'(1)", "1"))
+
+    def test_an_older_reader_is_named(self):
+        server = self.serve(status(400, b"failed to convert otel profile: sample value is required"))
+        self.assertIn("older version of the protocol", self.drive(server.url()).log)
 
 
 tap.main()

@@ -278,3 +278,103 @@ Test(encode, moves_the_start_back_for_a_late_sample) {
         protobuf_c_message_free_unpacked(&request->base, NULL);
         forget(&requests);
 }
+
+static uint32_t most_samples(const struct requests *requests) {
+        uint32_t most = 0;
+
+        for (unsigned i = 0; i < requests->n; i++) {
+                OtlpRequest *request = unpack(requests, i);
+
+                for (size_t j = 0; j < request->n_resource_profiles; j++) {
+                        const OtlpScopeProfiles *scope = request->resource_profiles[j]->scope_profiles[0];
+
+                        for (size_t k = 0; k < scope->n_profiles; k++)
+                                most = MAX(most, (uint32_t)scope->profiles[k]->n_samples);
+                }
+                protobuf_c_message_free_unpacked(&request->base, NULL);
+        }
+        return most;
+}
+
+static void encode_as(const Window *window, const OtlpOptions *options, struct requests *requests) {
+        uint64_t n_lost = 9;
+
+        cr_assert_eq(otlp_encode(window, options, keep, requests, &n_lost), 0);
+        cr_assert_eq(n_lost, 0);
+        cr_assert_eq(requests->n_events, window_n_events(window));
+}
+
+Test(encode, makes_requests_of_one_type_each_on_request) {
+        const OtlpOptions options = { .timestamps = 1, .by_type = true };
+        _cleanup_(window_freep) Window *window = fill_window(4, 20);
+        static struct requests requests;
+        const char *seen[8] = { 0 };
+        unsigned n_seen = 0;
+
+        encode_as(window, &options, &requests);
+        for (unsigned i = 0; i < requests.n; i++) {
+                OtlpRequest *request = unpack(&requests, i);
+                const char *type = NULL;
+
+                for (size_t j = 0; j < request->n_resource_profiles; j++) {
+                        const OtlpScopeProfiles *scope = request->resource_profiles[j]->scope_profiles[0];
+
+                        cr_assert_eq(scope->n_profiles, 1);
+                        for (size_t k = 0; k < scope->n_profiles; k++) {
+                                int32_t index = scope->profiles[k]->sample_type->type_strindex;
+                                const char *name = request->dictionary->string_table[index];
+
+                                cr_assert(!type || !strcmp(type, name));
+                                type = name;
+                        }
+                }
+                for (unsigned j = 0; j < n_seen; j++)
+                        cr_assert_str_neq(seen[j], type, "one request is enough");
+                seen[n_seen++] = strdup(type);
+                protobuf_c_message_free_unpacked(&request->base, NULL);
+        }
+        cr_assert_gt(n_seen, 2);
+        forget(&requests);
+}
+
+Test(encode, keeps_the_limits_of_one_profile) {
+        _cleanup_(window_freep) Window *window = fill_window(2, 90);
+        static struct requests requests;
+        OtlpOptions options = { 0 };
+        uint32_t most;
+
+        encode_as(window, &options, &requests);
+        most = most_samples(&requests);
+        cr_assert_gt(most, 20);
+        forget(&requests);
+        options.max_samples = 20;
+        encode_as(window, &options, &requests);
+        cr_assert_gt(requests.n, 1);
+        cr_assert_eq(most_samples(&requests), 20);
+        forget(&requests);
+        options.max_samples = 0;
+        options.max_pprof_bytes = 6000;
+        encode_as(window, &options, &requests);
+        cr_assert_gt(requests.n, 1);
+        cr_assert_lt(most_samples(&requests), most);
+        forget(&requests);
+}
+
+Test(encode, sums_durations_where_one_value_is_asked_for) {
+        const OtlpOptions options = { .timestamps = 1, .one_value = true };
+        _cleanup_(window_freep) Window *window = fill_events(3, 30);
+        static struct requests requests;
+        const OtlpProfile *profile;
+        OtlpRequest *request;
+
+        encode_as(window, &options, &requests);
+        request = unpack(&requests, 0);
+        profile = request->resource_profiles[0]->scope_profiles[0]->profiles[0];
+        cr_assert_eq(profile->n_samples, 3);
+        for (size_t i = 0; i < profile->n_samples; i++) {
+                cr_assert_eq(profile->samples[i]->n_values, 1);
+                cr_assert_eq(profile->samples[i]->n_timestamps_unix_nano, 0);
+        }
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        forget(&requests);
+}

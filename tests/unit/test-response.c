@@ -119,6 +119,38 @@ Test(response_read_reply, trusts_no_half_of_a_success) {
         response_read_reply(&response, &reply);
         cr_assert_eq(response.n_rejected, 0);
         cr_assert(response.malformed, "said to be gzip, and is not");
+        cr_assert_not(response.is_other, "what cannot be read may be a reply");
+}
+
+Test(response_read_reply, tells_what_is_no_reply) {
+        static const char page[] = "<!doctype html><html></html>";
+        HttpReply reply = { .status = 200, .content_type = "text/html", .body = (const uint8_t *)page,
+                            .body_size = sizeof(page) - 1 };
+        Response response;
+
+        response_read_reply(&response, &reply);
+        cr_assert(response.is_other);
+        reply.cut = true;
+        response_read_reply(&response, &reply);
+        cr_assert(response.is_other, "a page is none, however much of it came");
+        reply.status = 400;
+        response_read_reply(&response, &reply);
+        cr_assert_not(response.is_other, "an error has any form");
+        reply = (HttpReply){ .status = 204 };
+        response_read_reply(&response, &reply);
+        cr_assert_not(response.is_other);
+}
+
+Test(response_says, finds_words_in_all_of_the_body) {
+        char body[1000];
+        HttpReply reply = { .status = 400, .body = (const uint8_t *)body, .body_size = sizeof(body) };
+
+        memset(body, 'x', sizeof(body));
+        cr_assert_not(response_says(&reply, "too old"));
+        memcpy(body + sizeof(body) - 7, "too old", 7);
+        cr_assert(response_says(&reply, "too old"));
+        reply.body_size -= 1;
+        cr_assert_not(response_says(&reply, "too old"));
 }
 
 Test(response_read_reply, shows_what_is_there_of_an_error) {

@@ -39,6 +39,20 @@ Test(retry_judge, follows_the_table_of_the_otlp_specification) {
         }
 }
 
+Test(retry_judge, tries_a_500_again_for_a_while_if_that_is_asked_for) {
+        RetryPolicy starting = policy;
+        RetryAttempt attempt = { .status = 500, .retry_after = "", .age_ns = 59 * NS_PER_SEC };
+        uint64_t wait_ns;
+
+        starting.starting_ns = 60 * NS_PER_SEC;
+        cr_assert_eq(retry_judge(&starting, &attempt, &wait_ns), RETRY_LATER);
+        attempt.age_ns = 60 * NS_PER_SEC;
+        cr_assert_eq(retry_judge(&starting, &attempt, &wait_ns), RETRY_REFUSED);
+        attempt.status = 501;
+        attempt.age_ns = 0;
+        cr_assert_eq(retry_judge(&starting, &attempt, &wait_ns), RETRY_REFUSED);
+}
+
 Test(retry_judge, tries_again_after_faults_of_the_connection_alone) {
         static const RetryVerdict expected[] = {
                 [HTTP_FAULT_RESOLVE] = RETRY_LATER,     [HTTP_FAULT_CONNECT] = RETRY_LATER,

@@ -55,7 +55,7 @@ void export_log_accepted(ExportLog *log, const HttpReply *reply, const Response 
                 return;
         endpoint_append_shown(&text, log->url);
         if (response->malformed)
-                text_printf(&text, " answered %d, and the rest of its answer did not come", reply->status);
+                text_printf(&text, " answered %d with a body that cannot be read whole", reply->status);
         else
                 text_printf(&text, " took the samples and says: \"%s\"", response->message);
         write_limited(log, TROUBLE_WARNING, LOG_LEVEL_WARNING, &text);
