@@ -38,8 +38,9 @@ typedef struct ReshapeOptions {
         FilterWords repeat;
         ReshapeLinks links;
         ReshapeNumbers numbers;
-        bool plain_types;               /* no hyphen in names of types; period 1 in place of 0, but for off_cpu */
-        bool unnamed;                   /* native frames lose the names that this machine has found for them */
+        /* no hyphen in names of types; period 1 in place of 0, but for off_cpu */
+        bool plain_types;
+        bool unnamed;                   /* native frames lose the names that this machine has found */
         bool nameless;                  /* all frames lose their names, but those that have nothing else */
         bool untimed;                   /* events lose their times, and become sums */
 } ReshapeOptions;

@@ -13,7 +13,7 @@ import os
 import time
 
 import tap
-from export_case import DELIVERED, DRIVER, EVENTS, ExportCase, OK, RETRY, SENT, lost
+from export_case import DELIVERED, DROPPED, DRIVER, EVENTS, ExportCase, OK, RETRY, SENT, lost
 from fault_server import close, closed_port, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
 
 # HTTP/2: SETTINGS, then GOAWAY with PROTOCOL_ERROR (RFC 9113, 6.5 and 6.8): what a gRPC server says to

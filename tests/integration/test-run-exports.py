@@ -74,6 +74,42 @@ class Exports(session.TestCase):
         self.assertEqual((other["delivered"], other["lost"]), (0, result.summary["delivered"]))
         self.assertEqual(result.summary["lost"], 0)
 
+    def test_each_may_have_a_form_of_its_own(self):
+        lean, bare, text = (session.Receiver(self) for _ in range(3))
+        result = self.run_daemon(
+            f"[export lean]\nendpoint = {lean.url}\nbackend = pyroscope\nattributes-keep = thread.name\n"
+            f"[export bare]\nendpoint = {bare.url}\nlinks = off\ntimestamps = off\n"
+            f"[export text]\nendpoint = {text.url}\nresource-numbers = text\nlinks = trace\n"
+            "repeat-on-samples = service.name\n")
+        n = result.summary["delivered"]
+        for export in result.summary["exports"]:
+            self.assertEqual((export["delivered"], export["lost"]), (n, 0), export)
+
+        def samples(receiver):
+            return [sample for path in receiver.paths() for sample in otlp_read.samples(path)]
+
+        for sample in samples(lean):
+            self.assertLessEqual(set(sample.resource), {"service.name", "host.name"})
+            self.assertLessEqual(set(sample.attributes), {"thread.name"})
+            self.assertIsNone(sample.time_ns)
+        named = {frame.name for sample in samples(lean) for frame in sample.frames if frame.type == "native"}
+        self.assertTrue(any(named), "symbols = local is a part of the preset")
+        for sample in result.samples:           # of a receiver that has asked for no names
+            self.assertEqual({frame.name for frame in sample.frames if frame.type == "native"} - {None, ""}, set())
+        for sample in samples(bare):
+            self.assertIn(sample.span_id, (None, ""))
+        for sample in samples(text):
+            self.assertIn(sample.span_id, (None, ""))
+            self.assertEqual(sample.attributes["service.name"], sample.resource["service.name"])
+            self.assertTrue(sample.resource["process.pid"].isdigit())
+        spans = [sample for sample in result.samples if sample.trace_id]
+        self.assertEqual(sorted(sample.attributes["trace_id"] for sample in samples(text)
+                                if "trace_id" in sample.attributes),
+                         sorted(sample.trace_id for sample in spans))
+        self.assertGreater(len(spans), 0)
+        for receiver in (lean, bare, text):
+            self.run_command([tap.SPANPROF, "validate", *receiver.paths()], expect=0)
+
     def test_a_real_collector_writes_what_the_daemon_sent_in_either_protocol(self):
         collector.need()
         real = {protocol: collector.Collector(self) for protocol in ("http/protobuf", "http/json")}

@@ -6,9 +6,10 @@
  * that size. No tree of messages is built: beside the request there are only indexes, and of
  * each message one at a time.
  *
- * Samples stand in one line: profiles by resource, samples by stack and attributes, events of a sample in
- * order. So neighbours differ in little more than their link, whose number is one higher each time, and gzip
- * needs 3 bytes less for each of them than in the order of arrival. A request is a piece [start, stop) of that line:
+ * Samples stand in one line: profiles by resource (by type first, if each request is to have one), samples by
+ * stack and attributes, events of a sample in order. So neighbours differ in little more than their link,
+ * whose number is one higher each time: that packs better than the order of arrival. A request is a piece
+ * [start, stop) of that line:
  *
  *     resource 1                    resource 2
  *     profile a      profile b      profile c

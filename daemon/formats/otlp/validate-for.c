@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pyroscope (grafana/pyroscope, 2.2): pkg/ingester/otlp/convert.go makes pprof of each profile and names it by
- * type and period; pkg/validation holds the limits, here with their defaults. A profile that it refuses makes
- * the whole request one with status 400 or 500.
+ * Pyroscope (grafana/pyroscope, 2.2): pkg/ingester/otlp/convert.go makes pprof of each profile, and names it
+ * by type and period; pkg/validation holds the limits, here with their defaults. A profile that it refuses
+ * makes the whole request one with status 400 or 500.
  *
  * Parca (parca-dev/parca, 0.28): pkg/normalizer/otel.go makes a row of each event.
  */

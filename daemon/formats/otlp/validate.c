@@ -650,8 +650,8 @@ int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *use
         return otlp_validate_for(VALIDATE_FOR_OTLP, data, size, sink, userdata, countsp);
 }
 
-int otlp_validate_for(ValidateFor backend, const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
-                      ValidateCounts *countsp) {
+int otlp_validate_for(ValidateFor backend, const uint8_t *data, size_t size, ValidateSink sink,
+                      void *userdata, ValidateCounts *countsp) {
         _cleanup_(otlp_request_freep) OtlpRequest *request = NULL;
         _cleanup_(check_deinit) Check check = { .backend = backend, .sink = sink, .userdata = userdata };
         char where[256] = "";

@@ -27,5 +27,5 @@ int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *use
                   ValidateCounts *countsp);
 
 /* With what one backend refuses, too. */
-int otlp_validate_for(ValidateFor backend, const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
-                      ValidateCounts *countsp);
+int otlp_validate_for(ValidateFor backend, const uint8_t *data, size_t size, ValidateSink sink,
+                      void *userdata, ValidateCounts *countsp);

@@ -265,7 +265,7 @@ const Option option_table[] = {
           .choices = "full lean", .argument = "WHICH", .is_form = true,
           .help = "lean: only the service, environment, host and namespace of resources, and none of samples: for backends that index them" },
         { "attributes-keep", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(attributes_keep),
-          .argument = "GLOB[,GLOB…]", .is_form = true,
+          .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
           .help = "of resources and samples, with attributes = lean: what stays as well" },
         { "repeat-on-samples", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(repeat_on_samples),
           .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,

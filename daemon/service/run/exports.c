@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One exporter for each receiver: the section [export], and each [export NAME]. The window's requests are
- * encoded once for all that want the same form, and submitted to each of them. The books (ticks = delivered + lost) are kept for the first receiver,
- * since one sample can be delivered at one and lost at another; the counters of the others stay with their
- * exporters (`secondary`), and are shown separately:
+ * One exporter for each receiver: the section [export], and each [export NAME]. A window is shaped and
+ * encoded once for all that want the same form, and its requests are submitted to each of them. The books
+ * (ticks = delivered + lost) are kept for the first receiver, since one sample can be delivered at one and lost at
+ * another; the counters of the others stay with their exporters (`secondary`), and are shown separately:
  *
  *     spanprof_samples_delivered_total 812                                    books: the first receiver
  *     spanprof_receiver_samples_delivered_total{receiver="[export]"} 812
@@ -48,16 +48,20 @@ static bool are_same_words(const FilterWords *a, const FilterWords *b) {
         return true;
 }
 
-static bool is_same_payload(const OtlpPayload *a, const OtlpPayload *b) {
-        const ReshapeOptions *x = &a->reshape, *y = &b->reshape;
-        const OtlpOptions *p = &a->encoding, *q = &b->encoding;
+static bool is_same_shape(const ReshapeOptions *a, const ReshapeOptions *b) {
+        return a->lean == b->lean && are_same_words(&a->always, &b->always) &&
+                are_same_words(&a->keep, &b->keep) && are_same_words(&a->repeat, &b->repeat) &&
+                a->links == b->links && a->numbers == b->numbers && a->plain_types == b->plain_types &&
+                a->unnamed == b->unnamed && a->nameless == b->nameless && a->untimed == b->untimed;
+}
 
-        return x->lean == y->lean && are_same_words(&x->always, &y->always) &&
-                are_same_words(&x->keep, &y->keep) && are_same_words(&x->repeat, &y->repeat) &&
-                x->links == y->links && x->numbers == y->numbers && x->plain_types == y->plain_types &&
-                x->unnamed == y->unnamed && x->nameless == y->nameless && x->untimed == y->untimed && p->timestamps == q->timestamps &&
-                p->one_value == q->one_value && p->by_type == q->by_type &&
-                p->max_samples == q->max_samples && p->max_pprof_bytes == q->max_pprof_bytes;
+static bool is_same_encoding(const OtlpOptions *a, const OtlpOptions *b) {
+        return a->timestamps == b->timestamps && a->one_value == b->one_value && a->by_type == b->by_type &&
+                a->max_samples == b->max_samples && a->max_pprof_bytes == b->max_pprof_bytes;
+}
+
+static bool is_same_payload(const OtlpPayload *a, const OtlpPayload *b) {
+        return is_same_shape(&a->reshape, &b->reshape) && is_same_encoding(&a->encoding, &b->encoding);
 }
 
 static int add(Exports *exports, sd_event *event, const Config *config, bool named, const char *name) {
