@@ -126,7 +126,7 @@ class Sent(Case):
         words = b"profile with labels '{}' is outside of ingestion window (profile timestamp: 2024, starts at 2026)"
         _, requests, done = self.send(reply(400, [("Content-Type", "text/plain")], words), expect=1)
         self.assertEqual(len(requests), 4)
-        self.assertIn("outside of ingestion window", done.stderr)
+        self.assertIn("they are too old for it: dropped", done.stderr)
 
     def test_a_tenant_is_sent(self):
         server, _, _ = self.send(ok(), arguments=("--tenant", "team-a"))

@@ -338,13 +338,15 @@ static bool is_past(const Exporter *exporter, const HttpReply *reply) {
 }
 
 static void refused(Exporter *exporter, Batch *batch, const HttpReply *reply) {
+        bool past = is_past(exporter, reply);
+
         /* A status, if a bad one, shows that the receiver is there: the next batch has its own chance. */
         if (!reply->fault)
                 exporter->receiver.n_failures = 0;
-        export_log_failed(&exporter->books.log, LOG_LEVEL_ERROR, reply, "dropped %llu samples",
+        export_log_failed(&exporter->books.log, LOG_LEVEL_ERROR, reply, "%s%llu samples",
+                          past ? "they are too old for it: dropped " : "dropped ",
                           (unsigned long long)batch->n_events);
-        lose(exporter, batch,
-             is_past(exporter, reply) ? COUNTER_LOST_EXPORT_TOO_OLD : COUNTER_LOST_EXPORT_REFUSED);
+        lose(exporter, batch, past ? COUNTER_LOST_EXPORT_TOO_OLD : COUNTER_LOST_EXPORT_REFUSED);
 }
 
 static void too_old(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {

@@ -81,7 +81,7 @@ const char *backend_endpoint(const Config *config) {
         return is_backend(config, "pyroscope") ? "http://localhost:4040" : "http://localhost:4318";
 }
 
-static bool names_here(const Config *config) {
+bool backend_has_names(const Config *config) {
         return !strcmp(config->symbols, "local");
 }
 
@@ -114,7 +114,7 @@ OtlpPayload backend_payload(const Config *config) {
                              .numbers = numbers_of(config),
                              .plain_types = is_pyroscope,
                              /* it takes each name for that of another function, until it is mended */
-                             .nameless = is_backend(config, "parca") && !names_here(config),
+                             .nameless = is_backend(config, "parca") && !backend_has_names(config),
                              .untimed = !config->timestamps && lean },
                 .encoding = { .scope_version = SPANPROF_VERSION,
                               .timestamps = config->timestamps,
@@ -134,10 +134,10 @@ ExportDialect backend_dialect(const Config *config) {
 }
 
 bool backend_wants_names(const Config *config) {
-        if (names_here(config))
+        if (backend_has_names(config))
                 return true;
         for (size_t i = 0; i < config->n_exports; i++)
-                if (names_here(config->exports[i].config))
+                if (backend_has_names(config->exports[i].config))
                         return true;
         return false;
 }

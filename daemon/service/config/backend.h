@@ -30,5 +30,6 @@ OtlpPayload backend_payload(const Config *config);
 /* How its answers are read. */
 ExportDialect backend_dialect(const Config *config);
 
-/* Whether any receiver wants names in the payload. */
+/* Whether the receiver of @config gets the names that this machine knows; and whether any receiver does. */
+bool backend_has_names(const Config *config);
 bool backend_wants_names(const Config *config);

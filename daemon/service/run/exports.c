@@ -78,7 +78,7 @@ static int add(Exports *exports, sd_event *event, const Config *config, bool nam
         export->payload = backend_payload(config);
         export->payload.encoding.count_cpu = true;
         /* what others want named, and this one does not */
-        export->payload.reshape.unnamed = named && !backend_wants_names(config);
+        export->payload.reshape.unnamed = named && !backend_has_names(config);
         while (!is_same_payload(&exports->items[export->as].payload, &export->payload))
                 export->as++;
         exports->n++;

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes on the wire for each form of requests: one daemon samples the example service and sends each window to one
+receiver for each setting, so that all settings are of the same samples.
+
+usage: bytes.py [SECONDS]       (as root; 31 without it: two whole windows of 15 s and two short ones)
+
+Prints bytes of gzip'd requests an event, and what that is in GB a day for hosts of 8 and 64 cores that are busy all
+the time, at 99 Hz. The example gives nearly each of its samples a span of its own, so what links cost is at its
+highest here; a row says how many events there are for each span and each trace that was seen."""
+import collections
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tests/harness"), str(ROOT / "tests/oracles")]
+
+import otlp_read
+
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
+SPANPROF = BUILD / "spanprof"
+HZ = 99
+SETTINGS = {
+    "spans, times": {},
+    "spans, times, names": {"symbols": "local"},
+    "spans": {"timestamps": "off"},
+    "trace, times": {"links": "trace"},
+    "trace": {"links": "trace", "timestamps": "off"},
+    "no links, times": {"links": "off"},
+    "no links": {"links": "off", "timestamps": "off"},
+    "backend pyroscope": {"backend": "pyroscope"},
+    "pyroscope, links = trace": {"backend": "pyroscope", "links": "trace"},
+    "pyroscope, links = off": {"backend": "pyroscope", "links": "off"},
+    "backend parca": {"backend": "parca"},
+}
+
+
+def configuration(url):
+    lines = []
+    for number, settings in enumerate(SETTINGS.values()):
+        lines += [f"[export {number}]", f"endpoint = {url}", *(f"{key} = {value}" for key, value in settings.items())]
+    return "\n".join(lines) + "\n"
+
+
+def start(*command, **options):
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, **options)
+
+
+def wait_for_url(receiver):
+    said = []
+    for line in receiver.stdout:
+        said.append(line)
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        if found:
+            return found[0]
+    sys.exit(f"bytes.py: `spanprof receive` did not start: {''.join(said)}")
+
+
+def ids(directory):
+    """How many events had a span, and how many spans and traces these were: of the first setting's requests."""
+    seen, n = collections.Counter(), 0
+    spans, traces, profiles = set(), set(), set()
+    for path in sorted(directory.glob("*.pb")):
+        request = otlp_read.load(path)
+        known = {profile.profile_id for resource in request.resource_profiles for scope in resource.scope_profiles
+                 for profile in scope.profiles}
+        samples = list(otlp_read.samples(path))
+        if not any(sample.span_id for sample in samples) or known <= profiles:
+            continue
+        profiles |= known
+        for sample in samples:
+            if sample.span_id:
+                n += 1
+                spans.add(sample.span_id)
+                traces.add(sample.trace_id)
+    return n / max(len(spans), 1), n / max(len(traces), 1)
+
+
+def run(seconds, directory):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANPROF_"))}
+    out, summary, config = directory / "out", directory / "summary.json", directory / "bytes.conf"
+    receiver = start(SPANPROF, "receive", "--port", "0", "-o", out, env=environment)
+    service = start(BUILD / "sdk/example/example-service", env=environment)
+    try:
+        config.write_text(configuration(wait_for_url(receiver)))
+        done = subprocess.run([str(SPANPROF), "run", "--config", str(config), "--pid", str(service.pid),
+                               "--frequency", str(HZ), "--duration", f"{seconds}s", "--summary", str(summary)],
+                              env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"bytes.py: spanprof run failed:\n{done.stderr}")
+    finally:
+        for child in (service, receiver):
+            child.send_signal(signal.SIGTERM)
+            child.wait()
+    return json.loads(summary.read_text())["exports"], ids(out)
+
+
+def main():
+    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        directory = pathlib.Path(name)
+        directory.chmod(0o755)
+        exports, (per_span, per_trace) = run(seconds, directory)
+    print(f"{exports[0]['delivered']} events in {seconds} s; {per_span:.2f} for each span, {per_trace:.2f} for each "
+          "trace\n")
+    print("| setting | B an event | GB a day, 8 cores | GB a day, 64 cores |\n|---|---|---|---|")
+    for name, export in zip(SETTINGS, exports, strict=True):
+        if export["lost"] or not export["delivered"]:
+            sys.exit(f"bytes.py: {name}: {export['delivered']} delivered, {export['lost']} lost")
+        each = export["bytes"] / export["delivered"]
+        day = [each * HZ * cores * 86400 / 1e9 for cores in (8, 64)]
+        print(f"| {name} | {each:.1f} | {day[0]:.2f} | {day[1]:.1f} |")
+
+
+main()
