@@ -157,6 +157,27 @@ static bool judge_ids(const WindowFilter *filter, const WindowLink *link) {
                (!options->traces.n_items || is_id(&options->traces, link->trace_id, sizeof(link->trace_id)));
 }
 
+/* A trace without a span is no link, but an attribute (reshape.c). */
+static bool has_trace(const WindowFilter *filter, const WindowSample *sample) {
+        const FilterOptions *options = filter->options;
+        const FilterWords *words = &options->traces;
+        size_t n;
+        const uint32_t *set = window_get_attribute_set(filter->window, sample->attributes, &n);
+
+        for (size_t i = 0; i < n && !sample->link && !options->spans.n_items; i++) {
+                const WindowAttribute *row = window_get_attribute(filter->window, set[i]);
+                const char *id = window_get_string(filter->window, row->string, NULL);
+
+                if (row->kind != ATTRIBUTE_STRING ||
+                    strcmp(window_get_string(filter->window, row->key, NULL), "trace_id"))
+                        continue;
+                for (size_t k = 0; k < words->n_items; k++)
+                        if (!strcasecmp(words->items[k] + strspn(words->items[k], "0"), id + strspn(id, "0")))
+                                return true;
+        }
+        return false;
+}
+
 static bool wants_link(WindowFilter *filter, uint32_t link) {
         uint8_t *verdict = &filter->links[link];
 
@@ -231,7 +252,8 @@ static bool wants_operation(const WindowFilter *filter, const WindowSample *samp
 }
 
 bool filter_wants_sample(WindowFilter *filter, const WindowSample *sample) {
-        return wants_link(filter, sample->link) && wants_set(filter, sample->attributes) &&
+        return (wants_link(filter, sample->link) || has_trace(filter, sample)) &&
+                wants_set(filter, sample->attributes) &&
                 wants_operation(filter, sample);
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes on the wire for each form of requests: one daemon samples the example service and sends each window to one
-receiver for each setting, so that all settings are of the same samples.
+"""Bytes on the wire for each form of requests: one daemon samples the example service and sends each window
+to one receiver for each setting, so that all settings are of the same samples.
 
 usage: bytes.py [SECONDS]       (as root; 31 without it: two whole windows of 15 s and two short ones)
 
-Prints bytes of gzip'd requests an event, and what that is in GB a day for hosts of 8 and 64 cores that are busy all
-the time, at 99 Hz. The example gives nearly each of its samples a span of its own, so what links cost is at its
-highest here; a row says how many events there are for each span and each trace that was seen."""
+Prints bytes of gzip'd requests an event, and what that is in GB a day for hosts of 8 and 64 cores that are
+busy all the time, at 99 Hz. The example gives nearly each of its samples a span of its own, so what links
+cost is at its highest here; the first line says how many events there are for each span and trace."""
 import collections
 import json
 import os
@@ -44,7 +44,8 @@ SETTINGS = {
 def configuration(url):
     lines = []
     for number, settings in enumerate(SETTINGS.values()):
-        lines += [f"[export {number}]", f"endpoint = {url}", *(f"{key} = {value}" for key, value in settings.items())]
+        lines += [f"[export {number}]", f"endpoint = {url}"]
+        lines += [f"{key} = {value}" for key, value in settings.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -69,8 +70,8 @@ def ids(directory):
     spans, traces, profiles = set(), set(), set()
     for path in sorted(directory.glob("*.pb")):
         request = otlp_read.load(path)
-        known = {profile.profile_id for resource in request.resource_profiles for scope in resource.scope_profiles
-                 for profile in scope.profiles}
+        scopes = [scope for resource in request.resource_profiles for scope in resource.scope_profiles]
+        known = {profile.profile_id for scope in scopes for profile in scope.profiles}
         samples = list(otlp_read.samples(path))
         if not any(sample.span_id for sample in samples) or known <= profiles:
             continue

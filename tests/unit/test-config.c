@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "service/config/backend.h"
 #include "service/config/option.h"
 
 static Config config;
@@ -23,6 +24,7 @@ static void teardown(void) {
 }
 
 TestSuite(config, .init = setup, .fini = teardown);
+TestSuite(backend, .init = setup, .fini = teardown);
 
 static int apply(const char *text) {
         return config_apply_text(&config, "x.conf", text, strlen(text), &errors);
@@ -555,4 +557,49 @@ Test(config, wants_certificate_and_key_together, .init = make_root, .fini = remo
         cr_assert_eq(from_command_line("client-key", "/proc/self/stat"), 0);
         cr_assert_eq(load(NULL), CONFIG_E_INVALID);
         cr_assert_str_eq(errors.data, "client-certificate, client-key: one needs the other\n");
+}
+
+/* ---- presets ---- */
+
+Test(backend, sets_what_nothing_else_has_set) {
+        cr_assert_eq(apply("[export]\nbackend = pyroscope\ntimestamps = on\n"), 0);
+        cr_assert_eq(backend_apply(&config), 0);
+        cr_assert_str_eq(config.symbols, "local");
+        cr_assert_str_eq(config.attributes, "lean");
+        cr_assert(config.timestamps, "that of the file");
+        cr_assert_str_eq(origin("symbols")->where, "backend");
+        cr_assert_str_eq(backend_endpoint(&config), "http://localhost:4040");
+        cr_assert(backend_payload(&config).encoding.by_type);
+        cr_assert_str_eq(backend_dialect(&config).too_old, "outside of ingestion window");
+        cr_assert_eq(apply("[export]\nbackend = otlp\n"), 0);
+        cr_assert_null(backend_dialect(&config).too_old);
+        cr_assert_not(backend_payload(&config).encoding.by_type);
+}
+
+Test(backend, gives_each_receiver_a_form_of_its_own) {
+        const Config *a, *b;
+
+        cr_assert_eq(apply("[export]\nbackend = pyroscope\nlinks = off\n"
+                           "[export a]\nendpoint = http://a\n"
+                           "[export b]\nendpoint = http://b\nbackend = parca\nsymbols = local\n"),
+                     0, "%s", errors.data);
+        cr_assert_eq(backend_apply(&config), 0);
+        cr_assert_eq(config_finish_exports(&config, &errors), 0);
+        a = config.exports[0].config;
+        b = config.exports[1].config;
+        cr_assert_str_eq(a->backend, "otlp", "a preset is that of one receiver");
+        cr_assert_str_eq(a->attributes, "full");
+        cr_assert_str_eq(a->symbols, "remote");
+        cr_assert_str_eq(a->links, "off", "what [export] sets itself holds for all");
+        cr_assert_str_eq(b->links, "off");
+        cr_assert_str_eq(b->resource_numbers, "text");
+        cr_assert_not(b->timestamps);
+        cr_assert_not(backend_payload(b).reshape.nameless, "names are asked for");
+        cr_assert(backend_wants_names(&config));
+        cr_assert_not(backend_has_names(a));
+}
+
+Test(backend, refuses_a_tenant_that_no_backend_takes) {
+        cr_assert_eq(apply("[export]\ntenant = team/../other\n"), CONFIG_E_INVALID);
+        cr_assert_eq(apply("[export]\ntenant = team-a|team_b\n"), 0);
 }

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "profile/copy.h"
+#include "profile/reshape.h"
 
 /*
  * Two processes, each with a sample of two threads; those of the first belong to a span and have times 10, 20
@@ -81,6 +82,27 @@ Test(filter, chooses_by_each_kind_of_word) {
         cr_assert_eq(count((FilterOptions){ .types = WORDS("suspended") }, &counts), 0);
         cr_assert_eq(count((FilterOptions){ .processes = WORDS("101"), .threads = WORDS("main") }, &counts),
                      0);
+}
+
+/* A trace without a span is an attribute. */
+Test(filter, finds_a_trace_that_is_an_attribute) {
+        const ReshapeOptions reshape = { .links = RESHAPE_LINKS_TRACE };
+        FilterOptions filter = { .end_ns = UINT64_MAX, .traces = WORDS("1020300000000000000000000000000") };
+        CopyOptions options = { .filter = &filter };
+        Window *window = make_window(), *shaped, *to;
+        ReshapeLost lost;
+        CopyCounts counts;
+
+        cr_assert_eq(window_reshape(&shaped, window, &reshape, &lost), 0);
+        cr_assert_eq(window_copy(&to, shaped, &options, &counts), 0);
+        cr_assert_eq(counts.n_kept, 3);
+        window_free(to);
+        filter.traces = (FilterWords)WORDS("ff");
+        cr_assert_eq(window_copy(&to, shaped, &options, &counts), 0);
+        cr_assert_eq(counts.n_kept, 0);
+        window_free(to);
+        window_free(shaped);
+        window_free(window);
 }
 
 Test(filter, chooses_by_time_and_counts_what_has_none) {

@@ -5,7 +5,7 @@
  * by type and period; pkg/validation holds the limits, here with their defaults. A profile that it refuses
  * makes the whole request one with status 400 or 500.
  *
- * Parca (parca-dev/parca, 0.28): pkg/normalizer/otel.go makes a row of each event.
+ * Parca (parca-dev/parca at 3b5647c): pkg/normalizer/otel.go makes a row of each event.
  */
 
 #include "formats/otlp/validate-for.h"

@@ -3,8 +3,9 @@
 /*
  * One exporter for each receiver: the section [export], and each [export NAME]. A window is shaped and
  * encoded once for all that want the same form, and its requests are submitted to each of them. The books
- * (ticks = delivered + lost) are kept for the first receiver, since one sample can be delivered at one and lost at
- * another; the counters of the others stay with their exporters (`secondary`), and are shown separately:
+ * (ticks = delivered + lost) are kept for the first receiver, since one sample can be delivered at one and
+ * lost at another; the counters of the others stay with their exporters (`secondary`), and are shown
+ * separately:
  *
  *     spanprof_samples_delivered_total 812                                    books: the first receiver
  *     spanprof_receiver_samples_delivered_total{receiver="[export]"} 812
