@@ -103,6 +103,19 @@ class Exports(session.TestCase):
         for receiver in (lean, bare, text):
             self.run_command([tap.SPANPROF, "validate", *receiver.paths()], expect=0)
 
+    def test_the_first_window_waits_for_names(self):
+        victim = self.victim("shares", 3600)
+        run = self.start("--pid", victim.pid, "--symbols", "local", "--export-interval", "1h")
+        run.wait_events(20)
+        result = run.stop()
+        first = min(result.requests, key=lambda request: min(
+            profile.time_unix_nano for resource in request.resource_profiles for scope in resource.scope_profiles
+            for profile in scope.profiles))
+        native = [frame for sample in otlp_read.request_samples(first) for frame in sample.frames
+                  if frame.type == "native"]
+        self.assertGreater(len(native), 0)
+        self.assertEqual([frame for frame in native if not frame.name], [])
+
     def test_a_real_collector_writes_what_the_daemon_sent_in_either_protocol(self):
         collector.need()
         real = {protocol: collector.Collector(self) for protocol in ("http/protobuf", "http/json")}
