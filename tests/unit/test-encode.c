@@ -308,7 +308,7 @@ Test(encode, makes_requests_of_one_type_each_on_request) {
         const OtlpOptions options = { .timestamps = 1, .by_type = true };
         _cleanup_(window_freep) Window *window = fill_window(4, 20);
         static struct requests requests;
-        const char *seen[8] = { 0 };
+        char *seen[8] = { 0 };
         unsigned n_seen = 0;
 
         encode_as(window, &options, &requests);
@@ -334,6 +334,8 @@ Test(encode, makes_requests_of_one_type_each_on_request) {
                 protobuf_c_message_free_unpacked(&request->base, NULL);
         }
         cr_assert_gt(n_seen, 2);
+        for (unsigned i = 0; i < n_seen; i++)
+                free(seen[i]);
         forget(&requests);
 }
 
