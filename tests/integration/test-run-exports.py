@@ -108,9 +108,12 @@ class Exports(session.TestCase):
         run = self.start("--pid", victim.pid, "--symbols", "local", "--export-interval", "1h")
         run.wait_events(20)
         result = run.stop()
-        first = min(result.requests, key=lambda request: min(
-            profile.time_unix_nano for resource in request.resource_profiles for scope in resource.scope_profiles
-            for profile in scope.profiles))
+
+        def begin(request):
+            return min(profile.time_unix_nano for resource in request.resource_profiles
+                       for scope in resource.scope_profiles for profile in scope.profiles)
+
+        first = min(result.requests, key=begin)
         native = [frame for sample in otlp_read.request_samples(first) for frame in sample.frames
                   if frame.type == "native"]
         self.assertGreater(len(native), 0)
