@@ -396,6 +396,27 @@
                 "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", \
                 "names dropped from memory for want of room; looked up again when needed") \
+        X(UPLOADS_UPLOADED, "symbol_uploads_total", "result=\"uploaded\"", \
+                "files whose symbols were uploaded (symbols = upload)") \
+        X(UPLOADS_KNOWN, "symbol_uploads_total", "result=\"known\"", \
+                "hot files that the server has already") \
+        X(UPLOADS_REFUSED, "symbol_uploads_total", "result=\"refused\"", \
+                "hot files that the server will not take") \
+        X(UPLOADS_UNSUPPORTED, "symbol_uploads_total", "result=\"unsupported\"", \
+                "hot files that the server wants in a way that we cannot (a stream of gRPC)") \
+        X(UPLOADS_NAMELESS, "symbol_uploads_total", "result=\"nameless\"", \
+                "hot files that have neither symbols nor lines, nor a debug file here") \
+        X(UPLOADS_OVER_BUDGET, "symbol_uploads_total", "result=\"over_budget\"", \
+                "hot files that wait for the budget of another day") \
+        X(UPLOADS_FAILED, "symbol_uploads_total", "result=\"failed\"", \
+                "tries without success; the file is tried again, later and later") \
+        X(UPLOADS_GONE, "symbol_uploads_total", "result=\"gone\"", \
+                "hot files that could not be opened any more, or were replaced") \
+        X(UPLOADS_NOT_ALLOWED, "symbol_uploads_total", "result=\"not_allowed\"", \
+                "hot files that no pattern of upload-paths allows") \
+        X(UPLOADS_NO_ID, "symbol_uploads_total", "result=\"no_build_id\"", \
+                "hot files without a GNU build id: no server could find their symbols") \
+        X(UPLOAD_BYTES, "symbol_upload_bytes_total", "", "bytes of symbols sent, as far as they went") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", \
                 "giving frames their functions, in the loop") \
         X(WORKERS_STARTED, "workers_total", "event=\"started\"", \

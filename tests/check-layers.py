@@ -18,7 +18,7 @@ GROUPS = {
     "profile": {"base"},
     "sampling": {"base", "profile", "abi", "sdk"},
     "runtime": {"base", "sampling"},
-    "symbol": {"base", "profile", "sampling"},
+    "symbol": {"base", "profile", "sampling", "delivery"},
     "coro": {"base", "sampling", "sdk"},
     "delivery": {"base"},
     "formats": {"base", "profile", "symbol", "coro", "delivery"},
@@ -43,6 +43,7 @@ ROOMS = {
     "symbol/jit": set(),
     "symbol/function": {"line"},
     "symbol/naming": {"function", "jit"},
+    "symbol/upload": {"function", "naming"},
     "coro/station": set(),
     "coro/trace": {"station"},
     "coro/engine": {"station", "trace"},
@@ -71,7 +72,8 @@ LIBRARIES = {
     r"curl/.*": {"daemon/delivery/export/http.c"},
     r"microhttpd\.h": {"daemon/delivery/receive/receiver.c"},
     r"xxhash\.h": {"daemon/base/util/intern.c"},
-    r"cjson/.*": {"daemon/formats/otlp/json.c"},
+    # the second: answers of three fields, for which no form of OTLP's is of use
+    r"cjson/.*": {"daemon/formats/otlp/json.c", "daemon/symbol/upload/upload-protocol.c"},
     r"protobuf-c/.*": {
         "daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
         "daemon/formats/otlp/message-field.h"

@@ -27,11 +27,12 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/file.h"
 #include "base/util/library.h"
 #include "delivery/export/response.h"
 
 #define FUNCTIONS(X) \
-        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_setopt) \
+        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_perform) X(curl_easy_setopt) \
         X(curl_easy_strerror) X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) \
         X(curl_multi_cleanup) \
         X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt) \
@@ -78,18 +79,18 @@ static int init_library(const char *url) {
         return 0;
 }
 
-static HttpFault tls_or(HttpFault otherwise, const Http *http) {
+static HttpFault tls_or(HttpFault otherwise, const char *error) {
         /*
          * With TLS 1.3 a refused client certificate arrives as an alert at the first read, after a handshake
          * that looked fine; "wrong version" is what a plain HTTP server looks like.
          */
-        if (strstr(http->error, "alert") || strstr(http->error, "wrong version") ||
-            strstr(http->error, "unexpected message"))
+        if (strstr(error, "alert") || strstr(error, "wrong version") || strstr(error, "unexpected message"))
                 return HTTP_FAULT_TLS;
         return otherwise;
 }
 
-static HttpFault fault_of(CURLcode code, const Http *http) {
+/* @error: curl's words. */
+static HttpFault fault_of(CURLcode code, const char *url, const char *error) {
         switch (code) {
         case CURLE_OK:
                 return HTTP_FAULT_NONE;
@@ -106,7 +107,7 @@ static HttpFault fault_of(CURLcode code, const Http *http) {
         /* agreed on by TLS: the connection broke; in the clear: a gRPC server */
         case CURLE_HTTP2:
         case CURLE_HTTP2_STREAM:
-                return strncasecmp(http->url, "https:", 6) ? HTTP_FAULT_PROTOCOL : HTTP_FAULT_CONNECTION;
+                return strncasecmp(url, "https:", 6) ? HTTP_FAULT_PROTOCOL : HTTP_FAULT_CONNECTION;
         case CURLE_PEER_FAILED_VERIFICATION:
         case CURLE_SSL_CACERT_BADFILE:
         case CURLE_SSL_CERTPROBLEM:
@@ -117,7 +118,7 @@ static HttpFault fault_of(CURLcode code, const Http *http) {
         case CURLE_SSL_CONNECT_ERROR:
         case CURLE_RECV_ERROR:
         case CURLE_SEND_ERROR:
-                return tls_or(HTTP_FAULT_CONNECTION, http);
+                return tls_or(HTTP_FAULT_CONNECTION, error);
         case CURLE_GOT_NOTHING:
         case CURLE_PARTIAL_FILE:
                 return HTTP_FAULT_CONNECTION;
@@ -140,7 +141,7 @@ static void finish(Http *http, CURLcode code) {
                 reply.status = (int)status;
                 reply.cut = code != CURLE_OK;
         } else
-                reply.fault = code == CURLE_OK ? HTTP_FAULT_PROTOCOL : fault_of(code, http);
+                reply.fault = code == CURLE_OK ? HTTP_FAULT_PROTOCOL : fault_of(code, http->url, http->error);
         if (reply.fault)
                 response_clean(reply.error, sizeof(reply.error), words, strlen(words));
         reply.body = body;
@@ -236,17 +237,19 @@ static void header(char *to, const char *line, size_t size, const char *name) {
         response_clean(to, HTTP_TEXT_MAX, line + n, size - n);
 }
 
-static size_t on_header(char *line, size_t size, size_t n, void *userdata) {
-        HttpReply *reply = &((Http *)userdata)->reply;
+static size_t take_header(char *line, size_t size, HttpReply *reply) {
         char encoding[HTTP_TEXT_MAX] = "";
 
-        size *= n;
         header(reply->content_type, line, size, "Content-Type:");
         header(reply->retry_after, line, size, "Retry-After:");
         header(reply->location, line, size, "Location:");
         header(encoding, line, size, "Content-Encoding:");
         reply->gzip |= !strcasecmp(encoding, "gzip");
         return size;
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *userdata) {
+        return take_header(line, size * n, &((Http *)userdata)->reply);
 }
 
 static int add_header(Http *http, const char *line) {
@@ -282,15 +285,15 @@ static int copy(char **top, const char *from) {
 }
 
 /* `unix:SOCKET:PATH` is HTTP over a socket of this machine; the host name is for the Host header alone. */
-static int copy_url(Http *http, const char *url) {
+static int copy_url(const char *url, char **urlp, char **socketp) {
         const char *path;
 
         if (strncmp(url, "unix:", 5))
-                return copy(&http->url, url);
+                return copy(urlp, url);
         url += 5;
         path = strchrnul(url, ':');
-        http->socket = strndup(url, (size_t)(path - url));
-        if (!http->socket || asprintf(&http->url, "http://localhost%s", *path ? path + 1 : "/") < 0)
+        *socketp = strndup(url, (size_t)(path - url));
+        if (!*socketp || asprintf(urlp, "http://localhost%s", *path ? path + 1 : "/") < 0)
                 return error_origin(-ENOMEM);
         return 0;
 }
@@ -306,7 +309,7 @@ int http_new(Http **httpp, sd_event *event, const HttpConfig *config) {
                 return error_origin(-ENOMEM);
         http->event = sd_event_ref(event);
         http->timeout_ns = config->timeout_ns;
-        if ((r = copy_url(http, config->url)) || (r = copy(&http->certificate, config->certificate)) ||
+        if ((r = copy_url(config->url, &http->url, &http->socket)) || (r = copy(&http->certificate, config->certificate)) ||
             (r = copy(&http->client_certificate, config->client_certificate)) ||
             (r = copy(&http->client_key, config->client_key)) || (r = make_headers(http, config)))
                 return r;
@@ -441,4 +444,204 @@ Transport http_transport(Http *http) {
         static const TransportOps ops = { transport_send, transport_cancel, transport_free };
 
         return (Transport){ &ops, http };
+}
+
+/* ---- one call, by a thread that waits ---- */
+
+typedef struct Calling {
+        const HttpCall *call;
+        HttpResult *result;
+        CURL *easy;
+        struct curl_slist *headers;
+        char *url, *socket;
+        uint64_t n_read;                /* of the body that is sent */
+        char error[CURL_ERROR_SIZE];
+} Calling;
+
+int http_prepare(const char *url) {
+        return library_load(&library) ? HTTP_E_LIBRARY : init_library(url);
+}
+
+static size_t on_call_read(char *to, size_t size, size_t n, void *userdata) {
+        Calling *calling = userdata;
+        const HttpCall *call = calling->call;
+        size_t wanted = (size_t)MIN((uint64_t)size * n, call->body_size - calling->n_read);
+        ssize_t n_read = (ssize_t)wanted;
+
+        if (call->body_fd >= 0)
+                n_read = file_pread(call->body_fd, to, wanted, calling->n_read);
+        else
+                memcpy(to, (const char *)call->body + calling->n_read, wanted);
+        if (n_read < 0)
+                return CURL_READFUNC_ABORT;
+        calling->n_read += (uint64_t)n_read;
+        return (size_t)n_read;
+}
+
+static long status_of(CURL *easy) {
+        long status = 0;
+
+        lib.curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+        return status;
+}
+
+/* What is no success is for people, and short. */
+static size_t on_call_body(char *data, size_t size, size_t n, void *userdata) {
+        Calling *calling = userdata;
+        HttpResult *result = calling->result;
+        HttpReply *reply = &result->reply;
+        size_t taken;
+
+        size *= n;
+        result->n_received += size;
+        if (calling->call->to_fd >= 0 && status_of(calling->easy) == 200) {
+                result->is_too_large = result->n_received > calling->call->max_bytes;
+                return result->is_too_large || file_write(calling->call->to_fd, data, size) ? 0 : size;
+        }
+        taken = MIN(size, HTTP_BODY_MAX - reply->body_size);
+        memcpy(result->body + reply->body_size, data, taken);
+        reply->body_size += taken;
+        return taken;
+}
+
+static size_t on_call_header(char *line, size_t size, size_t n, void *userdata) {
+        return take_header(line, size * n, &((Calling *)userdata)->result->reply);
+}
+
+static int on_call_progress(void *userdata, curl_off_t to_get, curl_off_t got, curl_off_t to_put,
+                            curl_off_t put) {
+        Calling *calling = userdata;
+        const HttpCall *call = calling->call;
+
+        calling->result->is_over = call->is_over && call->is_over(call->userdata);
+        return calling->result->is_over;
+}
+
+static int add_call_header(Calling *calling, const char *line) {
+        struct curl_slist *list = lib.curl_slist_append(calling->headers, line);
+
+        if (!list)
+                return error_origin(-ENOMEM);
+        calling->headers = list;
+        return 0;
+}
+
+static int make_call_headers(Calling *calling) {
+        _cleanup_(freep) char *type = NULL;
+        const char *content_type = calling->call->content_type;
+        int r = add_call_header(calling, "Expect:");
+
+        if (!r && content_type)
+                r = asprintf(&type, "Content-Type: %s", content_type) < 0 ? error_origin(-ENOMEM)
+                                                                          : add_call_header(calling, type);
+        for (const char *const *p = calling->call->headers; p && *p && !r; p++)
+                r = add_call_header(calling, *p);
+        return r;
+}
+
+static CURLcode set_call_options(Calling *calling) {
+        const HttpCall *call = calling->call;
+        CURL *easy = calling->easy;
+        CURLcode failed = CURLE_OK;
+        bool has_body = call->body || call->body_fd >= 0;
+
+#define SET(_option, _value) (failed = failed ? failed : lib.curl_easy_setopt(easy, _option, _value))
+        SET(CURLOPT_URL, calling->url);
+        if (has_body) {
+                SET(CURLOPT_UPLOAD, 1L);
+                SET(CURLOPT_READFUNCTION, on_call_read);
+                SET(CURLOPT_READDATA, calling);
+                SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body_size);
+        }
+        SET(CURLOPT_CUSTOMREQUEST, call->method);
+        SET(CURLOPT_HTTPHEADER, calling->headers);
+        SET(CURLOPT_USERAGENT, USER_AGENT);
+        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+        if (calling->socket)
+                SET(CURLOPT_UNIX_SOCKET_PATH, calling->socket);
+        SET(CURLOPT_FOLLOWLOCATION, 0L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+        SET(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+        SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+        SET(CURLOPT_NOSIGNAL, 1L);
+        SET(CURLOPT_TIMEOUT_MS, (long)MAX(call->timeout_ns / NS_PER_MS, UINT64_C(1)));
+        if (call->idle_ns) {
+                SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+                SET(CURLOPT_LOW_SPEED_TIME, (long)MAX(call->idle_ns / NS_PER_SEC, UINT64_C(1)));
+        }
+        SET(CURLOPT_ERRORBUFFER, calling->error);
+        SET(CURLOPT_WRITEFUNCTION, on_call_body);
+        SET(CURLOPT_WRITEDATA, calling);
+        SET(CURLOPT_HEADERFUNCTION, on_call_header);
+        SET(CURLOPT_HEADERDATA, calling);
+        SET(CURLOPT_NOPROGRESS, 0L);
+        SET(CURLOPT_XFERINFOFUNCTION, on_call_progress);
+        SET(CURLOPT_XFERINFODATA, calling);
+        if (call->certificate)
+                SET(CURLOPT_CAINFO, call->certificate);
+        if (call->client_certificate)
+                SET(CURLOPT_SSLCERT, call->client_certificate);
+        if (call->client_key)
+                SET(CURLOPT_SSLKEY, call->client_key);
+#if LIBCURL_VERSION_NUM >= 0x075700
+        SET(CURLOPT_QUICK_EXIT, 1L);
+#endif
+#undef SET
+        return failed;
+}
+
+static void take_outcome(Calling *calling, CURLcode code) {
+        HttpResult *result = calling->result;
+        HttpReply *reply = &result->reply;
+        const char *words = calling->error[0] ? calling->error : lib.curl_easy_strerror(code);
+        long status = status_of(calling->easy);
+
+        result->n_sent = calling->n_read;
+        if (status >= 200 && !result->is_over) {
+                reply->status = (int)status;
+                reply->cut = code != CURLE_OK;
+        } else {
+                reply->fault = code == CURLE_OK ? HTTP_FAULT_PROTOCOL
+                                                : fault_of(code, calling->url, calling->error);
+        }
+        if (code != CURLE_OK)
+                response_clean(reply->error, sizeof(reply->error), words, strlen(words));
+        result->body[reply->body_size] = 0;
+        reply->body = (const uint8_t *)result->body;
+}
+
+/* Return: 0, -ENOMEM. */
+static int perform(Calling *calling) {
+        int r = copy_url(calling->call->url, &calling->url, &calling->socket);
+
+        calling->result->body = malloc(HTTP_BODY_MAX + 1);
+        calling->easy = lib.curl_easy_init();
+        if (!r && (!calling->result->body || !calling->easy))
+                r = error_origin(-ENOMEM);
+        if (!r)
+                r = make_call_headers(calling);
+        if (!r && set_call_options(calling))
+                r = error_origin(-ENOMEM);
+        if (!r)
+                take_outcome(calling, lib.curl_easy_perform(calling->easy));
+        return r;
+}
+
+void http_call(const HttpCall *call, HttpResult *result) {
+        Calling calling = { .call = call, .result = result };
+
+        *result = (HttpResult){ 0 };
+        if (perform(&calling))
+                result->reply.fault = HTTP_FAULT_INTERNAL;
+        lib.curl_easy_cleanup(calling.easy);
+        lib.curl_slist_free_all(calling.headers);
+        free(calling.url);
+        free(calling.socket);
+}
+
+void http_result_deinit(HttpResult *result) {
+        free(result->body);
+        *result = (HttpResult){ 0 };
 }

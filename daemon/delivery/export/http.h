@@ -49,3 +49,42 @@ void http_cancel(Http *http);
 
 /* The client as the exporter's transport, which frees it. */
 Transport http_transport(Http *http);
+
+/*
+ * One request by a thread that may wait for it: of any method, with a body from memory or a file, and a reply
+ * into memory or a file. Redirects are not followed. It shares nothing with the loop's clients.
+ */
+typedef struct HttpCall {
+        const char *method;             /* GET, POST, PUT */
+        const char *url;                /* or `unix:SOCKET:PATH` */
+        const char *const *headers;     /* as in HttpConfig */
+        const char *content_type;       /* NULL = none */
+        const void *body;               /* NULL = none, or from body_fd */
+        uint64_t body_size;
+        int body_fd;                    /* -1 = none; read from its start */
+        int to_fd;                      /* takes the body of a 200; -1 = HttpResult.body does */
+        uint64_t max_bytes;             /* of a reply into to_fd; more end the call */
+        uint64_t timeout_ns;            /* of the whole */
+        uint64_t idle_ns;               /* less than a byte a second for so long ends it; 0 = the whole */
+        const char *certificate, *client_certificate, *client_key;      /* NULL = none */
+        /* asked at least once a second; true ends the call. NULL = never */
+        bool (*is_over)(void *userdata);
+        void *userdata;
+} HttpCall;
+
+typedef struct HttpResult {
+        HttpReply reply;                /* its body is this result's; cut: not all of it came */
+        char *body;                     /* owned, with a NUL behind; NULL = none */
+        uint64_t n_sent, n_received;    /* bytes of bodies */
+        bool is_too_large, is_over;     /* why it was ended */
+} HttpResult;
+
+/*
+ * In the main thread, before a thread calls: loads libcurl and sets it up. @url: one that will be called.
+ * Return: 0, HTTP_E_LIBRARY, -ENOMEM.
+ */
+int http_prepare(const char *url);
+
+/* Any thread. @result: in any case; free its body. */
+void http_call(const HttpCall *call, HttpResult *result);
+void http_result_deinit(HttpResult *result);

@@ -602,6 +602,11 @@ static int check_together(LoadState *state) {
         if (!*config->client_certificate != !*config->client_key)
                 r = complain(state->errors, "client-certificate, client-key", "one needs the other");
         state->invalid |= r > 0;
+        if (r >= 0 && !strcmp(config->symbols, "upload") && !config->upload.paths.n_items) {
+                r = complain(state->errors, "symbols",
+                             "upload needs upload-paths: which files' symbols may leave this machine, e.g. upload-paths = /opt/shop/*");
+                state->invalid |= r > 0;
+        }
         return r < 0 ? r : 0;
 }
 

@@ -49,6 +49,15 @@ typedef struct ConfigPids {
         size_t n_items;
 } ConfigPids;
 
+/* Of `symbols = upload`. */
+typedef struct ConfigUpload {
+        ConfigList paths;               /* globs; container:GLOB */
+        char *endpoint;                 /* base URL; "" = the receiver's */
+        char *protocol;                 /* pyroscope, parca */
+        uint64_t day_bytes;             /* budget of a day */
+        uint64_t min_samples;           /* that a file is in */
+} ConfigUpload;
+
 /* A section [export NAME]: one more receiver. Its configuration holds nothing else. */
 typedef struct ConfigExport {
         char *name;
@@ -102,7 +111,7 @@ typedef struct Config {
         uint64_t spool_max_bytes, spool_max_age_ns;
         char *certificate, *client_certificate, *client_key;
         bool timestamps;
-        char *symbols;                  /* remote, local */
+        char *symbols;                  /* remote, local, upload */
         /* the form of requests */
         char *backend;                  /* otlp, pyroscope, parca */
         char *tenant;                   /* X-Scope-OrgID; "" = none */
@@ -111,6 +120,7 @@ typedef struct Config {
         ConfigList repeat_on_samples;   /* globs on keys of resources */
         char *resource_numbers;         /* keep, text, off */
         char *links;                    /* span, trace, off */
+        ConfigUpload upload;
         bool jit_symbols;
 
         /* daemon */

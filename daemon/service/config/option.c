@@ -124,6 +124,15 @@ static int check_tenant(const char *value, Text *problem) {
         return refuse(problem);
 }
 
+static int check_upload_path(const char *item, Text *problem) {
+        const char *path = strncmp(item, "container:", 10) ? item : item + 10;
+
+        if (*path == '/')
+                return 0;
+        text_printf(problem, "`%s` is no path from / (nor container: and one)", item);
+        return refuse(problem);
+}
+
 /* ---- the table ---- */
 
 #define FIELD(_name) .offset = offsetof(Config, _name)
@@ -250,9 +259,25 @@ const Option option_table[] = {
         { "validate", 0, OPTION_BOOL, RUN, "export", FIELD(validate), "off",
           .advanced = true,
           .help = "check each request against the rules of the format, and log what is wrong; for debugging" },
-        { "symbols", 0, OPTION_CHOICE, RUN, "export", FIELD(symbols), "remote", .choices = "remote local",
+        { "symbols", 0, OPTION_CHOICE, RUN, "export", FIELD(symbols), "remote", .choices = "remote local upload",
           .argument = "WHERE", .is_form = true,
-          .help = "who names functions: the backend, by build id and address, or this machine, as far as it has symbols" },
+          .help = "who names functions: the backend, by build id and address; this machine, as far as it has symbols; or the "
+                  "backend, from symbols that are uploaded to it (upload-paths)" },
+        { "upload-paths", 0, OPTION_LIST, RUN, "export", FIELD(upload.paths), .argument = "GLOB[,GLOB…]",
+          .check = check_upload_path,
+          .help = "files whose symbols may be uploaded (symbols = upload): whole paths of this host, or container:GLOB for paths "
+                  "inside of containers; no others are" },
+        { "upload-protocol", 0, OPTION_CHOICE, RUN, "export", FIELD(upload.protocol), "pyroscope",
+          .choices = "pyroscope parca", .argument = "PROTOCOL", .help = "who takes uploaded symbols" },
+        { "upload-endpoint", 0, OPTION_URL, RUN, "export", FIELD(upload.endpoint), "", .argument = "URL",
+          .help = "base URL of who takes uploaded symbols (empty: that of endpoint); headers and certificates are "
+                  "the same" },
+        { "upload-budget", 0, OPTION_SIZE, RUN, "export", FIELD(upload.day_bytes), "256MiB", 4096,
+          MIB(UINT64_C(1) << 20), .argument = "SIZE",
+          .help = "of uploaded symbols a day (UTC); what is over it waits for the next" },
+        { "upload-samples", 0, OPTION_NUMBER, RUN, "export", FIELD(upload.min_samples), "100", 1, 1000000000,
+          .argument = "N", .advanced = true,
+          .help = "samples that a file must be in before its symbols are uploaded" },
         { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
           .advanced = true,
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },

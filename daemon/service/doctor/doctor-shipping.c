@@ -172,7 +172,12 @@ static void check_symbols(Doctor *doctor) {
                 ? "code that targets make is named by their perf-map files and jitdumps"
                 : "code that targets make has no names (jit-symbols = off)";
 
-        if (strcmp(doctor->config->symbols, "local"))
+        if (!strcmp(doctor->config->symbols, "upload"))
+                doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
+                           "functions in files are named by the backend, from symbols that are uploaded to it (%s, "
+                           "%zu patterns of paths); %s",
+                           doctor->config->upload.protocol, doctor->config->upload.paths.n_items, code);
+        else if (strcmp(doctor->config->symbols, "local"))
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
                            "functions in files are named by the backend (symbols = remote); %s", code);
         else if (access(DEBUG_DIRECTORY, X_OK))

@@ -342,6 +342,8 @@ int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
         daemon->window.start_ns = now_ns;
         stat_add(COUNTER_WINDOWS, 1);
         r = naming_window(daemon->stages.naming, window);
+        if (!r && daemon->stages.uploads)
+                r = uploads_window(daemon->stages.uploads, window);
         if (!r)
                 r = hand_over(daemon, window);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);

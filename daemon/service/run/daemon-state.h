@@ -37,6 +37,7 @@
 #include "service/run/governor.h"
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
+#include "symbol/upload/uploads.h"
 
 typedef struct Deferred Deferred;
 
@@ -92,6 +93,7 @@ typedef struct DaemonStages {
         Runtimes *runtimes;
         Aggregator *aggregator;
         Exports *exports;               /* NULL with a sink */
+        Uploads *uploads;               /* NULL = not wanted, or not possible */
         Text exports_json;              /* of the summary: what each receiver got, at the end */
 } DaemonStages;
 

@@ -31,6 +31,7 @@
 #include "service/run/daemon-stages.h"
 #include "service/run/self.h"
 #include "service/run/summary.h"
+#include "service/run/symbol-upload.h"
 
 /* Files that stay known though no target maps them: the next target may. */
 enum {
@@ -66,6 +67,13 @@ static enum abi_names names_of(const Daemon *daemon) {
         enum abi_names names = selector_names(daemon->selector);
 
         return names == ABI_NAMES_COMM_USER && !machine_has_all_users() ? ABI_NAMES_NONE : names;
+}
+
+static int make_uploads(Daemon *daemon) {
+        int r = daemon->sink ? 0 : symbol_upload_new(&daemon->stages.uploads, daemon->config,
+                                                     daemon->totals->zygotes);
+
+        return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
 
 static int make_sampler(Daemon *daemon) {
@@ -104,8 +112,14 @@ static int refresh(void *userdata, Process *process) {
         return targets_refresh(daemon->stages.targets, process);
 }
 
+static int see(void *userdata, const Process *process, const Mapping *mapping) {
+        return uploads_see(userdata, process, mapping);
+}
+
 static int make_frames(Daemon *daemon) {
-        const NamingConfig config = { .objects = backend_wants_names(daemon->config),
+        const NamingConfig config = { .see = daemon->stages.uploads ? see : NULL,
+                                      .userdata = daemon->stages.uploads,
+                                      .objects = backend_wants_names(daemon->config),
                                       .code = daemon->config->jit_symbols,
                                       .zygotes = daemon->totals->zygotes };
         FramesNaming hooks;
@@ -271,6 +285,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         if (!r)
                 r = make_targets(daemon);
         if (!r)
+                r = make_uploads(daemon);
+        if (!r)
                 r = make_frames(daemon);
         if (!r)
                 r = make_runtimes(daemon);
@@ -297,6 +313,7 @@ Daemon *daemon_free(Daemon *daemon) {
         frames_free(daemon->stages.frames);
         naming_free(daemon->stages.naming);
         runtimes_free(daemon->stages.runtimes);
+        uploads_free(daemon->stages.uploads);
         targets_free(daemon->stages.targets);
         coro_join_free(daemon->stages.coroutines);
         sd_event_source_disable_unref(daemon->loop.tables_work);
@@ -400,6 +417,11 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .runtimes = stages->runtimes,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
         };
+        if (stages->uploads) {
+                uploads_collect(stages->uploads);
+                uploads_state(stages->uploads, &metrics->uploads);
+                metrics->has_uploads = true;
+        }
         self_read(&metrics->self);
 }
 

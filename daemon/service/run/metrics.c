@@ -122,6 +122,12 @@ static void append_gauges(Text *text, const Metrics *m) {
                       "held for names of runtimes' frames");
         append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory,
                       "held for names, symbol tables of files not counted");
+        if (m->has_uploads) {
+                append_number(text, "spanprof_symbol_uploads_waiting", "gauge", m->uploads.n_waiting,
+                              "files whose symbols wait for their upload");
+                append_number(text, "spanprof_symbol_upload_day_bytes", "gauge",
+                              (double)m->uploads.spent_bytes, "bytes of symbols uploaded today (UTC)");
+        }
         append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes,
                       "kernel memory of all BPF maps");
 }
@@ -201,7 +207,10 @@ static void append_sampling(Text *text, const Metrics *m) {
 
 static void append_naming(Text *text, const Metrics *m) {
         text_printf(text, "names        %s",
-                    m->naming.objects ? "local" : "of functions in files: the backend's (symbols = remote)");
+                    m->naming.objects ? "local"
+                            : m->has_uploads
+                            ? "of functions in files: the backend's, from uploaded symbols (symbols = upload)"
+                            : "of functions in files: the backend's (symbols = remote)");
         if (m->naming.objects)
                 text_printf(text, ": %" PRIu64 " found, %u wait, %" PRIu64 " dropped",
                             stat_get(COUNTER_NAMES_NAMED), m->naming.n_waiting,
@@ -230,6 +239,30 @@ static void append_runtimes(Text *text, const Metrics *m) {
                     " frames named, %" PRIu64 " unnamed\n", state.n_walked, n_unwalked(m->runtimes),
                     stat_get(COUNTER_RUNTIME_FRAMES_NAMED), stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED));
         runtimes_each(m->runtimes, append_runtime, text);
+}
+
+static void append_uploads(Text *text, const Metrics *m) {
+        const UploaderState *uploads = &m->uploads;
+
+        text_printf(text,
+                    "uploads      %" PRIu64 " uploaded, %" PRIu64 " known there, %" PRIu64 " refused, %" PRIu64
+                    " without symbols, %" PRIu64 " not allowed; %u wait\n",
+                    stat_get(COUNTER_UPLOADS_UPLOADED), stat_get(COUNTER_UPLOADS_KNOWN),
+                    stat_get(COUNTER_UPLOADS_REFUSED) + stat_get(COUNTER_UPLOADS_UNSUPPORTED),
+                    stat_get(COUNTER_UPLOADS_NAMELESS), stat_get(COUNTER_UPLOADS_NOT_ALLOWED),
+                    uploads->n_waiting);
+        text_printf(text,
+                    "             %.1f of %.1f MiB used today, %" PRIu64 " over budget; %" PRIu64 " tries failed",
+                    (double)uploads->spent_bytes / (1 << 20), (double)uploads->day_bytes / (1 << 20),
+                    stat_get(COUNTER_UPLOADS_OVER_BUDGET), stat_get(COUNTER_UPLOADS_FAILED));
+        if (uploads->retry_ns)
+                text_printf(text, ", next in %" PRIu64 " s", uploads->retry_ns / NS_PER_SEC + 1);
+        text_printf(text, "\n");
+        if (*uploads->problem) {
+                text_printf(text, "             last problem: ");
+                text_append_masked(text, uploads->problem);
+                text_printf(text, "\n");
+        }
 }
 
 static void append_export(Text *text, const Metrics *m) {
@@ -264,6 +297,8 @@ void metrics_print_status(Text *text, const Metrics *m) {
         }
         append_naming(text, m);
         append_runtimes(text, m);
+        if (m->has_uploads)
+                append_uploads(text, m);
         append_export(text, m);
         if (m->exports)
                 exports_append_status(m->exports, text);
@@ -321,7 +356,7 @@ static void append_json_export(JsonWriter *json, const Metrics *m) {
 
 static void append_json_naming(JsonWriter *json, const Metrics *m) {
         json_line(json, 2);
-        json_text(json, "symbols", m->naming.objects ? "local" : "remote");
+        json_text(json, "symbols", m->naming.objects ? "local" : m->has_uploads ? "upload" : "remote");
         json_number(json, "names_waiting", m->naming.n_waiting);
         json_number(json, "code_processes", m->naming.n_processes);
         json_number(json, "naming_bytes", m->naming.memory);
@@ -344,6 +379,26 @@ static void append_json_runtimes(JsonWriter *json, const Metrics *m) {
         json_open(json, "runtimes", '[');
         runtimes_each(m->runtimes, append_json_runtime, json);
         json_close(json, ']');
+}
+
+static void append_json_uploads(JsonWriter *json, const Metrics *m) {
+        const UploaderState *uploads = &m->uploads;
+
+        json_line(json, 2);
+        json_open(json, "uploads", '{');
+        json_number(json, "uploaded", stat_get(COUNTER_UPLOADS_UPLOADED));
+        json_number(json, "known", stat_get(COUNTER_UPLOADS_KNOWN));
+        json_number(json, "refused", stat_get(COUNTER_UPLOADS_REFUSED));
+        json_number(json, "unsupported", stat_get(COUNTER_UPLOADS_UNSUPPORTED));
+        json_number(json, "nameless", stat_get(COUNTER_UPLOADS_NAMELESS));
+        json_number(json, "not_allowed", stat_get(COUNTER_UPLOADS_NOT_ALLOWED));
+        json_number(json, "over_budget", stat_get(COUNTER_UPLOADS_OVER_BUDGET));
+        json_number(json, "failed", stat_get(COUNTER_UPLOADS_FAILED));
+        json_number(json, "waiting", uploads->n_waiting);
+        json_number(json, "spent_bytes", uploads->spent_bytes);
+        json_number(json, "day_bytes", uploads->day_bytes);
+        json_text(json, "problem", *uploads->problem ? uploads->problem : NULL);
+        json_close(json, '}');
 }
 
 static void append_json_itself(JsonWriter *json, const Metrics *m) {
@@ -380,6 +435,8 @@ void metrics_print_json(Text *text, const Metrics *m) {
         append_json_export(&json, m);
         append_json_naming(&json, m);
         append_json_runtimes(&json, m);
+        if (m->has_uploads)
+                append_json_uploads(&json, m);
         append_json_itself(&json, m);
         json_line(&json, 0);
         json_close(&json, '}');

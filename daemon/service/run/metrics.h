@@ -16,6 +16,7 @@
 #include "service/run/exports.h"
 #include "service/run/self.h"
 #include "symbol/naming/naming.h"
+#include "symbol/upload/uploader.h"
 
 typedef struct Metrics {
         uint32_t pid;
@@ -32,6 +33,8 @@ typedef struct Metrics {
         uint64_t map_bytes;
         NamingState naming;
         const Runtimes *runtimes;       /* NULL = nothing is said of them */
+        bool has_uploads;               /* symbols = upload */
+        UploaderState uploads;
         Self self;
 } Metrics;
 

@@ -21,6 +21,7 @@
 #include "sampling/unwind/table-job.h"
 #include "symbol/function/symbol-wire.h"
 #include "symbol/jit/code-wire.h"
+#include "symbol/upload/no-text-wire.h"
 
 typedef union Request {
         uint32_t magic;
@@ -28,6 +29,7 @@ typedef union Request {
         ThreadWireRequest thread;
         CodeRequest code;
         SymbolRequest symbol;
+        NoTextRequest no_text;
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -47,6 +49,10 @@ static void serve_symbol(int socket, int fd, const Request *request) {
         symbol_serve(socket, fd, &request->symbol);
 }
 
+static void serve_no_text(int socket, int fd, const Request *request) {
+        no_text_serve(socket, fd, &request->no_text);
+}
+
 typedef struct Kind {
         uint32_t magic;
         size_t size;                    /* of a request, its word included */
@@ -59,6 +65,7 @@ static const Kind kinds[] = {
         { THREAD_WIRE_MAGIC, sizeof(ThreadWireRequest), true, serve_thread },
         { CODE_WIRE_MAGIC, sizeof(CodeRequest), false, serve_code },
         { SYMBOL_WIRE_MAGIC, sizeof(SymbolRequest), false, serve_symbol },
+        { NO_TEXT_WIRE_MAGIC, sizeof(NoTextRequest), true, serve_no_text },
 };
 
 /* Return: NULL = no such kind. */

@@ -34,6 +34,8 @@
 struct Naming {
         ObjectNames *objects;           /* NULL = not wanted */
         CodeNames *code;                /* NULL = not wanted */
+        int (*see)(void *userdata, const Process *process, const Mapping *mapping);     /* NULL = not wanted */
+        void *userdata;
 };
 
 int naming_new(Naming **namingp, const NamingConfig *config) {
@@ -44,6 +46,8 @@ int naming_new(Naming **namingp, const NamingConfig *config) {
 
         if (!naming)
                 return error_origin(-ENOMEM);
+        naming->see = config->see;
+        naming->userdata = config->userdata;
         if (config->objects)
                 r = object_names_new(&naming->objects, &objects, config->zygotes);
         if (!r && config->code)
@@ -91,15 +95,17 @@ static int code_serial(void *userdata, const Process *process, uint64_t *serialp
 static int want_object(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
                        uint64_t address, FrameWord word) {
         Naming *naming = userdata;
-        int r = object_names_want(naming->objects, window, process, mapping, address, word);
+        int r = naming->see ? naming->see(naming->userdata, process, mapping) : 0;
 
+        if (!r && naming->objects)
+                r = object_names_want(naming->objects, window, process, mapping, address, word);
         return r ? error_fold(r) : 0;
 }
 
 FramesNaming naming_hooks(Naming *naming) {
         return (FramesNaming){ .code = naming->code ? name_code : NULL,
                                .serial = naming->code ? code_serial : NULL,
-                               .object = naming->objects ? want_object : NULL,
+                               .object = naming->objects || naming->see ? want_object : NULL,
                                .userdata = naming };
 }
 

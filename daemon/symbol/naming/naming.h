@@ -7,7 +7,8 @@
  * The stage between aggregation and encoding that gives frames the names of their functions. Two options say
  * how much:
  *
- *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: none
+ *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote and
+ *                  upload: none
  *     jit-symbols  on: code that a target makes while it runs, by the target's own files (code-names.h)
  *
  * Nothing here is waited for: a name that is not known in time is left out. With remote and off nothing is
@@ -31,6 +32,9 @@ typedef struct NamingConfig {
         uint64_t time_limit_ns;         /* time for one job; 0 = 10 s */
         /* start workers that read files of targets, borrowed; NULL = files are read here */
         Zygotes *zygotes;
+        /* told of each frame in a file, of a new stack; NULL = not wanted. Return: 0, -ENOMEM */
+        int (*see)(void *userdata, const Process *process, const Mapping *mapping);
+        void *userdata;                 /* for it */
 } NamingConfig;
 
 /* Return: 0, -ENOMEM. */
