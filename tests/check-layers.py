@@ -43,7 +43,7 @@ ROOMS = {
     "symbol/jit": set(),
     "symbol/function": {"line"},
     "symbol/naming": {"function", "jit"},
-    "symbol/upload": {"function", "naming"},
+    "symbol/remote": {"function", "naming"},
     "coro/station": set(),
     "coro/trace": {"station"},
     "coro/engine": {"station", "trace"},
@@ -73,7 +73,7 @@ LIBRARIES = {
     r"microhttpd\.h": {"daemon/delivery/receive/receiver.c"},
     r"xxhash\.h": {"daemon/base/util/intern.c"},
     # the second: answers of three fields, for which no form of OTLP's is of use
-    r"cjson/.*": {"daemon/formats/otlp/json.c", "daemon/symbol/upload/upload-protocol.c"},
+    r"cjson/.*": {"daemon/formats/otlp/json.c", "daemon/symbol/remote/upload-protocol.c"},
     r"protobuf-c/.*": {
         "daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
         "daemon/formats/otlp/message-field.h"

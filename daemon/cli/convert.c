@@ -19,6 +19,7 @@
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
+#include "cli/remote-symbols.h"
 #include "formats/report/text-table.h"
 #include "service/config/config-exporter.h"
 
@@ -35,6 +36,7 @@ typedef struct ConvertRun {
         OtlpPayload payload;            /* as the receiver wants it */
         const ConvertWriter *writer;    /* NULL = only sent */
         Symbolizer *symbolizer;
+        RemoteSymbols remote;
         Outputs outputs;
         Text diagnostics;
         uint64_t begin_ns, read_ns, write_ns, sent_ns;
@@ -59,6 +61,14 @@ static int check_output(ConvertRun *run) {
         return run->writer ? 0 : STATUS_USAGE;
 }
 
+static int make_symbolizer(ConvertRun *run) {
+        SymbolizerOptions options = { .want_lines = run->config->lines };
+        int r = remote_symbols_init(&run->remote, run->config);
+
+        remote_symbols_put(&run->remote, &options);
+        return r ? r : symbolizer_new(&run->symbolizer, &options);
+}
+
 static int begin(ConvertRun *run, const Cli *cli) {
         int r = check_output(run);
 
@@ -66,8 +76,7 @@ static int begin(ConvertRun *run, const Cli *cli) {
                 r = inputs_init(&run->inputs, cli);
         if (!r && ((run->writer && (run->writer->names || run->config->lines)) ||
                    backend_wants_names(run->config)))
-                r = symbolizer_new(&run->symbolizer,
-                                   &(SymbolizerOptions){ .want_lines = run->config->lines });
+                r = make_symbolizer(run);
         run->payload = backend_payload(run->config);
         run->inputs.options.reshape = &run->payload.reshape;
         run->inputs.options.one_value = run->payload.encoding.one_value;
@@ -247,6 +256,7 @@ static int run(Cli *cli) {
         sd_event_unref(run.event);
         convert_deinit(&run.convert);
         symbolizer_free(run.symbolizer);
+        remote_symbols_deinit(&run.remote);
         inputs_deinit(&run.inputs);
         text_deinit(&run.diagnostics);
         if (r < 0) {

@@ -14,6 +14,7 @@
 #include "cli/desk/session.h"
 #include "cli/desk/tables.h"
 #include "cli/missing-lines.h"
+#include "cli/remote-symbols.h"
 #include "cli/terminal.h"
 #include "formats/convert/convert.h"
 #include "profile/merge.h"
@@ -33,6 +34,7 @@ typedef struct Record {
         Convert convert;                /* its window takes all that was sampled */
         Outfile output;
         Session session;
+        RemoteSymbols remote;
         Summary summary;
         About about;
         uint64_t begin_ns;              /* REALTIME */
@@ -207,8 +209,10 @@ static int close_window(Record *record) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
         double rate = summary_rate(&record->summary);
         SymbolizerOptions options = { .want_lines = record->cli->config.lines };
-        int r = symbolizer_new(&symbolizer, &options);
+        int r;
 
+        remote_symbols_put(&record->remote, &options);
+        r = symbolizer_new(&symbolizer, &options);
         if (r)
                 return r;
         record->options.symbolizer = symbolizer;
@@ -303,7 +307,10 @@ static int run(Cli *cli) {
         if (!r) {
                 if (!asked(&cli->config, "log-level"))
                         log_set_level(LOG_LEVEL_NOTICE);
-                r = run_record(&record);
+                r = remote_symbols_init(&record.remote, &cli->config);
+                if (!r)
+                        r = run_record(&record);
+                remote_symbols_deinit(&record.remote);
         }
         outfile_deinit(&record.output);
         convert_deinit(&record.convert);

@@ -14,6 +14,7 @@
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
+#include "cli/remote-symbols.h"
 #include "cli/report-process.h"
 #include "cli/report-trace.h"
 #include "cli/terminal.h"
@@ -30,6 +31,7 @@ typedef struct ReportRun {
         const ConvertWriter *writer;    /* of FORM_WRITER */
         Inputs inputs;
         Symbolizer *symbolizer;
+        RemoteSymbols remote;
         Report *report, *before;        /* before: of --diff */
         ReportTraces traces;            /* of coroutines */
         ReportProcess *process;         /* whose, if it runs */
@@ -344,6 +346,14 @@ static int run_form(ReportRun *run) {
         return run->form == FORM_WRITER ? write_window(run) : make_report(run);
 }
 
+static int make_symbolizer(ReportRun *run) {
+        SymbolizerOptions options = { .want_lines = run->config->lines };
+        int r = remote_symbols_init(&run->remote, run->config);
+
+        remote_symbols_put(&run->remote, &options);
+        return r ? r : symbolizer_new(&run->symbolizer, &options);
+}
+
 static int run_forms(ReportRun *run, const Cli *cli) {
         int r = find_form(run);
 
@@ -352,7 +362,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
         if (!r)
                 r = inputs_init(&run->inputs, cli);
         if (!r)
-                r = symbolizer_new(&run->symbolizer, &(SymbolizerOptions){ .want_lines = cli->config.lines });
+                r = make_symbolizer(run);
         if (!r)
                 r = run_form(run);
         missing_lines_say(run->symbolizer);
@@ -362,6 +372,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
         report_free(run->before);
         report_traces_deinit(&run->traces);
         symbolizer_free(run->symbolizer);
+        remote_symbols_deinit(&run->remote);
         inputs_deinit(&run->inputs);
         return r;
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/util/file.h"
-#include "symbol/upload/no-text.h"
+#include "symbol/remote/no-text.h"
 
 static int put(const void *data, size_t size, void *userdata) {
         return file_write(*(int *)userdata, data, size);

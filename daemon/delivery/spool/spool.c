@@ -328,7 +328,7 @@ static int take_lock(Spool *spool, SpoolProblem *problem) {
 static bool is_ours(const char *name) {
         SpoolEntry entry;
 
-        /* "uploads": what is known of symbols that were uploaded (symbol/upload/upload-state.h) */
+        /* "uploads": what is known of symbols that were uploaded (symbol/remote/upload-state.h) */
         return !strcmp(name, "lock") || !strcmp(name, "uploads") || !strcmp(name, "uploads.new") || !strcmp(name, TEMPORARY) || is_aside(name) ||
                !parse_name(name, &entry);
 }

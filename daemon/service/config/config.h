@@ -154,6 +154,7 @@ typedef struct Config {
 
         /* report and convert */
         bool lines;                     /* record too */
+        bool debuginfod;                /* record too */
         char *format;
         ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */

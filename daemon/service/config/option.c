@@ -392,6 +392,9 @@ const Option option_table[] = {
 
         { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(lines), "off",
           .help = "add source lines and inlined functions, from DWARF of this machine" },
+        { "debuginfod", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(debuginfod), "off",
+          .help = "get debug information that this machine lacks from the servers of DEBUGINFOD_URLS, which "
+                  "learn the build ids" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off",
           .help = "two files or directories: what the second has more and less of" },
         { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(sort), "self", .choices = "self total",

@@ -37,7 +37,7 @@
 #include "service/run/governor.h"
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
-#include "symbol/upload/uploads.h"
+#include "symbol/remote/uploads.h"
 
 typedef struct Deferred Deferred;
 

@@ -16,7 +16,7 @@
 #include "service/run/exports.h"
 #include "service/run/self.h"
 #include "symbol/naming/naming.h"
-#include "symbol/upload/uploader.h"
+#include "symbol/remote/uploader.h"
 
 typedef struct Metrics {
         uint32_t pid;

@@ -5,7 +5,7 @@
 
 #include "base/sandbox/zygotes.h"
 #include "service/config/config.h"
-#include "symbol/upload/uploads.h"
+#include "symbol/remote/uploads.h"
 
 enum {
         _SYMBOL_UPLOAD_E_SUCCESS,

@@ -21,7 +21,7 @@
 #include "sampling/unwind/table-job.h"
 #include "symbol/function/symbol-wire.h"
 #include "symbol/jit/code-wire.h"
-#include "symbol/upload/no-text-wire.h"
+#include "symbol/remote/no-text-wire.h"
 
 typedef union Request {
         uint32_t magic;

@@ -164,6 +164,10 @@ static bool may_lie_beside(const DebugSearch *search, int fd) {
                 (st.st_uid == owner || st.st_uid == 0) && !(st.st_mode & S_IWOTH);
 }
 
+static int fetch(const SymbolRemote *remote, const char *id, int *fdp, uint64_t *sizep) {
+        return remote && is_plain_id(id) ? remote->fetch(remote->userdata, id, fdp, sizep) : 1;
+}
+
 int debug_search_next(DebugSearch *search, int *fdp, uint64_t *sizep) {
         while (search->at < DEBUG_N_PLACES) {
                 _cleanup_(closep) int fd = -1;
@@ -176,7 +180,8 @@ int debug_search_next(DebugSearch *search, int *fdp, uint64_t *sizep) {
                 *fdp = take_fd(fd);
                 return 0;
         }
-        return 1;
+        search->by_link = search->is_beside = false;
+        return fetch(take(search->remote), search->object->build_id_gnu, fdp, sizep);
 }
 
 int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage *own,

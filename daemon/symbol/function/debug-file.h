@@ -20,6 +20,16 @@
 
 #include "symbol/function/object-path.h"
 
+/* Who has debug files of other machines. */
+typedef struct SymbolRemote {
+        /*
+         * Opens a file that is known to have this build id; its content is to be read by a worker without
+         * rights. Return: 0 with *fdp (owned by the caller) and *sizep; 1 = none.
+         */
+        int (*fetch)(void *userdata, const char *build_id_gnu, int *fdp, uint64_t *sizep);
+        void *userdata;
+} SymbolRemote;
+
 enum {
         DEBUG_MAX_PATH = 4096,
         DEBUG_N_PLACES = 5,
@@ -54,6 +64,7 @@ typedef struct DebugSearch {
         const char *root;               /* for symbol_file_look() */
         bool by_link;                   /* the file was found by link: its sum counts */
         bool is_beside;                 /* the file lies in DIR */
+        const SymbolRemote *remote;     /* asked last, by build id; NULL = none */
 } DebugSearch;
 
 /* Opens the file at the next place that has one. Return: 0 with *fdp and *sizep; 1 = there are no more. */

@@ -60,7 +60,8 @@ static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
 /* Offers files until the worker says something else than that it wants another one. */
 static int converse(Work *work, SymbolAnswer *answer) {
         DebugSearch search = { .object = work->object,
-                               .directory = symbolizer_debug_directory(work->symbolizer) };
+                               .directory = symbolizer_debug_directory(work->symbolizer),
+                               .remote = symbolizer_remote(work->symbolizer) };
         DebugLink link = { 0 };
         bool is_end = false;
 

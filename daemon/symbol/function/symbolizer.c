@@ -10,6 +10,7 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "symbol/function/debug-file.h"
+#include "symbol/function/symbol-session.h"
 #include "symbol/function/object-symbols.h"
 #include "symbol/function/symbols.h"
 #include "symbol/line/line-cache.h"
@@ -46,6 +47,8 @@ struct Symbolizer {
         DemangleStyle style;
         bool want_lines;
         LinesOptions lines;
+        const SymbolRemote *remote;     /* with `zygotes`; NULL = none */
+        Zygotes *zygotes;
         uint64_t lines_left_ns;
         char readable[DEMANGLE_MAX_OUTPUT];
         Entry *latest;                  /* frames of one object often follow each other */
@@ -77,6 +80,8 @@ static void take_options(Symbolizer *symbolizer, const SymbolizerOptions *option
         symbolizer->style = options->style;
         symbolizer->want_lines = options->want_lines;
         symbolizer->lines = options->lines;
+        symbolizer->remote = options->remote;
+        symbolizer->zygotes = options->zygotes;
         symbolizer->lines_left_ns = lines_ms * NS_PER_MS;
         symbolizer->debug_directory = strdup(options->debug_directory ? options->debug_directory
                                                                       : "/usr/lib/debug");
@@ -253,11 +258,30 @@ static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
         return entry && matches(entry, object) ? entry : NULL;
 }
 
+/*
+ * What a server has sent is read by a worker. *entryp: NULL = no worker could. Names are made readable here,
+ * as those of payloads are.
+ */
+static int read_foreign(Symbolizer *symbolizer, const SymbolObject *object, Entry **entryp) {
+        WorkerSessionCounts counts = { 0 };
+        int r = symbol_session_run(symbolizer->zygotes, symbolizer, object, NULL, 0, &counts);
+
+        *entryp = r ? NULL : lookup(symbolizer, object);
+        if (*entryp)
+                (*entryp)->is_foreign = false;
+        return r < 0 ? error_fold(r) : 0;
+}
+
 static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry **entryp) {
         _cleanup_(entry_freep) Entry *new = NULL;
         Entry *entry = lookup(symbolizer, object);
         int r;
 
+        if (!entry && symbolizer->remote && strcmp(object->path, "[vdso]")) {
+                r = read_foreign(symbolizer, object, &entry);
+                if (r)
+                        return error_fold(r);
+        }
         if (!entry) {
                 symbolizer->stats.n_misses++;
                 r = entry_new(&new, object);
@@ -399,12 +423,24 @@ static LinesState state_after(int r) {
         return r == 0 ? LINES_STATE_READ : r == LINES_E_TIMEOUT ? LINES_STATE_TIMEOUT : LINES_STATE_FAILED;
 }
 
+/* A file of a server is not even looked into: the process that reads its lines is another. */
+static int open_lines(const Symbolizer *symbolizer, const SymbolObject *object, SymbolFile *file) {
+        const SymbolRemote *remote = symbolizer->remote;
+        const char *id = object->build_id_gnu;
+        uint64_t size;
+        int r = open_dwarf(symbolizer, object, file);
+
+        if (r == 1 && remote && id && *id)
+                r = remote->fetch(remote->userdata, id, &file->fd, &size);
+        return r < 0 ? error_fold(r) : r;
+}
+
 static int ask(Symbolizer *symbolizer, Entry *entry, const SymbolObject *object, const uint64_t *addresses,
                uint32_t n) {
         _cleanup_(symbol_file_deinit) SymbolFile file = SYMBOL_FILE_NULL;
         uint64_t start_ns = clock_monotonic_ns(), took_ns;
         LinesOptions options = symbolizer->lines;
-        int r = open_dwarf(symbolizer, object, &file);
+        int r = open_lines(symbolizer, object, &file);
 
         if (r) {
                 entry->lines_state = LINES_STATE_ABSENT;
@@ -484,6 +520,10 @@ const char *symbol_state_text(SymbolState state) {
         };
 
         return texts[state];
+}
+
+const SymbolRemote *symbolizer_remote(const Symbolizer *symbolizer) {
+        return symbolizer->remote;
 }
 
 const char *symbolizer_debug_directory(const Symbolizer *symbolizer) {

@@ -13,7 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/sandbox/zygotes.h"
 #include "base/util/macro.h"
+#include "symbol/function/debug-file.h"
 #include "symbol/function/demangle.h"
 #include "symbol/function/object-path.h"
 #include "symbol/function/symbols.h"
@@ -29,6 +31,12 @@ typedef struct SymbolizerOptions {
         bool want_lines;                /* the namer of frames reads DWARF too (window-names.h) */
         LinesOptions lines;             /* options for one object */
         uint32_t lines_ms;              /* time for the lines of all objects; 0 = 120,000 */
+        /*
+         * Asked for what this machine has no debug file of; NULL = no server is. Then all files are read by
+         * workers without rights, which `zygotes` starts. Both are borrowed.
+         */
+        const SymbolRemote *remote;
+        Zygotes *zygotes;
 } SymbolizerOptions;
 
 /* @options may be NULL. Return: 0, -ENOMEM. */
@@ -70,6 +78,7 @@ const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object
 int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name,
                             const char *text, size_t size);
 
+const SymbolRemote *symbolizer_remote(const Symbolizer *symbolizer);    /* NULL = none */
 const char *symbolizer_debug_directory(const Symbolizer *symbolizer);
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
 bool symbolizer_wants_lines(const Symbolizer *symbolizer);

@@ -18,7 +18,7 @@
 #include "base/util/macro.h"
 #include "profile/window.h"
 #include "sampling/process/process.h"
-#include "symbol/upload/uploader.h"
+#include "symbol/remote/uploader.h"
 
 typedef struct Uploads Uploads;
 

@@ -13,7 +13,7 @@
  * a container that mounts a program of its own at /usr/bin/shop, and gives it the other's build id, uploads
  * nothing; who may write the host's files at an allowed path may.
  */
-#include "symbol/upload/uploads.h"
+#include "symbol/remote/uploads.h"
 
 #include <errno.h>
 #include <fnmatch.h>

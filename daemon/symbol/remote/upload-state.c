@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/upload/upload-state.h"
+#include "symbol/remote/upload-state.h"
 
 #include <errno.h>
 #include <fcntl.h>

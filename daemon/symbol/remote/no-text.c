@@ -23,7 +23,7 @@
  * Program headers of memory keep p_offset, p_vaddr and p_memsz, which readers use to turn a file's offset into an
  * address. p_filesz becomes 0, as `objcopy --only-keep-debug` does it: the bytes are not there.
  */
-#include "symbol/upload/no-text.h"
+#include "symbol/remote/no-text.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/upload/upload-protocol.h"
+#include "symbol/remote/upload-protocol.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

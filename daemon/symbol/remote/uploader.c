@@ -19,7 +19,7 @@
  * The thread has the lowest priority (nice 19), as the worker has. It may hang in a call for a second; the
  * loop never waits for it, and at the end leaves it behind (base/util/thread.h).
  */
-#include "symbol/upload/uploader.h"
+#include "symbol/remote/uploader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,8 +40,8 @@
 #include "delivery/export/http.h"
 #include "sampling/process/process.h"
 #include "symbol/function/debug-file.h"
-#include "symbol/upload/no-text-wire.h"
-#include "symbol/upload/upload-state.h"
+#include "symbol/remote/no-text-wire.h"
+#include "symbol/remote/upload-state.h"
 
 #define FIRST_RETRY_NS (5 * NS_PER_SEC)
 #define LONGEST_RETRY_NS (600 * NS_PER_SEC)

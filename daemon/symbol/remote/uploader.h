@@ -17,7 +17,7 @@
 #include "base/sandbox/zygotes.h"
 #include "base/util/macro.h"
 #include "symbol/naming/name-job.h"
-#include "symbol/upload/upload-protocol.h"
+#include "symbol/remote/upload-protocol.h"
 
 typedef struct Uploader Uploader;
 

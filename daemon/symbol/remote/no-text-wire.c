@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/upload/no-text-wire.h"
+#include "symbol/remote/no-text-wire.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/sandbox/channel.h"
 #include "base/util/error.h"
 #include "base/util/file.h"
-#include "symbol/upload/no-text.h"
+#include "symbol/remote/no-text.h"
 
 enum {
         NICE = 19,                      /* behind everything: nothing waits for it */
