@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The bytes of an ELF file whose symbols are to be uploaded. Whatever they are: what is made has the size that
- * was announced, is no larger than headers and file allow, and if it is read again, it is ELF and makes itself.
+ * The bytes of an ELF file whose symbols are to be uploaded. Whatever they are: what is made has the size
+ * that was announced, and is no larger than headers and file allow. It may be read again itself.
  */
 
 #include <stdlib.h>

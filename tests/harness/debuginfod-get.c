@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Asks for debug files with limits of the caller's: `debuginfod-get URLS CACHE MAX-FILE MAX-CACHE IDLE-SECONDS
- * BUILD-ID…`. Prints a size, or `none`, for each build id.
+ * Asks for debug files with limits of the caller's:
+ * `debuginfod-get URLS CACHE MAX-FILE MAX-CACHE IDLE-SECONDS BUILD-ID…`. Prints a size, or `none`, for each build id.
  */
 
 #include <stdio.h>

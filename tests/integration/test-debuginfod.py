@@ -176,7 +176,7 @@ class Debuginfod(tap.TestCase):
             path = self.cache / "spanprof/debuginfod" / build_id
             os.utime(path, (time.time() - age, path.stat().st_mtime))
         self.assertEqual(self.get(server, ids[0], ids[2], max_cache=2 * block)[0], [sizes[0], sizes[2]])
-        self.assertEqual(set(self.cached()), {ids[0], ids[2]})          # the one that was used longest ago is gone
+        self.assertEqual(set(self.cached()), {ids[0], ids[2]})  # the one that was used longest ago is gone
 
     def test_ids_that_are_none(self):
         server = self.serve()

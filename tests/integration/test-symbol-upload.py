@@ -59,7 +59,8 @@ def build(directory, *options, name="shop"):
 
 
 def build_id(path):
-    notes = subprocess.run(["readelf", "-nW", path], capture_output=True, text=True).stdout     # 1: notes unknown to it
+    # its status is 1 where notes are unknown to it
+    notes = subprocess.run(["readelf", "-nW", path], capture_output=True, text=True).stdout
     return re.search(r"Build ID: (\w+)", notes)[1]
 
 

@@ -32,7 +32,8 @@
 #include "delivery/export/response.h"
 
 #define FUNCTIONS(X) \
-        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_perform) X(curl_easy_setopt) \
+        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_perform) \
+        X(curl_easy_setopt) \
         X(curl_easy_strerror) X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) \
         X(curl_multi_cleanup) \
         X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt) \
@@ -309,7 +310,8 @@ int http_new(Http **httpp, sd_event *event, const HttpConfig *config) {
                 return error_origin(-ENOMEM);
         http->event = sd_event_ref(event);
         http->timeout_ns = config->timeout_ns;
-        if ((r = copy_url(config->url, &http->url, &http->socket)) || (r = copy(&http->certificate, config->certificate)) ||
+        if ((r = copy_url(config->url, &http->url, &http->socket)) ||
+            (r = copy(&http->certificate, config->certificate)) ||
             (r = copy(&http->client_certificate, config->client_certificate)) ||
             (r = copy(&http->client_key, config->client_key)) || (r = make_headers(http, config)))
                 return r;

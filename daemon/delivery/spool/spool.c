@@ -329,7 +329,9 @@ static bool is_ours(const char *name) {
         SpoolEntry entry;
 
         /* "uploads": what is known of symbols that were uploaded (symbol/remote/upload-state.h) */
-        return !strcmp(name, "lock") || !strcmp(name, "uploads") || !strcmp(name, "uploads.new") || !strcmp(name, TEMPORARY) || is_aside(name) ||
+        if (!strcmp(name, "uploads") || !strcmp(name, "uploads.new"))
+                return true;
+        return !strcmp(name, "lock") || !strcmp(name, TEMPORARY) || is_aside(name) ||
                !parse_name(name, &entry);
 }
 

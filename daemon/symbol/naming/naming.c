@@ -34,7 +34,8 @@
 struct Naming {
         ObjectNames *objects;           /* NULL = not wanted */
         CodeNames *code;                /* NULL = not wanted */
-        int (*see)(void *userdata, const Process *process, const Mapping *mapping);     /* NULL = not wanted */
+        /* NULL = not wanted */
+        int (*see)(void *userdata, const Process *process, const Mapping *mapping);
         void *userdata;
 };
 

@@ -27,7 +27,7 @@ bool no_text_wire_check(const NoTextAnswer *answer, const NoTextRequest *request
                 return false;
         if (request->ask == NO_TEXT_ASK_ID || !is_made)
                 return !answer->size;
-        /* Parts take no more than the file, headers and the room between parts no more than three times that. */
+        /* Parts take no more than the file; headers and the room between parts no more than thrice that. */
         return answer->size && answer->size / 4 <= request->size && !strcmp(answer->gnu, request->gnu);
 }
 

@@ -20,8 +20,8 @@
  * of a region are copied. So the cost is that of reading what is kept, and a hostile file can do no more than
  * make one that readers of the result refuse.
  *
- * Program headers of memory keep p_offset, p_vaddr and p_memsz, which readers use to turn a file's offset into an
- * address. p_filesz becomes 0, as `objcopy --only-keep-debug` does it: the bytes are not there.
+ * Program headers of memory keep p_offset, p_vaddr and p_memsz: readers turn a file's offset into an address
+ * by them. p_filesz becomes 0, as `objcopy --only-keep-debug` does it: the bytes are not there.
  */
 #include "symbol/remote/no-text.h"
 

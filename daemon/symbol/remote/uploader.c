@@ -13,8 +13,8 @@
  *              server: takes it                                end                       uploaded
  *
  * A server that does not answer is asked again after 5 s, 10 s … 10 min; nothing else is asked meanwhile. A
- * file that another host is uploading is asked for again after 8 minutes: Pyroscope takes it as given up after
- * 7. So a fleet uploads each file once, also when a host dies in the midst of it.
+ * file that another host is uploading is asked for again after 8 minutes: Pyroscope takes it as given up
+ * after 5 to 7. So a fleet uploads each file once, also when a host dies in the midst of it.
  *
  * The thread has the lowest priority (nice 19), as the worker has. It may hang in a call for a second; the
  * loop never waits for it, and at the end leaves it behind (base/util/thread.h).
