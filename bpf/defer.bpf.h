@@ -18,7 +18,7 @@
  * has one of three fixed sizes, since kernels before 6.1 reserve constant ones only: small and large for the
  * first stack of a process, whose beginning the kernel tells, and one in the middle for stacks of threads.
  *
- * A budget bounds the bytes of a second and CPU. Where it is spent, or the ring is full, the sample goes
+ * A ring that is half full calls the daemon (wake.bpf.h). A budget bounds the bytes of a second and CPU. Where it is spent, or the ring is full, the sample goes
  * without its copy, and both are counted.
  */
 
@@ -133,4 +133,8 @@ static __always_inline void defer_part(struct task_struct *task, struct scratch 
         }
         scratch->sample.is_copied = (uint8_t)defer_send(n, is_first);
         counters->values[scratch->sample.is_copied ? COUNTER_STACK_COPIES : COUNTER_STACK_COPIES_FULL]++;
+        /* Copies are large, and the daemon's own clock may be late for them. */
+        if (daemon_listens && 2 * bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) >
+                                      bpf_ringbuf_query(&stacks, BPF_RB_RING_SIZE))
+                scratch->calls = true;
 }

@@ -9,7 +9,8 @@
  *     awake      the daemon drains the rings by its own timer; no record wakes it
  *     asleep     it found the rings empty and set daemon_sleeps; the next record that matters wakes it and
  *                clears the flag, so that a burst costs one wake-up
- *     listening  it is awake and set daemon_listens; one sample outside a target's known memory calls it
+ *     listening  it is awake and set daemon_listens; one sample outside a target's known memory calls it, or
+ *                one that leaves the ring of copies half full (defer.bpf.h)
  *
  * An example, at 199 Hz on one CPU:
  *

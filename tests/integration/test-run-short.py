@@ -208,9 +208,7 @@ class Short(session.TestCase):
         self.assertGreater(ends.get("pending", 0), 0)
         self.assertGreater(result.counter("stack_walks_total", "late"), 0)
         for sample in samples:
-            if sample.attributes.get("profile.stack.truncated") == "pending":
-                user = [f for f in sample.frames if f.type != "kernel"]
-                self.assertEqual(len(user), 1, "no guess behind the pc")
+            self.assertFalse(self.judge.is_wrong(sample), "no guess behind what is sure")
 
     def test_stacks_that_lie_come_to_an_end(self):
         directory, paths = self.directory(), []
