@@ -18,8 +18,8 @@
  * has one of three fixed sizes, since kernels before 6.1 reserve constant ones only: small and large for the
  * first stack of a process, whose beginning the kernel tells, and one in the middle for stacks of threads.
  *
- * A ring that is half full calls the daemon (wake.bpf.h). A budget bounds the bytes of a second and CPU. Where
- * it is spent, or the ring is full, the sample goes without its copy, and both are counted.
+ * A ring that is half full calls the daemon (wake.bpf.h). A budget bounds the bytes of a second and CPU.
+ * Where it is spent, or the ring is full, the sample goes without its copy, and both are counted.
  */
 
 #include "settings.bpf.h"
