@@ -247,7 +247,7 @@ Test(host_walk, comes_to_an_end_whatever_the_stack_holds) {
                 cr_assert_neq(result.end, ABI_STACK_INTERNAL);
                 n_walked += result.n > 2;
         }
-        cr_assert_gt(n_walked, 1000, "the words lead somewhere, mostly");
+        cr_assert_gt(n_walked, 50, "%u of 20,000 lead somewhere", n_walked);
 }
 
 Test(host_walk, reads_no_word_across_the_end_of_the_address_space) {
