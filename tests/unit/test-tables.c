@@ -274,6 +274,8 @@ Test(tables, that_were_used_last_are_evicted_last) {
         settle(NULL);
         n_bytes = tables_bytes(tables);
         tables = tables_free(tables);
+        process = process_free(process);
+        objects = object_cache_free(objects);
         /* Room for all idle ones but the smallest. */
         open_tables(0, n_bytes - 1);
         cr_assert_eq(tables_process(tables, process), 0);
