@@ -61,7 +61,7 @@
         X(CALLS_ANSWERED, "calls_total", "event=\"answered\"", \
                 "looks at new mappings that a call brought about") \
         X(CALLS_MAPPED, "calls_total", "event=\"mapped\"", \
-                "looks that a notice of new code, of any process, brought about") \
+                "looks after an answer that found notices of new code") \
         X(CALLS_PUT_OFF, "calls_total", "event=\"put_off\"", \
                 "calls at once that were answered later, since there were too many") \
         X(NOTICES_MALFORMED, "notices_malformed_total", "", "notices that failed a bound in decode") \

@@ -35,7 +35,8 @@
  *
  * One call clears daemon_hears. The daemon sets it again once it has drained, as often as its budget allows
  * (service/run/call-budget.h): a storm of short programs costs one drain in 4 ms, not one for each record.
- * What other processes do never calls. New mappings are the side-band's to tell (service/run/daemon-calls.c).
+ * What other processes do never calls. Code that a program maps as it starts is looked for some ms after its
+ * exec (service/run/daemon-calls.c).
  */
 
 #include "settings.bpf.h"

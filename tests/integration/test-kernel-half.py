@@ -611,7 +611,7 @@ class KernelHalf(tap.TestCase):
                 verified[info["prog_tag"]] = int(info["verified_insns"])
         if not verified:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
-        self.assertEqual(len(verified), 7)
+        self.assertEqual(len(verified), 8)
         self.assertLess(max(verified.values()), 9500, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]

@@ -6,6 +6,7 @@ import oracle
 
 oracle.enter()
 
+import collections
 import re
 import time
 
@@ -49,7 +50,8 @@ class Known(session.TestCase):
             elif TRUNCATED not in sample.attributes:
                 self.assertTrue("brief_leaf" not in found or found[found.index("brief_leaf"):] == CHAIN,
                                 f"a stack that says it is whole: {called}")
-        print(f"{what}: {whole} of {len(samples)} stacks whole ({whole / len(samples):.3f})")
+        cut = collections.Counter(s.attributes[TRUNCATED] for s in samples if TRUNCATED in s.attributes)
+        print(f"{what}: {whole} of {len(samples)} stacks whole ({whole / len(samples):.3f}); {dict(cut)}")
         self.assertGreater(whole / len(samples), share, what)
 
     def warm(self, run):

@@ -240,6 +240,29 @@ class Stacks(tap.TestCase):
                     self.assertEqual((ENDS[sample["end"]], len(sample["user"])), (end, n_frames))
                 child.kill()
 
+    def children(self, dump, server, since):
+        """Ends of samples of its children from now on: nothing but the kernel half knows of these."""
+        samples = dump.wait(lambda: [x for x in dump.samples(since=since)
+                                     if x["tgid"] != server.pid and x["comm"] == "victim-brief"][60:],
+                            "samples of children")
+        return collections.Counter(ENDS[x["end"]] for x in samples)
+
+    def test_of_a_forked_child_are_walked_by_its_parents_rows(self):
+        server = self.spawn([tap.VICTIMS / "victim-brief", "serve", 100000, 20])
+        server.wait_for(r"^child \d+")
+        dump = Dump(self, frequency=499, default=2)
+        dump.row(server.pid)
+        dump.wait_samples(1)
+        ends = self.children(dump, server, dump.samples()[-1]["time"] + 1)
+        self.assertLess(ends["complete"] / ends.total(), 0.2, ends)
+        dump.rows(server.pid)
+        ends = self.children(dump, server, dump.samples()[-1]["time"] + 100_000_000)
+        self.assertGreater(ends["complete"] / ends.total(), 0.9, ends)
+        self.assertEqual(dump.command(f"norows {server.pid}"), 0)
+        ends = self.children(dump, server, dump.samples()[-1]["time"] + 100_000_000)
+        self.assertLess(ends["complete"] / ends.total(), 0.2, f"its parent has no nodes any more: {ends}")
+        dump.stop()
+
     def test_are_never_those_of_another_process(self):
         """Nodes are replaced all the time, and their memory changes hands between two processes."""
         deep, returns, _ = self.victim("depth", "300")

@@ -343,6 +343,8 @@ int sampler_watch(Sampler *sampler) {
 
         if (!r && sampler->on_mapping)
                 r = sideband_new(&sampler->sideband, sampler->n_possible);
+        if (!r && sampler->sideband)
+                r = poll_ring(sampler, sideband_fd(sampler->sideband));
         if (r)
                 return r;
         sampler->is_watching = true;
@@ -399,10 +401,6 @@ void sampler_listen(Sampler *sampler, bool listens) {
 
 int sampler_notice_fd(const Sampler *sampler) {
         return kernel_half_notices_fd(sampler->half);
-}
-
-int sampler_mapping_fd(const Sampler *sampler) {
-        return sampler->sideband ? sideband_fd(sampler->sideband) : -1;
 }
 
 bool sampler_has_mappings(const Sampler *sampler) {

@@ -119,7 +119,7 @@ typedef struct SamplerDrained {
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp);
 
 /*
- * A descriptor that is readable while there are samples or notices. A waiter
+ * A descriptor that is readable while there are samples or notices, and once after much was mapped. A waiter
  * on it is woken only after sampler_sleep(true), and then by the next sample or notice of a target alone. The
  * sampler keeps it.
  */
@@ -141,11 +141,7 @@ int sampler_notice_fd(const Sampler *sampler);
 void sampler_hear(Sampler *sampler, bool hears);
 bool sampler_hears(const Sampler *sampler);
 
-/*
- * Readable after a notice of a mapping, of any process, has come; -1 = there are none. One look at it may end
- * that, or not, so ask sampler_has_mappings(). The sampler keeps it.
- */
-int sampler_mapping_fd(const Sampler *sampler);
+/* Whether there are notices of mappings, of any process. Costs no system call. */
 bool sampler_has_mappings(const Sampler *sampler);
 
 /* A program of this name is a target: the next one likely is, too, and calls as it begins. */

@@ -243,7 +243,7 @@ static int open_event(size_t cpu) {
                 .comm = 1,
                 .comm_exec = 1,
                 .watermark = 1,
-                .wakeup_watermark = 1,  /* bytes: each record makes the ring readable */
+                .wakeup_watermark = 0,  /* half of the ring: a wake-up interrupts the mapper */
         };
 
         return (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);

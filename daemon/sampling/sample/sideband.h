@@ -68,5 +68,5 @@ int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata);
 /* Whether any ring holds something. Costs no system call. */
 bool sideband_has_records(const Sideband *sideband);
 
-/* Readable after a record was written; a look at it may end that. Belongs to the Sideband. */
+/* Readable once after each half of a ring that was written; belongs to the Sideband. */
 int sideband_fd(const Sideband *sideband);

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Three things bring the loop to the rings before its own clock does:
+ * Two things bring the loop to the rings before its own clock does, both told by the kernel half
+ * (bpf/wake.bpf.h):
  *
- *     an exec of a target, or of a program whose name was a target's     the kernel half calls
- *     the first sample of a process of such a name                       (bpf/wake.bpf.h)
- *     a record of new code in the side-band, of any process              the side-band is readable
+ *     an exec of a target, or of a program whose name was a target's
+ *     the first sample of a process of such a name
  *
  * From a call to the answer:
  *
  *     kernel half   daemon_hears: 1 → 0, an edge on a ring      further news make no edge
  *     here          the timer is set, by the budget             0.2 ms, or later in a storm
  *     timer         drain: mappings, notices, samples; daemon_hears = 1
+ *     timer         looks 1, 2, 4, 8 and 16 ms later
+ *
+ * An exec maps the program and ld.so. Libraries come some ms later, and only the side-band tells of them. It
+ * could wake us at each record, but of any process, and each wake-up is an interrupt that the mapping process
+ * pays. So there are looks for a while. A look reads where the rings end, and drains if there is something.
+ * In a storm, when an answer had to wait, the next answer does that.
  *
  * An edge that is lost costs no more than the time until the next drain by the loop's own clock, which hears
  * again. What such a drain reads of samples is told to that clock, which sends the loop to sleep only if none
  * flow.
- *
- * The side-band tells of all processes. A drain for it that changed nothing about a target makes the next one
- * wait, 2 ms and ever twice as long, up to 100 ms; a drain that did, or a call, ends the waiting:
- *
- *     a target loads libz         record → 0.2 ms → drain, libz is known
- *     others start programs       record → 0.2 ms → drain, nothing; record → 2 ms → drain; … 100 ms
- *     a target's exec             call → 0.2 ms → drain; its libc's record → 0.2 ms → drain
  */
 #include "service/run/daemon-calls.h"
 
@@ -35,15 +34,9 @@
 #include "service/run/daemon-loop.h"
 
 #define TIMER_ACCURACY_US 1
-#define WAIT_FIRST_NS (2 * NS_PER_MS)
-#define WAIT_LAST_NS (100 * NS_PER_MS)
+#define FIRST_LOOK_NS NS_PER_MS
 
-/* One record is enough to know: the source is off until the answer. */
-static int listen_to_mappings(Daemon *daemon) {
-        if (!daemon->calls.mappings || sampler_mapping_fd(daemon->stages.sampler) < 0)
-                return 0;
-        return sd_event_source_set_enabled(daemon->calls.mappings, SD_EVENT_ONESHOT);
-}
+enum { LOOKS = 5 };                     /* each waits twice as long as the one before */
 
 void daemon_hear(Daemon *daemon) {
         if (!daemon->calls.timer || daemon->calls.is_called)
@@ -52,75 +45,54 @@ void daemon_hear(Daemon *daemon) {
         sampler_hear(daemon->stages.sampler, true);
 }
 
-void daemon_calls_paid(Daemon *daemon) {
-        daemon->calls.was_useful = true;
-        daemon->calls.wait_ns = 0;
-}
+static int set_timer(DaemonCalls *calls, uint64_t due_ns) {
+        int r = sd_event_source_set_time(calls->timer, due_ns / NS_PER_US);
 
-/* An answer that is due sooner serves both. */
-static int answer_at(DaemonCalls *calls, uint64_t due_ns) {
-        int r;
-
-        if (calls->due_ns && calls->due_ns <= due_ns)
-                return 0;
-        calls->due_ns = due_ns;
-        r = sd_event_source_set_time(calls->timer, due_ns / NS_PER_US);
         if (r >= 0)
                 r = sd_event_source_set_enabled(calls->timer, SD_EVENT_ONESHOT);
         return r < 0 ? error_origin(r) : 0;
 }
 
-static int answer_by_budget(DaemonCalls *calls) {
-        bool later;
-        uint64_t due_ns = call_budget_spend(&calls->budget, clock_monotonic_ns(), &later);
+static int drain(Daemon *daemon) {
+        SamplerDrained drained = { 0 };
+        int r = daemon_drain(daemon, &drained);
 
-        stat_add(COUNTER_CALLS_PUT_OFF, later);
-        return answer_at(calls, due_ns);
+        daemon->calls.n_samples += drained.n_samples;
+        daemon->calls.is_called = false;
+        daemon_hear(daemon);
+        return r;
 }
 
 static int on_due(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         DaemonCalls *calls = &daemon->calls;
-        SamplerDrained drained = { 0 };
-        int r;
+        int r = 0;
 
-        calls->was_useful = false;
-        r = daemon_drain(daemon, &drained);
-        calls->n_samples += drained.n_samples;
-        if (calls->is_mapped && !calls->was_useful)
-                calls->wait_ns = MIN(MAX(2 * calls->wait_ns, WAIT_FIRST_NS), WAIT_LAST_NS);
-        calls->is_mapped = calls->is_called = false;
-        calls->due_ns = 0;
-        daemon_hear(daemon);
-        if (!r)
-                r = listen_to_mappings(daemon);
-        return r < 0 ? error_fold(r) : 0;
-}
-
-/* A ring may still be readable from a record that has been read. */
-static int on_mappings(sd_event_source *source, int fd, uint32_t events, void *userdata) {
-        Daemon *daemon = userdata;
-        DaemonCalls *calls = &daemon->calls;
-
-        if (!sampler_has_mappings(daemon->stages.sampler))
-                return listen_to_mappings(daemon);
-        calls->is_mapped = true;
-        stat_add(COUNTER_CALLS_MAPPED, 1);
-        if (!calls->wait_ns)
-                return answer_by_budget(calls);
-        return answer_at(calls, clock_monotonic_ns() + calls->wait_ns);
+        if (calls->is_called) {
+                r = drain(daemon);
+        } else if (sampler_has_mappings(daemon->stages.sampler)) {
+                stat_add(COUNTER_CALLS_MAPPED, 1);
+                r = drain(daemon);
+        }
+        if (r || calls->n_looks >= LOOKS)
+                return error_fold(r);
+        return set_timer(calls, clock_monotonic_ns() + (FIRST_LOOK_NS << calls->n_looks++));
 }
 
 int daemon_take_call(Daemon *daemon) {
         DaemonCalls *calls = &daemon->calls;
+        uint64_t due_ns;
+        bool later;
         int r;
 
         if (!calls->hears || sampler_hears(daemon->stages.sampler))
                 return 0;
+        due_ns = call_budget_spend(&calls->budget, clock_monotonic_ns(), &later);
+        stat_add(COUNTER_CALLS_PUT_OFF, later);
         calls->hears = false;
         calls->is_called = true;
-        calls->wait_ns = 0;
-        r = answer_by_budget(calls);
+        calls->n_looks = later ? LOOKS : 0;
+        r = set_timer(calls, due_ns);
         return r ? r : DAEMON_CALLS_E_TAKEN;
 }
 
@@ -128,15 +100,7 @@ static int on_notice(sd_event_source *source, int fd, uint32_t events, void *use
         return MIN(daemon_take_call(userdata), 0);
 }
 
-static int add_ring(Daemon *daemon, sd_event_source **sourcep, int fd, uint32_t events,
-                    sd_event_io_handler_t handler) {
-        int r = sd_event_add_io(daemon->loop.event, sourcep, fd, events, handler, daemon);
-
-        return r < 0 ? r : sd_event_source_set_exit_on_failure(*sourcep, true);
-}
-
 int daemon_add_calls(Daemon *daemon) {
-        const Sampler *sampler = daemon->stages.sampler;
         DaemonCalls *calls = &daemon->calls;
         int r = sd_event_add_time(daemon->loop.event, &calls->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US,
                                   on_due, daemon);
@@ -146,13 +110,11 @@ int daemon_add_calls(Daemon *daemon) {
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(calls->timer, true);
         if (r >= 0)
-                r = add_ring(daemon, &calls->notices, sampler_notice_fd(sampler), EPOLLIN | EPOLLET,
-                             on_notice);
-        if (r >= 0 && sampler_mapping_fd(sampler) >= 0) {
-                r = add_ring(daemon, &calls->mappings, sampler_mapping_fd(sampler), EPOLLIN, on_mappings);
-                if (r >= 0)
-                        r = listen_to_mappings(daemon);
-        }
+                r = sd_event_add_io(daemon->loop.event, &calls->notices,
+                                    sampler_notice_fd(daemon->stages.sampler), EPOLLIN | EPOLLET, on_notice,
+                                    daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(calls->notices, true);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -161,5 +123,4 @@ void daemon_remove_calls(Daemon *daemon) {
 
         calls->timer = sd_event_source_disable_unref(calls->timer);
         calls->notices = sd_event_source_disable_unref(calls->notices);
-        calls->mappings = sd_event_source_disable_unref(calls->mappings);
 }

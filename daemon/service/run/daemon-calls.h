@@ -4,21 +4,18 @@
 /*
  * Calls at Once
  *
- * As soon as something of a target is new (an exec, code, a first sample), the rings are drained, as often as
- * a budget allows.
+ * As soon as a target begins (an exec, a first sample), the rings are drained, as often as a budget allows.
+ * Its libraries come some ms later, so more looks follow.
  */
 
 #include "service/run/daemon-state.h"
 
-/* The sources; calls come from daemon_hear() on. Return: 0, -errno. */
+/* Its sources; calls come from daemon_hear() on. Return: 0, -errno. */
 int daemon_add_calls(Daemon *daemon);
 void daemon_remove_calls(Daemon *daemon);
 
 /* Calls are wanted, if none is being answered. After each drain by the loop's own clock. */
 void daemon_hear(Daemon *daemon);
-
-/* A target's mappings have changed: what called was worth the answer. */
-void daemon_calls_paid(Daemon *daemon);
 
 /* There is an edge on a ring. Return: 0 = it is no call at once, DAEMON_CALLS_E_TAKEN, -errno. */
 int daemon_take_call(Daemon *daemon);

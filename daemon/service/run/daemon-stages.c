@@ -34,7 +34,6 @@
 #include "base/util/stat.h"
 #include "formats/otlp/validate.h"
 #include "sampling/sample/decode.h"
-#include "service/run/daemon-calls.h"
 #include "service/run/daemon-deferred.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
@@ -201,7 +200,6 @@ int daemon_on_mapped(void *userdata, const Process *process) {
                 r = runtimes_process(daemon->stages.runtimes, process);
         if (r)
                 return error_fold(r);
-        daemon_calls_paid(daemon);
         sampler_know_name(daemon->stages.sampler, process->comm);
         r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
         return r < 0 ? error_origin(r) : 0;

@@ -66,14 +66,11 @@ typedef struct DaemonLoop {
 /* What brings the loop to the rings before its own clock does. */
 typedef struct DaemonCalls {
         sd_event_source *notices;       /* edges of the notices' ring */
-        sd_event_source *mappings;      /* the side-band has a record; NULL = there is no side-band */
-        sd_event_source *timer;         /* when the answer is due; NULL = the loop is not set up, or ends */
+        sd_event_source *timer;         /* the answer, or a look; NULL = the loop is not set up, or ends */
         CallBudget budget;
-        uint64_t due_ns;                /* 0 = no answer is due */
-        uint64_t wait_ns;               /* of a mapping's record for its answer; 0 = none */
         bool hears;                     /* the kernel half has been told to call */
-        bool is_called, is_mapped;      /* what the answer that is due is for */
-        bool was_useful;                /* since the drain began, something of a target has changed */
+        bool is_called;                 /* the timer is for the answer */
+        unsigned n_looks;               /* that have followed the last answer */
         uint64_t n_samples;             /* read by such drains since the loop's own clock drained last */
 } DaemonCalls;
 
