@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is read here stays in the page cache, at the expense of our control group: tables of a compiler and its
- * libraries are some ten MiB, beside a daemon that takes ten in all. So nothing is read ahead, and what was not
- * in the cache before leaves it again. What was there stays for those who need it:
+ * What is read here stays in the page cache, at the expense of our control group: tables of a compiler and
+ * its libraries are some ten MiB, beside a daemon that takes ten in all. So nothing is read ahead, and what
+ * was not in the cache before leaves it again. What was there stays for those who need it:
  *
  *     preadv2(RWF_NOWAIT)   64 KiB: all of it was in the cache, and stays
  *     preadv2(RWF_NOWAIT)   EAGAIN → pread(), posix_fadvise(DONTNEED)
