@@ -97,7 +97,8 @@ def short(options):
                     ticks = daemon.stop()["ticks"]
                     per_sample = cpu_ms / options.seconds / max(1, ticks / (options.seconds + 1.5))
                     figures.setdefault((name, what), []).append(
-                        (cpu_ms / options.seconds, per_sample * 10 if ticks > 100 else 0, daemon.peak_mib))
+                        (cpu_ms / options.seconds, per_sample * 10 * ("--all" in arguments),
+                         daemon.peak_mib))
         if PERF:
             with bench.Bench() as b:
                 b.spawn(["sh", "-c", SHORT])
