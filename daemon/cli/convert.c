@@ -78,6 +78,7 @@ static int begin(ConvertRun *run, const Cli *cli) {
                    backend_wants_names(run->config)))
                 r = make_symbolizer(run);
         run->payload = backend_payload(run->config);
+        run->payload.reshape.limits = &format_limits;
         run->inputs.options.reshape = &run->payload.reshape;
         run->inputs.options.one_value = run->payload.encoding.one_value;
         run->inputs.options.symbolizer = run->symbolizer;

@@ -327,7 +327,8 @@ static int reshape_all(Reshape *reshape) {
 int window_reshape(Window **windowp, const Window *from, const ReshapeOptions *options, ReshapeLost *lostp) {
         _cleanup_(window_freep) Window *into = NULL;
         Reshape reshape = { .options = options, .from = from };
-        int r = window_new(&into, window_start_ns(from), window_realtime_offset_ns(from), NULL);
+        int r = window_new(&into, window_start_ns(from), window_realtime_offset_ns(from),
+                           options->limits);
 
         if (r)
                 return error_fold(r);

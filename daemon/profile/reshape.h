@@ -43,6 +43,7 @@ typedef struct ReshapeOptions {
         bool unnamed;                   /* native frames lose the names that this machine has found */
         bool nameless;                  /* all frames lose their names, but those that have nothing else */
         bool untimed;                   /* events lose their times, and become sums */
+        const WindowLimits *limits;     /* of the new window; NULL = window_default_limits */
 } ReshapeOptions;
 
 /* Events that found the new window full, by what they are. */
@@ -53,7 +54,7 @@ typedef struct ReshapeLost {
 bool reshape_is_needed(const ReshapeOptions *options);
 
 /*
- * *windowp: closed. It has the limits of window_default_limits. Profiles keep their ids; of several that
+ * *windowp: closed. Profiles keep their ids; of several that
  * become one, the first's. Return: 0, -ENOMEM.
  */
 int window_reshape(Window **windowp, const Window *from, const ReshapeOptions *options, ReshapeLost *lostp);

@@ -278,3 +278,16 @@ Test(reshape, keeps_all_of_a_rich_window) {
         cr_assert_eq(window_n_stacks(to), window_n_stacks(from));
         cr_assert_eq(window_n_links(to), window_n_links(from));
 }
+
+Test(reshape, counts_what_finds_no_room) {
+        WindowLimits limits = window_default_limits;
+        ReshapeOptions options = { .plain_types = true, .limits = &limits };
+        _cleanup_(window_freep) Window *from = filled(), *to = NULL;
+        ReshapeLost lost;
+
+        limits.max_samples = 2;
+        cr_assert_eq(window_reshape(&to, from, &options, &lost), 0);
+        cr_assert_gt(lost.n_events, 0);
+        cr_assert_eq(window_n_events(to) + lost.n_events, window_n_events(from));
+        cr_assert_eq(window_n_events_of(to, PROFILE_CPU) + lost.n_cpu, window_n_events_of(from, PROFILE_CPU));
+}
