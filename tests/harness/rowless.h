@@ -13,7 +13,7 @@
 /* @nodes_fd: row_nodes. Return: 0, -errno. */
 static inline int rowless_set(int nodes_fd, uint32_t tgid) {
         enum { N = 8, SHIFT = 44 };     /* 8 mappings of 2^44 bytes: all user addresses */
-        const struct unwind_node_key key = { .tgid = tgid };
+        const struct unwind_node_key key = unwind_node_key(tgid, 0);  /* the space of sample-dump's rows */
         struct unwind_node node = { .generation = (1ull << 40) + tgid, .n = N, .is_leaf = 1 };
 
         for (uint32_t i = 0; i < N; i++)

@@ -273,7 +273,6 @@ Test(tables, that_were_used_last_are_evicted_last) {
         cr_assert_eq(tables_process(tables, process), 0);
         settle(NULL);
         n_bytes = tables_bytes(tables);
-        process = process_free(process);
         tables = tables_free(tables);
         process = process_free(process);
         objects = object_cache_free(objects);
