@@ -80,7 +80,7 @@ static void print_layout(const Hotspot *hotspot) {
 
 /* The next compiled method. Return: false at the end. */
 static bool next_method(const Hotspot *hotspot, HotspotCodeCursor *cursor, HotspotBlob *blob) {
-        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        const HotspotReader *reader = hotspot_reader(hotspot);
         uint64_t address, found;
 
         while (!hotspot_code_next(hotspot_code(hotspot), hotspot_layout(hotspot), reader, cursor, &address)) {
@@ -99,7 +99,7 @@ static bool next_method(const Hotspot *hotspot, HotspotCodeCursor *cursor, Hotsp
 }
 
 static void print_code(Hotspot *hotspot) {
-        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        const HotspotReader *reader = hotspot_reader(hotspot);
         HotspotCodeCursor cursor = { 0 };
         HotspotBlob blob;
 
@@ -133,7 +133,7 @@ static void print_frames(Hotspot *hotspot, const uint64_t *words) {
 static void print_stack(Hotspot *hotspot, uint64_t thread) {
         static const char *const ends[] = { "root", "native", "no block", "unreadable", "malformed", "full" };
         static uint64_t words[MAX_FRAMES][HOTSPOT_WALK_WORDS];
-        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        const HotspotReader *reader = hotspot_reader(hotspot);
         HotspotRegisters registers;
         HotspotWalkEnd end;
         uint32_t n;
@@ -151,7 +151,7 @@ static void print_stack(Hotspot *hotspot, uint64_t thread) {
 }
 
 static void print_scopes(Hotspot *hotspot) {
-        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(hotspot));
+        const HotspotReader *reader = hotspot_reader(hotspot);
         HotspotCodeCursor cursor = { 0 };
         HotspotFrames frames;
         HotspotBlob blob;

@@ -16,7 +16,7 @@ MODES = {
     "-Xint": {"interpreted"},
     "-XX:TieredStopAtLevel=1": {"interpreted", "compiled", "inlined"},
     "-XX:-TieredCompilation -XX:+UseSerialGC": {"interpreted", "compiled", "inlined"},
-    "-XX:-SegmentedCodeCache -XX:-UseCompressedOops": {"interpreted", "compiled", "inlined"},
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:-SegmentedCodeCache -XX:-UseCompressedOops": {"interpreted", "compiled", "inlined"},
 }
 
 

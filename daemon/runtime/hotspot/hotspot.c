@@ -21,8 +21,7 @@ enum { MAX_STUB_NAME = 64 };
 #define ADDRESS_MASK ((UINT64_C(1) << 56) - 1)
 
 struct Hotspot {
-        uint64_t bias;
-        HotspotMemory *memory;
+        HotspotMemory *memory;          /* NULL: another's reader */
         const HotspotReader *reader;
         HotspotLayout layout;
         HotspotCode code;
@@ -50,18 +49,18 @@ static void forget_methods(Hotspot *hotspot) {
         hotspot->methods = (Hashmap){ 0 };
 }
 
-static int open_code(Hotspot *hotspot, const HotspotLayout *known, char *reason) {
+static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, const HotspotLayout *known,
+                     char *reason) {
         int r;
 
         if (known)
                 hotspot->layout = *known;
         else {
-                r = hotspot_layout_read(&hotspot->layout, hotspot->reader,
-                                        hotspot_memory_symbols(hotspot->memory), hotspot->bias, reason);
+                r = hotspot_layout_read(&hotspot->layout, hotspot->reader, symbols, bias, reason);
                 if (r)
                         return r == HOTSPOT_LAYOUT_E_UNKNOWN ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
         }
-        r = hotspot_code_read(&hotspot->code, &hotspot->layout, hotspot->reader, hotspot->bias);
+        r = hotspot_code_read(&hotspot->code, &hotspot->layout, hotspot->reader, bias);
         if (!r)
                 return 0;
         snprintf(reason, HOTSPOT_MAX_REASON, "java %u: %s", hotspot->layout.version,
@@ -76,7 +75,6 @@ int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t b
 
         if (!hotspot)
                 return error_origin(-ENOMEM);
-        hotspot->bias = bias;
         r = hotspot_memory_new(&hotspot->memory, pid, fd, size, bias);
         if (r == HOTSPOT_MEMORY_E_NO_JVM) {
                 snprintf(reason, HOTSPOT_MAX_REASON, "no HotSpot: it does not describe itself");
@@ -85,7 +83,21 @@ int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t b
         if (r)
                 return error_fold(r);
         hotspot->reader = hotspot_memory_reader(hotspot->memory);
-        r = open_code(hotspot, known, reason);
+        r = open_code(hotspot, hotspot_memory_symbols(hotspot->memory), bias, known, reason);
+        if (!r)
+                *hotspotp = take(hotspot);
+        return r;
+}
+
+int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader, const uint64_t symbols[HOTSPOT_N_SYMBOLS],
+                     uint64_t bias, const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]) {
+        _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
+        int r;
+
+        if (!hotspot)
+                return error_origin(-ENOMEM);
+        hotspot->reader = reader;
+        r = open_code(hotspot, symbols, bias, known, reason);
         if (!r)
                 *hotspotp = take(hotspot);
         return r;
@@ -109,12 +121,17 @@ const HotspotCode *hotspot_code(const Hotspot *hotspot) {
         return &hotspot->code;
 }
 
+const HotspotReader *hotspot_reader(const Hotspot *hotspot) {
+        return hotspot->reader;
+}
+
 HotspotMemory *hotspot_memory(const Hotspot *hotspot) {
         return hotspot->memory;
 }
 
 void hotspot_begin(Hotspot *hotspot) {
-        hotspot_memory_forget(hotspot->memory);
+        if (hotspot->memory)
+                hotspot_memory_forget(hotspot->memory);
 }
 
 /* The method at @address. What is kept of it is asked for its key each time. */
@@ -179,10 +196,11 @@ static int name_interpreted(Hotspot *hotspot, const uint64_t *words, HotspotFram
 }
 
 static bool is_same_nmethod(Hotspot *hotspot, uint64_t address, uint32_t compile_id) {
+        uint64_t at = address + hotspot->layout.nmethod.compile_id.offset;
         uint32_t now;
 
-        return hotspot_memory_read_again(hotspot->memory, address + hotspot->layout.nmethod.compile_id.offset,
-                                         &now, sizeof(now)) &&
+        return (hotspot->memory ? hotspot_memory_read_again(hotspot->memory, at, &now, sizeof(now))
+                                : hotspot_read(hotspot->reader, at, &now, sizeof(now))) &&
                 now == compile_id;
 }
 

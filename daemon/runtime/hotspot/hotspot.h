@@ -61,12 +61,20 @@ enum {
  */
 int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias, const HotspotLayout *known,
                 char reason[HOTSPOT_MAX_REASON]);
+
+/*
+ * The same over any memory; @reader and what it needs live longer. @symbols: as for hotspot_layout_read(). Return:
+ * as above, without HOTSPOT_E_NO_JVM.
+ */
+int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader, const uint64_t symbols[HOTSPOT_N_SYMBOLS],
+                     uint64_t bias, const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]);
 Hotspot *hotspot_free(Hotspot *hotspot);
 DEFINE_CLEANUP(Hotspot, hotspot_free)
 
 const HotspotLayout *hotspot_layout(const Hotspot *hotspot);
 const HotspotCode *hotspot_code(const Hotspot *hotspot);
-HotspotMemory *hotspot_memory(const Hotspot *hotspot);
+const HotspotReader *hotspot_reader(const Hotspot *hotspot);
+HotspotMemory *hotspot_memory(const Hotspot *hotspot);        /* NULL: it was made over a reader */
 
 /*
  * Begins a batch of frames: pages of the JVM that are read for one frame serve the others of the batch, and

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/file.h"
+#include "hotspot-image.h"
+#include "runtime/hotspot/hotspot-number.h"
+#include "runtime/hotspot/hotspot-walk.h"
+
+/* A process of the fuzzer's corpus, made by hand: tests/fuzz/make-hotspot-corpus.py says how. */
+typedef struct Made {
+        HotspotImage image;
+        char *data;
+        Hotspot *hotspot;
+        char reason[HOTSPOT_MAX_REASON];
+        int result;
+} Made;
+
+static void make(Made *made, const char *name) {
+        const char *root = getenv("BUILD_DIR");
+        char path[4096];
+        size_t size;
+
+        memset(made, 0, sizeof(*made));
+        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/hotspot/%s", root ? root : "build", name);
+        if (file_read(path, 1 << 20, &made->data, &size))
+                cr_skip_test("library: BUILD_DIR is not set");
+        cr_assert(image_open(&made->image, (uint8_t *)made->data, size));
+        made->result = hotspot_new_over(&made->hotspot, &made->image.reader, made->image.symbols,
+                                        made->image.bias, NULL, made->reason);
+}
+
+static void end(Made *made) {
+        hotspot_free(made->hotspot);
+        free(made->data);
+}
+
+static void check_frame(const HotspotFrame *frame, HotspotFrameKind kind, const char *name, uint32_t line) {
+        cr_assert_eq(frame->kind, kind, "%s: kind %d", frame->name, frame->kind);
+        cr_assert_str_eq(frame->name, name);
+        cr_assert_eq(frame->line, line, "%s: line %u, not %u", name, frame->line, line);
+}
+
+static const char *const releases[] = { "java-8", "java-17", "java-25" };
+
+Test(hotspot, names_frames_of_each_release) {
+        for (size_t i = 0; i < ARRAY_SIZE(releases); i++) {
+                HotspotFrames frames;
+                Made made;
+
+                make(&made, releases[i]);
+                cr_assert_eq(made.result, 0, "%s: %s", releases[i], made.reason);
+                cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[0], &frames), 0);
+                cr_assert_eq(frames.n, 2);
+                cr_assert_not(frames.is_short);
+                check_frame(&frames.frames[0], HOTSPOT_FRAME_INLINED, "shop.Main$$Lambda.inner", 300);
+                check_frame(&frames.frames[1], HOTSPOT_FRAME_COMPILED, "shop.Main$$Lambda.work", 12);
+                cr_assert_str_eq(frames.frames[0].signature, "()J");
+                cr_assert_str_eq(frames.frames[1].file, "Shop.java");
+
+                cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), 0);
+                cr_assert_eq(frames.n, 1);
+                check_frame(&frames.frames[0], HOTSPOT_FRAME_INTERPRETED, "shop.Main$$Lambda.work", 300);
+                cr_assert_eq(frames.frames[0].bci, 9);
+
+                cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[2], &frames), 0);
+                check_frame(&frames.frames[0], HOTSPOT_FRAME_STUB, "StubRoutines (1)", 0);
+                end(&made);
+        }
+}
+
+/* The nmethod has another compile id than the frame: its method is still known, what was inlined is not. */
+Test(hotspot, names_no_frame_by_what_came_after_it) {
+        HotspotFrames frames;
+        Made made;
+
+        make(&made, "java-17");
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[3], &frames), 0);
+        cr_assert_eq(frames.n, 1);
+        cr_assert(frames.is_short);
+        cr_assert_str_eq(frames.frames[0].name, "shop.Main$$Lambda.work");
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[4], &frames), HOTSPOT_E_NAMELESS);
+        end(&made);
+}
+
+/* compiled, through its deopt handler's address; interpreted; then the call stub, before which there was no Java */
+Test(hotspot, walks_a_stack_to_its_root) {
+        for (size_t i = 0; i < ARRAY_SIZE(releases); i++) {
+                uint64_t words[8][HOTSPOT_WALK_WORDS];
+                HotspotRegisters registers;
+                uint32_t n;
+                Made made;
+
+                make(&made, releases[i]);
+                cr_assert(hotspot_walk_start(&registers, hotspot_layout(made.hotspot), &made.image.reader,
+                                             made.image.thread));
+                cr_assert_eq(hotspot_walk(words, 8, &n, hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
+                                          &made.image.reader, registers),
+                             HOTSPOT_WALK_ROOT);
+                cr_assert_eq(n, 2);
+                cr_assert_arr_eq(words, made.image.frames, 2 * sizeof(words[0]));
+                cr_assert_eq(hotspot_walk(words, 1, &n, hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
+                                          &made.image.reader, registers),
+                             HOTSPOT_WALK_FULL);
+                cr_assert_eq(n, 1);
+                end(&made);
+        }
+}
+
+static void check_reason(const char *name, const char *reason) {
+        Made made;
+
+        make(&made, name);
+        cr_assert_eq(made.result, HOTSPOT_E_UNKNOWN, "%s: %d", name, made.result);
+        cr_assert_str_eq(made.reason, reason);
+        end(&made);
+}
+
+Test(hotspot, says_what_it_does_not_know) {
+        check_reason("no-scopes-data", "java 17: layout unknown: nmethod::_scopes_data_offset");
+        check_reason("java-27-without-a-field", "java 27: layout unknown: nmethod::_scopes_data_offset");
+        check_reason("stride-of-2-gib", "java: layout unknown: gHotSpotVMStructEntryTypeNameOffset");
+        check_reason("member-outside", "java: layout unknown: gHotSpotVMStructEntryTypeNameOffset");
+        check_reason("heap-of-everything", "java 17: its code cache is like no JVM's");
+}
+
+static int name_first(const char *name, HotspotFrames *frames) {
+        Made made;
+        int r;
+
+        make(&made, name);
+        cr_assert_eq(made.result, 0, "%s: %s", name, made.reason);
+        r = hotspot_frames(made.hotspot, made.image.frames[0], frames);
+        frames->n = r ? 0 : frames->n;
+        end(&made);
+        return r;
+}
+
+Test(hotspot, has_no_name_for_what_is_no_method) {
+        static const char *const cases[] = { "pointer-to-nowhere", "pool-of-another-class", "name-without-tag",
+                                             "symbol-cut" };
+        HotspotFrames frames;
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                cr_assert_eq(name_first(cases[i], &frames), HOTSPOT_E_NAMELESS, "%s", cases[i]);
+}
+
+Test(hotspot, cuts_long_names) {
+        HotspotFrames frames;
+        Made made;
+
+        make(&made, "symbol-of-64-kib");
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), 0);
+        cr_assert_eq(strlen(frames.frames[0].name), strlen("shop.Main$$Lambda.") + HOTSPOT_MAX_METHOD);
+        end(&made);
+}
+
+Test(hotspot, finds_an_end_in_a_circle) {
+        uint64_t words[8][HOTSPOT_WALK_WORDS], blob;
+        HotspotFrames frames;
+        HotspotRegisters registers;
+        uint32_t n;
+        Made made;
+
+        cr_assert_eq(name_first("scopes-in-a-circle", &frames), 0);
+        cr_assert(frames.is_short);
+        make(&made, "segment-map-before-the-heap");
+        cr_assert_eq(hotspot_code_find(hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
+                                       &made.image.reader, hotspot_code(made.hotspot)->heaps[0].low + 8000, &blob),
+                     HOTSPOT_CODE_E_MALFORMED);
+        end(&made);
+        make(&made, "frame-in-a-circle");
+        cr_assert(hotspot_walk_start(&registers, hotspot_layout(made.hotspot), &made.image.reader,
+                                     made.image.thread));
+        cr_assert_eq(hotspot_walk(words, 8, &n, hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
+                                  &made.image.reader, registers),
+                     HOTSPOT_WALK_MALFORMED);
+        end(&made);
+}
+
+static void check_class(const char *name, const char *want) {
+        char to[256];
+
+        hotspot_class_name(to, name, strlen(name));
+        cr_assert_str_eq(to, want);
+}
+
+/* Names as Thread.print of JDK 8 to 25 and their symbols have them. */
+Test(hotspot, names_classes_that_are_made_at_run_time_alike_in_each_run) {
+        check_class("java/lang/String", "java.lang.String");
+        check_class("a/Main$$Lambda$14+0x0000000800c03000", "a.Main$$Lambda");
+        check_class("a/Main$$Lambda+0x000000005d0032f0", "a.Main$$Lambda");
+        check_class("a/Main$$Lambda/0x000000005d0032f0", "a.Main$$Lambda");
+        check_class("Main$$Lambda$1", "Main$$Lambda");
+        check_class("Main$$Lambda$1/1234567", "Main$$Lambda");
+        check_class("java/lang/invoke/LambdaForm$MH+0x0000000800c03000", "java.lang.invoke.LambdaForm$MH");
+        check_class("sun/reflect/GeneratedMethodAccessor12", "sun.reflect.GeneratedMethodAccessor");
+        check_class("com/sun/proxy/$Proxy7", "com.sun.proxy.$Proxy");
+        check_class("jdk/proxy2/$Proxy11", "jdk.proxy.$Proxy");
+        check_class("a/Utf8", "a.Utf8");
+        check_class("a/Main$1", "a.Main$1");
+        check_class("a/b1", "a.b1");
+        check_class("", "");
+}
+
+/* 392 = 200 + 3 × 64; with one more in each byte where 0 is left out. */
+Test(hotspot, reads_compressed_numbers) {
+        HotspotNumbers plain = { .data = (const uint8_t *)"\x4d\xc8\x03\x05", .size = 4 };
+        HotspotNumbers shifted = { .data = (const uint8_t *)"\x4e\xc9\x04\x01\x00", .size = 5,
+                                   .has_zero_free_numbers = true };
+
+        cr_assert_eq(hotspot_numbers_next(&plain), 77);
+        cr_assert_eq(hotspot_numbers_next(&plain), 392);
+        cr_assert_eq(hotspot_numbers_next_signed(&plain), -3);
+        cr_assert_not(plain.has_failed);
+        hotspot_numbers_next(&plain);
+        cr_assert(plain.has_failed);
+        cr_assert_eq(hotspot_numbers_next(&shifted), 77);
+        cr_assert_eq(hotspot_numbers_next(&shifted), 392);
+        cr_assert_eq(hotspot_numbers_next(&shifted), 0);
+        cr_assert_not(shifted.has_failed);
+        hotspot_numbers_next(&shifted);
+        cr_assert(shifted.has_failed);
+}
