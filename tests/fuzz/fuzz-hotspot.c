@@ -31,7 +31,8 @@ static void walk(Hotspot *hotspot, uint64_t thread) {
 
         if (!hotspot_walk_start(&registers, hotspot_layout(hotspot), reader, thread))
                 return;
-        hotspot_walk(words, MAX_FRAMES, &n, hotspot_code(hotspot), hotspot_layout(hotspot), reader, registers);
+        hotspot_walk(words, MAX_FRAMES, &n, hotspot_code(hotspot), hotspot_layout(hotspot), reader,
+                     thread, registers);
         if (n > MAX_FRAMES)
                 abort();
         for (uint32_t i = 0; i < n; i++)
@@ -45,8 +46,10 @@ static void list(Hotspot *hotspot) {
         HotspotBlob blob;
 
         for (unsigned i = 0; i < MAX_BLOBS &&
-             !hotspot_code_next(hotspot_code(hotspot), hotspot_layout(hotspot), reader, &cursor, &address); i++)
-                if (!hotspot_blob_read(&blob, hotspot_code(hotspot), hotspot_layout(hotspot), reader, address))
+             !hotspot_code_next(hotspot_code(hotspot), hotspot_layout(hotspot), reader, &cursor, &address);
+             i++)
+                if (!hotspot_blob_read(&blob, hotspot_code(hotspot), hotspot_layout(hotspot), reader,
+                                       address))
                         hotspot_code_find(hotspot_code(hotspot), hotspot_layout(hotspot), reader, blob.code,
                                           &found);
 }

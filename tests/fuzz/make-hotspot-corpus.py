@@ -233,7 +233,8 @@ class Jvm:
                        "nmethod___scopes_pcs_offset": at[2],
                        "nmethod___dependencies_offset": at[2] + len(descs)}
             tail = metadata + scopes + descs
-        head = self.blob(address, header, STRINGS + 0x8100, self.code, data + len(tail), data, 6, 20, **values)
+        head = self.blob(address, header, STRINGS + 0x8100, self.code, data + len(tail), data, 6, 20,
+                         **values)
         self.nmethod = self.block(first, segments, bytes(head).ljust(data, b"\x90") + tail)
 
     def make_stack(self):
@@ -274,12 +275,12 @@ class Jvm:
 
     def tables(self):
         """The words of hotspot_symbol_names, in their order."""
-        statics = {("Abstract_VM_Version", "_vm_major_version"): VARIABLES + 0x400,
+        variables = {("Abstract_VM_Version", "_vm_major_version"): VARIABLES + 0x400,
                    ("AbstractInterpreter", "_code"): VARIABLES + 0x408,
                    ("StubRoutines", "_call_stub_return_address"): VARIABLES + 0x410,
                    ("CodeCache", "_heap" if self.release == 8 else "_heaps"): VARIABLES + 0x418}
         entries = [(t, f, kind, 0, at, 0) for (t, f), (kind, at) in self.fields.items()]
-        entries += [(t, f, "address", 1, 0, at) for (t, f), at in statics.items()]
+        entries += [(t, f, "address", 1, 0, at) for (t, f), at in variables.items()]
         structs = b"".join(struct.pack("<3QiiQQ", self.text(t), self.text(f), self.text(kind), is_static, 0, at,
                                        address) for t, f, kind, is_static, at, address in entries)
         types = b"".join(struct.pack("<2Q4iQ", self.text(t), 0, 0, 0, 0, 0, size)

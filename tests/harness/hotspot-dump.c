@@ -5,8 +5,8 @@
  * separated by tabs.
  *
  * usage: hotspot-dump layout PID           version, offsets, heaps, calls that it took to read them
- *        hotspot-dump code PID             for each compiled method: id, level, entry bci, address, code, end of
- *                                          code, name, signature
+ *        hotspot-dump code PID             for each compiled method: id, level, entry bci, address, code, end
+ *                                          of code, name, signature
  *        hotspot-dump stack PID THREAD…    Java frames of threads (addresses of JavaThreads) that do not run:
  *                                          kind, name, file, line; `end` and how the walk ended
  *        hotspot-dump scopes PID           for each place of compiled code that has debug information: id,
@@ -73,7 +73,8 @@ static void print_layout(const Hotspot *hotspot) {
         }
         for (uint32_t i = 0; i < code->n_heaps; i++)
                 printf("heap\t%llx\t%llx\tmap\t%llx\tlog2\t%u\n", (Wide)code->heaps[i].low,
-                       (Wide)code->heaps[i].end, (Wide)code->heaps[i].segment_map, code->heaps[i].log2_segment);
+                       (Wide)code->heaps[i].end, (Wide)code->heaps[i].segment_map,
+                       code->heaps[i].log2_segment);
         printf("interpreter\t%llx\t%llx\n", (Wide)code->interpreter_low, (Wide)code->interpreter_high);
         printf("call stub\t%llx\n", (Wide)code->call_stub_return);
 }
@@ -84,12 +85,13 @@ static bool next_method(const Hotspot *hotspot, HotspotCodeCursor *cursor, Hotsp
         uint64_t address, found;
 
         while (!hotspot_code_next(hotspot_code(hotspot), hotspot_layout(hotspot), reader, cursor, &address)) {
-                if (hotspot_blob_read(blob, hotspot_code(hotspot), hotspot_layout(hotspot), reader, address)) {
+                if (hotspot_blob_read(blob, hotspot_code(hotspot), hotspot_layout(hotspot), reader,
+                                      address)) {
                         printf("unreadable\t%llx\n", (Wide)address);
                         continue;
                 }
-                if (hotspot_code_find(hotspot_code(hotspot), hotspot_layout(hotspot), reader, blob->code_end - 1,
-                                      &found) ||
+                if (hotspot_code_find(hotspot_code(hotspot), hotspot_layout(hotspot), reader,
+                                      blob->code_end - 1, &found) ||
                     found != address)
                         printf("lost\t%llx\n", (Wide)address);
                 if (blob->kind == HOTSPOT_COMPILED)
@@ -131,7 +133,8 @@ static void print_frames(Hotspot *hotspot, const uint64_t *words) {
 }
 
 static void print_stack(Hotspot *hotspot, uint64_t thread) {
-        static const char *const ends[] = { "root", "native", "no block", "unreadable", "malformed", "full" };
+        static const char *const ends[] = { "root", "native", "no block", "unreadable", "barrier", "malformed",
+                                            "full" };
         static uint64_t words[MAX_FRAMES][HOTSPOT_WALK_WORDS];
         const HotspotReader *reader = hotspot_reader(hotspot);
         HotspotRegisters registers;
@@ -144,9 +147,11 @@ static void print_stack(Hotspot *hotspot, uint64_t thread) {
                 printf("end\tin Java\n");
                 return;
         }
-        end = hotspot_walk(words, MAX_FRAMES, &n, hotspot_code(hotspot), hotspot_layout(hotspot), reader, registers);
+        end = hotspot_walk(words, MAX_FRAMES, &n, hotspot_code(hotspot), hotspot_layout(hotspot), reader,
+                           thread, registers);
         for (uint32_t i = 0; i < n; i++)
                 print_frames(hotspot, words[i]);
+        hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);
         printf("end\t%s\n", ends[end]);
 }
 
@@ -160,11 +165,15 @@ static void print_scopes(Hotspot *hotspot) {
                 for (uint64_t at = blob.pcs; at + 16 <= blob.pcs_end; at += 16) {
                         int32_t offset;
 
-                        if (!hotspot_read(reader, at, &offset, sizeof(offset)) || offset < 0 || offset == INT32_MAX)
+                        hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);
+
+                        if (!hotspot_read(reader, at, &offset, sizeof(offset)) || offset < 0 ||
+                            offset == INT32_MAX)
                                 continue;
                         uint64_t pc = blob.code + (uint32_t)offset;
                         const uint64_t words[] = { (uint64_t)HOTSPOT_COMPILED << 56 | pc,
-                                                   (uint64_t)blob.compile_id << 32 | (uint32_t)(pc - blob.address),
+                                                   (uint64_t)blob.compile_id << 32 |
+                                                           (uint32_t)(pc - blob.address),
                                                    blob.method };
 
                         printf("%u\t%d", blob.compile_id, offset);
@@ -192,7 +201,8 @@ int main(int argc, char **argv) {
                 fail(reason);
         if (!strcmp(argv[1], "layout"))
                 print_layout(hotspot);
-        else if (!strcmp(argv[1], "code"))
+        hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);
+        if (!strcmp(argv[1], "code"))
                 print_code(hotspot);
         else if (!strcmp(argv[1], "scopes"))
                 print_scopes(hotspot);

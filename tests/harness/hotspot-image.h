@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Memory of a JVM in a file, for test-hotspot.c and fuzz-hotspot.c; make-hotspot-corpus.py writes them. All in
- * the order of bytes of x86-64:
+ * Memory of a JVM in a file, for test-hotspot.c and fuzz-hotspot.c; make-hotspot-corpus.py writes them. All
+ * in the order of bytes of x86-64:
  *
  *     bias, addresses of hotspot_symbol_names (18), address of a JavaThread      8 bytes each
  *     n_frames (4 bytes), frames of three words of 8 bytes

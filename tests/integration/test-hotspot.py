@@ -109,18 +109,38 @@ class Hotspot(tap.TestCase):
                 self.check_scopes(child)
                 child.stop()
 
+    def javas_of_25(self):
+        """Releases whose Thread.print shows virtual threads as well, and which publish _cont_entry."""
+        javas = {release: java for release, java in self.javas().items() if int(release) >= 25}
+        return javas or tap.skip("tool: JDK 25 is not installed")
+
     def test_goes_through_a_virtual_thread_to_its_carrier(self):
         classes, jcmd = self.classes(), jdks.tool("jcmd")
-        # releases whose Thread.print shows virtual threads as well
-        javas = {release: java for release, java in self.javas().items() if int(release) >= 25}
-        if not javas:
-            tap.skip("tool: JDK 25 is not installed")
-        for release, java in javas.items():
+        for release, java in self.javas_of_25().items():
             with self.subTest(java=release):
                 child = self.start(java, "-cp", classes, "VictimVirtual")
                 stacks = self.check_stacks(child, jcmd, leave_out={"jdk.internal.vm.Continuation.enterSpecial"})
                 methods = [method for _, found, _ in stacks.values() for method, _ in found]
                 self.assertEqual(methods.count("VictimVirtual.reader"), 21)
+                child.stop()
+
+    def test_marks_the_frames_of_a_virtual_thread_that_are_in_the_heap(self):
+        """It has slept: its innermost frames are back, the others are not. The carrier's follow all the same."""
+        classes, jcmd = self.classes(), jdks.tool("jcmd")
+        for release, java in self.javas_of_25().items():
+            with self.subTest(java=release):
+                child = self.start(java, "-cp", classes, "VictimVirtual", 300)
+                address, frames = next(thread for thread in java_oracle.threads(jcmd, child.pid).values()
+                                       if "VictimVirtual.run" in dict(thread[1]))
+                lines = self.dump("stack", child, f"{address:x}")
+                ours = [(words[1], int(words[3])) for words in lines[1:-1]]
+                gap = [words[0] for words in lines[1:-1]].index("stub")
+                self.assertIn("continuation", ours[gap][0])
+                self.assertEqual(ours[:gap], frames[:gap])
+                self.assertIn("VictimVirtual.reader", ours[gap - 1][0])
+                self.assertEqual(ours[gap + 1][0], "jdk.internal.vm.Continuation.enterSpecial")
+                self.assertEqual(ours[gap + 2:], frames[gap + 2 - len(ours):])
+                self.assertEqual(lines[-1], ["end", "root"])
                 child.stop()
 
     def test_says_what_is_no_jvm(self):

@@ -86,7 +86,7 @@ Test(hotspot, names_no_frame_by_what_came_after_it) {
         end(&made);
 }
 
-/* compiled, through its deopt handler's address; interpreted; then the call stub, before which there was no Java */
+/* Compiled, by its deopt handler's address; interpreted; then the call stub, before which came no Java. */
 Test(hotspot, walks_a_stack_to_its_root) {
         for (size_t i = 0; i < ARRAY_SIZE(releases); i++) {
                 uint64_t words[8][HOTSPOT_WALK_WORDS];
@@ -97,13 +97,15 @@ Test(hotspot, walks_a_stack_to_its_root) {
                 make(&made, releases[i]);
                 cr_assert(hotspot_walk_start(&registers, hotspot_layout(made.hotspot), &made.image.reader,
                                              made.image.thread));
-                cr_assert_eq(hotspot_walk(words, 8, &n, hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
-                                          &made.image.reader, registers),
+                cr_assert_eq(hotspot_walk(words, 8, &n, hotspot_code(made.hotspot),
+                                          hotspot_layout(made.hotspot), &made.image.reader,
+                                          made.image.thread, registers),
                              HOTSPOT_WALK_ROOT);
                 cr_assert_eq(n, 2);
                 cr_assert_arr_eq(words, made.image.frames, 2 * sizeof(words[0]));
-                cr_assert_eq(hotspot_walk(words, 1, &n, hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
-                                          &made.image.reader, registers),
+                cr_assert_eq(hotspot_walk(words, 1, &n, hotspot_code(made.hotspot),
+                                          hotspot_layout(made.hotspot), &made.image.reader,
+                                          made.image.thread, registers),
                              HOTSPOT_WALK_FULL);
                 cr_assert_eq(n, 1);
                 end(&made);
@@ -169,14 +171,16 @@ Test(hotspot, finds_an_end_in_a_circle) {
         cr_assert(frames.is_short);
         make(&made, "segment-map-before-the-heap");
         cr_assert_eq(hotspot_code_find(hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
-                                       &made.image.reader, hotspot_code(made.hotspot)->heaps[0].low + 8000, &blob),
+                                       &made.image.reader, hotspot_code(made.hotspot)->heaps[0].low + 8000,
+                                       &blob),
                      HOTSPOT_CODE_E_MALFORMED);
         end(&made);
         make(&made, "frame-in-a-circle");
         cr_assert(hotspot_walk_start(&registers, hotspot_layout(made.hotspot), &made.image.reader,
                                      made.image.thread));
         cr_assert_eq(hotspot_walk(words, 8, &n, hotspot_code(made.hotspot), hotspot_layout(made.hotspot),
-                                  &made.image.reader, registers),
+                                  &made.image.reader,
+                                          made.image.thread, registers),
                      HOTSPOT_WALK_MALFORMED);
         end(&made);
 }

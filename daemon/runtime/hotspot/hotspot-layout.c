@@ -22,7 +22,7 @@
 #include "base/util/macro.h"
 
 enum {
-        MAX_ENTRIES = 16 << 10,         /* of a table: JDK 17 has 1,300 fields */
+        MAX_ENTRIES = 4096,             /* of a table: JDK 17 has 1,000 fields */
         MAX_STRIDE = 256,
         MAX_NAME = 96,
         MAX_STRUCT = 16 << 10,          /* bytes: JavaThread has 2,000 */

@@ -28,6 +28,7 @@ struct HotspotMemory {
         uint64_t symbols[HOTSPOT_N_SYMBOLS];
         HotspotReader reader;
         uint32_t serial;
+        uint32_t n_allowed;
         uint64_t n_calls;
         Page pages[N_PAGES];
 };
@@ -46,15 +47,28 @@ static bool is_read_only(const HotspotMemory *memory, uint64_t address) {
         return false;
 }
 
+static bool read_now(HotspotMemory *memory, uint64_t address, void *to, size_t size) {
+        if (!memory->n_allowed)
+                return false;
+        memory->n_allowed--;
+        memory->n_calls++;
+        return !memory_read(memory->pid, address, to, size);
+}
+
+static bool read_page(HotspotMemory *memory, uint64_t address, uint8_t *to) {
+        if (is_read_only(memory, address))
+                return dynamic_image_read(&memory->image, address - memory->bias, to, PAGE_BYTES);
+        return read_now(memory, address, to, PAGE_BYTES);
+}
+
 static const Page *get_page(HotspotMemory *memory, uint64_t address) {
         Page *page = &memory->pages[address / PAGE_BYTES % N_PAGES];
 
         if (page->serial == memory->serial && page->address == address)
                 return page;
         page->address = address;
-        page->serial = memory->serial;
-        page->is_there = !memory_read(memory->pid, address, page->data, PAGE_BYTES);
-        memory->n_calls++;
+        page->is_there = read_page(memory, address, page->data);
+        page->serial = page->is_there || memory->n_allowed ? memory->serial : 0;
         return page;
 }
 
@@ -64,15 +78,15 @@ static bool read_live(void *userdata, uint64_t address, void *to, size_t size) {
 
         if (address + size < address || address >> 56)
                 return false;
-        if (is_read_only(memory, address))
-                return dynamic_image_read(&memory->image, address - memory->bias, to, size);
         while (size) {
                 const Page *page = get_page(memory, address & ~(uint64_t)(PAGE_BYTES - 1));
                 size_t offset = address % PAGE_BYTES, n = MIN(size, PAGE_BYTES - offset);
 
-                if (!page->is_there)
+                if (page->is_there)
+                        memcpy(at, page->data + offset, n);
+                else if (!is_read_only(memory, address) ||      /* a page that the file has a part of */
+                         !dynamic_image_read(&memory->image, address - memory->bias, at, n))
                         return false;
-                memcpy(at, page->data + offset, n);
                 at += n;
                 address += n;
                 size -= n;
@@ -100,6 +114,7 @@ int hotspot_memory_new(HotspotMemory **memoryp, pid_t pid, int fd, uint64_t size
         memory->pid = pid;
         memory->bias = bias;
         memory->serial = 1;
+        memory->n_allowed = HOTSPOT_MAX_CALLS;
         memory->reader = (HotspotReader){ .read = read_live, .userdata = memory };
         if (!dynamic_image_init(&memory->image, fd, NULL, size) ||
             !dynamic_image_find_tables(&memory->image) || !find_symbols(memory))
@@ -122,8 +137,11 @@ const HotspotReader *hotspot_memory_reader(const HotspotMemory *memory) {
 }
 
 bool hotspot_memory_read_again(HotspotMemory *memory, uint64_t address, void *to, size_t size) {
-        memory->n_calls++;
-        return !memory_read(memory->pid, address, to, size);
+        return read_now(memory, address, to, size);
+}
+
+void hotspot_memory_allow(HotspotMemory *memory, uint32_t n_calls) {
+        memory->n_allowed = n_calls;
 }
 
 void hotspot_memory_forget(HotspotMemory *memory) {

@@ -18,6 +18,8 @@
 
 typedef struct HotspotMemory HotspotMemory;
 
+enum { HOTSPOT_MAX_CALLS = 256 };       /* to open a JVM, or to name a frame; both need some 30 at the most */
+
 enum {
         _HOTSPOT_MEMORY_E_SUCCESS,
         HOTSPOT_MEMORY_E_NO_JVM,        /* the file is no HotSpot: its symbols are not there */
@@ -39,6 +41,12 @@ const HotspotReader *hotspot_memory_reader(const HotspotMemory *memory);
 
 /* Forgets the pages: a new question. */
 void hotspot_memory_forget(HotspotMemory *memory);
+
+/*
+ * How many calls the process may still cost, HOTSPOT_MAX_CALLS at first: its memory says where to look next,
+ * and may send us everywhere. Then nothing can be read any more.
+ */
+void hotspot_memory_allow(HotspotMemory *memory, uint32_t n_calls);
 
 /* What is at @address now, and not in a page that is kept. Return: whether it could be read. */
 bool hotspot_memory_read_again(HotspotMemory *memory, uint64_t address, void *to, size_t size);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- *     Method ─▶ ConstMethod { _constants, _name_index, _signature_index, _code_size, _flags } byte code, line table
+ *     Method ─▶ ConstMethod { _constants, _name_index, _signature_index, _code_size, … }, byte code, lines
  *                    │
- *                    └─▶ ConstantPool { _tags, _pool_holder, _length } slot 0, slot 1, …  each a word: Symbol *
- *                                             └─▶ InstanceKlass { _name, _constants }          and tag 1 (Utf8)
- *                                                      ▲                     └─▶ ConstantPool { _pool_holder }
- *                                                      └─────────────────────────────────────────────┘
+ *                    └─▶ ConstantPool { _tags, _pool_holder, _length }, then a word each slot: Symbol *
+ *                                             │                             with tag 1 (Utf8)
+ *                                             └─▶ InstanceKlass { _name, _constants }
+ *                                                     ▲                     └─▶ ConstantPool { _pool_holder }
+ *                                                     └───────────────────────────────────────────┘
  *
  * A Method that was freed with its class is another's memory, so nothing is believed before it fits: both
  * indexes lie in the pool and have the tag of a name there, and the class that the pool belongs to has a pool
@@ -74,8 +75,8 @@ static int find_pool(Names *names, uint64_t address) {
         names->tags = get(&head, at->tags);
         names->pool_length = (uint32_t)get(&head, at->pool_length);
         if (!hotspot_read_field(names->reader, at->klass_constants, names->key.klass, &constants) ||
-            !hotspot_read_field(names->reader, at->holder, constants, &holder) || holder != names->key.klass ||
-            names->pool_length > UINT16_MAX + 1 ||
+            !hotspot_read_field(names->reader, at->holder, constants, &holder) ||
+            holder != names->key.klass || names->pool_length > UINT16_MAX + 1 ||
             !hotspot_read_field(names->reader, at->array_length, names->tags, &n_tags) ||
             n_tags != names->pool_length)
                 return HOTSPOT_METHOD_E_MALFORMED;
@@ -90,7 +91,9 @@ static size_t read_symbol(const Names *names, uint64_t symbol, char *to, size_t 
         if (!symbol || !hotspot_read_field(names->reader, at->symbol_length, symbol, &length))
                 return 0;
         length = MIN(length >> at->symbol_shift & UINT16_MAX, most);
-        return length && hotspot_read(names->reader, symbol + at->symbol_body.offset, to, length) ? length : 0;
+        if (!length || !hotspot_read(names->reader, symbol + at->symbol_body.offset, to, length))
+                return 0;
+        return length;
 }
 
 /* Slot @index of the constant pool, which must be a name; 0 = it is none. */
@@ -100,7 +103,8 @@ static uint64_t read_slot(const Names *names, uint64_t index) {
         uint8_t tag;
 
         if (!index || index >= names->pool_length ||
-            !hotspot_read(names->reader, names->tags + at->array_u1.offset + index, &tag, 1) || tag != TAG_UTF8 ||
+            !hotspot_read(names->reader, names->tags + at->array_u1.offset + index, &tag, 1) ||
+            tag != TAG_UTF8 ||
             !hotspot_read_u64(names->reader, names->key.pool + at->pool_size + index * 8, &symbol))
                 return 0;
         return symbol;
@@ -199,7 +203,8 @@ static int read_texts(const Names *names, Texts *texts) {
         uint64_t index = 0;
 
         texts->n_method = read_symbol(names, names->key.name, texts->method, HOTSPOT_MAX_METHOD);
-        texts->n_signature = read_symbol(names, names->key.signature, texts->signature, HOTSPOT_MAX_SIGNATURE);
+        texts->n_signature = read_symbol(names, names->key.signature, texts->signature,
+                                         HOTSPOT_MAX_SIGNATURE);
         texts->n_class = read_symbol(names, names->key.class_name, texts->class, HOTSPOT_MAX_CLASS);
         if (!texts->n_class || !texts->n_method || !texts->n_signature || texts->signature[0] != '(')
                 return HOTSPOT_METHOD_E_MALFORMED;
@@ -267,7 +272,8 @@ static int take_lines(HotspotMethod *method, HotspotNumbers numbers) {
 static int read_lines(HotspotMethod *method, const Names *names) {
         const HotspotMethodLayout *at = &names->layout->method;
         uint64_t start = method->code + method->code_size;
-        uint64_t end = names->key.const_method + 8 * (uint64_t)(uint32_t)get(&names->const_head, at->const_size);
+        uint64_t end = names->key.const_method +
+                8 * (uint64_t)(uint32_t)get(&names->const_head, at->const_size);
         _cleanup_(freep) uint8_t *data = NULL;
         size_t size;
 
@@ -279,9 +285,10 @@ static int read_lines(HotspotMethod *method, const Names *names) {
                 return error_origin(-ENOMEM);
         if (!hotspot_read(names->reader, start, data, size))
                 return 0;
-        return take_lines(method, (HotspotNumbers){ .data = data,
-                                                    .size = size,
-                                                    .has_zero_free_numbers = names->layout->has_zero_free_numbers });
+        return take_lines(method,
+                          (HotspotNumbers){ .data = data,
+                                            .size = size,
+                                            .has_zero_free_numbers = names->layout->has_zero_free_numbers });
 }
 
 uint32_t hotspot_method_line(const HotspotMethod *method, int32_t bci) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Beside the code of an nmethod lie PcDescs, sorted by pc, scopes as compressed numbers, and metadata, an array
- * of pointers to which scopes refer:
+ * Beside the code of an nmethod lie PcDescs, sorted by pc, scopes as compressed numbers, and metadata, an
+ * array of pointers to which scopes refer:
  *
  *     PcDesc   pc_offset  scope_decode_offset                  scope at 37: sender 12, method 2, bci 5 + 1, …
  *              −1         –               (the first: none)              │

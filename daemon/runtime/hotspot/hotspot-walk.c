@@ -9,12 +9,18 @@
  *                        fp − 24  Method *                                      sp              frame
  *                        fp − 64  bcp (JDK 8: fp − 56)
  *
- *     call stub          fp − 48  JavaCallWrapper *, whose _anchor says where Java was left before
- *     (pc is its return address)  (pc, sp, fp): native frames lie between. sp 0: there was no Java before
+ *     call stub          fp − 48  JavaCallWrapper *; its _anchor says where Java was left before: pc, sp, fp
+ *     (pc is its return           (native frames lie between). sp 0: there was no Java before
+ *     address)
  *
- * The caller's sp of an interpreted frame is not fp + 16: the callee made room for its locals between the two,
- * and a compiled caller's frame is counted from the sp it had. A compiled frame that the VM wants to give to
+ * The caller's sp of an interpreted frame is not fp + 16: the callee made room for its locals between the
+ * two, and a compiled caller's frame is counted from the sp it had. A compiled frame that the VM wants to give to
  * the interpreter has a return address of its "deopt handler"; the true one lies at sp + _orig_pc_offset.
+ *
+ * A virtual thread that has slept gets its frames back from the heap a few at a time. Below those that are
+ * there, a return address of a stub without a frame stands for the rest (the return barrier). The stack goes
+ * on with the carrier's frames: the first is that of Continuation.enterSpecial, with its ContinuationEntry at
+ * its sp, which the JavaThread knows (_cont_entry, published since JDK 25). The stub's frame marks the gap.
  */
 #include "runtime/hotspot/hotspot-walk.h"
 
@@ -26,6 +32,7 @@ typedef struct Walk {
         const HotspotCode *code;
         const HotspotLayout *layout;
         const HotspotReader *reader;
+        uint64_t thread;                /* JavaThread *; 0 = not known */
         HotspotRegisters at;
         uint64_t (*words)[HOTSPOT_WALK_WORDS];
         uint32_t n;
@@ -45,10 +52,11 @@ static void put(Walk *walk, uint64_t word0, uint64_t word1, uint64_t word2) {
         walk->words[walk->n++][2] = word2;
 }
 
-/* Goes on to @next. Return: true, or *endp: stacks grow down, so a caller lies above. */
+/* Goes on to @next. Return: true, or *endp: a caller lies above, but that of a barrier, which has no size. */
 static bool go_on(Walk *walk, HotspotRegisters next, HotspotWalkEnd *endp) {
         *endp = HOTSPOT_WALK_MALFORMED;
-        if (next.sp <= walk->at.sp || next.sp - walk->at.sp > MAX_STEP)
+        if (next.sp < walk->at.sp || (next.sp == walk->at.sp && next.pc != walk->code->cont_return_pc) ||
+            next.sp - walk->at.sp > MAX_STEP)
                 return false;
         walk->at = next;
         return true;
@@ -92,6 +100,15 @@ static bool step_call_stub(Walk *walk, HotspotWalkEnd *endp) {
         return go_on(walk, next, endp);
 }
 
+static bool step_barrier(Walk *walk, HotspotWalkEnd *endp) {
+        HotspotRegisters next = { .pc = walk->code->cont_return_pc };
+
+        *endp = HOTSPOT_WALK_BARRIER;
+        return walk->thread && next.pc &&
+                hotspot_read_field(walk->reader, walk->layout->thread.cont_entry, walk->thread, &next.sp) &&
+                go_on(walk, next, endp);
+}
+
 static bool step_blob(Walk *walk, HotspotWalkEnd *endp) {
         HotspotRegisters next;
         HotspotBlob blob;
@@ -110,6 +127,8 @@ static bool step_blob(Walk *walk, HotspotWalkEnd *endp) {
                     (uint64_t)blob.compile_id << 32 | (uint32_t)(walk->at.pc - address), blob.method);
         else
                 put(walk, first_word(HOTSPOT_BLOB, walk->at.pc), walk->at.pc - address, address);
+        if (!blob.frame_size)
+                return step_barrier(walk, endp);
         next.sp = walk->at.sp + blob.frame_size;
         if (!read_slot(walk, next.sp - 8, &next.pc) || !read_slot(walk, next.sp - 16, &next.fp))
                 return false;
@@ -145,8 +164,9 @@ bool hotspot_walk_start(HotspotRegisters *registers, const HotspotLayout *layout
 
 HotspotWalkEnd hotspot_walk(uint64_t (*words)[HOTSPOT_WALK_WORDS], uint32_t max, uint32_t *np,
                             const HotspotCode *code, const HotspotLayout *layout, const HotspotReader *reader,
-                            HotspotRegisters registers) {
-        Walk walk = { .code = code, .layout = layout, .reader = reader, .at = registers, .words = words };
+                            uint64_t thread, HotspotRegisters registers) {
+        Walk walk = { .code = code, .layout = layout, .reader = reader, .thread = thread, .at = registers,
+                      .words = words };
         HotspotWalkEnd end = HOTSPOT_WALK_FULL;
 
         /* A step that writes no frame goes to an older part of the stack, so there are no more of them. */

@@ -23,7 +23,8 @@ typedef enum HotspotWalkEnd {
         HOTSPOT_WALK_NATIVE,            /* its pc is in no code heap */
         HOTSPOT_WALK_NO_BLOCK,          /* … in a heap, and in no block of it */
         HOTSPOT_WALK_UNREADABLE,
-        HOTSPOT_WALK_MALFORMED,         /* a frame without a size, or that does not lie above the one before */
+        HOTSPOT_WALK_BARRIER,           /* the rest of a virtual thread's stack is in the heap */
+        HOTSPOT_WALK_MALFORMED,         /* a frame that does not lie above the one before */
         HOTSPOT_WALK_FULL,
 } HotspotWalkEnd;
 
@@ -32,9 +33,10 @@ bool hotspot_walk_start(HotspotRegisters *registers, const HotspotLayout *layout
                         uint64_t thread);
 
 /*
- * Pure but for @reader. @words: room for @max frames as they are on the wire (docs/RUNTIMES.md), the innermost
- * first. Native frames between Java frames are left out.
+ * Pure but for @reader. @words: room for @max frames as they are on the wire (docs/RUNTIMES.md), the
+ * innermost first. Native frames between Java frames are left out. @thread: its JavaThread *, which leads
+ * from a virtual thread to its carrier; 0 = not known.
  */
 HotspotWalkEnd hotspot_walk(uint64_t (*words)[HOTSPOT_WALK_WORDS], uint32_t max, uint32_t *np,
                             const HotspotCode *code, const HotspotLayout *layout, const HotspotReader *reader,
-                            HotspotRegisters registers);
+                            uint64_t thread, HotspotRegisters registers);

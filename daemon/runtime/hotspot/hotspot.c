@@ -68,8 +68,8 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
         return r == HOTSPOT_CODE_E_MALFORMED ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
 }
 
-int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias, const HotspotLayout *known,
-                char reason[HOTSPOT_MAX_REASON]) {
+int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias,
+                const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
         int r;
 
@@ -89,8 +89,9 @@ int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t b
         return r;
 }
 
-int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader, const uint64_t symbols[HOTSPOT_N_SYMBOLS],
-                     uint64_t bias, const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]) {
+int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader,
+                     const uint64_t symbols[HOTSPOT_N_SYMBOLS], uint64_t bias, const HotspotLayout *known,
+                     char reason[HOTSPOT_MAX_REASON]) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
         int r;
 
@@ -274,6 +275,8 @@ int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], Hotspo
         framesp->n = 0;
         framesp->is_short = false;
         free_replaced(hotspot);
+        if (hotspot->memory)
+                hotspot_memory_allow(hotspot->memory, HOTSPOT_MAX_CALLS);
         if (hotspot->methods.n_entries > HOTSPOT_MAX_METHODS - HOTSPOT_MAX_INLINED - 1)
                 forget_methods(hotspot);
         switch (words[0] >> 56) {

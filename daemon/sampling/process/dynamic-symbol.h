@@ -26,7 +26,7 @@ typedef struct DynamicImage {
         uint64_t symbols, strings, strings_size, gnu_hash, hash, rela, rela_size, jmprel, jmprel_size;
 } DynamicImage;
 
-/* Reads program headers of @fd, a regular file of @size bytes; @fd < 0: of @data. Return: whether it could. */
+/* Reads the program headers: @fd is a regular file of @size bytes, or < 0. Return: whether it could. */
 bool dynamic_image_init(DynamicImage *image, int fd, const void *data, uint64_t size);
 
 /* Reads the dynamic section, which dynamic_image_find() needs. Return: whether there are symbols. */
