@@ -9,6 +9,7 @@
  *                                          of code, name, signature
  *        hotspot-dump stack PID THREAD…    Java frames of threads (addresses of JavaThreads) that do not run:
  *                                          kind, name, file, line; `end` and how the walk ended
+ *        hotspot-dump worker PID THREAD…   the same as stack, but a worker without rights names the frames
  *        hotspot-dump scopes PID           for each place of compiled code that has debug information: id,
  *                                          offset, and its frames name:line, the innermost first
  */
@@ -20,13 +21,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
 #include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-session.h"
 #include "runtime/hotspot/hotspot-walk.h"
-#include "runtime/hotspot/hotspot.h"
+#include "service/run/worker-main.h"
 
 enum { MAX_FRAMES = 4096 };
 
 typedef unsigned long long Wide;
+
+/* Who names frames: a worker, or NULL. */
+static HotspotSession *session;
+
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(worker_main);
+}
 
 static void fail(const char *what) {
         fprintf(stderr, "hotspot-dump: %s\n", what);
@@ -120,8 +131,14 @@ static void print_code(Hotspot *hotspot) {
 static void print_frames(Hotspot *hotspot, const uint64_t *words) {
         static const char *const kinds[] = { "interpreted", "compiled", "inlined", "stub" };
         HotspotFrames frames;
+        int r;
 
-        if (hotspot_frames(hotspot, words, &frames)) {
+        if (session) {
+                r = hotspot_session_frames(session, words, false);
+                frames = session->frames;
+        } else
+                r = hotspot_frames(hotspot, words, &frames);
+        if (r) {
                 printf("nameless\t%llx\t%llx\t%llx\n", (Wide)words[0], (Wide)words[1], (Wide)words[2]);
                 return;
         }
@@ -186,19 +203,52 @@ static void print_scopes(Hotspot *hotspot) {
                 }
 }
 
+static void open_session(const HotspotReader *source, int fd, uint64_t size, uint64_t bias) {
+        static WorkerSessionCounts counts;
+        Zygotes *zygotes;
+
+        session = calloc(1, sizeof(*session));
+        if (!session || zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000))
+                fail("no workers");
+        session->worker = (WorkerSession){ .zygotes = zygotes,
+                                           .counts = &counts,
+                                           .socket = -1,
+                                           .end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC };
+        session->source = *source;
+        if (hotspot_session_open(session, fd, size, bias))
+                fail(session->opened.reason);
+}
+
+static void close_session(const Hotspot *hotspot) {
+        Zygotes *zygotes = session->worker.zygotes;
+
+        if (session->opened.layout.version != hotspot_layout(hotspot)->version ||
+            memcmp(&session->opened.code, hotspot_code(hotspot), sizeof(HotspotCode)))
+                fail("the worker sees another JVM");
+        hotspot_session_end(session);
+        zygotes_free(zygotes);
+        free(session);
+}
+
 int main(int argc, char **argv) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = NULL;
         char reason[HOTSPOT_MAX_REASON] = "out of memory";
         uint64_t bias = 0;
         struct stat st;
+        pid_t pid;
         int fd;
 
         if (argc < 3)
-                fail("usage: hotspot-dump layout|code|stack|scopes PID [THREAD…]");
-        fd = open_libjvm(atoi(argv[2]), &bias);
+                fail("usage: hotspot-dump layout|code|stack|worker|scopes PID [THREAD…]");
+        pid = atoi(argv[2]);
+        fd = open_libjvm(pid, &bias);
+        const HotspotReader source = { .read = hotspot_process_read, .userdata = &pid };
+
         if (fstat(fd, &st) < 0 ||
-            hotspot_new(&hotspot, atoi(argv[2]), fd, (uint64_t)st.st_size, bias, NULL, reason))
+            hotspot_new(&hotspot, &source, fd, (uint64_t)st.st_size, bias, NULL, reason))
                 fail(reason);
+        if (!strcmp(argv[1], "worker"))
+                open_session(&source, fd, (uint64_t)st.st_size, bias);
         if (!strcmp(argv[1], "layout"))
                 print_layout(hotspot);
         hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);
@@ -206,8 +256,10 @@ int main(int argc, char **argv) {
                 print_code(hotspot);
         else if (!strcmp(argv[1], "scopes"))
                 print_scopes(hotspot);
-        for (int i = 3; !strcmp(argv[1], "stack") && i < argc; i++)
+        for (int i = 3; (session || !strcmp(argv[1], "stack")) && i < argc; i++)
                 print_stack(hotspot, strtoull(argv[i], NULL, 16));
+        if (session)
+                close_session(hotspot);
         close(fd);
         return 0;
 }

@@ -99,6 +99,18 @@ class Hotspot(tap.TestCase):
                     self.assertEqual(set().union(*(found for found, _, _ in chains)), kinds)
                     child.stop()
 
+    def test_has_the_same_names_from_a_worker_without_rights(self):
+        classes, jcmd = self.classes(), jdks.tool("jcmd")
+        for release, java in self.javas().items():
+            with self.subTest(java=release):
+                child = self.start(java, "-cp", classes, "VictimJava", 20000)
+                chains = [f"{address:x}" for name, (address, _) in java_oracle.threads(jcmd, child.pid).items()
+                          if name.startswith("chain-")]
+                lines = self.dump("stack", child, *chains)
+                self.assertGreater(len(lines), 20 * CHAINS)
+                self.assertEqual(self.dump("worker", child, *chains), lines)
+                child.stop()
+
     def test_lists_compiled_code_as_the_jvm_does(self):
         classes, jcmd = self.classes(), jdks.tool("jcmd")
         for release, java in self.javas().items():

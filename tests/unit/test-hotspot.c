@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "base/util/file.h"
 #include "hotspot-image.h"
 #include "runtime/hotspot/hotspot-number.h"
+#include "runtime/hotspot/hotspot-wire.h"
 #include "runtime/hotspot/hotspot-walk.h"
 
 /* A process of the fuzzer's corpus, made by hand: tests/fuzz/make-hotspot-corpus.py says how. */
@@ -228,4 +230,84 @@ Test(hotspot, reads_compressed_numbers) {
         cr_assert_not(shifted.has_failed);
         hotspot_numbers_next(&shifted);
         cr_assert(shifted.has_failed);
+}
+
+/* ---- what a worker says ---- */
+
+static bool is_answer(HotspotSaid said) {
+        said.magic += HOTSPOT_WIRE_MAGIC;
+        return hotspot_wire_check(&said);
+}
+
+Test(hotspot, believes_no_answer_that_cannot_come) {
+        cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_WANT, .n = HOTSPOT_PAGE }));
+        cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .result = HOTSPOT_E_UNKNOWN }));
+        cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = HOTSPOT_MAX_INLINED }));
+        cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .result = HOTSPOT_E_NAMELESS }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_WANT, .n = HOTSPOT_PAGE + 1 }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_WANT }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .result = -ENOMEM }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = HOTSPOT_MAX_INLINED + 1 }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = 1, .result = 1 }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES + 1, .n = 1 }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .magic = 1 }));
+}
+
+Test(hotspot, believes_no_code_cache_that_cannot_be) {
+        static HotspotOpened good, bad;
+
+        good.layout.version = 17;
+        good.code = (HotspotCode){ .n_heaps = 2, .interpreter_low = 0x1100, .interpreter_high = 0x1200 };
+        good.code.heaps[0] = (HotspotHeap){ 0x1000, 0x2000, 0x8000, 7 };
+        good.code.heaps[1] = (HotspotHeap){ 0x2000, 0x3000, 0x9000, 7 };
+        cr_assert(hotspot_wire_check_opened(&good));
+        bad = good;
+        bad.code.n_heaps = HOTSPOT_MAX_HEAPS + 1;
+        cr_assert_not(hotspot_wire_check_opened(&bad));
+        bad = good;
+        bad.code.heaps[1].low = 0x1fff;
+        cr_assert_not(hotspot_wire_check_opened(&bad));
+        bad = good;
+        bad.code.heaps[1].end = UINT64_C(1) << 56;
+        cr_assert_not(hotspot_wire_check_opened(&bad));
+        bad = good;
+        bad.code.heaps[0].log2_segment = 64;
+        cr_assert_not(hotspot_wire_check_opened(&bad));
+        bad = good;
+        bad.code.interpreter_high = 0x1100;
+        cr_assert_not(hotspot_wire_check_opened(&bad));
+}
+
+static bool takes(HotspotWireFrame frame, const char *text) {
+        HotspotFrame to;
+
+        return hotspot_wire_take(&to, &frame, text);
+}
+
+Test(hotspot, believes_no_frame_that_cannot_be) {
+        const HotspotWireFrame good = { .kind = HOTSPOT_FRAME_INLINED, .line = 12, .bci = -1, .n_name = 4,
+                                        .n_signature = 4, .n_file = 1 };
+        HotspotWireFrame bad = good;
+        HotspotFrame frame;
+
+        cr_assert(hotspot_wire_take(&frame, &good, "a.b\0()V\0"));
+        cr_assert_str_eq(frame.name, "a.b");
+        cr_assert_str_eq(frame.signature, "()V");
+        cr_assert_str_eq(frame.file, "");
+        cr_assert_not(takes(good, "a.bx()V\0"), "a text without an end");
+        cr_assert_not(takes(good, "a\0b\0()V\0"), "two texts in one");
+        cr_assert_not(takes(good, "a.\xff\0()V\0"), "no UTF-8");
+        cr_assert_not(takes(good, "\0\0\0\0()V\0"), "no name");
+        bad.kind = HOTSPOT_FRAME_STUB + 1;
+        cr_assert_not(takes(bad, "a.b\0()V\0"));
+        bad = good;
+        bad.n_file = 0;
+        cr_assert_not(takes(bad, "a.b\0()V\0"));
+        bad = good;
+        bad.bci = -2;
+        cr_assert_not(takes(bad, "a.b\0()V\0"));
+        bad = good;
+        bad.line = UINT16_MAX + 1;
+        cr_assert_not(takes(bad, "a.b\0()V\0"));
 }

@@ -10,7 +10,7 @@
 #include "sampling/process/memory.h"
 
 enum {
-        PAGE_BYTES = 4096,
+        PAGE_BYTES = HOTSPOT_PAGE,
         N_PAGES = 256,                  /* kept, each at its place: 1 MiB */
 };
 
@@ -22,7 +22,7 @@ typedef struct Page {
 } Page;
 
 struct HotspotMemory {
-        pid_t pid;
+        HotspotReader source;
         uint64_t bias;
         DynamicImage image;
         uint64_t symbols[HOTSPOT_N_SYMBOLS];
@@ -52,7 +52,7 @@ static bool read_now(HotspotMemory *memory, uint64_t address, void *to, size_t s
                 return false;
         memory->n_allowed--;
         memory->n_calls++;
-        return !memory_read(memory->pid, address, to, size);
+        return hotspot_read(&memory->source, address, to, size);
 }
 
 static bool read_page(HotspotMemory *memory, uint64_t address, uint8_t *to) {
@@ -106,12 +106,17 @@ static bool find_symbols(HotspotMemory *memory) {
         return true;
 }
 
-int hotspot_memory_new(HotspotMemory **memoryp, pid_t pid, int fd, uint64_t size, uint64_t bias) {
+bool hotspot_process_read(void *pid, uint64_t address, void *to, size_t size) {
+        return !memory_read(*(const pid_t *)pid, address, to, size);
+}
+
+int hotspot_memory_new(HotspotMemory **memoryp, const HotspotReader *source, int fd, uint64_t size,
+                       uint64_t bias) {
         _cleanup_(hotspot_memory_freep) HotspotMemory *memory = calloc(1, sizeof(*memory));
 
         if (!memory)
                 return error_origin(-ENOMEM);
-        memory->pid = pid;
+        memory->source = *source;
         memory->bias = bias;
         memory->serial = 1;
         memory->n_allowed = HOTSPOT_MAX_CALLS;

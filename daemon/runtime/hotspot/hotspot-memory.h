@@ -5,12 +5,12 @@
  * Memory of a Live JVM
  *
  * A HotspotReader of a process. What lies in read-only parts of libjvm comes from its file: a process has
- * such pages only once it has touched them. All else is read by bounded calls (sampling/process/memory.h).
- * Pages are kept for the time of one question, so that a name costs a few calls.
+ * such pages only once it has touched them. All else comes page by page from a source: the process itself, or
+ * in a worker the daemon (hotspot-wire.h). Pages are kept for the time of one question, so that a name costs
+ * a few calls.
  */
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/util/macro.h"
 #include "runtime/hotspot/hotspot-layout.h"
@@ -18,18 +18,26 @@
 
 typedef struct HotspotMemory HotspotMemory;
 
-enum { HOTSPOT_MAX_CALLS = 256 };       /* to open a JVM, or to name a frame; both need some 30 at the most */
+enum {
+        HOTSPOT_PAGE = 4096,            /* bytes */
+        HOTSPOT_MAX_CALLS = 256,        /* to open a JVM, or to name a frame; both need some 40 at the most */
+};
 
 enum {
         _HOTSPOT_MEMORY_E_SUCCESS,
         HOTSPOT_MEMORY_E_NO_JVM,        /* the file is no HotSpot: its symbols are not there */
 };
 
+/* A source: reads a process by bounded calls (sampling/process/memory.h). @pid: a pid_t *. */
+bool hotspot_process_read(void *pid, uint64_t address, void *to, size_t size);
+
 /*
- * @fd: libjvm's file, a regular one of @size bytes; borrowed, for as long as the memory is used. @bias: where
- * it is loaded (address in the process − ELF address). Return: 0, HOTSPOT_MEMORY_E_NO_JVM, -ENOMEM.
+ * @source: asked for pages, HOTSPOT_PAGE bytes at a multiple of that, and for a few bytes anywhere. @fd:
+ * libjvm's file, a regular one of @size bytes; borrowed, for as long as the memory is used. @bias: where it
+ * is loaded (address in the process − ELF address). Return: 0, HOTSPOT_MEMORY_E_NO_JVM, -ENOMEM.
  */
-int hotspot_memory_new(HotspotMemory **memoryp, pid_t pid, int fd, uint64_t size, uint64_t bias);
+int hotspot_memory_new(HotspotMemory **memoryp, const HotspotReader *source, int fd, uint64_t size,
+                       uint64_t bias);
 HotspotMemory *hotspot_memory_free(HotspotMemory *memory);
 DEFINE_CLEANUP(HotspotMemory, hotspot_memory_free)
 

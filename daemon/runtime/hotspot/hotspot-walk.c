@@ -14,8 +14,8 @@
  *     address)
  *
  * The caller's sp of an interpreted frame is not fp + 16: the callee made room for its locals between the
- * two, and a compiled caller's frame is counted from the sp it had. A compiled frame that the VM wants to give to
- * the interpreter has a return address of its "deopt handler"; the true one lies at sp + _orig_pc_offset.
+ * two, and a compiled caller's frame is counted from the sp it had. A compiled frame that the VM wants to
+ * give to the interpreter has a return address of its "deopt handler"; the true one is at sp + _orig_pc_offset.
  *
  * A virtual thread that has slept gets its frames back from the heap a few at a time. Below those that are
  * there, a return address of a stub without a frame stands for the rest (the return barrier). The stack goes

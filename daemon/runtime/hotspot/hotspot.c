@@ -68,14 +68,14 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
         return r == HOTSPOT_CODE_E_MALFORMED ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
 }
 
-int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias,
+int hotspot_new(Hotspot **hotspotp, const HotspotReader *source, int fd, uint64_t size, uint64_t bias,
                 const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
         int r;
 
         if (!hotspot)
                 return error_origin(-ENOMEM);
-        r = hotspot_memory_new(&hotspot->memory, pid, fd, size, bias);
+        r = hotspot_memory_new(&hotspot->memory, source, fd, size, bias);
         if (r == HOTSPOT_MEMORY_E_NO_JVM) {
                 snprintf(reason, HOTSPOT_MAX_REASON, "no HotSpot: it does not describe itself");
                 return HOTSPOT_E_NO_JVM;

@@ -9,7 +9,6 @@
  */
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/util/macro.h"
 #include "runtime/hotspot/hotspot-code.h"
@@ -56,10 +55,10 @@ enum {
 };
 
 /*
- * @fd, @size, @bias: as for hotspot_memory_new(). @known: the layout of another process with the same file,
- * or NULL. Return: 0 with *hotspotp, HOTSPOT_E_* with @reason, -ENOMEM.
+ * @source, @fd, @size, @bias: as for hotspot_memory_new(). @known: the layout of another process with the
+ * same file, or NULL. Return: 0 with *hotspotp, HOTSPOT_E_* with @reason, -ENOMEM.
  */
-int hotspot_new(Hotspot **hotspotp, pid_t pid, int fd, uint64_t size, uint64_t bias,
+int hotspot_new(Hotspot **hotspotp, const HotspotReader *source, int fd, uint64_t size, uint64_t bias,
                 const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]);
 
 /*

@@ -17,6 +17,7 @@
 
 #include "base/sandbox/channel.h"
 #include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-wire.h"
 #include "sampling/context/thread-wire.h"
 #include "sampling/unwind/table-job.h"
 #include "symbol/function/symbol-wire.h"
@@ -30,6 +31,7 @@ typedef union Request {
         CodeRequest code;
         SymbolRequest symbol;
         NoTextRequest no_text;
+        HotspotRequest hotspot;
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -53,6 +55,11 @@ static void serve_no_text(int socket, int fd, const Request *request) {
         no_text_serve(socket, fd, &request->no_text);
 }
 
+/* What it needs of the process it asks for on the socket. */
+static void serve_hotspot(int socket, int fd, const Request *request) {
+        hotspot_serve(socket, fd, &request->hotspot);
+}
+
 typedef struct Kind {
         uint32_t magic;
         size_t size;                    /* of a request, its word included */
@@ -66,6 +73,7 @@ static const Kind kinds[] = {
         { CODE_WIRE_MAGIC, sizeof(CodeRequest), false, serve_code },
         { SYMBOL_WIRE_MAGIC, sizeof(SymbolRequest), false, serve_symbol },
         { NO_TEXT_WIRE_MAGIC, sizeof(NoTextRequest), true, serve_no_text },
+        { HOTSPOT_WIRE_MAGIC, sizeof(HotspotRequest), true, serve_hotspot },
 };
 
 /* Return: NULL = no such kind. */
