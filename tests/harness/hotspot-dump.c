@@ -205,7 +205,7 @@ static void print_scopes(Hotspot *hotspot) {
 
 static void open_session(const HotspotReader *source, int fd, uint64_t size, uint64_t bias) {
         static WorkerSessionCounts counts;
-        Zygotes *zygotes;
+        Zygotes *zygotes = NULL;
 
         session = calloc(1, sizeof(*session));
         if (!session || zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000))

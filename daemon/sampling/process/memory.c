@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/util/bounded-call.h"
@@ -12,8 +13,7 @@
 #include "sampling/process/pagemap.h"
 
 enum {
-        PIECE = BOUNDED_MAX_EACH,
-        MAX_PIECES = BOUNDED_MAX_ADDRESSES,
+        PIECE = 4096,                   /* bytes of one bounded call, which are copied once more */
         MAX_PAGES = MEMORY_MAX_READ / 4096 + 1,
 };
 
@@ -35,32 +35,46 @@ static int check_pages(pid_t pid, uint64_t address, size_t size) {
         return 0;
 }
 
-static int read_piece(pid_t pid, uint64_t address, size_t each, size_t n, uint8_t *to) {
-        uint64_t addresses[MAX_PIECES];
+typedef struct Piece {
+        pid_t pid;
+        uint64_t address;
+        size_t size;
+        uint8_t data[PIECE];
+} Piece;
+
+static ssize_t read_now(void *data) {
+        Piece *piece = data;
+        const struct iovec to = { piece->data, piece->size };
+        const struct iovec from = { (void *)(uintptr_t)piece->address, piece->size };
+        ssize_t r = process_vm_readv(piece->pid, &to, 1, &from, 1, 0);
+
+        return r < 0 ? -errno : r;
+}
+
+static int read_piece(Piece *piece) {
         ssize_t got;
 
-        for (size_t i = 0; i < n; i++)
-                addresses[i] = address + i * each;
-        got = bounded_read_memory(pid, addresses, n, each, to);
-        if (got == (ssize_t)(n * each))
+        if (bounded_run(piece->pid, read_now, piece, sizeof(*piece), &got))
+                return MEMORY_E_ABSENT;
+        if (got == (ssize_t)piece->size)
                 return 0;
         return got == -ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
 }
 
 int memory_read(pid_t pid, uint64_t address, void *to, size_t size) {
+        Piece piece = { .pid = pid };
         uint8_t *at = to;
         int r;
 
         if (!size || size > MEMORY_MAX_READ || address + size < address || address >> 56)
                 return MEMORY_E_ABSENT;
         r = check_pages(pid, address, size);
-        while (!r && size >= PIECE) {
-                size_t n = MIN(size / PIECE, (size_t)MAX_PIECES);
-
-                r = read_piece(pid, address, PIECE, n, at);
-                address += n * PIECE;
-                at += n * PIECE;
-                size -= n * PIECE;
+        for (; !r && size; size -= piece.size, at += piece.size, address += piece.size) {
+                piece.address = address;
+                piece.size = MIN(size, (size_t)PIECE);
+                r = read_piece(&piece);
+                if (!r)
+                        memcpy(at, piece.data, piece.size);
         }
-        return r || !size ? r : read_piece(pid, address, size, 1, at);
+        return r;
 }
