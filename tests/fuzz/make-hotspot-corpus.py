@@ -4,7 +4,9 @@
 tests/harness/hotspot-image.h. Fields lie where JDK 8, 17 and 25 have them, as these print by their
 gHotSpotVMStructs; the structures and the stack are by the HotSpot sources of these releases.
 
-usage: make-hotspot-corpus.py DIRECTORY
+What a worker says of them, for fuzz-hotspot-wire, is by daemon/runtime/hotspot/hotspot-wire.h.
+
+usage: make-hotspot-corpus.py DIRECTORY WIRE-DIRECTORY
 """
 import pathlib
 import struct
@@ -372,8 +374,39 @@ def hostile():
     return cases
 
 
+def messages():
+    """{name: message of a worker}; a letter before each says of which kind."""
+
+    def frame(name, signature, file, kind=2, line=12, bci=3):
+        texts = [text.encode() + b"\0" for text in (name, signature, file)]
+        return b"f" + struct.pack("<IIi4H", kind, line, bci, *map(len, texts), 0) + b"".join(texts)
+
+    def said(kind, result, n, magic=0x48535031):
+        return b"s" + struct.pack("<IIiIQII", magic, kind, result, n, 0x7D0000001000, 0, 0)
+
+    def code(n, *heaps):
+        words = [word for heap in heaps for word in (*heap, HEAP + 0x100000, LOG2)]
+        heaps = struct.pack("<" + "QQQI4x" * len(heaps), *words).ljust(8 * 32, b"\0")
+        return b"c" + heaps + struct.pack("<I4x4Q", n, HEAP, HEAP + 0x100, HEAP + 0x80, 0)
+
+    return {
+        "frame": frame("shop.Main.work", "(I)V", "Shop.java"),
+        "frame-without-a-file": frame("shop.Main.work", "(I)V", "", line=0, bci=-1),
+        "frame-of-no-kind": frame("shop.Main.work", "(I)V", "", kind=9),
+        "frame-with-a-cut-text": frame("shop.Main.work", "(I)V", "Shop.java")[:-4],
+        "want": said(0, 0, 4096), "opened": said(1, 0, 0), "frames": said(2, 0, 128),
+        "want-too-much": said(0, 0, 4097), "nameless": said(2, 4, 0), "another-word": said(0, 0, 1, 7),
+        "code": code(2, (HEAP, HEAP + 0x1000), (HEAP + 0x1000, HEAP + 0x2000)),
+        "code-twice": code(2, (HEAP, HEAP + 0x1000), (HEAP, HEAP + 0x2000)),
+        "code-of-nine-heaps": code(9, (HEAP, HEAP + 0x1000)),
+    }
+
+
 def main():
-    directory = pathlib.Path(sys.argv[1])
+    directory, wire = map(pathlib.Path, sys.argv[1:])
+    wire.mkdir(parents=True, exist_ok=True)
+    for name, data in messages().items():
+        (wire / name).write_bytes(data)
     directory.mkdir(parents=True, exist_ok=True)
     for release in RELEASES:
         (directory / f"java-{release}").write_bytes(Jvm(release).write())
