@@ -24,7 +24,7 @@ static void name(Hotspot *hotspot, const uint64_t *words) {
 }
 
 static void walk(Hotspot *hotspot, uint64_t thread) {
-        static uint64_t words[MAX_FRAMES][HOTSPOT_WALK_WORDS];
+        static uint64_t words[MAX_FRAMES][HOTSPOT_WORDS];
         const HotspotReader *reader = hotspot_reader(hotspot);
         HotspotRegisters registers;
         uint32_t n;

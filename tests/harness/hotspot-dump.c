@@ -152,7 +152,7 @@ static void print_frames(Hotspot *hotspot, const uint64_t *words) {
 static void print_stack(Hotspot *hotspot, uint64_t thread) {
         static const char *const ends[] = { "root", "native", "no block", "unreadable", "barrier", "malformed",
                                             "full" };
-        static uint64_t words[MAX_FRAMES][HOTSPOT_WALK_WORDS];
+        static uint64_t words[MAX_FRAMES][HOTSPOT_WORDS];
         const HotspotReader *reader = hotspot_reader(hotspot);
         HotspotRegisters registers;
         HotspotWalkEnd end;

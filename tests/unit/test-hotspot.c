@@ -91,7 +91,7 @@ Test(hotspot, names_no_frame_by_what_came_after_it) {
 /* Compiled, by its deopt handler's address; interpreted; then the call stub, before which came no Java. */
 Test(hotspot, walks_a_stack_to_its_root) {
         for (size_t i = 0; i < ARRAY_SIZE(releases); i++) {
-                uint64_t words[8][HOTSPOT_WALK_WORDS];
+                uint64_t words[8][HOTSPOT_WORDS];
                 HotspotRegisters registers;
                 uint32_t n;
                 Made made;
@@ -163,7 +163,7 @@ Test(hotspot, cuts_long_names) {
 }
 
 Test(hotspot, finds_an_end_in_a_circle) {
-        uint64_t words[8][HOTSPOT_WALK_WORDS], blob;
+        uint64_t words[8][HOTSPOT_WORDS], blob;
         HotspotFrames frames;
         HotspotRegisters registers;
         uint32_t n;

@@ -12,6 +12,8 @@
 
 #include "runtime/hotspot/hotspot-layout.h"
 
+enum { HOTSPOT_WORDS = 3 };             /* of a frame on the wire (docs/RUNTIMES.md) */
+
 /*
  * A code heap. The segment map has one byte for each segment of 1 << log2_segment bytes: 255 = free, 0 = a
  * block begins here, else: go back so many segments and look again.

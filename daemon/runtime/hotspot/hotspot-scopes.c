@@ -25,6 +25,7 @@
 #include "runtime/hotspot/hotspot-number.h"
 
 enum {
+        FIRST_BCI = -8,                 /* below 0: places that are no byte code, as the entry (−1) */
         PC_DESC = 16,                   /* bytes; four ints */
         MAX_TABLE = 16 << 20,           /* bytes of one of the tables */
         SCOPE_BYTES = 3 * 5,            /* of the three numbers that begin a scope, at the most */
@@ -76,8 +77,10 @@ static int read_scope(HotspotScope *scope, uint64_t *offsetp, const HotspotLayou
         scope->bci = (int32_t)(hotspot_numbers_next(&numbers) - 1);
         /* Scopes are written after those that they were called from, so a chain has no circle. */
         if (numbers.has_failed || sender >= *offsetp || !method ||
-            method > (blob->metadata_end - blob->metadata) / 8 || scope->bci < -1 || scope->bci > UINT16_MAX)
+            method > (blob->metadata_end - blob->metadata) / 8 || scope->bci < FIRST_BCI ||
+            scope->bci > UINT16_MAX)
                 return HOTSPOT_SCOPES_E_MALFORMED;
+        scope->bci = MAX(scope->bci, -1);
         *offsetp = sender;
         return hotspot_read_u64(reader, blob->metadata + (uint64_t)(method - 1) * 8, &scope->method)
                        ? 0

@@ -34,7 +34,7 @@ typedef struct Walk {
         const HotspotReader *reader;
         uint64_t thread;                /* JavaThread *; 0 = not known */
         HotspotRegisters at;
-        uint64_t (*words)[HOTSPOT_WALK_WORDS];
+        uint64_t (*words)[HOTSPOT_WORDS];
         uint32_t n;
 } Walk;
 
@@ -162,7 +162,7 @@ bool hotspot_walk_start(HotspotRegisters *registers, const HotspotLayout *layout
         return true;
 }
 
-HotspotWalkEnd hotspot_walk(uint64_t (*words)[HOTSPOT_WALK_WORDS], uint32_t max, uint32_t *np,
+HotspotWalkEnd hotspot_walk(uint64_t (*words)[HOTSPOT_WORDS], uint32_t max, uint32_t *np,
                             const HotspotCode *code, const HotspotLayout *layout, const HotspotReader *reader,
                             uint64_t thread, HotspotRegisters registers) {
         Walk walk = { .code = code, .layout = layout, .reader = reader, .thread = thread, .at = registers,

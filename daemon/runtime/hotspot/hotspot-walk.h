@@ -12,8 +12,6 @@
 
 #include "runtime/hotspot/hotspot-code.h"
 
-enum { HOTSPOT_WALK_WORDS = 3 };
-
 typedef struct HotspotRegisters {
         uint64_t pc, sp, fp;
 } HotspotRegisters;
@@ -37,6 +35,6 @@ bool hotspot_walk_start(HotspotRegisters *registers, const HotspotLayout *layout
  * innermost first. Native frames between Java frames are left out. @thread: its JavaThread *, which leads
  * from a virtual thread to its carrier; 0 = not known.
  */
-HotspotWalkEnd hotspot_walk(uint64_t (*words)[HOTSPOT_WALK_WORDS], uint32_t max, uint32_t *np,
+HotspotWalkEnd hotspot_walk(uint64_t (*words)[HOTSPOT_WORDS], uint32_t max, uint32_t *np,
                             const HotspotCode *code, const HotspotLayout *layout, const HotspotReader *reader,
                             uint64_t thread, HotspotRegisters registers);

@@ -18,7 +18,6 @@
 #include "runtime/hotspot/hotspot-scopes.h"
 
 enum {
-        HOTSPOT_WORDS = 3,              /* of a frame */
         HOTSPOT_MAX_METHODS = 65536,    /* names that are kept; with more, all are read again */
 };
 
