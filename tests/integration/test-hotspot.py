@@ -122,7 +122,7 @@ class Hotspot(tap.TestCase):
                 child.stop()
 
     def javas_of_25(self):
-        """Releases whose Thread.print shows virtual threads as well, and which publish _cont_entry."""
+        """Releases whose Thread.print shows virtual threads as well."""
         javas = {release: java for release, java in self.javas().items() if int(release) >= 25}
         return javas or tap.skip("tool: JDK 25 is not installed")
 
@@ -137,7 +137,10 @@ class Hotspot(tap.TestCase):
                 child.stop()
 
     def test_marks_the_frames_of_a_virtual_thread_that_are_in_the_heap(self):
-        """It has slept: its innermost frames are back, the others are not. The carrier's follow all the same."""
+        """
+        It has slept: its innermost frames are back, the others are not. The carrier's follow all the same,
+        where the JVM publishes the field that leads there.
+        """
         classes, jcmd = self.classes(), jdks.tool("jcmd")
         for release, java in self.javas_of_25().items():
             with self.subTest(java=release):
@@ -150,6 +153,10 @@ class Hotspot(tap.TestCase):
                 self.assertIn("continuation", ours[gap][0])
                 self.assertEqual(ours[:gap], frames[:gap])
                 self.assertIn("VictimVirtual.reader", ours[gap - 1][0])
+                if jdks.version(java) < (25, 0, 3):
+                    self.assertEqual((len(ours), lines[-1]), (gap + 1, ["end", "barrier"]))
+                    child.stop()
+                    continue
                 self.assertEqual(ours[gap + 1][0], "jdk.internal.vm.Continuation.enterSpecial")
                 self.assertEqual(ours[gap + 2:], frames[gap + 2 - len(ours):])
                 self.assertEqual(lines[-1], ["end", "root"])

@@ -97,7 +97,7 @@ typedef struct HotspotThreadLayout {
         HotspotField wrapper_anchor;    /* JavaFrameAnchor, within the JavaCallWrapper of an entry frame */
         HotspotField osthread;          /* OSThread *; JDK 25 publishes none */
         HotspotField thread_id;         /* OSThread */
-        HotspotField cont_entry;        /* ContinuationEntry *, which lies in its stack; JDK 25 */
+        HotspotField cont_entry;        /* ContinuationEntry *, which lies in its stack; 25.0.3 */
 } HotspotThreadLayout;
 
 /* Bytes from rbp to words of an interpreted frame. No build publishes these; they are the processor's. */

@@ -20,7 +20,7 @@
  * A virtual thread that has slept gets its frames back from the heap a few at a time. Below those that are
  * there, a return address of a stub without a frame stands for the rest (the return barrier). The stack goes
  * on with the carrier's frames: the first is that of Continuation.enterSpecial, with its ContinuationEntry at
- * its sp, which the JavaThread knows (_cont_entry, published since JDK 25). The stub's frame marks the gap.
+ * its sp, which the JavaThread knows (_cont_entry, published since 25.0.3). The stub's frame marks the gap.
  */
 #include "runtime/hotspot/hotspot-walk.h"
 
