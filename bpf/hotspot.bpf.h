@@ -352,8 +352,8 @@ static inline bool hotspot_orig_pc(const struct hotspot_step *step, uint64_t *pc
 }
 
 /*
- * A leaf in its body. Some loops on strings push one word: then the word that should be the return address is the
- * saved rbp, and the next one is the return address.
+ * A leaf in its body. Some loops on strings push one word: then the word that should be the return address is
+ * the saved rbp, and the next one is the return address.
  */
 static inline bool hotspot_leave_body(const struct hotspot_step *step, uint64_t cfa) {
         uint64_t pc;
@@ -399,7 +399,8 @@ static inline bool hotspot_is_bcp(const struct hotspot_step *step, uint64_t cons
 }
 
 /*
- * Interrupted while the frame is made. The caller has put its rsp into r13, where it stays until the frame has it:
+ * Interrupted while the frame is made. The caller has put its rsp into r13, where it stays until the frame
+ * has it:
  *
  *     entry          return address at rsp
  *     locals         return address in rax: it was taken off the stack, to put locals below it

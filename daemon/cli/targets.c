@@ -198,7 +198,8 @@ static int visit(void *userdata, const SurveyEntry *entry) {
         if (!chosen && (!listing->config->verbose || entry->process->is_kernel))
                 return 0;
         *listing->runtime = '\0';
-        if (listing->runtimes && chosen && runtimes_describe(listing->runtimes, entry->process, listing->runtime))
+        if (listing->runtimes && chosen &&
+            runtimes_describe(listing->runtimes, entry->process, listing->runtime))
                 return -ENOMEM;
         if (listing->config->json)
                 add_object(&listing->json, entry, listing->runtime);

@@ -107,8 +107,8 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
 
 /*
- * Looks once, and keeps nothing of the process: what @process, whose mappings were read, runs. @text: "" = no runtime
- * that is known. Return: 0, -ENOMEM.
+ * Looks once, and keeps nothing of the process: what @process, whose mappings were read, runs. @text: "" = no
+ * runtime that is known. Return: 0, -ENOMEM.
  */
 int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]);
 

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The registry of runtimes, with one whose object is this process' libc and whose map is a real one.
+ */
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/util/clock.h"
+#include "base/util/stat.h"
+#include "sampling/runtime/runtimes.h"
+
+enum { GENERATION = 77, NOT_YET = 2 };
+
+static int map_fd = -1;
+static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched;
+static int attach_result;
+static size_t n_functions;
+
+static bool recognises(int fd, uint64_t size) {
+        n_recognised++;
+        return fd >= 0 && size > 1 << 20;
+}
+
+static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        *statep = &n_attached;
+        if (n_attached++ < NOT_YET)
+                return RUNTIME_E_LATER;
+        *(uint64_t *)entry = subject->generation;
+        strcpy(text, attach_result ? "toy 9: layout unknown: thing" : "toy 9");
+        return attach_result;
+}
+
+static void detach(void *state) {
+        n_detached++;
+}
+
+static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
+        n_asked++;
+        if (words[1] == 404)
+                return RUNTIME_E_UNNAMED;
+        for (*np = 0; *np < n_functions && *np < max; ++*np)
+                frames[*np] = (RuntimeFrame){ .function = *np ? "outer" : "inner", .file = "toy.t",
+                                              .line = (uint32_t)words[1] };
+        return 0;
+}
+
+static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
+                                .recognises = recognises, .attach = attach, .detach = detach,
+                                .frames = name_frames };
+
+static void on_switch(void *userdata, bool is_on) {
+        n_switched++;
+        cr_assert(is_on);
+}
+
+static void setup(void) {
+        union bpf_attr attr = { .map_type = BPF_MAP_TYPE_HASH, .key_size = 4, .value_size = 8, .max_entries = 4 };
+
+        map_fd = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+        if (map_fd < 0)
+                cr_skip_test("machine: no BPF map can be made here");
+        n_functions = 2;
+}
+
+TestSuite(runtimes, .init = setup);
+
+/* The entry of @pid in the map, or 0. */
+static uint64_t entry_of(uint32_t pid) {
+        uint64_t value = 0;
+        union bpf_attr attr = { .map_fd = (uint32_t)map_fd, .key = (uint64_t)(uintptr_t)&pid,
+                                .value = (uint64_t)(uintptr_t)&value };
+
+        return syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? 0 : value;
+}
+
+typedef struct Bench {
+        ObjectCache *objects;
+        Process *process;
+        Runtimes *runtimes;
+} Bench;
+
+static void begin(Bench *bench) {
+        cr_assert_eq(object_cache_new(&bench->objects, 64), 0);
+        cr_assert_eq(process_new(&bench->process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(bench->process, bench->objects), 0);
+        bench->process->generation = GENERATION;
+        cr_assert_eq(runtimes_new(&bench->runtimes, on_switch, NULL), 0);
+        cr_assert_eq(runtimes_register(bench->runtimes, &toy, map_fd), 0);
+        cr_assert_eq(runtimes_process(bench->runtimes, bench->process), 0);
+}
+
+static void end(Bench *bench) {
+        runtimes_free(bench->runtimes);
+        process_free(bench->process);
+        object_cache_free(bench->objects);
+}
+
+/* Tries until it is attached, or is not tried again. */
+static void work(Bench *bench) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        for (unsigned i = 0; i < 10; i++)
+                cr_assert_eq(runtimes_work(bench->runtimes, now_ns += 10 * NS_PER_SEC), 0);
+}
+
+Test(runtimes, a_process_is_attached_once_it_is_ready) {
+        Bench bench;
+
+        begin(&bench);
+        cr_assert_eq(n_attached, 1);
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0, "it is not ready");
+        cr_assert_null(runtimes_text(bench.runtimes, GENERATION));
+        work(&bench);
+        cr_assert_eq(n_attached, NOT_YET + 1);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9");
+        cr_assert_eq(n_switched, 1);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 1);
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(n_recognised, 1, "an object is looked into once");
+        runtimes_forget(bench.runtimes, (uint32_t)getpid());
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        cr_assert_eq(n_detached, 0, "samples of it may still come");
+        work(&bench);
+        cr_assert_eq(n_detached, 1);
+        end(&bench);
+        cr_assert_eq(n_detached, 1);
+}
+
+Test(runtimes, what_is_unknown_is_said_and_not_walked) {
+        Bench bench;
+
+        attach_result = RUNTIME_E_UNKNOWN;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_attached, NOT_YET + 1, "once is enough");
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9: layout unknown: thing");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_UNKNOWN), 1);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_processes, 1);
+        cr_assert_eq(n_switched, 0);
+        end(&bench);
+        cr_assert_eq(n_detached, 1);
+}
+
+Test(runtimes, names_are_asked_for_once) {
+        const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 12, 5 };
+        const uint64_t gone[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 404, 5 };
+        const RuntimeFrame *frames;
+        const char *type;
+        Bench bench;
+        size_t n;
+
+        begin(&bench);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), RUNTIME_E_UNNAMED);
+        work(&bench);
+        for (unsigned i = 0; i < 2; i++) {
+                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), 0);
+                cr_assert_eq(n, 2);
+                cr_assert_str_eq(frames[0].function, "inner");
+                cr_assert_str_eq(frames[1].function, "outer");
+                cr_assert_eq(frames[1].line, 12);
+                cr_assert_str_eq(type, "toy");
+                cr_assert_eq(n_asked, 1);
+        }
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, &frames, &n, &type), RUNTIME_E_UNNAMED);
+        cr_assert_eq(n, 0);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 2);
+        end(&bench);
+}
+
+Test(runtimes, a_look_keeps_nothing) {
+        char text[RUNTIMES_MAX_TEXT];
+        Bench bench;
+
+        begin(&bench);
+        n_attached = NOT_YET;
+        cr_assert_eq(runtimes_describe(bench.runtimes, bench.process, text), 0);
+        cr_assert_str_eq(text, "toy 9");
+        cr_assert_eq(n_detached, 1);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        end(&bench);
+}
