@@ -51,6 +51,12 @@ def own(sample):
     ]
 
 
+def is_at_work(sample):
+    """Whether the victim's own code ran: not the library's, which the chains' source does not show."""
+    leaf = next((frame for frame in sample.frames if frame.type != "kernel"), None)
+    return leaf is not None and (leaf.name or "").startswith(CLASS + ".")
+
+
 def verdict(names):
     if names == ["main", "stream", "lambda$stream$2"]:      # the filter between the two calls of `burn`
         return "inner"
@@ -77,7 +83,7 @@ class Hotspot(session.NamingCase):
         result = run.stop()
         samples = [s for s in result.of(child.pid) if own(s) is not None]
         verdicts, wrong = collections.Counter(), collections.Counter()
-        for sample in samples:
+        for sample in filter(is_at_work, samples):
             said = verdict(own(sample))
             verdicts[said] += sample.value
             if said == "wrong":
@@ -104,9 +110,10 @@ class Hotspot(session.NamingCase):
         run, wait = self.start_counted("--exe", "java", *HZ)
         child = self.start_java(sorted(javas())[0])
         self.wait_named(run, child.pid, f"{CLASS}.burn")
-        self.assertEqual(wait.counter("spanprof_runtime_processes"), 1)
+        before = wait.counter("spanprof_runtime_processes")
+        self.assertGreaterEqual(before, 1)
         child.stop(9)
-        tap.wait_until(lambda: wait.counter("spanprof_runtime_processes") == 0, "its runtime is forgotten")
+        tap.wait_until(lambda: wait.counter("spanprof_runtime_processes") < before, "its runtime is forgotten")
         run.stop()
 
     def test_off_is_off(self):

@@ -335,6 +335,7 @@ static int runtime_frame(Frames *frames, Window *window, const StackInput *input
                                            to);
         }
         *np = MIN(n, max);
+        stat_add(COUNTER_RUNTIME_FRAMES_CUT, n > max);
         for (size_t i = r = 0; i < *np && !r; i++)
                 r = runtime_function(window, &functions[i], type, &to[i]);
         return r;
@@ -345,11 +346,13 @@ static int user_frames(Frames *frames, Window *window, const StackInput *input, 
         size_t max = MAX_FRAMES - input->n_kernel, n = 0, n_made = 1;
         int r = 0;
 
-        for (size_t i = 0; i < input->n_user && !r && n < max; i += runtime_frame_words(input->user[i])) {
+        for (size_t i = 0; i < input->n_user && !r; i += runtime_frame_words(input->user[i])) {
                 const Mapping *mapping = frames->answers[i].mapping;
 
+                /* There is room left for all frames behind this one. */
                 if (is_of_runtime(input->user[i]))
-                        r = runtime_frame(frames, window, input, &input->user[i], max - n, &to[n], &n_made);
+                        r = runtime_frame(frames, window, input, &input->user[i],
+                                          max - n - (input->n_user - i - 1), &to[n], &n_made);
                 else
                         r = user_frame(frames, window, input, mapping, instruction(input->user, i), &to[n]);
                 n += is_of_runtime(input->user[i]) ? n_made : 1;

@@ -44,6 +44,8 @@ enum {
 
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
 #define LAST_RETRY_NS NS_PER_SEC
+/* Of each second, for names of one process: what it shows us may be endless. */
+#define NAMES_BUDGET_NS (250 * NS_PER_MS)
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
 
 typedef struct Registered {
@@ -61,6 +63,7 @@ typedef struct Known {
         RuntimeSubject subject;
         uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
         uint64_t gone_ns;               /* 0 = it lives */
+        uint64_t second_ns, spent_ns;   /* of this second, looking names up */
         char text[RUNTIMES_MAX_TEXT];
 } Known;
 
@@ -379,11 +382,30 @@ static int keep(Runtimes *runtimes, const NameKey *key, const RuntimeFrame *fram
         return 0;
 }
 
+/* Whether there is time left for names of this process; *now_nsp. */
+static bool has_time(Known *known, uint64_t *now_nsp) {
+        *now_nsp = clock_monotonic_ns();
+        if (*now_nsp - known->second_ns > NS_PER_SEC) {
+                known->second_ns = *now_nsp;
+                known->spent_ns = 0;
+        }
+        return known->spent_ns < NAMES_BUDGET_NS;
+}
+
 static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *names) {
         RuntimeFrame frames[RUNTIMES_MAX_FRAMES];
+        uint64_t begin_ns, spent_ns;
         size_t n = 0;
-        int r = known->runtime->ops->frames(known->state, key->words, frames, ARRAY_SIZE(frames), &n);
+        int r;
 
+        if (!has_time(known, &begin_ns)) {
+                stat_add(COUNTER_RUNTIME_FRAMES_LATE, 1);
+                return RUNTIME_E_UNNAMED;
+        }
+        r = known->runtime->ops->frames(known->state, key->words, frames, ARRAY_SIZE(frames), &n);
+        spent_ns = clock_monotonic_ns() - begin_ns;
+        known->spent_ns += spent_ns;
+        stat_add(COUNTER_STAGE_NAMING_NS, spent_ns);
         if (r < 0)
                 return error_fold(r);
         if (r || !n) {

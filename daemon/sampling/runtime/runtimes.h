@@ -26,7 +26,7 @@
 #include "sampling/process/process.h"
 
 enum {
-        RUNTIMES_MAX_FRAMES = 64,       /* functions of one frame: it and those that were inlined into it */
+        RUNTIMES_MAX_FRAMES = 128,      /* functions of one frame: it and those that were inlined into it */
         RUNTIMES_MAX_TEXT = 160,
 };
 
