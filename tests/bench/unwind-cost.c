@@ -68,6 +68,8 @@ static const char *const end_names[ABI_STACK_END_N] = {
         [ABI_STACK_INTERNAL] = "internal",
         [ABI_STACK_PENDING] = "pending",
         [ABI_STACK_LONG] = "long",
+        [ABI_STACK_MALFORMED] = "malformed",
+        [ABI_STACK_RUNTIME] = "runtime",
 };
 
 static void die(const char *what) {

@@ -9,7 +9,8 @@ import tap
 PROGRAM = os.environ.get("SAMPLE_DUMP", str(tap.HARNESS / "sample-dump"))  # there is one with another kernel half
 TARGET = 1
 TICK_NS = 10_000_000
-ENDS = "complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal pending long".split()
+ENDS = ("complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal pending long malformed "
+        "runtime").split()
 
 
 def start_time(pid):
