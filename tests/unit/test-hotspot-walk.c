@@ -187,7 +187,7 @@ Test(hotspot, compiled_frames_lead_to_the_root) {
 
 Test(hotspot, a_prologue_is_known_by_its_bytes) {
         static const struct {
-                const char *code;
+                char code[16];
                 unsigned pc, cfa;       /* cfa: words above rsp */
                 bool is_saved;
         } cases[] = {
@@ -204,7 +204,7 @@ Test(hotspot, a_prologue_is_known_by_its_bytes) {
 
         for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 memset(words, 0, sizeof(words));
-                memcpy(blob(CALLEE)->code, cases[i].code, 16);
+                memcpy(blob(CALLEE)->code, cases[i].code, sizeof(cases[i].code));
                 blob(CALLEE)->frame_complete = 16;
                 put_callers(cases[i].cfa, cases[i].is_saved);
                 walk_from(code(CALLEE, cases[i].pc), at(0), 1234, 0, 512);
