@@ -60,7 +60,8 @@ static void on_switch(void *userdata, bool is_on) {
 }
 
 static void setup(void) {
-        union bpf_attr attr = { .map_type = BPF_MAP_TYPE_HASH, .key_size = 4, .value_size = 8, .max_entries = 4 };
+        union bpf_attr attr = { .map_type = BPF_MAP_TYPE_HASH, .key_size = 4, .value_size = 8,
+                                .max_entries = 4 };
 
         map_fd = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
         if (map_fd < 0)
@@ -159,7 +160,8 @@ Test(runtimes, names_are_asked_for_once) {
         size_t n;
 
         begin(&bench);
-        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), RUNTIME_E_UNNAMED);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type),
+                     RUNTIME_E_UNNAMED);
         work(&bench);
         for (unsigned i = 0; i < 2; i++) {
                 cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), 0);
@@ -170,7 +172,8 @@ Test(runtimes, names_are_asked_for_once) {
                 cr_assert_str_eq(type, "toy");
                 cr_assert_eq(n_asked, 1);
         }
-        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, &frames, &n, &type), RUNTIME_E_UNNAMED);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, &frames, &n, &type),
+                     RUNTIME_E_UNNAMED);
         cr_assert_eq(n, 0);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 2);
         end(&bench);
