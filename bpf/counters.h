@@ -161,7 +161,7 @@
         X(RUNTIME_FRAMES_UNNAMED, "runtime_frames_total", "result=\"unnamed\"", \
           "frames of runtimes that refer to what is not there any more") \
         X(RUNTIME_FRAMES_LATE, "runtime_frames_total", "result=\"late\"", \
-          "frames left unnamed for now, since names of their process have taken a quarter of this second") \
+          "frames left unnamed for now, since names of their process have taken a quarter of this second of CPU time") \
         X(RUNTIME_FRAMES_CUT, "runtime_frames_total", "result=\"cut\"", \
           "frames of which callers that they were inlined into were left out, since the stack has too many") \
         X(RUNTIME_NAMES_FORGOTTEN, "runtime_names_forgotten_total", "", \

@@ -32,6 +32,7 @@ MODES = {"": 0.97, "-Xint": 0.95, "-XX:TieredStopAtLevel=1": 0.97, "-XX:-TieredC
 ROOT = 0.998
 # Code between two safepoints has no debug information: what comes next may be taken for it.
 WRONG = 0.01
+UNNAMED = 0.01
 N = 1000
 
 
@@ -84,13 +85,14 @@ class Hotspot(session.NamingCase):
         samples = [s for s in result.of(child.pid) if own(s) is not None]
         verdicts, wrong = collections.Counter(), collections.Counter()
         for sample in filter(is_at_work, samples):
-            said = verdict(own(sample))
+            said = "unnamed" if any(f.type == "unknown" for f in sample.frames) else verdict(own(sample))
             verdicts[said] += sample.value
             if said == "wrong":
                 wrong[tuple(own(sample))] += sample.value
         n = sum(verdicts.values())
         print("# " + f"{child.pid}: {n} samples, {dict(verdicts)}", flush=True)
         self.assertGreaterEqual(verdicts["whole"] / n, least, verdicts)
+        self.assertLessEqual(verdicts["unnamed"] / n, UNNAMED, verdicts)
         self.assertLessEqual(verdicts["wrong"] / n, WRONG, wrong.most_common(3))
         ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
         self.assertGreaterEqual(ends[None] / sum(ends.values()), ROOT, ends)
