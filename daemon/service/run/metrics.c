@@ -221,7 +221,7 @@ static void append_naming(Text *text, const Metrics *m) {
         text_printf(text, "\n");
 }
 
-/* Those that are not walked by themselves, since somebody will ask why; the others as a sum. */
+/* Each process that is not walked, with its reason; the others are in the sum. */
 static void append_runtime(void *userdata, uint32_t pid, const char *text, bool is_walked) {
         if (!is_walked)
                 text_printf(userdata, "             %u: %s\n", pid, text);
