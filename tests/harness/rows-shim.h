@@ -47,7 +47,7 @@ static inline struct rows_cache *hotspot_cache(void);
 #include "hotspot.bpf.h"
 
 static struct rows_cache *shim_cache;
-static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_TGID runs no Java */
+static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_SPACE runs no Java */
 
 static inline struct rows_cache *hotspot_cache(void) {
         return shim_cache;

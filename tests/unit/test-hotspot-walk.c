@@ -293,7 +293,7 @@ Test(hotspot, a_block_that_was_freed_or_is_another_now_is_not_taken_from_the_cac
         walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
         blob(CALLEE)->used = 0;
         unwind_begin(&unwind, 0, 512);
-        rules_begin(&rules, SHIM_TGID, GENERATION, 0);
+        rules_begin(&rules, SHIM_SPACE, GENERATION, 0);
         unwind.pc = code(CALLEE, 100);
         unwind.sp = at(0);
         shim_walk(&unwind, &rules, frames, &cache);
@@ -301,7 +301,7 @@ Test(hotspot, a_block_that_was_freed_or_is_another_now_is_not_taken_from_the_cac
         blob(CALLEE)->used = 1;
         blob(CALLEE)->compile_id = 413;
         unwind_begin(&unwind, 0, 512);
-        rules_begin(&rules, SHIM_TGID, GENERATION, 0);
+        rules_begin(&rules, SHIM_SPACE, GENERATION, 0);
         unwind.pc = code(CALLEE, 100);
         unwind.sp = at(0);
         shim_walk(&unwind, &rules, frames, &cache);

@@ -26,6 +26,7 @@ typedef struct HotspotState {
         HotspotFrames frames;           /* of the last question */
         uint64_t batch_ns;
         int fd;
+        pid_t pid;
 } HotspotState;
 
 /* All processes with one file have one layout: it is read once. */
@@ -150,10 +151,11 @@ static void keep_layout(uint64_t object, const HotspotLayout *layout) {
 }
 
 /* Return: 0 with the layout kept, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, -ENOMEM. */
-static int read_layout(const RuntimeSubject *subject, int fd, char reason[HOTSPOT_MAX_REASON]) {
+static int read_layout(const RuntimeSubject *subject, HotspotState *state, char reason[HOTSPOT_MAX_REASON]) {
         _cleanup_(hotspot_memory_freep) HotspotMemory *memory = NULL;
+        const HotspotReader source = { hotspot_process_read, &state->pid };
         HotspotLayout layout;
-        int r = hotspot_memory_new(&memory, subject->pid, fd, subject->size, subject->bias);
+        int r = hotspot_memory_new(&memory, &source, state->fd, subject->size, subject->bias);
 
         if (r)
                 return r < 0 ? error_fold(r) : RUNTIME_E_UNKNOWN;
@@ -166,11 +168,12 @@ static int read_layout(const RuntimeSubject *subject, int fd, char reason[HOTSPO
 }
 
 static int open_hotspot(HotspotState *state, const RuntimeSubject *subject, char reason[HOTSPOT_MAX_REASON]) {
-        int r = find_layout(subject->object) ? 0 : read_layout(subject, state->fd, reason);
+        const HotspotReader source = { hotspot_process_read, &state->pid };
+        int r = find_layout(subject->object) ? 0 : read_layout(subject, state, reason);
 
         if (r)
                 return r;
-        r = hotspot_new(&state->hotspot, subject->pid, state->fd, subject->size, subject->bias,
+        r = hotspot_new(&state->hotspot, &source, state->fd, subject->size, subject->bias,
                         find_layout(subject->object), reason);
         if (r < 0)
                 return error_fold(r);
@@ -187,6 +190,7 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 if (!state)
                         return error_origin(-ENOMEM);
                 state->fd = take_fd(subject->fd);
+                state->pid = subject->pid;
                 *statep = state;
         }
         state->hotspot = hotspot_free(state->hotspot);
