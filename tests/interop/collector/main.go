@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A real OpenTelemetry Collector with no more in it than our tests need: OTLP in, files and a debug log out. Given
+// A real OpenTelemetry Collector with no more in it than our tests need: OTLP in; files, a debug log and OTLP out. Given
 // `pdata DIRECTORY FILE…` it is the other reader instead: each file goes through the collector's own codec, and what comes
 // out of it is written to DIRECTORY. `classes FILE…` reads each by the generated Go classes of opentelemetry-proto and says what they
 // do not know of it, or write otherwise. `listen CERTIFICATE KEY` is an HTTPS server that says how it was spoken to.
@@ -22,6 +22,8 @@ import (
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/debugexporter"
+	"go.opentelemetry.io/collector/exporter/otlpexporter"
+	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/pdata/pprofile/pprofileotlp"
 	"go.opentelemetry.io/collector/receiver"
@@ -39,7 +41,8 @@ func factories() (otelcol.Factories, error) {
 	if err != nil {
 		return otelcol.Factories{}, err
 	}
-	exporters, err := otelcol.MakeFactoryMap[exporter.Factory](debugexporter.NewFactory(), fileexporter.NewFactory())
+	exporters, err := otelcol.MakeFactoryMap[exporter.Factory](debugexporter.NewFactory(), fileexporter.NewFactory(),
+		otlpexporter.NewFactory(), otlphttpexporter.NewFactory())
 	if err != nil {
 		return otelcol.Factories{}, err
 	}
