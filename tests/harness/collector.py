@@ -9,6 +9,10 @@
     # another file, with these options of its exporter
     running = collector.Collector(self, {"b": {"format": "proto"}})
     running.end()                               # {name: path} of all files, whole
+
+    # one that sends on, and what it could not
+    running = collector.Collector(self, {}, onward={"otlp_http": {"endpoint": server.url}})
+    running.dropped()                           # lines of its log
 """
 import json
 import os
@@ -61,7 +65,8 @@ def check_classes(test, paths):
 
 
 class Collector:
-    def __init__(self, test, files=None, gates=()):
+    def __init__(self, test, files=None, gates=(), onward=None):
+        """@onward: exporters beside those of @files, by kind."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         directory = test.directory()
@@ -70,7 +75,7 @@ class Collector:
         exporters = {
             f"file/{name}": {"path": str(self.paths[name]), "flush_interval": "50ms", **options}
             for name, options in files.items()
-        }
+        } | (onward or {})
         lines = "\n".join(f"  {name}: {json.dumps(options)}" for name, options in exporters.items())
         (directory / "config.yaml").write_text(
             CONFIG.format(port=port, files=lines, names=", ".join(exporters)))
@@ -78,6 +83,9 @@ class Collector:
                                  "--feature-gates=" + ",".join(["service.profilesSupport", *gates])])
         self.child.wait_for("Everything is ready")
         self.url = f"http://127.0.0.1:{port}"
+
+    def dropped(self):
+        return [line for line in self.child.err.splitlines() if "Exporting failed" in line]
 
     def end(self):
         """Its files, which are whole then."""

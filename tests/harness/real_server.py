@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real backends for a test, which pyroscope.py and parca.py start: programs that are built by hand, since no
+package and no module proxy has them whole (docs/HACKING.md, "Backends to test with").
+
+    program = real_server.find("pyroscope")     # its path, or a skip
+    port, other = real_server.free_ports(2)
+    server = real_server.Server(lambda directory: [program, …], "http://127.0.0.1:PORT")
+    server.post("/some.Service/Method", {…})    # → what the answer's JSON says
+    server.close()
+"""
+import json
+import os
+import pathlib
+import shutil
+import socket
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import tap
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def find(name):
+    """The program: $SPANPROF_NAME, else BUILD_DIR/NAME, else the user's cache. Skips where there is none."""
+    variable = f"SPANPROF_{name.upper()}"
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    for path in (os.environ.get(variable), tap.BUILD_DIR / name, cache / "spanprof" / name):
+        if path and os.access(path, os.X_OK):
+            return pathlib.Path(path).resolve()
+    return tap.skip(f"machine: no {name} here; docs/HACKING.md, `Backends to test with`, says how to build it "
+                    f"(${variable} names its path)")
+
+
+def free_ports(n):
+    """Ports that nobody listens on now, of TCP and UDP."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+class Server:
+    """A program that serves HTTP at @url, in an empty directory of its own."""
+
+    def __init__(self, make_argv, url):
+        self.url = url
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
+        try:
+            self.child = tap.Child(make_argv(self.directory), cwd=self.directory)
+        except BaseException:
+            self._remove()
+            raise
+
+    def _remove(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def close(self):
+        """Ends it at once: what it has stored goes with it."""
+        self.child.kill()
+        self._remove()
+
+    def get(self, path, **query):
+        """The answer's JSON. Raises urllib.error.HTTPError with what the server said of a mistake."""
+        return self._ask(urllib.request.Request(f"{self.url}{path}?{urllib.parse.urlencode(query, doseq=True)}"))
+
+    def post(self, path, message):
+        return self._ask(urllib.request.Request(f"{self.url}{path}", json.dumps(message).encode(),
+                                                {"Content-Type": "application/json"}))
+
+    def _ask(self, request):
+        try:
+            with DIRECT.open(request, timeout=tap.PATIENCE) as reply:
+                return json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            error.add_note(error.read().decode(errors="replace"))
+            raise
+        except OSError as error:
+            error.add_note(str(self.child))
+            raise
+
+    def says(self, path, word):
+        """It answers a GET of @path with success and a text that has @word."""
+        try:
+            with DIRECT.open(f"{self.url}{path}", timeout=5) as reply:
+                return word in reply.read()
+        except OSError:
+            if self.child.status is not None:
+                raise AssertionError(f"{self.child} ended") from None
+            return False
