@@ -74,7 +74,7 @@ static const char *status_hint(int status) {
  * values, or values in place of other fields; no request tells a version.
  */
 static const char *version_hint(const char *message) {
-        static const char *const words[] = { "sample value is required", "proto: cannot parse invalid wire",
+        static const char *const words[] = { "sample value is required", "cannot parse invalid wire",
                                              "wrong wireType" };
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++)
