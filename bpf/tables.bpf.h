@@ -47,7 +47,7 @@ struct scratch {
         struct {
                 uint64_t pc, sp, bp, bx;
         } leaf;
-        uint64_t has_runtime;           /* 1 = it may have frames of a runtime, which the daemon cannot walk */
+        uint64_t has_runtime;           /* 1 = the process may have frames of a runtime */
         struct unwind unwind;
         struct rules rules;
         struct hotspot hotspot;

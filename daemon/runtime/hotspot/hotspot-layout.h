@@ -64,7 +64,7 @@ typedef struct HotspotNmethodLayout {
         HotspotField orig_pc;           /* int: from the frame's sp, where a deoptimised frame has its pc */
         /* int: from the nmethod, or an address (size 8): a return address that says "deoptimise" */
         HotspotField deopt, deopt_mh;
-        HotspotField verified_entry;    /* from the code's start, or an address (size 8): the prologue begins */
+        HotspotField verified_entry;    /* of the prologue: from the code's start, or an address (size 8) */
         HotspotField metadata;          /* int: from the nmethod; with immutable_data from the blob's data */
         HotspotField scopes_data;       /* int: from the nmethod or immutable_data; with size 8 an address */
         HotspotField scopes_pcs;        /* int: from the nmethod or immutable_data */
