@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
         if (!image_open(&image, data, size))
                 return 0;
-        if (hotspot_new_over(&hotspot, &image.reader, image.symbols, image.bias, NULL, reason)) {
+        if (hotspot_new_over(&hotspot, &image.reader, image.symbols, image.bias, reason)) {
                 if (!reason[0])
                         abort();
                 return 0;

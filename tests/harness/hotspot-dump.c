@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
         const HotspotReader source = { .read = hotspot_process_read, .userdata = &pid };
 
         if (fstat(fd, &st) < 0 ||
-            hotspot_new(&hotspot, &source, fd, (uint64_t)st.st_size, bias, NULL, reason))
+            hotspot_new(&hotspot, &source, fd, (uint64_t)st.st_size, bias, reason))
                 fail(reason);
         if (!strcmp(argv[1], "worker"))
                 open_session(&source, fd, (uint64_t)st.st_size, bias);

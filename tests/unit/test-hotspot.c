@@ -32,7 +32,7 @@ static void make(Made *made, const char *name) {
                 cr_skip_test("library: BUILD_DIR is not set");
         cr_assert(image_open(&made->image, (uint8_t *)made->data, size));
         made->result = hotspot_new_over(&made->hotspot, &made->image.reader, made->image.symbols,
-                                        made->image.bias, NULL, made->reason);
+                                        made->image.bias, made->reason);
 }
 
 static void end(Made *made) {

@@ -11,7 +11,7 @@
 
 enum {
         PAGE_BYTES = HOTSPOT_PAGE,
-        N_PAGES = 256,                  /* kept, each at its place: 1 MiB */
+        N_PAGES = 64,                   /* kept, each at its place: 256 KiB */
 };
 
 typedef struct Page {

@@ -17,8 +17,6 @@
 #include "runtime/hotspot/hotspot.h"
 #include "sampling/process/dynamic-symbol.h"
 
-enum { N_LAYOUTS = 16 };                /* of libjvms that processes run at the same time */
-
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
 
 typedef struct HotspotState {
@@ -28,12 +26,6 @@ typedef struct HotspotState {
         int fd;
         pid_t pid;
 } HotspotState;
-
-/* All processes with one file have one layout: it is read once. */
-static struct {
-        uint64_t object;                /* 0 = none */
-        HotspotLayout layout;
-} layouts[N_LAYOUTS];
 
 static bool recognises(int fd, uint64_t size) {
         DynamicImage image;
@@ -135,46 +127,10 @@ static int fill_entry(struct hotspot_process *entry, const HotspotState *state, 
 
 /* ---- attach ---- */
 
-static HotspotLayout *find_layout(uint64_t object) {
-        for (size_t i = 0; i < N_LAYOUTS; i++)
-                if (layouts[i].object == object)
-                        return &layouts[i].layout;
-        return NULL;
-}
-
-static void keep_layout(uint64_t object, const HotspotLayout *layout) {
-        static unsigned next;
-
-        layouts[next].object = object;
-        layouts[next].layout = *layout;
-        next = (next + 1) % N_LAYOUTS;
-}
-
-/* Return: 0 with the layout kept, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, -ENOMEM. */
-static int read_layout(const RuntimeSubject *subject, HotspotState *state, char reason[HOTSPOT_MAX_REASON]) {
-        _cleanup_(hotspot_memory_freep) HotspotMemory *memory = NULL;
-        const HotspotReader source = { hotspot_process_read, &state->pid };
-        HotspotLayout layout;
-        int r = hotspot_memory_new(&memory, &source, state->fd, subject->size, subject->bias);
-
-        if (r)
-                return r < 0 ? error_fold(r) : RUNTIME_E_UNKNOWN;
-        r = hotspot_layout_read(&layout, hotspot_memory_reader(memory), hotspot_memory_symbols(memory),
-                                subject->bias, reason);
-        if (r)
-                return r == HOTSPOT_LAYOUT_E_UNKNOWN ? RUNTIME_E_UNKNOWN : RUNTIME_E_LATER;
-        keep_layout(subject->object, &layout);
-        return 0;
-}
-
 static int open_hotspot(HotspotState *state, const RuntimeSubject *subject, char reason[HOTSPOT_MAX_REASON]) {
         const HotspotReader source = { hotspot_process_read, &state->pid };
-        int r = find_layout(subject->object) ? 0 : read_layout(subject, state, reason);
+        int r = hotspot_new(&state->hotspot, &source, state->fd, subject->size, subject->bias, reason);
 
-        if (r)
-                return r;
-        r = hotspot_new(&state->hotspot, &source, state->fd, subject->size, subject->bias,
-                        find_layout(subject->object), reason);
         if (r < 0)
                 return error_fold(r);
         return !r ? 0 : r == HOTSPOT_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;

@@ -127,7 +127,7 @@ void hotspot_serve(int socket, int fd, const HotspotRequest *first) {
         HotspotQuestion question;
         int r;
 
-        r = hotspot_new(&hotspot, &source, fd, first->size, first->bias, NULL, reason);
+        r = hotspot_new(&hotspot, &source, fd, first->size, first->bias, reason);
         if (r < 0 || say_opened(socket, hotspot, r, reason) || r)
                 return;
         while (!r && !channel_receive_all(socket, &question, sizeof(question)))

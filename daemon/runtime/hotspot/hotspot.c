@@ -49,17 +49,15 @@ static void forget_methods(Hotspot *hotspot) {
         hotspot->methods = (Hashmap){ 0 };
 }
 
-static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, const HotspotLayout *known,
-                     char *reason) {
-        int r;
+/*
+ * The layout is read anew for each process, 5 ms of CPU: it comes from memory that the process may have
+ * changed, and must not say how another one with the same file is read.
+ */
+static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, char *reason) {
+        int r = hotspot_layout_read(&hotspot->layout, hotspot->reader, symbols, bias, reason);
 
-        if (known)
-                hotspot->layout = *known;
-        else {
-                r = hotspot_layout_read(&hotspot->layout, hotspot->reader, symbols, bias, reason);
-                if (r)
-                        return r == HOTSPOT_LAYOUT_E_UNKNOWN ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
-        }
+        if (r)
+                return r == HOTSPOT_LAYOUT_E_UNKNOWN ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
         r = hotspot_code_read(&hotspot->code, &hotspot->layout, hotspot->reader, bias);
         if (!r)
                 return 0;
@@ -69,7 +67,7 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
 }
 
 int hotspot_new(Hotspot **hotspotp, const HotspotReader *source, int fd, uint64_t size, uint64_t bias,
-                const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]) {
+                char reason[HOTSPOT_MAX_REASON]) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
         int r;
 
@@ -83,14 +81,14 @@ int hotspot_new(Hotspot **hotspotp, const HotspotReader *source, int fd, uint64_
         if (r)
                 return error_fold(r);
         hotspot->reader = hotspot_memory_reader(hotspot->memory);
-        r = open_code(hotspot, hotspot_memory_symbols(hotspot->memory), bias, known, reason);
+        r = open_code(hotspot, hotspot_memory_symbols(hotspot->memory), bias, reason);
         if (!r)
                 *hotspotp = take(hotspot);
         return r;
 }
 
 int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader,
-                     const uint64_t symbols[HOTSPOT_N_SYMBOLS], uint64_t bias, const HotspotLayout *known,
+                     const uint64_t symbols[HOTSPOT_N_SYMBOLS], uint64_t bias,
                      char reason[HOTSPOT_MAX_REASON]) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = calloc(1, sizeof(*hotspot));
         int r;
@@ -98,7 +96,7 @@ int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader,
         if (!hotspot)
                 return error_origin(-ENOMEM);
         hotspot->reader = reader;
-        r = open_code(hotspot, symbols, bias, known, reason);
+        r = open_code(hotspot, symbols, bias, reason);
         if (!r)
                 *hotspotp = take(hotspot);
         return r;

@@ -54,18 +54,18 @@ enum {
 };
 
 /*
- * @source, @fd, @size, @bias: as for hotspot_memory_new(). @known: the layout of another process with the
- * same file, or NULL. Return: 0 with *hotspotp, HOTSPOT_E_* with @reason, -ENOMEM.
+ * @source, @fd, @size, @bias: as for hotspot_memory_new(). Return: 0 with *hotspotp, HOTSPOT_E_* with
+ * @reason, -ENOMEM.
  */
 int hotspot_new(Hotspot **hotspotp, const HotspotReader *source, int fd, uint64_t size, uint64_t bias,
-                const HotspotLayout *known, char reason[HOTSPOT_MAX_REASON]);
+                char reason[HOTSPOT_MAX_REASON]);
 
 /*
  * The same over any memory; @reader and what it needs live longer. @symbols: as for hotspot_layout_read().
  * Return: as above, without HOTSPOT_E_NO_JVM.
  */
 int hotspot_new_over(Hotspot **hotspotp, const HotspotReader *reader,
-                     const uint64_t symbols[HOTSPOT_N_SYMBOLS], uint64_t bias, const HotspotLayout *known,
+                     const uint64_t symbols[HOTSPOT_N_SYMBOLS], uint64_t bias,
                      char reason[HOTSPOT_MAX_REASON]);
 Hotspot *hotspot_free(Hotspot *hotspot);
 DEFINE_CLEANUP(Hotspot, hotspot_free)
