@@ -328,7 +328,7 @@ class Identity(tap.TestCase):
         self.assertRegex(
             done.stdout,
             rf"^ *PID +NAME +USER .*\n *{victim.pid}  sp\ufffd\?in  root  {CONTAINER[:12]} +cart +"
-            rf"chosen by --pid  {executable}\n$")
+            rf"chosen by --pid +{executable}\n$")
         self.assertRegex(done.stderr, r"1 of \d+ processes would be profiled")
         self.assertIn("there is no process 4194304", done.stderr)
 

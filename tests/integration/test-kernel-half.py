@@ -612,7 +612,8 @@ class KernelHalf(tap.TestCase):
         if not verified:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
         self.assertEqual(len(verified), 8)
-        self.assertLess(max(verified.values()), 9500, "the walk's state has got onto the BPF stack?")
+        # nine thousand for the walk by rows, the rest for that over Java
+        self.assertLess(max(verified.values()), 42000, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]
         self.assertGreater(last["map_bytes"], 128 << 10)
