@@ -117,6 +117,8 @@ Test(runtimes, a_process_is_attached_once_it_is_ready) {
         cr_assert_eq(n_attached, 1);
         cr_assert_eq(entry_of((uint32_t)getpid()), 0, "it is not ready");
         cr_assert_null(runtimes_text(bench.runtimes, GENERATION));
+        cr_assert(runtimes_has(bench.runtimes, GENERATION));
+        cr_assert_not(runtimes_has(bench.runtimes, GENERATION + 1));
         work(&bench);
         cr_assert_eq(n_attached, NOT_YET + 1);
         cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);

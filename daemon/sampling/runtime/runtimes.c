@@ -457,6 +457,10 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
 
 /* ---- what is told ---- */
 
+bool runtimes_has(const Runtimes *runtimes, uint64_t generation) {
+        return hashmap_get(&runtimes->processes, generation);
+}
+
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
         const Known *known = hashmap_get(&runtimes->processes, generation);
 

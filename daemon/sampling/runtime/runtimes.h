@@ -103,6 +103,9 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns);
 int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep);
 
+/* Whether the program has a runtime that is known: walked by it, soon to be, or not at all. */
+bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
+
 /* What the process runs, in words: `java 17`, `java 27: layout unknown: …`; NULL = no runtime that is known. */
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
 

@@ -101,7 +101,7 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
 
 #include "rules.bpf.h"
 
-/* No stack with frames of a runtime is copied (bpf/defer.bpf.h). */
+/* No entry of a runtime is known here. */
 static inline bool rules_hotspot(const struct rows_walk *walk) {
         return rules_end(walk->unwind, ABI_STACK_RUNTIME);
 }
@@ -110,7 +110,8 @@ struct HostWalk {
         const Tables *tables;
         uint32_t depth;
         uint64_t n_walks;
-        const Process *process;         /* of the walk under way, like the next */
+        const Process *process;         /* of the walk under way, like the next two */
+        bool has_runtime;
         const struct abi_stack *stack;
         HostTable held[MAX_TABLES];
         uint32_t n_held, next_held;
@@ -199,6 +200,8 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
         mapping = answer.mapping;
         if (!mapping)
                 return ABI_STACK_NO_MAPPING;
+        if (walk->has_runtime && mapping->kind == MAPPING_ANONYMOUS)
+                return ABI_STACK_RUNTIME;
         *place = (struct rows_place){ .start = mapping->start,
                                       .size = mapping->end - mapping->start,
                                       .table = UNWIND_NO_TABLE };
@@ -252,13 +255,14 @@ static void begin(HostWalk *walk, const struct abi_stack *stack) {
         memcpy(walk->rules.registers, stack->registers, sizeof(walk->rules.registers));
 }
 
-void host_walk(HostWalk *walk, const Process *process, const struct abi_stack *stack,
+void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
                HostWalkResult *resultp) {
         const struct rows_walk rows = { .unwind = &walk->unwind, .rules = &walk->rules,
                                         .frames = walk->frames, .cache = &walk->cache };
         uint32_t end;
 
         walk->process = process;
+        walk->has_runtime = has_runtime;
         walk->stack = stack;
         under_way = walk;
         begin(walk, stack);

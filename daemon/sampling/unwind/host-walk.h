@@ -32,9 +32,10 @@ DEFINE_CLEANUP(HostWalk, host_walk_free)
 
 /*
  * Walks @stack by what @process had mapped at its time. ABI_STACK_PENDING: rows on the way are not there yet;
- * nothing waits for them here.
+ * nothing waits for them here. @has_runtime: code without a file is a runtime's, of which the rules know
+ * nothing: the stack ends there, with ABI_STACK_RUNTIME.
  */
-void host_walk(HostWalk *walk, const Process *process, const struct abi_stack *stack,
+void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
                HostWalkResult *resultp);
 
 /* Gives back the rows that it holds; the next walk takes them again. */

@@ -33,6 +33,7 @@
 #include "base/util/error.h"
 #include "base/util/list.h"
 #include "base/util/stat.h"
+#include "sampling/runtime/runtimes.h"
 #include "sampling/sample/decode.h"
 #include "sampling/unwind/host-walk.h"
 
@@ -209,8 +210,10 @@ static int hand_on_walked(Deferred *deferred, const Program *program, const Samp
 
 /* Return: whether the walk could be made. A pc outside of all mappings: these are not known well enough. */
 static bool try_walk(Deferred *deferred, const Program *program, const Copy *copy, HostWalkResult *resultp) {
+        bool has_runtime = runtimes_has(deferred->daemon->stages.runtimes, program->process->generation);
+
         for (int i = 0; i < 2; i++) {
-                host_walk(deferred->walk, program->process, &copy->stack, resultp);
+                host_walk(deferred->walk, program->process, has_runtime, &copy->stack, resultp);
                 if (resultp->end == ABI_STACK_PENDING)
                         return false;
                 if (resultp->end != ABI_STACK_NO_MAPPING || resultp->n > 1)
