@@ -6,6 +6,7 @@
     # whichever hierarchy has the controller
     path, n_killed = groups.limit_memory(self, "spanprof-small", 1 << 14)
 """
+import errno
 import os
 import pathlib
 import re
@@ -32,8 +33,22 @@ def make(test, *names):
             continue
         except OSError as error:
             tap.skip(f"machine: cannot make control groups: {error}")
-        test.addCleanup(path.rmdir)
+        test.addCleanup(remove, path)
     return path
+
+
+def remove(path):
+    """Its processes have ended, but the kernel may not have let go of them yet."""
+    def gone():
+        try:
+            path.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            return False
+        return True
+
+    tap.wait_until(gone, f"the end of {path}")
 
 
 def enter(group, pid):
@@ -47,7 +62,7 @@ def limit_memory(test, name, size):
         path = pathlib.Path(parent) / name
         try:
             path.mkdir()
-            test.addCleanup(path.rmdir)
+            test.addCleanup(remove, path)
             (path / limit).write_text(str(size))
         except OSError:
             continue
