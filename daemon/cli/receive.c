@@ -47,6 +47,8 @@ typedef struct Receive {
         Store *store;                   /* NULL = forward only */
         Exporter *exporter;             /* NULL = not forwarded */
         const char *output;
+        RightsUser user;                /* what root becomes */
+        bool becomes, stays;            /* root has started us; it stays user 0, without rights */
         bool stopping;
         uint64_t n_requests, n_samples;
         uint64_t n_overexpanded;        /* refused for the memory or the JSON that they would take */
@@ -278,7 +280,8 @@ static int open_store(Receive *receive) {
         receive->output = *config->output ? config->output : DEFAULT_OUTPUT;
         if (!*config->output && *config->forward)
                 return 0;
-        r = store_new(&receive->store, receive->output, &limits);
+        r = store_new(&receive->store, receive->output,
+                      receive->becomes ? receive->user.uid : OUTFILE_NO_HEIR, &limits);
         if (r == STORE_E_DIRECTORY)
                 log_error("cannot store in %s: %s", receive->output, store_problem());
         return r ? STATUS_FAILURE : 0;
@@ -393,15 +396,16 @@ static void follow_owner(const char *path, RightsUser *user) {
         snprintf(user->name, sizeof(user->name), "%u", user->uid);
 }
 
-static void give_store(const Receive *receive, RightsUser *user, bool *staysp) {
-        int r = *staysp || !receive->store ? 0 : store_give(receive->output, user->uid, user->gid);
+static void give_store(Receive *receive) {
+        RightsUser *user = &receive->user;
+        int r = receive->stays || !receive->store ? 0 : store_give(receive->output, user->uid, user->gid);
 
         if (r)
                 log_notice("stays user 0, without capabilities: %s cannot be given to user `%s` (%s)",
                            receive->output, user->name,
                            r > 0 ? "it holds what is none of a store's" : strerror(-r));
-        *staysp |= r != 0;
-        if (!*staysp && receive->store)
+        receive->stays |= r != 0;
+        if (!receive->stays && receive->store)
                 follow_owner(receive->output, user);
 }
 
@@ -414,18 +418,12 @@ static uint64_t needed_capabilities(const Config *config) {
 }
 
 /* No matter which user has started it: it starts nothing and looks into no process. */
-static int drop_rights(const Receive *receive) {
-        const Config *config = receive->config;
-        RightsUser user;
-        bool stays;
+static int drop_rights(Receive *receive) {
         int r;
 
-        if (geteuid() == 0) {
-                r = demotion_choose(config, &user, &stays);
-                if (r)
-                        return STATUS_CONFIG;
-                give_store(receive, &user, &stays);
-                r = demotion_drop(&user, stays, needed_capabilities(config));
+        if (receive->becomes) {
+                give_store(receive);
+                r = demotion_drop(&receive->user, receive->stays, needed_capabilities(receive->config));
                 if (r) {
                         log_error("cannot give up the rights of root: %s", strerror(-r));
                         return STATUS_FAILURE;
@@ -441,6 +439,9 @@ static int run(Cli *cli) {
         Receive receive = { .config = &cli->config };
         int r = STATUS_FAILURE;
 
+        receive.becomes = geteuid() == 0;
+        if (receive.becomes && demotion_choose(&cli->config, &receive.user, &receive.stays))
+                return STATUS_CONFIG;
         if (sd_event_new(&receive.event) >= 0)
                 r = add_signals(&receive);
         if (!r)

@@ -141,7 +141,7 @@ static int extract(const Cli *cli) {
 
         if (r)
                 return r;
-        r = outfile_open_directory(path, false, &directory);
+        r = outfile_open_directory(path, OUTFILE_NO_HEIR, &directory);
         if (r) {
                 log_error("cannot store in %s: %s", path, outfile_problem(r));
                 return STATUS_FAILURE;

@@ -30,6 +30,7 @@ CHAINS = {
 # options → least share of whole chains: an interpreted method is left and entered more often than it works
 MODES = {"": 0.97, "-Xint": 0.95, "-XX:TieredStopAtLevel=1": 0.97, "-XX:-TieredCompilation": 0.9}
 ROOT = 0.998
+PENDING = 400
 # Code between two safepoints has no debug information: what comes next may be taken for it.
 WRONG = 0.01
 UNNAMED = 0.01
@@ -95,6 +96,8 @@ class Hotspot(session.NamingCase):
         self.assertLessEqual(verdicts["unnamed"] / n, UNNAMED, verdicts)
         self.assertLessEqual(verdicts["wrong"] / n, WRONG, wrong.most_common(3))
         ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
+        # libjvm.so has 300,000 rows: a JVM that was there before has some ticks until they are in force
+        self.assertLessEqual(ends.pop("pending", 0), PENDING, ends)
         self.assertGreaterEqual(ends[None] / sum(ends.values()), ROOT, ends)
         return result, samples
 

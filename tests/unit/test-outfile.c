@@ -484,26 +484,31 @@ Test(outfile, makes_directories_for_many) {
         struct stat status;
         int fd;
 
-        cr_assert_eq(outfile_open_directory("new/", false, &fd), 0);
+        cr_assert_eq(outfile_open_directory("new/", OUTFILE_NO_HEIR, &fd), 0);
         close(fd);
         cr_assert_eq(stat("new", &status), 0);
         cr_expect_eq(status.st_mode, S_IFDIR | 0700);
-        cr_assert_eq(outfile_open_directory("new", false, &fd), 0);
+        cr_assert_eq(outfile_open_directory("new", OUTFILE_NO_HEIR, &fd), 0);
         close(fd);
         cr_assert_eq(chmod("new", 0777), 0);
-        cr_expect_eq(outfile_open_directory("new", false, &fd), OUTFILE_E_SHARED);
+        cr_expect_eq(outfile_open_directory("new", OUTFILE_NO_HEIR, &fd), OUTFILE_E_SHARED);
         cr_assert_eq(chmod("new", 01777), 0);
-        cr_assert_eq(outfile_open_directory("new", false, &fd), 0);
+        cr_assert_eq(outfile_open_directory("new", OUTFILE_NO_HEIR, &fd), 0);
         close(fd);
-        cr_expect_eq(outfile_open_directory("none/deeper", false, &fd), -ENOENT);
-        cr_expect_eq(outfile_open_directory("", false, &fd), -ENOENT);
+        cr_expect_eq(outfile_open_directory("none/deeper", OUTFILE_NO_HEIR, &fd), -ENOENT);
+        cr_expect_eq(outfile_open_directory("", OUTFILE_NO_HEIR, &fd), -ENOENT);
         put("x", "", 0600, 0);
-        cr_expect_eq(outfile_open_directory("x", false, &fd), -ENOTDIR);
+        cr_expect_eq(outfile_open_directory("x", OUTFILE_NO_HEIR, &fd), -ENOTDIR);
         need_root();
         make_directory("theirs", 0755, STRANGER);
-        cr_expect_eq(outfile_open_directory("theirs", false, &fd), OUTFILE_E_OWNER);
+        cr_expect_eq(outfile_open_directory("theirs", OUTFILE_NO_HEIR, &fd), OUTFILE_E_OWNER);
+        make_directory("sticky", 01777, 0);
+        make_directory("sticky/theirs", 0700, STRANGER);
+        cr_expect_eq(outfile_open_directory("sticky/theirs", OUTFILE_NO_HEIR, &fd), OUTFILE_E_OWNER);
+        cr_expect_eq(outfile_open_directory("sticky/theirs", STRANGER + 1, &fd), OUTFILE_E_OWNER);
+        cr_expect_eq(outfile_open_directory("sticky/theirs", STRANGER, &fd), 0);
         make_link("/", "new/link", STRANGER);
-        cr_expect_eq(outfile_open_directory("new/link", false, &fd), OUTFILE_E_LINK);
+        cr_expect_eq(outfile_open_directory("new/link", OUTFILE_NO_HEIR, &fd), OUTFILE_E_LINK);
 }
 
 Test(outfile, says_of_each_obstacle_what_to_do) {

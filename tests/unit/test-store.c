@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/util/file.h"
+#include "base/util/outfile.h"
 #include "delivery/receive/store.h"
 
 static const StoreLimits wide = { .max_bytes = 1 << 20, .max_files = 100 };
@@ -66,7 +67,7 @@ static unsigned count_files(void) {
 static Store *open_store(const StoreLimits *limits) {
         Store *store = NULL;
 
-        cr_assert_eq(store_new(&store, root, limits), 0);
+        cr_assert_eq(store_new(&store, root, OUTFILE_NO_HEIR, limits), 0);
         return store;
 }
 
@@ -252,15 +253,15 @@ Test(store, says_when_there_can_be_no_directory) {
         Store *store = NULL;
 
         write_file("file", 1);
-        cr_assert_eq(store_new(&store, path_of("file"), &wide), STORE_E_DIRECTORY);
+        cr_assert_eq(store_new(&store, path_of("file"), OUTFILE_NO_HEIR, &wide), STORE_E_DIRECTORY);
         cr_assert_eq(errno, ENOTDIR);
-        cr_assert_eq(store_new(&store, "/nonexistent/deeper", &wide), STORE_E_DIRECTORY);
+        cr_assert_eq(store_new(&store, "/nonexistent/deeper", OUTFILE_NO_HEIR, &wide), STORE_E_DIRECTORY);
         cr_assert_eq(errno, ENOENT);
         cr_assert_eq(chmod(root, 0777), 0);
-        cr_assert_eq(store_new(&store, root, &wide), STORE_E_DIRECTORY);
+        cr_assert_eq(store_new(&store, root, OUTFILE_NO_HEIR, &wide), STORE_E_DIRECTORY);
         cr_assert_eq(chmod(root, 0700), 0);
         cr_assert_not_null(strstr(store_problem(), "others may write"), "%s", store_problem());
         cr_assert_null(store);
-        cr_assert_eq(store_new(&store, path_of("new"), &wide), 0);
+        cr_assert_eq(store_new(&store, path_of("new"), OUTFILE_NO_HEIR, &wide), 0);
         store_free(store);
 }

@@ -652,7 +652,15 @@ static bool is_placed_by_us(const struct stat *parent) {
         return is_trusted(parent->st_uid) && !(parent->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-int outfile_open_directory(const char *path, bool of_anybody, int *fdp) {
+/* In a sticky directory only its owner, or root, can take another one away. */
+static bool may_inherit(uid_t heir, const struct stat *directory, const struct stat *parent) {
+        if (heir == OUTFILE_NO_HEIR)
+                return false;
+        return is_placed_by_us(parent) ||
+                (directory->st_uid == heir && is_trusted(parent->st_uid) && (parent->st_mode & S_ISVTX));
+}
+
+int outfile_open_directory(const char *path, uid_t heir, int *fdp) {
         _cleanup_(walk_deinit) Walk walk = { .directory = -1, .there = -1 };
         _cleanup_(closep) int fd = -1;
         _cleanup_(freep) char *plain = strdup(path);
@@ -669,7 +677,7 @@ int outfile_open_directory(const char *path, bool of_anybody, int *fdp) {
         fd = open_there(&walk);
         if (fd < 0 || fstat(fd, &status) < 0)
                 return -errno;
-        if (!is_trusted(status.st_uid) && !(of_anybody && is_placed_by_us(&walk.parent)))
+        if (!is_trusted(status.st_uid) && !may_inherit(heir, &status, &walk.parent))
                 return OUTFILE_E_OWNER;
         if (is_for_all(&status) && !(status.st_mode & S_ISVTX))
                 return OUTFILE_E_SHARED;

@@ -112,12 +112,14 @@ int outfile_finish(Outfile *file);
 
 /*
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
- * sudo. With @of_anybody it may belong to another user if only we can have put it there; the caller then
- * becomes that user before it writes. If everybody may write to it, it must be sticky: a caller that makes
- * each file itself (O_EXCL, RENAME_NOREPLACE) is safe there.
+ * sudo. @heir: the user that the caller becomes before it writes, or OUTFILE_NO_HEIR. Then it may belong to
+ * any user if only we can have put it there, and the caller becomes that one; in a sticky directory like
+ * /tmp, where anybody can put one, it may belong to the heir. If everybody may write to it, it must be
+ * sticky: a caller that makes each file itself (O_EXCL, RENAME_NOREPLACE) is safe there.
  * Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
-int outfile_open_directory(const char *path, bool of_anybody, int *fdp);
+#define OUTFILE_NO_HEIR ((uid_t) - 1)
+int outfile_open_directory(const char *path, uid_t heir, int *fdp);
 
 /*
  * A new file for us alone, under a name that nobody can guess. @name: as of Outfile. Return: its descriptor,

@@ -133,7 +133,7 @@ int store_give(const char *path, uint32_t uid, uint32_t gid) {
         return directory_give(path, uid, gid, is_ours);
 }
 
-int store_new(Store **storep, const char *path, const StoreLimits *limits) {
+int store_new(Store **storep, const char *path, uid_t heir, const StoreLimits *limits) {
         _cleanup_(store_freep) Store *store = calloc(1, sizeof(*store));
         int r;
 
@@ -142,8 +142,7 @@ int store_new(Store **storep, const char *path, const StoreLimits *limits) {
         store->limits = *limits;
         store->next = 1;
         store->fd = -1;
-        /* root becomes its owner, or keeps no right to write there */
-        r = outfile_open_directory(path, geteuid() == 0, &store->fd);
+        r = outfile_open_directory(path, heir, &store->fd);
         if (r) {
                 problem = outfile_problem(r);
                 errno = MAX(-r, 0);

@@ -37,8 +37,11 @@ enum {
         STORE_E_WRITE,                  /* disk full and the like; errno says why; nothing was stored */
 };
 
-/* Makes the last part of @path if it is missing. Return: 0, STORE_E_DIRECTORY, -ENOMEM. */
-int store_new(Store **storep, const char *path, const StoreLimits *limits);
+/*
+ * Makes the last part of @path if it is missing. @heir: the user that a root which opens it will be, or
+ * OUTFILE_NO_HEIR (base/util/outfile.h). Return: 0, STORE_E_DIRECTORY, -ENOMEM.
+ */
+int store_new(Store **storep, const char *path, uid_t heir, const StoreLimits *limits);
 
 /* Why the last store_new() failed, for people. */
 const char *store_problem(void);
