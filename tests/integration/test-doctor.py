@@ -62,11 +62,6 @@ class Doctor(session.TestCase):
             self.assertEqual(done.returncode, status, done.stdout)
         return findings
 
-    def readable(self, directory):
-        for path in (directory, directory.parent):
-            path.chmod(0o755)
-        return directory
-
     def test_all_is_well_where_run_works(self):
         receiver = session.Receiver(self)
         findings = self.doctor("--endpoint", receiver.url, status=0)
@@ -160,7 +155,8 @@ class Doctor(session.TestCase):
 
     def test_looks_at_the_spool_and_the_daemon(self):
         receiver = session.Receiver(self)
-        folder = self.readable(self.directory())
+        folder = self.directory()
+        folder.chmod(0o755)
         findings = self.doctor("--endpoint", receiver.url, "--spool", folder, prefix=without())
         self.assertEqual(findings["spool"]["result"], "fail", "another user's directory")
         sock = self.directory() / "c.sock"

@@ -596,7 +596,7 @@ class Runtimes(session.NamingCase):
         self.addCleanup(path.unlink, missing_ok=True)
         child.wait_for("ready")
         session.wait_cpu([child.pid], 1.0)
-        run = self.start("--pid", child.pid, *HZ)
+        run = self.start("--pid", child.pid, "--runtimes", "off", *HZ)
         run.wait_events(50, child.pid)
         known = set()
 

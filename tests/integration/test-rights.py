@@ -386,7 +386,9 @@ class Receive(Case):
         child.stop(signal.SIGINT)
 
     def test_writes_to_the_directory_of_another_user_as_that_one(self):
-        folder = self.directory()
+        folder = self.directory() / "theirs"    # where none but root can have put it
+        folder.parent.chmod(0o711)
+        folder.mkdir()
         os.chown(folder, STRANGER, STRANGER)
         child, url = self.receive(folder)
         self.assert_demoted(child.pid, STRANGER, STRANGER, 0)

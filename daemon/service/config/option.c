@@ -203,7 +203,7 @@ const Option option_table[] = {
           .help = "what the receiver is: sets symbols, attributes, timestamps and links as it needs them, where nothing else does, and the form of "
                   "requests" },
         { "tenant", 0, OPTION_STRING, SENDERS, "export", FIELD(tenant), "", .argument = "NAME",
-          .check = check_tenant, .help = "whose data it is: the header X-Scope-OrgID of each request" },
+          .check = check_tenant, .advanced = true, .help = "whose data it is: the header X-Scope-OrgID of each request" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
           .check = check_headers, .otel = "HEADERS", .secret = true,
           .help = "headers added to each request, percent-encoded" },
@@ -268,13 +268,13 @@ const Option option_table[] = {
           .help = "files whose symbols may be uploaded (symbols = upload): whole paths of this host, or container:GLOB for paths "
                   "inside of containers; no others are" },
         { "upload-protocol", 0, OPTION_CHOICE, RUN, "export", FIELD(upload.protocol), "pyroscope",
-          .choices = "pyroscope parca", .argument = "PROTOCOL", .help = "who takes uploaded symbols" },
+          .choices = "pyroscope parca", .argument = "PROTOCOL", .advanced = true, .help = "who takes uploaded symbols" },
         { "upload-endpoint", 0, OPTION_URL, RUN, "export", FIELD(upload.endpoint), "", .argument = "URL",
-          .help = "base URL of who takes uploaded symbols (empty: that of endpoint); headers and certificates are "
+          .advanced = true, .help = "base URL of who takes uploaded symbols (empty: that of endpoint); headers and certificates are "
                   "the same" },
         { "upload-budget", 0, OPTION_SIZE, RUN, "export", FIELD(upload.day_bytes), "256MiB", 4096,
           MIB(UINT64_C(1) << 20), .argument = "SIZE",
-          .help = "of uploaded symbols a day (UTC); what is over it waits for the next" },
+          .advanced = true, .help = "of uploaded symbols a day (UTC); what is over it waits for the next" },
         { "upload-samples", 0, OPTION_NUMBER, RUN, "export", FIELD(upload.min_samples), "100", 1, 1000000000,
           .argument = "N", .advanced = true,
           .help = "samples that a file must be in before its symbols are uploaded" },
@@ -285,7 +285,7 @@ const Option option_table[] = {
           .is_form = true, .advanced = true, .help = "send the time of each sample" },
         { "links", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(links), "span",
           .choices = "span trace off", .argument = "WHAT", .is_form = true,
-          .help = "what samples say of their span: its trace and id (some 30 bytes for each span), the trace alone as the attribute trace_id, or nothing" },
+          .advanced = true, .help = "what samples say of their span: its trace and id (some 30 bytes for each span), the trace alone as the attribute trace_id, or nothing" },
         { "attributes", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(attributes), "full",
           .choices = "full lean", .argument = "WHICH", .is_form = true,
           .help = "lean: only the service, environment, host and namespace of resources, and none of samples: for backends that index them" },
