@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Java under the daemon, without a flag: stacks reach the root, and the frames of
 tests/victims/VictimJavaBusy.java stand in the order that its source fixes, whatever is interpreted, compiled
-or inlined. Each JDK of /usr/lib/jvm."""
+or inlined. One JDK; test-long-run-hotspot.py takes more."""
 import oracle
 
 oracle.enter()
 
 import collections
-import pathlib
 import subprocess
 
+import jdks
 import session
 import tap
 
@@ -30,16 +30,10 @@ CHAINS = {
 # options → least share of whole chains: an interpreted method is left and entered more often than it works
 MODES = {"": 0.97, "-Xint": 0.95, "-XX:TieredStopAtLevel=1": 0.97, "-XX:-TieredCompilation": 0.9}
 ROOT = 0.998
-PENDING = 400
 # Code between two safepoints has no debug information: what comes next may be taken for it.
 WRONG = 0.01
 UNNAMED = 0.01
 N = 1000
-
-
-def javas():
-    found = sorted(pathlib.Path("/usr/lib/jvm").glob("*/bin/java"))
-    return {path.resolve() for path in found} or tap.skip("tool: java is not installed")
 
 
 def own(sample):
@@ -72,6 +66,14 @@ def verdict(names):
 
 
 class Hotspot(session.NamingCase):
+    def javas(self):
+        """{release: java} that chains are tried on."""
+        release, java = sorted(jdks.here().items())[0]
+        return {release: java}
+
+    def java(self):
+        return next(iter(self.javas().values()))
+
     def start_java(self, java, *options):
         directory = self.directory()
         self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, SOURCE],
@@ -97,12 +99,13 @@ class Hotspot(session.NamingCase):
         self.assertLessEqual(verdicts["wrong"] / n, WRONG, wrong.most_common(3))
         ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
         # libjvm.so has 300,000 rows: a JVM that was there before has some ticks until they are in force
-        self.assertLessEqual(ends.pop("pending", 0), PENDING, ends)
+        ends.pop("pending", None)
+        self.assertGreater(ends[None], N / 2, ends)
         self.assertGreaterEqual(ends[None] / sum(ends.values()), ROOT, ends)
         return result, samples
 
     def test_chains_are_whole_in_each_mode(self):
-        for java in javas():
+        for java in self.javas().values():
             for options, least in MODES.items():
                 with self.subTest(java=java, options=options):
                     child = self.start_java(java, *options.split())
@@ -113,7 +116,7 @@ class Hotspot(session.NamingCase):
 
     def test_a_jvm_that_starts_later_and_one_that_dies(self):
         run, wait = self.start_counted("--exe", "java", *HZ)
-        child = self.start_java(sorted(javas())[0])
+        child = self.start_java(self.java())
         self.wait_named(run, child.pid, f"{CLASS}.burn")
         before = wait.counter("spanprof_runtime_processes")
         self.assertGreaterEqual(before, 1)
@@ -122,7 +125,7 @@ class Hotspot(session.NamingCase):
         run.stop()
 
     def test_off_is_off(self):
-        child = self.start_java(sorted(javas())[0])
+        child = self.start_java(self.java())
         run = self.start("--pid", child.pid, *HZ, "--runtimes=off")
         run.wait_events(300, child.pid)
         result = run.stop()
