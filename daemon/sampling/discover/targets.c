@@ -856,7 +856,8 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 r = end_target(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
         if (r != TARGETS_E_REJECTED)
                 return r;
-        r = reject_name(targets, sample->tgid, process->comm, NULL);
+        /* One that is chosen had no room; its name is not at fault, and it may be gone. */
+        r = selector_is_chosen(reason) ? 1 : reject_name(targets, sample->tgid, process->comm, NULL);
         if (r > 0)
                 r = reject(targets, sample->tgid, start_time_ns);
         else if (!r)
