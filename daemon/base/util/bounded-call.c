@@ -37,6 +37,14 @@ enum {
 #define TIME_LIMIT_NS (500 * NS_PER_MS)
 #define SAY_AGAIN_NS (60 * NS_PER_SEC)
 
+/* ThreadSanitizer knows sem_post(), and no sem_clockwait(): this says what the latter has seen. */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#define AFTER_POST(_semaphore) __tsan_acquire(_semaphore)
+#else
+#define AFTER_POST(_semaphore) ((void)(_semaphore))
+#endif
+
 typedef struct Worker {
         struct Worker *next;            /* among those that hang */
         Thread *thread;
@@ -142,6 +150,7 @@ static int wait_done(Worker *worker) {
         while (sem_clockwait(&worker->answered, CLOCK_MONOTONIC, &end) < 0)
                 if (errno != EINTR)
                         return BOUNDED_E_STUCK;
+        AFTER_POST(&worker->answered);
         return 0;
 }
 
