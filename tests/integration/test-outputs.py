@@ -321,8 +321,9 @@ class Outputs(tap.TestCase):
         self.assertFalse((self.sticky / "t.jsonl").exists(), "what was there would be gone")
 
     def test_a_directory_of_received_requests_is_nobody_elses(self):
-        # root writes to another user's directory as that user, but not to one that this user has put there
-        theirs = self.place("sticky/theirs", 0o755, STRANGER)
+        # root writes to another user's directory as that user, but not to one that this user has put there,
+        # unless it is the user whom root becomes anyway (nobody)
+        theirs = self.place("sticky/theirs", 0o755, 54321)
         self.link(self.sticky / "link", self.private, STRANGER)
         everybodys = self.place("everybodys", 0o777)
         for path, what in ((theirs, "belongs to another user"), (everybodys, "others may write"),
