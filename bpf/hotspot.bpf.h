@@ -39,8 +39,8 @@ enum {
         HOTSPOT_SEGMENT_FREE = 0xff,
         HOTSPOT_CACHED_WORDS = 1 << 16,
         /* kinds of rules that the cache alone holds; see enum unwind_cfa */
-        HOTSPOT_RULE_COMPILED = 11,
-        HOTSPOT_RULE_BLOB = 12,
+        HOTSPOT_RULE_COMPILED = 12,     /* behind UNWIND_CFA_GAP */
+        HOTSPOT_RULE_BLOB = 13,
         /* slots of an interpreted frame, from its rbp (frame_x86.hpp) */
         HOTSPOT_SLOT_METHOD = -24,
         HOTSPOT_SLOT_SENDER_SP = -8,
