@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/function/go-functions.h"
+#include "base/elf/go-functions.h"
 #include "symbol/function/symbol-list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbol/function/go-functions.h"
+#include "base/elf/go-functions.h"
 #include "symbol/function/symbols.h"
 
 enum {
@@ -240,7 +240,8 @@ Test(go_functions, refuses_what_is_no_table) {
         } lies[] = {
                 { 0, UINT64_C(0x08010000fffffffa) },
                 { 0, UINT64_C(0x08010000fffffff2) },
-                { 0, UINT64_C(0x08040000fffffff1) },
+                { 0, UINT64_C(0x08020000fffffff1) },
+                { 0, UINT64_C(0x08000000fffffff1) },
                 { 0, UINT64_C(0x04010000fffffff1) },
                 { 0, UINT64_C(0x08010100fffffff1) },
                 { 8, 0 },

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "hand-elf.h"
-#include "symbol/function/image.h"
+#include "base/elf/image.h"
 
 static ImageIds ids_of(const void *data, size_t size) {
         ElfImage image;

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbol/function/go-functions.h"
-#include "symbol/function/image.h"
+#include "base/elf/go-functions.h"
+#include "base/elf/image.h"
 
 enum {
         SYMBOL_MAX_NAME = GO_MAX_NAME,  /* bytes of a name; longer ones are cut */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/function/image.h"
+#include "base/elf/image.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -24,43 +24,46 @@
  *            17  number of functions + 1
  *            20  the first function
  *            22  runtime.text
+ *            36 to 47  some other addresses: go-lines.c
  *
  * The writable segments are searched for these words; nothing else has them all.
  */
-#include "symbol/function/go-functions.h"
+#include "base/elf/go-functions.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elf/machine.h"
 #include "base/util/error.h"
 #include "base/util/macro.h"
 
 enum {
         POINTER = 8,
         ENTRY = 8,                      /* of functions */
-        N_FUNCTIONS = 8,                /* offsets in the header */
+        UNIT = 6,                       /* offsets in the header */
+        N_FUNCTIONS = 8,
         TEXT = 24,
         PARTS = 32,
 };
 
 /* ---- the table ---- */
 
-static uint32_t get32(const char *data) {
-        uint32_t value;
-
-        memcpy(&value, data, sizeof(value));
-        return value;
-}
-
 uint32_t go_table_count(const char *data) {
+        /* bytes of an instruction: 1 on x86-64, 4 on arm64 */
         static const char sound[][8] = { { (char)GO_TABLE_MAGIC_118, -1, -1, -1, 0, 0, 1, POINTER },
-                                         { (char)GO_TABLE_MAGIC_120, -1, -1, -1, 0, 0, 1, POINTER } };
+                                         { (char)GO_TABLE_MAGIC_118, -1, -1, -1, 0, 0, 4, POINTER },
+                                         { (char)GO_TABLE_MAGIC_120, -1, -1, -1, 0, 0, 1, POINTER },
+                                         { (char)GO_TABLE_MAGIC_120, -1, -1, -1, 0, 0, 4, POINTER } };
         uint64_t n = go_table_word(data + N_FUNCTIONS);
 
         for (size_t i = 0; i < ARRAY_SIZE(sound); i++)
                 if (!memcmp(data, sound[i], sizeof(sound[i])))
                         return n <= UINT32_MAX ? (uint32_t)n : 0;
         return 0;
+}
+
+uint32_t go_table_unit(const GoTable *table) {
+        return (uint8_t)table->data[UNIT];
 }
 
 bool go_table_init(GoTable *table, const char *data, uint64_t size) {
@@ -83,8 +86,8 @@ bool go_table_init(GoTable *table, const char *data, uint64_t size) {
         return true;
 }
 
-static uint32_t start_of(const GoTable *table, uint32_t index) {
-        return get32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY);
+uint32_t go_table_start_of(const GoTable *table, uint32_t index) {
+        return go_table_u32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY);
 }
 
 /* Entries with the functions' names lie behind the list of functions, in the same part. */
@@ -95,7 +98,7 @@ static bool find_name(const GoTable *table, uint32_t at, GoFunction *function) {
 
         if (at > room || room - at < 2 * sizeof(uint32_t))
                 return false;
-        name = get32(table->data + table->parts[GO_FUNCTIONS] + at + sizeof(uint32_t));
+        name = go_table_u32(table->data + table->parts[GO_FUNCTIONS] + at + sizeof(uint32_t));
         if (name >= left)
                 return false;
         function->name = table->data + table->parts[GO_NAMES] + name;
@@ -105,12 +108,12 @@ static bool find_name(const GoTable *table, uint32_t at, GoFunction *function) {
 }
 
 bool go_table_function(const GoTable *table, uint32_t index, GoFunction *function) {
-        uint32_t start = start_of(table, index), next = start_of(table, index + 1);
+        uint32_t start = go_table_start_of(table, index), next = go_table_start_of(table, index + 1);
         GoFunction new = { .start = start, .size = next > start ? next - start : 0 };
 
         if (!find_name(table,
-                       get32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY +
-                             sizeof(uint32_t)),
+                       go_table_u32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY +
+                                    sizeof(uint32_t)),
                        &new))
                 return false;
         *function = new;
@@ -118,18 +121,21 @@ bool go_table_function(const GoTable *table, uint32_t index, GoFunction *functio
 }
 
 uint32_t go_table_start(const GoTable *table) {
-        return start_of(table, 0);
+        return go_table_start_of(table, 0);
 }
 
 uint32_t go_table_end(const GoTable *table) {
-        return start_of(table, table->n);
+        return go_table_start_of(table, table->n);
 }
 
 enum {
-        MODULE_WORDS = 24,
+        MODULE_WORDS = 48,
+        MODULE_NEEDED = 24,
         MODULE_N = 17,
         MODULE_FIRST = 20,
         MODULE_TEXT = 22,
+        /* words that may be what funcdata count from; a segment may end before them */
+        MODULE_BASES = MODULE_WORDS - GO_N_BASES,
         MAX_TABLES = 4,                 /* places that look like a table */
         MAX_MODULES = 8,                /* pointers to one of them */
         SEARCHED = 4,                   /* bytes that are searched, in multiples of the largest table */
@@ -149,6 +155,7 @@ typedef struct Reader {
         bool may_map;
         GoTable table;
         uint64_t address;               /* ELF address of the table */
+        uint64_t bases[GO_N_BASES];
 } Reader;
 
 void go_functions_deinit(GoFunctions *functions) {
@@ -181,16 +188,23 @@ static bool is_module(const Reader *reader, const uint64_t words[MODULE_WORDS]) 
                 is_code(reader, words[MODULE_TEXT]);
 }
 
-/* Looks for runtime.firstmoduledata in bytes of a segment, which begin at a multiple of 8. */
-static bool find_module(const Reader *reader, const ImageBytes *bytes, uint64_t *textp) {
-        uint64_t words[MODULE_WORDS];
+static void take_module(Reader *reader, const uint64_t words[MODULE_WORDS], uint64_t *textp) {
+        *textp = words[MODULE_TEXT];
+        memcpy(reader->bases, words + MODULE_BASES, sizeof(reader->bases));
+}
 
-        for (uint64_t at = 0; at + sizeof(words) <= bytes->size; at += sizeof(*words)) {
+/* Looks for runtime.firstmoduledata in bytes of a segment, which begin at a multiple of 8. */
+static bool find_module(Reader *reader, const ImageBytes *bytes, uint64_t *textp) {
+        const uint64_t needed = MODULE_NEEDED * sizeof(uint64_t);
+
+        for (uint64_t at = 0; at + needed <= bytes->size; at += sizeof(uint64_t)) {
+                uint64_t words[MODULE_WORDS] = { 0 };
+
                 if (go_table_word(bytes->data + at) != reader->address)
                         continue;
-                memcpy(words, bytes->data + at, sizeof(words));
+                memcpy(words, bytes->data + at, MIN(sizeof(words), bytes->size - at));
                 if (is_module(reader, words)) {
-                        *textp = words[MODULE_TEXT];
+                        take_module(reader, words, textp);
                         return true;
                 }
         }
@@ -285,7 +299,7 @@ static bool next_relative(const ImageBytes *relocations, uint64_t *atp, Elf64_Re
         while (relocations->size - *atp >= sizeof(*rela)) {
                 memcpy(rela, relocations->data + *atp, sizeof(*rela));
                 *atp += sizeof(*rela);
-                if (ELF64_R_TYPE(rela->r_info) == R_X86_64_RELATIVE)
+                if (ELF64_R_TYPE(rela->r_info) == ELF_RELATIVE)
                         return true;
         }
         return false;
@@ -297,13 +311,18 @@ static bool next_relative(const ImageBytes *relocations, uint64_t *atp, Elf64_Re
  */
 static int relocate(const Reader *reader, const ImageBytes *relocations, uint64_t module,
                     uint64_t words[MODULE_WORDS]) {
-        const uint64_t size = MODULE_WORDS * sizeof(*words);
         _cleanup_(image_bytes_deinit) ImageBytes bytes = { 0 };
+        uint64_t size = MODULE_WORDS * sizeof(*words);
         int r = take_addresses(reader, module, size, &bytes);
         Elf64_Rela rela;
 
+        if (r == IMAGE_E_ABSENT) {
+                size = MODULE_NEEDED * sizeof(*words);
+                r = take_addresses(reader, module, size, &bytes);
+        }
         if (r)
                 return r < 0 ? error_fold(r) : r;
+        memset(words, 0, MODULE_WORDS * sizeof(*words));
         memcpy(words, bytes.data, size);
         for (uint64_t at = 0; next_relative(relocations, &at, &rela);) {
                 uint64_t offset = rela.r_offset - module;
@@ -335,7 +354,7 @@ static int find_text_in_relocations(Reader *reader, uint64_t *textp) {
                 if (r < 0)
                         return error_fold(r);
                 if (!r && is_module(reader, words)) {
-                        *textp = words[MODULE_TEXT];
+                        take_module(reader, words, textp);
                         return 0;
                 }
         }
@@ -476,6 +495,7 @@ int go_functions_init(GoFunctions *functions, const ElfImage *image, uint32_t n_
                 return r < 0 ? error_fold(r) : r;
         }
         new.table = reader.table;
+        memcpy(new.bases, reader.bases, sizeof(new.bases));
         *functions = new;
         return 0;
 }

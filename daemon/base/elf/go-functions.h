@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "symbol/function/image.h"
+#include "base/elf/image.h"
 
 enum {
         GO_TABLE_HEADER = 72,
@@ -41,12 +41,19 @@ typedef struct GoFunction {
         uint16_t n_name;                /* up to GO_MAX_NAME */
 } GoFunction;
 
-/* Reads a word of the table, which may lie at any address. */
+/* Read a number of the table, which may lie at any address. */
 static inline uint64_t go_table_word(const char *data) {
         uint64_t word;
 
         memcpy(&word, data, sizeof(word));
         return word;
+}
+
+static inline uint32_t go_table_u32(const char *data) {
+        uint32_t value;
+
+        memcpy(&value, data, sizeof(value));
+        return value;
 }
 
 /* Number of functions that a header claims. @data: GO_TABLE_HEADER bytes. Return: 0 = not such a header. */
@@ -57,8 +64,14 @@ uint32_t go_table_count(const char *data);
  */
 bool go_table_init(GoTable *table, const char *data, uint64_t size);
 
+/* Bytes of the processor's smallest instruction, 1 to 4. */
+uint32_t go_table_unit(const GoTable *table);
+
 /* Function number @index, of table->n. Return: whether its entry is sound. */
 bool go_table_function(const GoTable *table, uint32_t index, GoFunction *function);
+
+/* Start of function number @index, of table->n, or the end of the last one. */
+uint32_t go_table_start_of(const GoTable *table, uint32_t index);
 
 /* Start of the first function and end of the last one, both relative to runtime.text. */
 uint32_t go_table_start(const GoTable *table);
@@ -71,8 +84,12 @@ enum {
         GO_FUNCTIONS_E_REFUSED,
 };
 
+enum { GO_N_BASES = 12 };
+
 typedef struct GoFunctions {
         GoTable table;
+        /* addresses of the module, one of which funcdata count from (go-lines.c); 0 = none */
+        uint64_t bases[GO_N_BASES];
         /* address of runtime.text; one executable segment holds all functions */
         uint64_t text;
         ImageBytes bytes;               /* memory that `table` points into */
