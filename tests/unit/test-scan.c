@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows from code by hand: what is understood, and what ends a walk instead of a guess. */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "sampling/unwind/scan.h"
+#include "unwind_abi.h"
+
+enum { SIZE = 0x1000, CODE_AT = 0x100, CODE = 0x10100, MAX_CODE = 256, ENTRY = 6, TOP = -1 };
+
+static _Alignas(8) uint8_t file[SIZE];
+static int depths[MAX_CODE];
+
+/* The file's entry: `call` of the code's first byte, from behind it, and `hlt`. */
+static uint64_t put_entry(size_t size) {
+        const int32_t to = -(int32_t)(size + 5);
+
+        file[CODE_AT + size] = 0xe8;
+        memcpy(file + CODE_AT + size + 1, &to, sizeof(to));
+        file[CODE_AT + size + 5] = 0xf4;
+        return CODE + size;
+}
+
+/* CFA - rsp before each byte of code that is called, or that the kernel enters; 0 = no row. */
+static const int *scan(const char *code, size_t size, bool is_entered) {
+        Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+                                    .e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
+                                    .e_phoff = sizeof(Elf64_Ehdr),
+                                    .e_ehsize = sizeof(Elf64_Ehdr), .e_phentsize = sizeof(Elf64_Phdr),
+                                    .e_phnum = 1 };
+        const Elf64_Phdr segment = { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = CODE - CODE_AT,
+                                     .p_filesz = SIZE, .p_memsz = SIZE };
+        CfiFunction piece;
+        Scan *made;
+
+        memset(file, 0xcc, sizeof(file));
+        memset(depths, 0, sizeof(depths));
+        header.e_entry = is_entered ? CODE : put_entry(size);
+        memcpy(file, &header, sizeof(header));
+        memcpy(file + sizeof(header), &segment, sizeof(segment));
+        memcpy(file + CODE_AT, code, size);
+        cr_assert_eq(scan_new_memory(&made, file, sizeof(file)), 0);
+        cr_assert_eq(scan_gap(made, CODE, CODE + size + ENTRY), 0);
+        while (scan_next(made, &piece) == 0)
+                for (uint32_t i = 0; i < piece.n_rows; i++) {
+                        uint64_t end = i + 1 < piece.n_rows ? piece.rows[i + 1].address : piece.end,
+                                 rule = piece.rows[i].rule;
+
+                        for (uint64_t at = piece.rows[i].address; at < end; at++)
+                                depths[at - CODE] = !rule ? 0
+                                        : unwind_rule_cfa(rule) == UNWIND_CFA_END ? TOP
+                                                                                  : unwind_rule_offset(rule);
+                }
+        scan_free(made);
+        return depths;
+}
+
+#define SCAN(code) scan(code, sizeof(code) - 1, false)
+#define SCAN_ENTERED(code) scan(code, sizeof(code) - 1, true)
+
+Test(scan, follows_the_stack) {
+        const int *at = SCAN("\x53\x48\x83\xec\x10\x48\x83\xc4\x10\x5b\xc3");
+
+        cr_expect_eq(at[0], 8);
+        cr_expect_eq(at[1], 16);
+        cr_expect_eq(at[5], 32);
+        cr_expect_eq(at[9], 16);
+        cr_expect_eq(at[10], 8);
+}
+
+Test(scan, refuses_a_return_from_elsewhere) {
+        const int *at = SCAN("\x53\xc3");
+
+        cr_expect_eq(at[0], 0);
+        cr_expect_eq(at[1], 0);
+}
+
+Test(scan, refuses_paths_that_disagree) {
+        const int *at = SCAN("\x85\xff\x74\x01\x50\xc3");       /* test; je 1f; push; 1: ret */
+
+        for (int i = 0; i < 6; i++)
+                cr_expect_eq(at[i], 0, "byte %d", i);
+}
+
+/* push %rbx; call f; pop %rbx; ret; f: ret */
+Test(scan, goes_on_behind_a_call_that_returns) {
+        const int *at = SCAN("\x53\xe8\x02\x00\x00\x00\x5b\xc3\xc3");
+
+        cr_expect_eq(at[1], 16);
+        cr_expect_eq(at[6], 16);
+        cr_expect_eq(at[7], 8);
+        cr_expect_eq(at[8], 8);
+}
+
+/* push %rbx; call f; push %rax; call *%rbx; f: ud2 */
+Test(scan, believes_nothing_behind_a_call_that_may_not_return) {
+        const int *at = SCAN("\x53\xe8\x03\x00\x00\x00\x50\xff\xd3\x0f\x0b");
+
+        cr_expect_eq(at[1], 16);
+        cr_expect_eq(at[6], 0);
+        cr_expect_eq(at[7], 0);
+}
+
+/* push %rbp; lea f(%rip),%rax; pop %rbp; jmp *%rax; int3; f: push %rbx; call *%rdi */
+Test(scan, follows_an_address_to_which_it_jumps) {
+        const int *at = SCAN("\x55\x48\x8d\x05\x04\x00\x00\x00\x5d\xff\xe0\xcc\x53\xff\xd7");
+
+        cr_expect_eq(at[12], 8);
+        cr_expect_eq(at[13], 16);
+}
+
+/* xor %rbp,%rbp; and $-16,%rsp; call f; nop; f: ret */
+Test(scan, ends_where_the_kernel_has_begun) {
+        const int *at = SCAN_ENTERED("\x48\x31\xed\x48\x83\xe4\xf0\xe8\x01\x00\x00\x00\x90\xc3");
+
+        cr_expect_eq(at[0], TOP, "the number of arguments is no return address");
+        cr_expect_eq(at[3], TOP);
+        cr_expect_eq(at[7], TOP);
+        cr_expect_eq(at[13], 8);
+}
+
+/* or $12,%ah is no change of rsp, whose number it has */
+Test(scan, knows_registers_of_bytes) {
+        const int *at = SCAN("\x53\x80\xcc\x0c\x5b\xc3");
+
+        cr_expect_eq(at[1], 16);
+        cr_expect_eq(at[4], 16);
+        cr_expect_eq(at[5], 8);
+}
