@@ -13,6 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_environment(const char *data, size_t size, size_t piece, Environment *environment) {
         EnvironmentReader reader = { 0 };
 
+        environment_reader_begin(&reader, ENVIRONMENT_ARGUMENTS);
+        environment_reader_feed(&reader, data, size / 2);       /* a half word, then the environment */
+        environment_reader_begin(&reader, ENVIRONMENT_VARIABLES);
         for (size_t at = 0; at < size; at += piece)
                 environment_reader_feed(&reader, data + at, MIN(piece, size - at));
         if (environment_reader_finish(&reader, environment))

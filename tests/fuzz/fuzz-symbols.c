@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/elf/image.h"
 #include "base/util/file.h"
-#include "symbol/function/image.h"
 #include "symbol/function/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -97,6 +97,31 @@ Test(cgroup, takes_the_line_that_tells_most) {
         check("0::/gone.service (deleted)\n", "/gone.service", "");
 }
 
+Test(cgroup, finds_the_pod_that_kubernetes_made) {
+        static const char uid[] = "0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d", slice[] = "0f4c1a9e_7f2d_4a1b_9c3e_5d6f7a8b9c0d";
+
+        cr_expect(is(cgroup_pod(part("/kubepods/burstable/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d/" ID)), uid));
+        cr_expect(is(cgroup_pod(part("/kubepods/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d")), uid));
+        cr_expect(is(cgroup_pod(part("/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod"
+                                     "0f4c1a9e_7f2d_4a1b_9c3e_5d6f7a8b9c0d.slice/cri-containerd-" ID ".scope")),
+                     slice));
+        cr_expect(is(cgroup_pod(part("/system.slice/containerd.service/kubepods-burstable-pod"
+                                     "0f4c1a9e_7f2d_4a1b_9c3e_5d6f7a8b9c0d.slice:cri-containerd:" ID)),
+                     slice));
+        cr_expect(is(cgroup_pod(part("/kubepods/burstable/pod00112233445566778899aabbccddeeff/" ID)),
+                     "00112233445566778899aabbccddeeff"),
+                  "a static pod");
+        cr_expect(is(cgroup_pod(part("/kubepods/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d/" ID
+                                     "/pod11111111-2222-3333-4444-555555555555")),
+                     uid),
+                  "a group that the container made is no word about its pod");
+        cr_expect(is(cgroup_pod(part("/docker/" ID)), ""));
+        cr_expect(is(cgroup_pod(part("/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d")), ""));
+        cr_expect(is(cgroup_pod(part("/kubepods/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0/x")), ""));
+        cr_expect(is(cgroup_pod(part("/kubepods/pod0f4c1a9e-7f2d-4a1b-9c3e")), ""));
+        cr_expect(is(cgroup_pod(part("/kubepods/tripod")), ""));
+}
+
 Test(cgroup, leaves_out_lines_that_no_kernel_prints) {
         check("", "", "");
         check("0:\n::\n0::\n0::relative\n\n", "", "");

@@ -236,6 +236,26 @@ Test(elf, looks_into_sections_only_without_program_headers) {
         cr_assert_eq(info.n_segments, 0);
 }
 
+Test(elf, finds_the_gnu_note_that_gos_linker_leaves_to_a_section) {
+        Made made = make(4, "Go\0", "abc/DEF_-/123\0\0");
+        const Elf64_Nhdr id = { .n_namesz = 4, .n_descsz = 8, .n_type = NT_GNU_BUILD_ID };
+        ElfInfo info;
+
+        /* behind Go's note of 13 bytes, padded to 16 */
+        memcpy(made.note.content + 16, &id, sizeof(id));
+        memcpy(made.note.content + 28, "GNU\0" "1234", 8);
+        made.program[1].p_filesz = made.program[1].p_memsz = 32;
+        made.sections[1].sh_offset = offsetof(Made, note) + 32;
+        made.sections[1].sh_size = sizeof(made.note) - 32;
+        cr_assert_eq(read_made(&made, &info), 0);
+        cr_assert_str_eq(info.go, "abc/DEF_-/123");
+        cr_assert_eq(info.gnu_size, 8);
+        made.header.e_shoff = sizeof(made) - 8;          /* costs the id, not the file */
+        cr_assert_eq(read_made(&made, &info), 0);
+        cr_assert_eq(info.gnu_size, 0);
+        cr_assert_eq(info.n_segments, 1);
+}
+
 Test(elf, names_what_it_does_not_read_and_leaves_the_output_alone) {
         const Made good = make(NT_GNU_BUILD_ID, "GNU", "0123456789");
         ElfInfo info, before;

@@ -91,6 +91,51 @@ Test(environment, counts_an_empty_value_as_not_set) {
         cr_assert_eq(environment.n_invalid, 0);
 }
 
+Test(environment, takes_datadogs_words_where_those_of_opentelemetry_leave_them_open) {
+        READ("DD_SERVICE=cart\0DD_ENV=prod\0DD_VERSION=1.5\0DD_API_KEY=x");
+        cr_assert_eq(environment.n_attributes, 3);
+        has(0, "service.name", "cart");
+        has(1, "deployment.environment.name", "prod");
+        has(2, "service.version", "1.5");
+        READ("DD_SERVICE=a\0DD_ENV=b\0DD_VERSION=c\0OTEL_SERVICE_NAME=d\0"
+             "OTEL_RESOURCE_ATTRIBUTES=deployment.environment=e,service.version=f");
+        cr_assert_str_eq(environment.service_name, "d");
+        cr_assert_eq(environment.n_attributes, 2);
+        READ("DD_SERVICE=a\0OTEL_RESOURCE_ATTRIBUTES=service.name=b");
+        cr_assert_eq(environment.n_attributes, 1);
+        has(0, "service.name", "b");
+        READ("DD_SERVICE=\0DD_ENV=");
+        cr_assert_eq(environment.n_attributes, 0);
+}
+
+Test(environment, prefers_the_properties_of_a_command_line) {
+        static const char arguments[] = "java\0-Dotel.service.name=shop\0-Ddd.env=test\0-Dpassword=x\0-jar\0a.jar";
+        static const char variables[] = "OTEL_SERVICE_NAME=cart\0DD_ENV=prod\0DD_VERSION=2\0-Ddd.service=x";
+        EnvironmentReader reader = { 0 };
+
+        environment_reader_begin(&reader, ENVIRONMENT_ARGUMENTS);
+        environment_reader_feed(&reader, arguments, sizeof(arguments));
+        environment_reader_begin(&reader, ENVIRONMENT_VARIABLES);
+        environment_reader_feed(&reader, variables, sizeof(variables));
+        cr_assert_eq(environment_reader_finish(&reader, &environment), 0);
+        environment_reader_deinit(&reader);
+        cr_assert_str_eq(environment.service_name, "shop");
+        cr_assert_eq(environment.n_attributes, 2);
+        has(0, "deployment.environment.name", "test");
+        has(1, "service.version", "2");
+}
+
+Test(environment, masks_what_looks_like_a_credential) {
+        READ("OTEL_RESOURCE_ATTRIBUTES=db.password=a,X-Api-Key=b,GITHUB_TOKEN=c,aws.secret=d,team=e,author=f");
+        cr_assert_eq(environment.n_attributes, 6);
+        has(0, "db.password", "***");
+        has(1, "X-Api-Key", "***");
+        has(2, "GITHUB_TOKEN", "***");
+        has(3, "aws.secret", "***");
+        has(4, "team", "e");
+        has(5, "author", "f");
+}
+
 Test(environment, has_caps) {
         static char text[1 << 17];
         size_t n = (size_t)sprintf(text, "OTEL_RESOURCE_ATTRIBUTES=");

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "sampling/unwind/reader.h"
@@ -37,6 +40,14 @@ static int make_file(void) {
         return fd;
 }
 
+/* Overlayfs among others has no RWF_NOWAIT: reader.c leaves such files in the cache. */
+static bool tells_what_is_cached(int fd) {
+        char byte;
+        const struct iovec to = { &byte, 1 };
+
+        return preadv2(fd, &to, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN;
+}
+
 static void read_all(int fd) {
         Reader reader;
 
@@ -53,6 +64,10 @@ static void read_all(int fd) {
 Test(reader, leaves_the_page_cache_as_it_was) {
         int fd = make_file();
 
+        if (!tells_what_is_cached(fd)) {
+                close(fd);
+                cr_skip_test("machine: this filesystem does not tell what is cached");
+        }
         read_all(fd);
         cr_expect_eq(n_cached(fd), PAGES, "what was there stays");
         posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);

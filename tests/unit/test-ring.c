@@ -337,6 +337,16 @@ static unsigned long status_field(pid_t pid, const char *name) {
         return oracle_line(command, line, sizeof(line)) ? strtoul(line, NULL, 10) : 0;
 }
 
+/* A child that has said that it is ready still runs to where it waits, and touches pages on its way. */
+static void wait_until_asleep(pid_t pid) {
+        char command[64], line[8];
+
+        snprintf(command, sizeof(command), "awk '/^State:/ {print $2}' /proc/%d/status", (int)pid);
+        do
+                cr_assert(oracle_line(command, line, sizeof(line)));
+        while (line[0] != 'S');
+}
+
 static void reserves_much(int ready, int go) {
         char *p = mmap(NULL, UINT64_C(8) << 30, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -356,6 +366,7 @@ static void check_untouched(void) {
 
         share();
         child = child_start(reserves_much);
+        wait_until_asleep(child.pid);
         rss = status_field(child.pid, "VmRSS");
         tables = status_field(child.pid, "VmPTE");
         cr_assert_gt(rss, 0);

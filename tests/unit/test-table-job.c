@@ -94,7 +94,11 @@ static int make(int fd, const TableLimits *limits, Table *table) {
 
 static int make_here(int fd, Table *table) {
         TableBuilder *builder;
-        int r = table_builder_new(&builder, fd, &TABLE_LIMITS_DEFAULT);
+        TableLimits limits = TABLE_LIMITS_DEFAULT;
+        int r;
+
+        limits.max_scan = 16 << 20;
+        r = table_builder_new(&builder, fd, &limits);
 
         if (!r)
                 r = table_builder_step(builder, UINT64_MAX, table);

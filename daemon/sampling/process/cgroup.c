@@ -25,12 +25,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/macro.h"
 #include "base/util/text.h"
 #include "sampling/process/deleted.h"
 
 enum {
         ID_DIGITS = 64,
         TASK_DIGITS = 32,
+        POD_DIGITS = 32,
 };
 
 static CgroupPart none(void) {
@@ -169,6 +171,43 @@ CgroupPart cgroup_container(CgroupPart path) {
         return none();
 }
 
+/* `0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d`, with `_` for `-` in names of slices; of a static pod 32 digits. */
+static size_t pod_size(CgroupPart part) {
+        static const unsigned char groups[] = { 8, 4, 4, 4, 12 };
+        size_t n = 0;
+
+        if (count_hex(part) == POD_DIGITS)
+                return POD_DIGITS;
+        for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+                if (i && (n == part.size || (part.text[n] != '-' && part.text[n] != '_')))
+                        return 0;
+                n += i > 0;
+                if (count_hex((CgroupPart){ part.text + n, part.size - n }) != groups[i])
+                        return 0;
+                n += groups[i];
+        }
+        return n;
+}
+
+/* The outermost: groups below its own are the container's to make, and may have any name. */
+CgroupPart cgroup_pod(CgroupPart path) {
+        static const char word[] = "pod";
+        CgroupPart at = path;
+
+        if (!part_contains(path, "kubepods"))
+                return none();
+        for (const char *next; (next = memmem(at.text, at.size, word, strlen(word)));) {
+                size_t size;
+
+                at.size -= (size_t)(next - at.text) + strlen(word);
+                at.text = next + strlen(word);
+                size = next > path.text && (next[-1] == '/' || next[-1] == '-') ? pod_size(at) : 0;
+                if (size && (size == at.size || at.text[size] == '/' || at.text[size] == '.'))
+                        return (CgroupPart){ at.text, size };
+        }
+        return none();
+}
+
 CgroupPart cgroup_unit(CgroupPart path) {
         CgroupPart component;
 
@@ -195,7 +234,7 @@ void cgroup_parse(const char *text, size_t size, Cgroup *cgroup) {
         unsigned best = 0;
         CgroupEntry entry;
 
-        *cgroup = (Cgroup){ none(), none(), none() };
+        *cgroup = (Cgroup){ none(), none(), none(), none() };
         while (cgroup_next(&text, end, &entry)) {
                 CgroupPart container = cgroup_container(entry.path);
                 unsigned r = rank(&entry, container);
@@ -203,7 +242,7 @@ void cgroup_parse(const char *text, size_t size, Cgroup *cgroup) {
                 if (cgroup->path.size && r <= best)
                         continue;
                 best = r;
-                *cgroup = (Cgroup){ entry.path, container, cgroup_unit(entry.path) };
+                *cgroup = (Cgroup){ entry.path, container, cgroup_pod(entry.path), cgroup_unit(entry.path) };
         }
 }
 

@@ -40,6 +40,9 @@ bool cgroup_next(const char **textp, const char *end, CgroupEntry *entry);
  */
 CgroupPart cgroup_container(CgroupPart path);
 
+/* The uid of the Kubernetes pod that a path names, as it is written there: 36 characters or 32. */
+CgroupPart cgroup_pod(CgroupPart path);
+
 /* The innermost service or scope of systemd, e.g. `nginx.service`. */
 CgroupPart cgroup_unit(CgroupPart path);
 
@@ -47,7 +50,7 @@ CgroupPart cgroup_unit(CgroupPart path);
 typedef struct Cgroup {
         /* that tells most: of the container, else unified, else systemd's, else any */
         CgroupPart path;
-        CgroupPart container, unit;
+        CgroupPart container, pod, unit;
 } Cgroup;
 
 void cgroup_parse(const char *text, size_t size, Cgroup *cgroup);

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/elf/machine.h"
 #include "base/util/file.h"
 #include "base/util/macro.h"
 
@@ -41,7 +42,7 @@ static bool read_headers(DynamicImage *image) {
         Elf64_Ehdr header;
 
         if (!read_at(image, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) ||
-            header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64 ||
+            header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != ELF_MACHINE ||
             header.e_phentsize != sizeof(Elf64_Phdr))
                 return false;
         image->n_headers = MIN(header.e_phnum, DYNAMIC_MAX_HEADERS);

@@ -48,6 +48,12 @@ static int read_exact(const ElfInput *input, uint64_t offset, void *to, size_t s
         return 0;
 }
 
+/* Section headers are a fallback: too many or strange ones are the same as none. */
+static void check_sections(Elf64_Ehdr *header, const ElfLimits *limits) {
+        if (header->e_shnum > limits->max_headers || header->e_shentsize != sizeof(Elf64_Shdr))
+                header->e_shnum = 0;
+}
+
 static int read_header(const ElfInput *input, const ElfLimits *limits, Elf64_Ehdr *header) {
         uint8_t order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
 
@@ -56,10 +62,7 @@ static int read_header(const ElfInput *input, const ElfLimits *limits, Elf64_Ehd
             header->e_version != EV_CURRENT || header->e_phnum > limits->max_headers ||
             (header->e_phnum && header->e_phentsize != sizeof(Elf64_Phdr)))
                 return ELF_E_UNSUPPORTED;
-        /* Section headers are a fallback: too many or strange ones are the same as none. */
-        if (header->e_phnum || header->e_shnum > limits->max_headers ||
-            header->e_shentsize != sizeof(Elf64_Shdr))
-                header->e_shnum = 0;
+        check_sections(header, limits);
         return 0;
 }
 
@@ -67,7 +70,7 @@ static int read_header(const ElfInput *input, const ElfLimits *limits, Elf64_Ehd
 static int compose_image(const ElfInput *input, const ElfLimits *limits, Elf64_Ehdr *header, char **imagep,
                          size_t *sizep) {
         size_t program_size = header->e_phnum * sizeof(Elf64_Phdr);
-        size_t section_size = header->e_shnum * sizeof(Elf64_Shdr);
+        size_t section_size = header->e_phnum ? 0 : header->e_shnum * sizeof(Elf64_Shdr);
         _cleanup_(freep) char *image = calloc(1, sizeof(*header) + program_size + section_size);
         int r;
 
@@ -80,6 +83,7 @@ static int compose_image(const ElfInput *input, const ElfLimits *limits, Elf64_E
                 return r;
         header->e_phoff = program_size ? sizeof(*header) : 0;
         header->e_shoff = section_size ? sizeof(*header) + program_size : 0;
+        header->e_shnum = section_size ? header->e_shnum : 0;
         header->e_shstrndx = SHN_UNDEF;
         memcpy(image, header, sizeof(*header));
         *imagep = take(image);
@@ -208,11 +212,34 @@ static int read_sections(Elf *elf, const ElfInput *input, const ElfLimits *limit
         return r;
 }
 
+/*
+ * Go's linker (1.24 and later) makes a section of the GNU build id, and no PT_NOTE is over it. What is
+ * damaged there costs the build id alone.
+ */
+static int read_note_sections(const ElfInput *input, const ElfLimits *limits, const Elf64_Ehdr *header,
+                              ElfInfo *info) {
+        uint32_t n_notes = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < header->e_shnum && !info->gnu_size && !r; i++) {
+                uint64_t offset;
+                Elf64_Shdr section;
+
+                if (__builtin_add_overflow(header->e_shoff, i * sizeof(section), &offset) ||
+                    read_exact(input, offset, &section, sizeof(section)))
+                        return 0;
+                if (section.sh_type == SHT_NOTE && n_notes++ < limits->max_notes)
+                        r = read_notes(input, limits, section.sh_offset, section.sh_size,
+                                       section.sh_addralign, info);
+        }
+        return r;
+}
+
 int elf_read(const ElfInput *input, const ElfLimits *limits, ElfInfo *infop) {
         _cleanup_(freep) char *image = NULL;
         _cleanup_(elf_endp) Elf *elf = NULL;
         ElfInfo info = { 0 };
-        Elf64_Ehdr header;
+        Elf64_Ehdr header, composed;
         size_t size = 0;
         int r;
 
@@ -221,7 +248,8 @@ int elf_read(const ElfInput *input, const ElfLimits *limits, ElfInfo *infop) {
         r = read_header(input, limits, &header);
         if (r)
                 return r;
-        r = compose_image(input, limits, &header, &image, &size);
+        composed = header;
+        r = compose_image(input, limits, &composed, &image, &size);
         if (r)
                 return r;
         elf_version(EV_CURRENT);
@@ -233,6 +261,8 @@ int elf_read(const ElfInput *input, const ElfLimits *limits, ElfInfo *infop) {
                 r = read_segments(elf, header.e_phnum, input, limits, &info);
         else
                 r = read_sections(elf, input, limits, &info);
+        if (!r && info.go_size && !info.gnu_size)
+                r = read_note_sections(input, limits, &header, &info);
         if (r)
                 return r;
         *infop = info;

@@ -7,6 +7,8 @@
  *
  * A program that writes a title over it (setproctitle) leaves text without our names, which is nothing.
  *
+ * A command line lies in /proc/PID/cmdline in the same form, `-Dotel.service.name=cart\0`.
+ *
  * The specification would have all attributes discarded when one is malformed. We are not the program that
  * could tell its author of the mistake, so the others stay and the bad ones are counted.
  */
@@ -17,23 +19,32 @@
 
 #include "base/util/error.h"
 
-enum { SERVICE_NAME, RESOURCE_ATTRIBUTES, ANOTHER = -1, UNKNOWN = -2 };
+enum { SERVICE_NAME, RESOURCE_ATTRIBUTES, DD_SERVICE, DD_ENV, DD_VERSION, ANOTHER = -1, UNKNOWN = -2 };
 
-static const char *const names[] = {
-        [SERVICE_NAME] = "OTEL_SERVICE_NAME",
-        [RESOURCE_ATTRIBUTES] = "OTEL_RESOURCE_ATTRIBUTES",
+static const char *const names[][ENVIRONMENT_N_VARIABLES] = {
+        [ENVIRONMENT_VARIABLES] = { "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "DD_SERVICE", "DD_ENV",
+                                    "DD_VERSION" },
+        [ENVIRONMENT_ARGUMENTS] = { "-Dotel.service.name", "-Dotel.resource.attributes", "-Ddd.service",
+                                    "-Ddd.env", "-Ddd.version" },
 };
 
 void environment_deinit(Environment *environment) {
         free(environment->service_name);
-        free(environment->text);
+        for (size_t i = 0; i < ENVIRONMENT_N_VARIABLES; i++)
+                free(environment->texts[i]);
         *environment = (Environment){ 0 };
 }
 
 void environment_reader_deinit(EnvironmentReader *reader) {
-        text_deinit(&reader->values[SERVICE_NAME]);
-        text_deinit(&reader->values[RESOURCE_ATTRIBUTES]);
+        for (size_t i = 0; i < ENVIRONMENT_N_VARIABLES; i++)
+                text_deinit(&reader->values[i]);
         *reader = (EnvironmentReader){ 0 };
+}
+
+void environment_reader_begin(EnvironmentReader *reader, EnvironmentSource source) {
+        reader->source = source;
+        reader->started = false;
+        reader->n_name = 0;
 }
 
 /* One more byte of a name; a `=` ends it. */
@@ -46,10 +57,13 @@ static void feed_name(EnvironmentReader *reader, char c) {
                 return;
         }
         reader->at = ANOTHER;
-        for (int i = SERVICE_NAME; i <= RESOURCE_ATTRIBUTES; i++)
-                if (!reader->ended[i] && strlen(names[i]) == reader->n_name &&
-                    !memcmp(names[i], reader->name, reader->n_name))
+        for (int i = 0; i < ENVIRONMENT_N_VARIABLES; i++) {
+                const char *name = names[reader->source][i];
+
+                if (!reader->ended[i] && strlen(name) == reader->n_name &&
+                    !memcmp(name, reader->name, reader->n_name))
                         reader->at = i;
+        }
 }
 
 /* The bytes of a value up to its NUL, or all. Return: how many. */
@@ -134,6 +148,28 @@ static bool is_text(const char *text) {
         return true;
 }
 
+/* By the words that people use. A value that is no secret may be masked, too. */
+static bool is_credential(const char *key) {
+        static const char *const words[] = { "password",    "passwd",      "secret",     "token",
+                                             "credential",  "apikey",      "api_key",    "api-key",
+                                             "api.key",     "access_key",  "access-key", "access.key",
+                                             "private_key", "private-key", "private.key", "authorization" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                if (strcasestr(key, words[i]))
+                        return true;
+        return false;
+}
+
+static void append_attribute(Environment *environment, const char *key, const char *value) {
+        if (environment->n_attributes == ENVIRONMENT_MAX_ATTRIBUTES) {
+                environment->n_invalid++;
+                return;
+        }
+        environment->attributes[environment->n_attributes++] =
+                (EnvironmentAttribute){ key, is_credential(key) ? "***" : value };
+}
+
 /* `KEY=VALUE` from @text to @end, where a byte may be written. An empty value counts as not set. */
 static void add_attribute(Environment *environment, char *text, char *end) {
         char *equals = memchr(text, '=', (size_t)(end - text)), *key, *value;
@@ -145,13 +181,8 @@ static void add_attribute(Environment *environment, char *text, char *end) {
                 environment->n_invalid++;
                 return;
         }
-        if (!*value)
-                return;
-        if (environment->n_attributes == ENVIRONMENT_MAX_ATTRIBUTES) {
-                environment->n_invalid++;
-                return;
-        }
-        environment->attributes[environment->n_attributes++] = (EnvironmentAttribute){ key, value };
+        if (*value)
+                append_attribute(environment, key, value);
 }
 
 static bool is_blank(const char *text, const char *end) {
@@ -175,6 +206,37 @@ static void parse_attributes(Environment *environment, char *text, size_t size) 
         }
 }
 
+static bool has_attribute(const Environment *environment, const char *key) {
+        for (size_t i = 0; i < environment->n_attributes; i++)
+                if (!strcmp(environment->attributes[i].key, key))
+                        return true;
+        return false;
+}
+
+/* Of Datadog's words that which OpenTelemetry's have left open. */
+static void add_datadog(Environment *environment) {
+        static const struct {
+                int variable;
+                const char *key, *older;
+        } table[] = {
+                { DD_SERVICE, "service.name", NULL },
+                { DD_ENV, "deployment.environment.name", "deployment.environment" },
+                { DD_VERSION, "service.version", NULL },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const char *value = environment->texts[table[i].variable], *older = table[i].older;
+
+                if (!value || (table[i].variable == DD_SERVICE && environment->service_name) ||
+                    has_attribute(environment, table[i].key) || (older && has_attribute(environment, older)))
+                        continue;
+                if (strlen(value) > ENVIRONMENT_MAX_VALUE)
+                        environment->n_invalid++;
+                else
+                        append_attribute(environment, table[i].key, value);
+        }
+}
+
 static char *take_text(Text *text) {
         char *data = text->data;
 
@@ -187,15 +249,31 @@ int environment_reader_finish(EnvironmentReader *reader, Environment *environmen
         size_t size = attributes->size;
 
         *environment = (Environment){ 0 };
-        if (name->failed || attributes->failed)
-                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < ENVIRONMENT_N_VARIABLES; i++)
+                if (reader->values[i].failed)
+                        return error_origin(-ENOMEM);
+        for (size_t i = RESOURCE_ATTRIBUTES; i < ENVIRONMENT_N_VARIABLES; i++)
+                if (reader->values[i].size)
+                        environment->texts[i] = take_text(&reader->values[i]);
         if (name->size > ENVIRONMENT_MAX_VALUE)
                 environment->n_invalid++;
         else if (name->size)
                 environment->service_name = take_text(name);
-        if (size) {
-                environment->text = take_text(attributes);
-                parse_attributes(environment, environment->text, size);
-        }
+        if (size)
+                parse_attributes(environment, environment->texts[RESOURCE_ATTRIBUTES], size);
+        add_datadog(environment);
         return 0;
+}
+
+int environment_read_attributes(const char *text, Environment *environment) {
+        EnvironmentReader reader = { 0 };
+        int r;
+
+        environment_reader_feed(&reader, names[ENVIRONMENT_VARIABLES][RESOURCE_ATTRIBUTES],
+                                strlen(names[ENVIRONMENT_VARIABLES][RESOURCE_ATTRIBUTES]));
+        environment_reader_feed(&reader, "=", 1);
+        environment_reader_feed(&reader, text, strlen(text));
+        r = environment_reader_finish(&reader, environment);
+        environment_reader_deinit(&reader);
+        return r;
 }

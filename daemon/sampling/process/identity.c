@@ -58,6 +58,13 @@ static int read_user(Identity *identity, int proc_fd) {
         return r < 0 ? r : 0;
 }
 
+uint32_t identity_user(int proc_fd) {
+        Identity identity = { 0 };
+
+        return proc_fd >= 0 && !read_user(&identity, proc_fd) && identity.has_uid ? identity.uid
+                                                                                  : IDENTITY_NOBODY;
+}
+
 /* A part as text of its own, NULL if there is none. */
 static int keep(CgroupPart part, char **textp) {
         char *text;
@@ -85,30 +92,41 @@ static int read_groups(Identity *identity, int proc_fd) {
                         return error_origin(-ENOMEM);
         }
         r = keep(cgroup.container, &identity->container);
+        r = r ? r : keep(cgroup.pod, &identity->pod);
+        for (char *c = identity->pod; c && *c; c++)
+                *c = *c == '_' ? '-' : *c;
         return r ? r : keep(cgroup.unit, &identity->unit);
 }
 
-/* Nothing of the rest of the environment stays behind, not even on the stack. */
-static int read_environment(Identity *identity, int proc_fd) {
-        _cleanup_(closep) int fd = openat(proc_fd, "environ", O_RDONLY | O_CLOEXEC);
-        EnvironmentReader reader = { 0 };
+/* Nothing of the rest stays behind, not even on the stack. Return: it could be read. */
+static bool feed_environment(EnvironmentReader *reader, int proc_fd, const char *file) {
+        _cleanup_(closep) int fd = openat(proc_fd, file, O_RDONLY | O_CLOEXEC);
         char piece[4096];
         ssize_t n = -1;
-        int r;
 
-        /* A piece that is not full is the last one: most environments are one call. */
+        /* A piece that is not full is the last one: most are one call. */
         for (size_t size = 0; fd >= 0 && size < ENVIRONMENT_MAX_BYTES; size += (size_t)n) {
                 n = bounded_fill(0, fd, piece, sizeof(piece));
                 if (n > 0)
-                        environment_reader_feed(&reader, piece, (size_t)n);
+                        environment_reader_feed(reader, piece, (size_t)n);
                 if (n < (ssize_t)sizeof(piece))
                         break;
         }
-        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, n < 0);
+        explicit_bzero(piece, sizeof(piece));
+        return n >= 0;
+}
+
+static int read_environment(Identity *identity, int proc_fd) {
+        EnvironmentReader reader = { 0 };
+        int r;
+
+        environment_reader_begin(&reader, ENVIRONMENT_ARGUMENTS);
+        feed_environment(&reader, proc_fd, "cmdline");
+        environment_reader_begin(&reader, ENVIRONMENT_VARIABLES);
+        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, !feed_environment(&reader, proc_fd, "environ"));
         r = environment_reader_finish(&reader, &identity->environment);
         stat_add(COUNTER_ENVIRONMENT_INVALID, identity->environment.n_invalid);
         environment_reader_deinit(&reader);
-        explicit_bzero(piece, sizeof(piece));
         return r;
 }
 
@@ -147,6 +165,7 @@ Identity *identity_free(Identity *identity) {
         free(identity->groups);
         free(identity->cgroup);
         free(identity->container);
+        free(identity->pod);
         free(identity->unit);
         environment_deinit(&identity->environment);
         free(identity);

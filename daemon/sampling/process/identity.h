@@ -32,6 +32,7 @@ typedef struct Identity {
         size_t groups_size;
         char *cgroup;                   /* the path that tells most; owned; NULL = unknown */
         char *container, *unit;         /* owned; NULL = none */
+        char *pod;                      /* uid of a Kubernetes pod, with dashes; owned; NULL = none */
         Environment environment;
         unsigned n_others;              /* owners besides the first one */
 } Identity;
@@ -54,6 +55,12 @@ DEFINE_CLEANUP(Identity, identity_free)
  * see, *exep stays as it is. Return: 0, -ENOMEM.
  */
 int identity_read_exe(int proc_fd, char **exep);
+
+/* no user: it cannot be told */
+#define IDENTITY_NOBODY UINT32_MAX
+
+/* The effective user of the process whose /proc directory is @proc_fd; IDENTITY_NOBODY. */
+uint32_t identity_user(int proc_fd);
 
 /* Pure. The effective user in the text of /proc/PID/status. Return: 0, 1 = no such line. */
 int identity_parse_status(const char *text, uint32_t *uidp);

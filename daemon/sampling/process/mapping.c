@@ -84,7 +84,7 @@ static int find_object(const MappingNotice *notice, const char *path, ObjectCach
 
         if (!by_path || plain_path_size(notice) != notice->path_size)
                 return 0;
-        r = object_open_path(objects, path, &object);
+        r = object_open_path(objects, path, notice->pid, &object);
         if (r)
                 return r < 0 ? r : 0;
         if (is_object(object, notice))

@@ -11,64 +11,94 @@
 #include "base/util/bounded-call.h"
 #include "base/util/macro.h"
 #include "sampling/process/pagemap.h"
+#include "sampling/process/process.h"
 
 enum {
         PIECE = 4096,                   /* bytes of one bounded call, which are copied once more */
-        MAX_PAGES = MEMORY_MAX_READ / 4096 + 1,
 };
-
-static int check_pages(pid_t pid, uint64_t address, size_t size) {
-        uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), first = address / page_size;
-        uint64_t n = (address + size - 1) / page_size - first + 1, entries[MAX_PAGES] = { 0 };
-        _cleanup_(closep) int fd = -1;
-        char path[32];
-
-        snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return errno == ENOENT || errno == ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
-        if (n > MAX_PAGES || pagemap_read(pid, fd, address, page_size, entries, n) != n)
-                return MEMORY_E_ABSENT;
-        for (uint64_t i = 0; i < n; i++)
-                if (!(entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)))
-                        return MEMORY_E_ABSENT;
-        return 0;
-}
 
 typedef struct Piece {
         pid_t pid;
+        int pagemap_fd;
+        int fd;                         /* of memory_open(); -1 = whoever has the pid */
         uint64_t address;
         size_t size;
         uint8_t data[PIECE];
 } Piece;
 
+/* Return: whether all its pages are there; so it is not if pagemap does not tell. */
+static bool is_present(const Piece *piece) {
+        uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), first = piece->address / page_size;
+        uint64_t entries[PIECE / 4096 + 1] = { 0 };
+        size_t n = (size_t)((piece->address + piece->size - 1) / page_size - first + 1);
+        ssize_t size = (ssize_t)(n * sizeof(*entries));
+
+        if (n > PIECE / 4096 + 1 ||
+            pread(piece->pagemap_fd, entries, (size_t)size, (off_t)(first * sizeof(*entries))) != size)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (!(entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)))
+                        return false;
+        return true;
+}
+
+/*
+ * Looks and reads in one call. The memory is read by a descriptor of its own: between the two, the caller of
+ * a job that was given up may have closed its one.
+ */
 static ssize_t read_now(void *data) {
         Piece *piece = data;
         const struct iovec to = { piece->data, piece->size };
         const struct iovec from = { (void *)(uintptr_t)piece->address, piece->size };
-        ssize_t r = process_vm_readv(piece->pid, &to, 1, &from, 1, 0);
+        _cleanup_(closep) int fd = piece->fd < 0 ? -1 : fcntl(piece->fd, F_DUPFD_CLOEXEC, 0);
+        ssize_t r;
 
+        if ((piece->fd >= 0 && fd < 0) || !is_present(piece))
+                return -EFAULT;
+        r = fd < 0 ? process_vm_readv(piece->pid, &to, 1, &from, 1, 0)
+                   : pread(fd, piece->data, piece->size, (off_t)piece->address);
+        /* A program that has ended leaves an empty file. */
+        if (fd >= 0 && !r)
+                return -ESRCH;
         return r < 0 ? -errno : r;
 }
 
 static int read_piece(Piece *piece) {
         ssize_t got;
 
-        if (bounded_run(piece->pid, read_now, piece, sizeof(*piece), &got))
+        if (bounded_run(piece->pid, read_now, piece, offsetof(Piece, data) + piece->size, &got))
                 return MEMORY_E_ABSENT;
         if (got == (ssize_t)piece->size)
                 return 0;
         return got == -ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
 }
 
+int memory_open(pid_t pid, uint64_t start_time_ns) {
+        _cleanup_(closep) int proc = -1;
+
+        return process_open(pid, start_time_ns, &proc) ? -1 : openat(proc, "mem", O_RDONLY | O_CLOEXEC);
+}
+
 int memory_read(pid_t pid, uint64_t address, void *to, size_t size) {
-        Piece piece = { .pid = pid };
+        return memory_read_opened(pid, -1, address, to, size);
+}
+
+int memory_read_opened(pid_t pid, int fd, uint64_t address, void *to, size_t size) {
+        _cleanup_(closep) int pagemap_fd = -1;
         uint8_t *at = to;
-        int r;
+        Piece piece;
+        char path[32];
+        int r = 0;
 
         if (!size || size > MEMORY_MAX_READ || address + size < address || address >> 56)
                 return MEMORY_E_ABSENT;
-        r = check_pages(pid, address, size);
+        snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+        pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (pagemap_fd < 0)
+                return errno == ENOENT || errno == ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
+        piece.pid = pid;
+        piece.pagemap_fd = pagemap_fd;
+        piece.fd = fd;
         for (; !r && size; size -= piece.size, at += piece.size, address += piece.size) {
                 piece.address = address;
                 piece.size = MIN(size, (size_t)PIECE);

@@ -25,3 +25,13 @@ enum {
  * @size: 1 … MEMORY_MAX_READ bytes at @address. On anything but 0, @to holds anything. Return: 0, MEMORY_E_*.
  */
 int memory_read(pid_t pid, uint64_t address, void *to, size_t size);
+
+/*
+ * The memory that @pid has now. It stays with this one program: a process that gets the id later, and a
+ * program that the process executes, are not read through it. @start_time_ns: as for process_open(). Return:
+ * a descriptor, owned by the caller; -1 = the process is another one, or not readable for us.
+ */
+int memory_open(pid_t pid, uint64_t start_time_ns);
+
+/* As memory_read(), through @fd of memory_open(). MEMORY_E_GONE: the program has ended. */
+int memory_read_opened(pid_t pid, int fd, uint64_t address, void *to, size_t size);

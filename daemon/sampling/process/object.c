@@ -6,6 +6,7 @@
  */
 #include "sampling/process/object.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -21,10 +22,13 @@
 #include "base/util/stat.h"
 #include "base/util/text.h"
 #include "sampling/process/htlhash.h"
+#include "sampling/process/identity.h"
+#include "sampling/process/process.h"
 
 enum {
         /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
         OBJECT_MAX_IN_ALL = 16384,
+        MIN_RUNTIME_CODE = 1 << 20,     /* bytes; Zing and the minimal HotSpot have 5 MiB */
 };
 
 typedef struct Entry Entry;
@@ -46,7 +50,7 @@ struct ObjectCache {
         Object *vdso;
         uint64_t vdso_size;
         /* NULL = we read all ourselves */
-        int (*ask)(void *userdata, Object *object, int fd, uint64_t size);
+        ObjectAskFunc ask;
         void *userdata;
 };
 
@@ -203,21 +207,31 @@ int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t en
         return object_file_open(&file, proc_fd, start, end, path, fdp);
 }
 
-void object_cache_set_ask(ObjectCache *cache,
-                          int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata) {
+void object_cache_set_ask(ObjectCache *cache, ObjectAskFunc ask, void *userdata) {
         cache->ask = ask;
         cache->userdata = userdata;
 }
 
-/* Return: 0, -ENOMEM. */
-static int find_thread_symbol(ObjectCache *cache, int *fdp, uint64_t size, Object *object) {
-        if (cache->ask)
-                return cache->ask(cache->userdata, object, take_fd(*fdp), size);
-        return thread_symbol_read(*fdp, NULL, size, &object->thread_symbol);
+bool object_may_be_runtime(const Object *object) {
+        uint64_t size = 0;
+
+        if (*object->build_id_go)
+                return true;
+        for (uint32_t i = 0; i < object->n_segments; i++)
+                if (object->segments[i].flags & PF_X)
+                        size += object->segments[i].file_size;
+        return size >= MIN_RUNTIME_CODE;
+}
+
+/* @proc_fd: directory of a process that has it mapped. Return: 0, -ENOMEM. */
+static int look_into(ObjectCache *cache, int *fdp, uint64_t size, bool has_tls, int proc_fd, Object *object) {
+        if (cache->ask && (has_tls || object_may_be_runtime(object)))
+                return cache->ask(cache->userdata, object, take_fd(*fdp), size, identity_user(proc_fd));
+        return has_tls ? thread_symbol_read(*fdp, NULL, size, &object->thread_symbol) : 0;
 }
 
 /* Return: 0, OBJECT_E_UNREADABLE, -ENOMEM. */
-static int read_object(ObjectCache *cache, int path_fd, uint64_t size, Object *object) {
+static int read_object(ObjectCache *cache, int path_fd, uint64_t size, int proc_fd, Object *object) {
         _cleanup_(closep) int fd = file_open_seen(path_fd);
         ElfInfo info;
         int r;
@@ -230,18 +244,18 @@ static int read_object(ObjectCache *cache, int path_fd, uint64_t size, Object *o
         if (r)
                 return r < 0 ? r : OBJECT_E_UNREADABLE;
         take_info(object, &info);
-        return info.has_tls ? find_thread_symbol(cache, &fd, size, object) : 0;
+        return look_into(cache, &fd, size, info.has_tls, proc_fd, object);
 }
 
 /* Files that could not be read stay known by their key too: a damaged one is not parsed again and again. */
-static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, Entry **entryp) {
+static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, Entry **entryp) {
         Entry *entry = NULL;
         int r;
 
         r = add_file(cache, key, &entry);
         if (r)
                 return r;
-        r = read_object(cache, fd, key->size, &entry->object);
+        r = read_object(cache, fd, key->size, proc_fd, &entry->object);
         if (r < 0) {
                 forget(cache, entry);
                 return r;
@@ -255,14 +269,25 @@ static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, Entry **
         return 0;
 }
 
-static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, Object **objectp) {
-        Entry *entry = find_file(cache, key);
-        int r;
+/* For a file that was refused by who looks into files. Return: 0, -ENOMEM. */
+static int ask_again(ObjectCache *cache, int path_fd, uint64_t size, int proc_fd, Object *object) {
+        int fd = file_open_seen(path_fd);
 
-        if (entry)
+        return fd < 0 ? 0 : cache->ask(cache->userdata, object, fd, size, identity_user(proc_fd));
+}
+
+static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, Object **objectp) {
+        Entry *entry = find_file(cache, key);
+        int r = 0;
+
+        if (entry) {
                 stat_add(COUNTER_OBJECTS_CACHED, entry->object.readable);
-        else {
-                r = load_file(cache, fd, key, &entry);
+                if (entry->object.look == OBJECT_LOOK_REFUSED)
+                        r = ask_again(cache, fd, key->size, proc_fd, &entry->object);
+                if (r)
+                        return r;
+        } else {
+                r = load_file(cache, fd, key, proc_fd, &entry);
                 if (r)
                         return r;
         }
@@ -272,14 +297,15 @@ static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, Object 
         return 0;
 }
 
-/* @r: what the look for a file returned, which found @fd and @key if it is 0. */
-static int open_looked(ObjectCache *cache, int r, int fd, const ObjectFile *key, Object **objectp) {
+/* @r: what the look for a file returned, which found @fd and @key if it is 0. @proc_fd: -1 = no process. */
+static int open_looked(ObjectCache *cache, int r, int fd, const ObjectFile *key, int proc_fd,
+                       Object **objectp) {
         static const enum counter counters[] = { [OBJECT_E_UNREADABLE] = COUNTER_OBJECTS_UNREADABLE,
                                                  [OBJECT_E_REMOTE] = COUNTER_OBJECTS_REMOTE,
                                                  [OBJECT_E_FULL] = COUNTER_OBJECTS_OVER_CAP };
 
         if (!r)
-                r = open_found(cache, fd, key, objectp);
+                r = open_found(cache, fd, key, proc_fd, objectp);
         if (r > 0)
                 stat_add(counters[r], 1);
         return r;
@@ -290,15 +316,17 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         ObjectFile key;
         int r = object_file_look(source, cache->memfd_device, &fd, &key);
 
-        return open_looked(cache, r, fd, &key, objectp);
+        return open_looked(cache, r, fd, &key, source->proc_fd, objectp);
 }
 
-int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
-        _cleanup_(closep) int fd = -1;
+int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object **objectp) {
+        _cleanup_(closep) int fd = -1, proc = -1;
         ObjectFile key;
         int r = object_file_look_here(path, &fd, &key);
 
-        return open_looked(cache, r, fd, &key, objectp);
+        if (!r && pid && !find_file(cache, &key) && process_open((pid_t)pid, 0, &proc))
+                proc = -1;              /* it has ended: nobody's share */
+        return open_looked(cache, r, fd, &key, proc, objectp);
 }
 
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode) {

@@ -31,6 +31,23 @@ enum {
 
 typedef ElfSegment Segment;
 
+enum { OBJECT_MAX_SAYS = 48 };
+
+/* Which runtimes the file is of, and what it says of itself. */
+typedef struct ObjectRuntimes {
+        uint32_t bits;                  /* RUNTIME_HAS_* */
+        char says[OBJECT_MAX_SAYS];     /* printable; "" = nothing */
+} ObjectRuntimes;
+
+/* Whether a worker looks into the file, or has done so. */
+enum object_look {
+        OBJECT_LOOK_NONE,               /* none was asked */
+        OBJECT_LOOK_ASKED,
+        OBJECT_LOOK_KNOWN,              /* runtimes are known */
+        OBJECT_LOOK_FAILED,             /* nothing will become known */
+        OBJECT_LOOK_REFUSED,            /* too many others waited; is asked for again */
+};
+
 typedef struct Object {
         uint64_t id;                    /* never reused in this process; for caches outside */
         /* object_file_number(): the same for a file that is read again; 0 = the vdso */
@@ -51,7 +68,8 @@ typedef struct Object {
         uint32_t n_segments;
         uint64_t entry;                 /* e_entry */
         ThreadSymbol thread_symbol;     /* form 0 = none */
-        bool thread_symbol_waits;       /* … known so far: a worker was asked */
+        ObjectRuntimes runtimes;        /* if KNOWN */
+        enum object_look look;
 } Object;
 
 typedef struct ObjectCache ObjectCache;
@@ -60,11 +78,17 @@ typedef struct ObjectCache ObjectCache;
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
 
 /*
- * Who reads the thread symbols of files instead of us: takes @fd, and sets object->thread_symbol whenever it
- * knows. Without one they are read here. Return (of @ask): 0, -ENOMEM.
+ * Who looks into files instead of us: takes @fd, and sets object->thread_symbol, runtimes and look whenever
+ * it knows. @uid: of the process that the file was first met in. Without one thread symbols are read here.
+ * Return (of @ask): 0, -ENOMEM.
  */
-void object_cache_set_ask(ObjectCache *cache,
-                          int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata);
+typedef int (*ObjectAskFunc)(void *userdata, Object *object, int fd, uint64_t size, uint32_t uid);
+
+void object_cache_set_ask(ObjectCache *cache, ObjectAskFunc ask, void *userdata);
+
+static inline bool object_is_awaited(const Object *object) {
+        return object->look == OBJECT_LOOK_ASKED || object->look == OBJECT_LOOK_REFUSED;
+}
 
 /* Every reference must have been given back. */
 ObjectCache *object_cache_free(ObjectCache *cache);
@@ -95,9 +119,16 @@ ObjectFile object_file(const Object *object);
 
 /*
  * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The
- * caller checks that it is the one that is meant. Return: 0, OBJECT_E_*, -ENOMEM.
+ * caller checks that it is the one that is meant. @pid: of a process that has it mapped, whose user is
+ * charged for the look into it; 0 = none. Return: 0, OBJECT_E_*, -ENOMEM.
  */
-int object_open_path(ObjectCache *cache, const char *path, Object **objectp);
+int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object **objectp);
+
+/*
+ * Whether it may be a virtual machine's file, or a program of Go: by its size of code, and the build id.
+ * Others are not looked into for runtimes.
+ */
+bool object_may_be_runtime(const Object *object);
 
 /* Whether it is the file with this device and inode. */
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode);

@@ -95,12 +95,24 @@ int process_parse_stat(const char *text, size_t size, ProcessStat *statp) {
         return 0;
 }
 
-static int read_stat(int proc_fd, ProcessStat *statp) {
+/* Between the first and the last parenthesis, as in the file comm; longer names (kernel workers) are cut. */
+static void stat_comm(const char *text, size_t size, char comm[ABI_COMM_SIZE]) {
+        const char *begin = memchr(text, '(', size), *end = memrchr(text, ')', size);
+
+        memset(comm, 0, ABI_COMM_SIZE);
+        if (begin && end > begin)
+                memcpy(comm, begin + 1, MIN((size_t)(end - begin - 1), (size_t)ABI_COMM_SIZE - 1));
+}
+
+/* @comm: NULL = not wanted. */
+static int read_stat(int proc_fd, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {
         _cleanup_(freep) char *text = NULL;
         size_t size;
 
         if (file_read_at(proc_fd, "stat", STAT_MAX, &text, &size))
                 return condition_of(errno);
+        if (comm)
+                stat_comm(text, size, comm);
         if (process_parse_stat(text, size, statp) || statp->state == 'X' ||
             (statp->state == 'Z' && statp->n_threads <= 1))
                 return PROCESS_E_GONE;
@@ -118,7 +130,7 @@ int process_open(pid_t pid, uint64_t start_time_ns, int *fdp) {
         if (fd < 0)
                 return condition_of(errno);
         if (start_time_ns) {
-                r = read_stat(fd, &stat);
+                r = read_stat(fd, &stat, NULL);
                 if (r)
                         return r;
                 if (stat.start_time_ns != start_time_ns)
@@ -136,7 +148,7 @@ static int open_thread(int proc_fd, uint32_t tid, int *fdp) {
 
         snprintf(path, sizeof(path), "task/%u", tid);
         task_fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (task_fd < 0 || read_stat(task_fd, &stat) || stat.state == 'Z')
+        if (task_fd < 0 || read_stat(task_fd, &stat, NULL) || stat.state == 'Z')
                 return PROCESS_E_GONE;
         /* Every thread has a directory in /proc too, unlisted: only that one has map_files. */
         snprintf(path, sizeof(path), "/proc/%u", tid);
@@ -171,7 +183,7 @@ int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp
 
         r = process_open(pid, 0, &fd);
         if (!r)
-                r = read_stat(fd, &stat);
+                r = read_stat(fd, &stat, NULL);
         if (!r && start_time_ns && stat.start_time_ns != start_time_ns)
                 r = PROCESS_E_GONE;
         if (!r && stat.state == 'Z')
@@ -184,29 +196,12 @@ int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp
         return 0;
 }
 
-/* comm without the newline that the kernel adds; longer names (kernel workers) are cut. */
-static int read_comm(int proc_fd, char comm[ABI_COMM_SIZE]) {
-        _cleanup_(freep) char *text = NULL;
-        size_t size;
-
-        if (file_read_at(proc_fd, "comm", STAT_MAX, &text, &size))
-                return condition_of(errno);
-        if (size && text[size - 1] == '\n')
-                size--;
-        size = MIN(size, (size_t)ABI_COMM_SIZE - 1);
-        memset(comm, 0, ABI_COMM_SIZE);
-        memcpy(comm, text, size);
-        return 0;
-}
-
 int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {
         _cleanup_(closep) int fd = -1;
         int r;
 
         r = process_open(pid, 0, &fd);
-        if (!r)
-                r = read_stat(fd, statp);
-        return r ? r : read_comm(fd, comm);
+        return r ? r : read_stat(fd, statp, comm);
 }
 
 /* A leader that has exited before its threads has no executable to show. */
@@ -234,9 +229,7 @@ int process_new(Process **processp, pid_t pid) {
                 return r;
         r = identity_read_exe(fd, &process->exe);
         if (!r)
-                r = read_comm(fd, process->comm);
-        if (!r)
-                r = read_stat(fd, &stat);
+                r = read_stat(fd, &stat, process->comm);
         if (r)
                 return r;
         process->start_time_ns = stat.start_time_ns;

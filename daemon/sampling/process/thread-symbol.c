@@ -5,8 +5,7 @@
  * others names are looked up (dynamic-symbol.h). Only a file that has the symbol
  * has its relocations read.
  *
- * Relocations are those of x86-64 (psABI, table 4.10): entries of 24 bytes, with
- * the address of the word, symbol and type.
+ * Relocations are entries of 24 bytes, with the address of the word, symbol and type.
  */
 #include "sampling/process/thread-symbol.h"
 
@@ -19,6 +18,7 @@
 #include "base/util/error.h"
 #include "base/util/macro.h"
 #include "sampling/process/dynamic-symbol.h"
+#include "tls_abi.h"
 
 enum {
         RELOCATIONS = 512,              /* read at once */
@@ -26,10 +26,15 @@ enum {
 };
 
 #define ELASTIC_SYMBOL "elastic_apm_profiling_correlation_tls_v1"
+#define LABELS_SYMBOL "custom_labels_current_set"
+#define LABELS_VERSION_SYMBOL "custom_labels_abi_version"
 
-#ifndef R_X86_64_TLSDESC
-#define R_X86_64_TLSDESC 36
-#endif
+/* psABI of x86-64, table 4.10; ELF for the Arm 64-bit Architecture, "Dynamic relocations" */
+enum {
+        TLS_RELOCATION_OFFSET = TLS_IS_ABOVE ? R_AARCH64_TLS_TPREL : R_X86_64_TPOFF64,
+        TLS_RELOCATION_MODULE = TLS_IS_ABOVE ? R_AARCH64_TLS_DTPMOD : R_X86_64_DTPMOD64,
+        TLS_RELOCATION_DESCRIPTOR = TLS_IS_ABOVE ? R_AARCH64_TLSDESC : 36,      /* R_X86_64_TLSDESC */
+};
 
 static void take_relocation(const Elf64_Rela *entry, uint32_t index, ThreadSymbol *symbol) {
         uint32_t of = (uint32_t)ELF64_R_SYM(entry->r_info);
@@ -37,13 +42,13 @@ static void take_relocation(const Elf64_Rela *entry, uint32_t index, ThreadSymbo
         ThreadSlotKind kind;
 
         switch (ELF64_R_TYPE(entry->r_info)) {
-        case R_X86_64_TPOFF64:
+        case TLS_RELOCATION_OFFSET:
                 kind = THREAD_SLOT_OFFSET;
                 break;
-        case R_X86_64_DTPMOD64:
+        case TLS_RELOCATION_MODULE:
                 kind = THREAD_SLOT_MODULE;
                 break;
-        case R_X86_64_TLSDESC:
+        case TLS_RELOCATION_DESCRIPTOR:
                 kind = THREAD_SLOT_DESCRIPTOR;
                 break;
         default:
@@ -81,11 +86,14 @@ static int read_relocations(const DynamicImage *image, uint64_t address, uint64_
 
 /*
  * The executable's block ends at the thread pointer, and begins at a multiple of its alignment away from it.
+ * On arm64 it begins behind the head, where its address has the remainder that the file asks for.
  */
 static int64_t local_offset(const Elf64_Phdr *tls, uint64_t value) {
         uint64_t align = tls->p_align ? tls->p_align : 1;
         uint64_t pad = (align - (tls->p_vaddr + tls->p_memsz) % align) % align;
 
+        if (TLS_IS_ABOVE)
+                return (int64_t)(value + TLS_HEAD + ((tls->p_vaddr - TLS_HEAD) & (align - 1)));
         return (int64_t)(value - tls->p_memsz - pad);
 }
 
@@ -100,10 +108,22 @@ static const struct {
         { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE,
           "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
         { "custom_labels_current_set_v2", ABI_FORM_NONE,
-          "custom_labels_current_set_v2 has labels, but no span" },
-        { "custom_labels_current_set", ABI_FORM_NONE, "custom_labels_current_set has labels, but no span" },
+          "custom_labels_current_set_v2 is another layout than version 1" },
+        { LABELS_SYMBOL, ABI_FORM_LABELS,
+          "its " LABELS_SYMBOL " is no pointer in thread-local memory, or its " LABELS_VERSION_SYMBOL
+          " is not 1" },
         { "context_tls_v1", ABI_FORM_NONE, "context_tls_v1 is an older form, without a trace id" },
 };
+
+/* Labels have a version beside them, a constant of the file. */
+static bool is_known_version(const DynamicImage *image) {
+        uint32_t version = 0, index;
+        Elf64_Sym symbol;
+
+        return dynamic_image_find(image, LABELS_VERSION_SYMBOL, &index, &symbol) &&
+                symbol.st_size == sizeof(version) &&
+                dynamic_image_read(image, symbol.st_value, &version, sizeof(version)) && version == 1;
+}
 
 bool thread_symbol_name(uint8_t name, uint8_t *formp, const char **unreadp) {
         if (!name || name > ARRAY_SIZE(names))
@@ -130,9 +150,10 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
         symbolp->name = (uint8_t)(i + 1);
         symbolp->form = names[i].form;
         symbolp->unread = names[i].form ? NULL : names[i].unread;
-        /* Both forms begin with a pointer. */
+        /* All forms begin with a pointer. */
         if (symbol.st_value > image.tls->p_memsz || image.tls->p_memsz - symbol.st_value < sizeof(uint64_t) ||
-            symbol.st_size != sizeof(uint64_t) || ELF64_ST_TYPE(symbol.st_info) != STT_TLS) {
+            symbol.st_size != sizeof(uint64_t) || ELF64_ST_TYPE(symbol.st_info) != STT_TLS ||
+            (symbolp->form == ABI_FORM_LABELS && !is_known_version(&image))) {
                 symbolp->form = ABI_FORM_NONE;
                 symbolp->unread = names[i].unread;
         }

@@ -40,6 +40,10 @@ const int8_t arch_slots[ARCH_N_REGISTERS] = {
         -1, -1, -1, SLOT_RBX, -1, -1, SLOT_RBP, -1, -1, -1, -1, -1, -1, -1, -1, -1, SLOT_RETURN,
 };
 
+bool arch_is_note(uint8_t op) {
+        return false;
+}
+
 /*
  * A stub of the procedure linkage table pushes one word half-way through its 16
  * bytes. Linkers say so with one expression for all stubs:

@@ -5,21 +5,20 @@
  * Architecture
  *
  * Knowledge of a processor that the reader of call frame information needs. One file per architecture
- * implements it (arch-x86_64.c), and meson picks that of the machine that is built for: a daemon reads
- * programs of its own machine.
+ * implements it (arch-x86_64.c, arch-aarch64.c), and meson picks that of the machine that is built for: a
+ * daemon reads programs of its own machine.
  */
 
-#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/elf/machine.h"
 #include "sampling/unwind/counts.h"
 #include "sampling/unwind/state.h"
 
 #if defined(__x86_64__)
 enum {
-        ARCH_ELF_MACHINE = EM_X86_64,
         ARCH_SHT_UNWIND = 0x70000001,   /* SHT_X86_64_UNWIND: type of .eh_frame in the psABI */
         ARCH_RETURN_ADDRESS = 16,       /* DWARF column */
         ARCH_ADDRESS_SIZE = 8,
@@ -27,6 +26,16 @@ enum {
         ARCH_N_LANDINGS = 2,
         ARCH_LANDING_SIZE = 64,         /* bytes of code that arch_find_landing() looks at */
         ARCH_LANDING_REGISTER = 2,      /* rcx: holds the CFA there */
+};
+#elif defined(__aarch64__)
+enum {
+        ARCH_SHT_UNWIND = SHT_PROGBITS,
+        ARCH_RETURN_ADDRESS = 30,
+        ARCH_ADDRESS_SIZE = 8,
+        ARCH_N_REGISTERS = 32,
+        ARCH_N_LANDINGS = 1,            /* none exist */
+        ARCH_LANDING_SIZE = 4,
+        ARCH_LANDING_REGISTER = 0xff,
 };
 #else
 #error "no arch-*.c for this machine yet"
@@ -40,6 +49,9 @@ typedef struct ArchLanding {
 
 /* DWARF register → slot in CfiState.saved, or -1 = not tracked. */
 extern const int8_t arch_slots[ARCH_N_REGISTERS];
+
+/* Whether a call frame instruction without operands, by its number, says nothing that a walk needs. */
+bool arch_is_note(uint8_t op);
 
 /* Reads the DWARF expression of a CFA: sets cfa_kind and what belongs to it. */
 void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size);

@@ -23,7 +23,8 @@
         X(NESTING, "remember and restore do not nest, or too deep") \
         X(ADVANCE, "an instruction lies outside its function") \
         X(ROWS, "more rows than any compiler makes") \
-        X(OVER_CAP, "functions beyond the cap of a file")
+        X(OVER_CAP, "functions beyond the cap of a file") \
+        X(GO_SIZES, "Go's record of a function is damaged")
 
 #define CFI_UNSUPPORTED(X) \
         X(CFA_UNSET, "no instruction says where the CFA is") \
@@ -33,7 +34,8 @@
         X(RETURN_ADDRESS, "return address not below the CFA") \
         X(FRAME_POINTER, "frame pointer where the row cannot say it (lost, the frame is not)") \
         X(BASE_REGISTER, "rbx where the row cannot say it (lost, the frame is not)") \
-        X(DENSE_PAGE, "rows of a page that do not fit a block")
+        X(DENSE_PAGE, "rows of a page that do not fit a block") \
+        X(GO_STACK, "a function of Go's that goes to another stack")
 
 typedef enum CfiProblem {
         _CFI_PROBLEM_NONE,
@@ -54,6 +56,9 @@ typedef struct CfiCounts {
         uint64_t n_entries;             /* functions described */
         uint64_t n_rows;                /* before merging */
         uint64_t n_overlaps;            /* functions cut where the next one starts */
+        uint64_t n_derived;             /* bytes of code whose rows were derived from it (scan.h) */
+        uint64_t n_refused;             /* functions without a description that were not understood */
+        uint64_t n_passed;              /* bytes of code without a description that were not scanned */
         uint64_t problems[CFI_PROBLEM_N];
         uint64_t unsupported[CFI_UNSUPPORTED_N];
 } CfiCounts;

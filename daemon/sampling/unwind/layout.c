@@ -59,7 +59,7 @@ static void add_header(Layout *layout, const Elf64_Phdr *phdr) {
 static int read_headers(Layout *layout, Reader *reader, Elf64_Ehdr *ehdr) {
         if (!copy(reader, 0, ehdr, sizeof(*ehdr)) || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 ||
             ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
-            ehdr->e_machine != ARCH_ELF_MACHINE || ehdr->e_phentsize != sizeof(Elf64_Phdr))
+            ehdr->e_machine != ELF_MACHINE || ehdr->e_phentsize != sizeof(Elf64_Phdr))
                 return LAYOUT_E_NOT_ELF;
         for (uint32_t i = 0; i < MIN(ehdr->e_phnum, LAYOUT_MAX_HEADERS); i++) {
                 Elf64_Phdr phdr;

@@ -291,6 +291,9 @@ static void publish(Pool *pool, PoolTable *table, const Table *built) {
         int fd;
 
         stat_add(COUNTER_UNWIND_ENTRIES_BAD, sum_problems(&built->counts));
+        stat_add(COUNTER_UNWIND_CODE_DERIVED, built->counts.n_derived);
+        stat_add(COUNTER_UNWIND_CODE_PASSED, built->counts.n_passed);
+        stat_add(COUNTER_UNWIND_FUNCTIONS_REFUSED, built->counts.n_refused);
         if (!make_room(pool, built->size)) {
                 give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
                 return;

@@ -307,7 +307,7 @@ static bool run_register(Program *program, uint8_t op) {
 }
 
 static void run_extended(Program *program, uint8_t op) {
-        if (op == OP_NOP)
+        if (op == OP_NOP || arch_is_note(op))
                 return;
         if (op == OP_REMEMBER_STATE)
                 remember(program);

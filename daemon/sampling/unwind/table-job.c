@@ -35,6 +35,7 @@
 
 enum {
         MAX_TRIES = 2,
+        MAX_SCAN = 16 << 20,            /* bytes of code; seconds at the worst */
         PIECE = 256 << 10,              /* bytes of a table that one step reads */
 };
 
@@ -306,7 +307,8 @@ static int make(int fd, const TableLimits *limits, Table *tablep) {
 /* The end of the process gives its memory back. */
 void table_job_serve(int socket, int fd, const TableJobRequest *request) {
         const TableLimits limits = { .max_functions = request->max_functions,
-                                     .max_bytes = request->max_bytes };
+                                     .max_bytes = request->max_bytes,
+                                     .max_scan = MAX_SCAN };
         TableJobAnswer answer = { .magic = TABLE_JOB_MAGIC };
         Table table = { 0 };
 

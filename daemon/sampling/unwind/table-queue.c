@@ -8,6 +8,8 @@
 #include "base/util/error.h"
 #include "base/util/list.h"
 
+enum { MAX_SCAN_HERE = 1 << 20 };       /* in one go, while all else waits: musl has less than half */
+
 int table_queue_init(TableQueue *queue, Zygotes *zygotes) {
         int r;
 
@@ -65,8 +67,9 @@ static TableRequest *most_used(const TableQueue *queue, bool is_here, bool is_sl
 /* ---- in this process ---- */
 
 static int begin(TableQueue *queue, TableRequest *request) {
-        const TableLimits limits = TABLE_LIMITS_DEFAULT;
+        TableLimits limits = TABLE_LIMITS_DEFAULT;
 
+        limits.max_scan = MAX_SCAN_HERE;
         request->is_in_work = true;
         queue->building = request;
         if (request->image)

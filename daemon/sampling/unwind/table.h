@@ -20,6 +20,7 @@
 typedef struct TableLimits {
         uint32_t max_functions;
         size_t max_bytes;               /* bytes of the table */
+        uint32_t max_scan;              /* bytes of code without a description that are scanned (scan.h) */
 } TableLimits;
 
 /* A megabyte of code needs some 100 KiB of table; Chrome and libxul 20 to 30 MiB. */
