@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Python
+ *
+ * CPython runs functions of Python in one C function, the evaluator, so that a native stack shows nothing
+ * but its frames. The interpreter keeps frames of its own, in a chain from the innermost one on:
+ *
+ *     thread state ─▶ leaf ─▶ callback ─▶ shim ─▶ run ─▶ main ─▶ shim ─▶ NULL
+ *                                           │                     │
+ *     native   evaluator ◀─ lies in it ─────┘                     │
+ *              qsort                                              │
+ *              evaluator ◀─ lies in it ───────────────────────────┘
+ *              main
+ *
+ * One evaluator runs a Python function and those that it calls. But each that is entered from C leaves a mark
+ * on the native stack: a shim frame (3.12 and newer), or a CFrame (3.10, 3.11), which are local variables of
+ * the evaluator. So the native frame around a mark's address is the evaluator's, whatever parts the compiler
+ * has made of it, and the Python frames up to that mark take its place:
+ *
+ *     leaf, callback, qsort, run, main, main
+ *
+ * Before the native walk python_begin() copies the chain: frames, and between them marks. The walk asks after
+ * each step whether it has gone over the next mark, and if so, the frames up to it are written. A native walk
+ * that has to end early (rows on their way) still is followed by the rest of the chain; only native frames
+ * between are missing then. That, and marks that were never met, is counted as `partial`.
+ *
+ * 3.8 and 3.9 leave no mark: each of their frames is one evaluator's, which is known by its pc.
+ *
+ * From 3.14 on a task of asyncio says who awaits it. What an awaiter was doing when it began to wait is in
+ * its coroutine, and in those that this one awaits. Their frames follow that of the running task's coroutine,
+ * as if they had called it:
+ *
+ *     thread state ─▶ task ─▶ awaited_by ─▶ task ─▶ coroutine ─▶ coroutine that it awaits ─▶ …
+ *                       └─▶ coroutine: its frame must be in the chain, else the task is not this one's
+ *
+ *     leaf, fetch [its task], gather_all, main [the awaiter's], Handle._run, run_forever
+ *
+ * The thread that is interrupted has the lock, so no awaiter runs. Several awaiters of one task are no chain:
+ * it ends there.
+ *
+ * Includes nothing, as unwind.bpf.h. All addresses come from the target: every read may fail, every loop is
+ * bounded, and what is copied is looked at again by the daemon before it is named.
+ */
+
+enum {
+        PYTHON_MAX_CHAIN = 640,         /* frames and marks of one stack */
+        PYTHON_MAX_THREADS = 2048,      /* thread states that are looked at for one thread */
+        PYTHON_WINDOW = 512,            /* bytes of frames that are read at once; a power of two */
+        PYTHON_PAGE = 4096,
+        PYTHON_N_KNOWN = 16,            /* code objects that this stack has met; a power of two */
+        PYTHON_MAX_AWAITS = 32,         /* coroutines of one task that await one another; a power of two */
+        PYTHON_MAX_TASKS = 32,          /* of a chain of awaiters */
+        PYTHON_WORD_BEHIND_TYPE = 16,   /* bytes of an object that hold its type */
+};
+
+/* No address: no mark to come. */
+#define PYTHON_NO_MARK (~0ull)
+/* The mark of evaluators without one: any native frame of the evaluator. */
+#define PYTHON_MARK_EVALUATOR 1
+
+enum python_mode {
+        PYTHON_WAITS,                   /* for the next mark */
+        PYTHON_WRITES,                  /* frames up to it */
+        PYTHON_WRITES_REST,             /* all frames: the native walk is over */
+};
+
+struct python_word_pair {
+        /* a frame: as in a sample. A mark: its address, and that of the next one */
+        uint64_t first, second;
+};
+
+/* The awaiters of the running task, while they are read. */
+struct python_awaits {
+        uint64_t root;                  /* the frame of the running task's coroutine; 0 = no task is known */
+        uint64_t task;
+        uint64_t coroutine;             /* the next one of this task; 0 = all are in frames */
+        uint32_t is_open;               /* their frames come next */
+        uint32_t n_tasks;
+        uint32_t n;                     /* frames, the outermost first */
+        uint32_t name_size;             /* 0, PYTHON_TASK_SIZE; 0 also if the task was not this chain's */
+        struct python_word_pair frames[PYTHON_MAX_AWAITS];      /* code, position */
+        uint8_t name[PYTHON_TASK_SIZE];
+        uint8_t bytes[PYTHON_MAX_GENERATOR + 8];
+};
+
+/* State of one walk. In a map value, as the BPF stack is small. */
+struct python {
+        uint64_t mark;                  /* the next one, or PYTHON_NO_MARK */
+        uint64_t evaluator, evaluator_size;
+        uint32_t n;                     /* entries of the chain */
+        uint32_t at;                    /* next entry to be written */
+        uint32_t mode;                  /* enum python_mode */
+        uint32_t n_frames;              /* frames among the entries */
+        uint32_t n_written;
+        uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
+        /* while the chain is read */
+        uint64_t interpreter, thread, thread_pointer, found;
+        uint64_t frame, native;         /* the next frame; the CFrame that it belongs to */
+        uint64_t window;                /* address of frame_bytes[0] */
+        uint32_t window_size;           /* bytes that were read; 0 = none */
+        uint32_t last_mark;             /* index + 1 of the last mark; 0 = none */
+        struct {
+                uint64_t code;
+                uint64_t cookie;
+        } known[PYTHON_N_KNOWN];
+        union {
+                uint8_t thread_bytes[PYTHON_MAX_THREAD + 8];
+                uint8_t frame_bytes[PYTHON_WINDOW + 8];
+        };
+        uint8_t code_bytes[PYTHON_MAX_CODE + 8];
+        struct python_awaits awaits;
+        struct python_word_pair entries[PYTHON_MAX_CHAIN];
+};
+
+static inline bool python_read(uint64_t address, uint64_t *to) {
+        return !bpf_probe_read_user(to, sizeof(*to), (const void *)address);
+}
+
+/* The word at @offset of bytes that were read; @mask: their size - 1, a power of two. */
+static inline uint64_t python_word(const uint8_t *bytes, uint32_t offset, uint32_t mask) {
+        offset &= mask;
+        barrier_var(offset);
+        offset &= mask;
+        return *(const uint64_t *)(bytes + offset);
+}
+
+static inline bool python_copy(uint8_t *to, uint32_t size, uint32_t max, uint64_t address) {
+        if (size > max)
+                size = max;
+        barrier_var(size);
+        if (size > max)
+                return false;
+        return !bpf_probe_read_user(to, size, (const void *)address);
+}
+
+/* ---- the thread's state ---- */
+
+/* Looks at one thread state. Return: whether to go on. */
+static inline bool python_look(struct python *python, const struct python_process *process) {
+        uint64_t thread = python->thread;
+
+        if (!thread) {
+                if (!python->interpreter || !python_read(python->interpreter + process->threads, &thread) ||
+                    !python_read(python->interpreter + process->next_interpreter, &python->interpreter))
+                        return false;
+                python->thread = thread;
+                return true;
+        }
+        if (!python_copy(python->thread_bytes, process->thread_size, PYTHON_MAX_THREAD, thread))
+                return false;
+        python->thread = python_word(python->thread_bytes, process->next_thread, PYTHON_MAX_THREAD - 1);
+        if (python_word(python->thread_bytes, process->thread_id, PYTHON_MAX_THREAD - 1) !=
+            python->thread_pointer)
+                return true;
+        python->found = thread;
+        /* A thread that is in two interpreters has its frames in one of them. */
+        return !python_word(python->thread_bytes, process->thread_frame, PYTHON_MAX_THREAD - 1);
+}
+
+static inline bool python_look_begin(struct python *python, const struct python_process *process) {
+        python->found = 0;
+        python->thread = 0;
+        return python_read(process->interpreters, &python->interpreter);
+}
+
+/* ---- the chain ---- */
+
+static inline void python_add(struct python *python, uint64_t first, uint64_t second) {
+        uint32_t n = python->n;
+
+        if (n >= PYTHON_MAX_CHAIN)
+                return;
+        barrier_var(n);
+        if (n >= PYTHON_MAX_CHAIN)
+                return;
+        python->entries[n].first = first;
+        python->entries[n].second = second;
+        python->n = n + 1;
+}
+
+static inline void python_add_mark(struct python *python, uint64_t address) {
+        uint32_t last = python->last_mark - 1;
+
+        /* The top byte tells marks from frames. */
+        address &= RUNTIME_ADDRESS_MASK;
+        if (!python->last_mark) {
+                python->mark = address;
+        } else {
+                if (last >= PYTHON_MAX_CHAIN)
+                        return;
+                barrier_var(last);
+                if (last >= PYTHON_MAX_CHAIN)
+                        return;
+                python->entries[last].second = address;
+        }
+        python->last_mark = python->n + 1;
+        python_add(python, address, PYTHON_NO_MARK);
+}
+
+/* Whether there is a code object at @code; *@cookiep. Recursion meets the same ones again and again. */
+static inline bool python_read_code(struct python *python, const struct python_process *process,
+                                    uint64_t code, uint64_t *cookiep) {
+        const uint8_t *bytes = python->code_bytes;
+        uint32_t mask = PYTHON_MAX_CODE - 1, at = (uint32_t)(code >> 5 ^ code >> 9) & (PYTHON_N_KNOWN - 1);
+
+        barrier_var(at);
+        at &= PYTHON_N_KNOWN - 1;
+        if (code == python->known[at].code) {
+                *cookiep = python->known[at].cookie;
+                return true;
+        }
+        if (!python_copy(python->code_bytes, process->code_size, PYTHON_MAX_CODE, code) ||
+            (process->code_type && python_word(bytes, process->type, mask) != process->code_type))
+                return false;
+        *cookiep = python_cookie(python_word(bytes, process->name, mask),
+                                 python_word(bytes, process->line_table, mask),
+                                 (uint32_t)python_word(bytes, process->first_line, mask));
+        python->known[at].code = code;
+        python->known[at].cookie = *cookiep;
+        return true;
+}
+
+static inline void python_add_frame(struct python *python, const struct python_process *process,
+                                    uint64_t code, uint64_t position) {
+        bool is_object = process->chain == PYTHON_CHAIN_OBJECTS || process->chain == PYTHON_CHAIN_EVALUATOR;
+        uint64_t cookie;
+
+        if (!python_read_code(python, process, code, &cookie))
+                return;
+        position = is_object ? (uint32_t)position : position - code;
+        if (position >> 32)
+                position = PYTHON_NO_POSITION;
+        python->n_frames++;
+        python_add(python, (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | (code & RUNTIME_ADDRESS_MASK),
+                   cookie << 32 | position);
+}
+
+/*
+ * Has the frame's bytes in the window: *@atp, the first one's index. Since 3.11 a caller's frame lies right
+ * below its callee's, so what lies below is read with it, down to the begin of the page that the frame is in:
+ * what is there can be read if the frame can.
+ */
+static inline bool python_read_frame(struct python *python, const struct python_process *process,
+                                     uint64_t frame, uint32_t *atp) {
+        uint32_t size = process->frame_size, below = (uint32_t)frame & (PYTHON_PAGE - 1);
+        uint64_t at = frame - python->window;
+
+        if (size > PYTHON_MAX_FRAME)
+                return false;
+        if (at < python->window_size && at + size <= python->window_size) {
+                *atp = (uint32_t)at;
+                return true;
+        }
+        if (below > PYTHON_WINDOW - size)
+                below = PYTHON_WINDOW - size;
+        if (process->chain == PYTHON_CHAIN_OBJECTS || process->chain == PYTHON_CHAIN_EVALUATOR)
+                below = 0;
+        below &= ~7u;
+        python->window = frame - below;
+        python->window_size = 0;
+        if (!python_copy(python->frame_bytes, below + size, PYTHON_WINDOW, frame - below))
+                return false;
+        python->window_size = below + size;
+        *atp = below;
+        return true;
+}
+
+/* ---- tasks ---- */
+
+static inline bool python_is_coroutine(const struct python_process *process, const uint8_t *bytes) {
+        uint64_t type = python_word(bytes, process->type, PYTHON_MAX_GENERATOR - 1);
+
+        return type && (type == process->tasks.coroutine_type || type == process->tasks.generator_type);
+}
+
+/* The task that the thread runs, and the frame that its coroutine has. */
+static inline void python_task_begin(struct python *python, const struct python_process *process) {
+        struct python_awaits *awaits = &python->awaits;
+        uint64_t coroutine = 0;
+
+        awaits->root = 0;
+        awaits->task = 0;
+        awaits->coroutine = 0;
+        awaits->is_open = 0;
+        awaits->n_tasks = 0;
+        awaits->n = 0;
+        awaits->name_size = 0;
+        if (!process->tasks.running || !python_read(python->found + process->tasks.running, &awaits->task) ||
+            !awaits->task || !python_read(awaits->task + process->tasks.coroutine, &coroutine) ||
+            !coroutine ||
+            bpf_probe_read_user(awaits->bytes, PYTHON_WORD_BEHIND_TYPE, (const void *)coroutine) ||
+            !python_is_coroutine(process, awaits->bytes))
+                return;
+        awaits->root = coroutine + process->tasks.frame;
+}
+
+/* The chain has met the frame of the task's coroutine: it is this task that runs. */
+static inline void python_task_met(struct python *python, const struct python_process *process) {
+        struct python_awaits *awaits = &python->awaits;
+        uint64_t name = 0;
+
+        awaits->root = 0;
+        awaits->is_open = 1;
+        if (python_read(awaits->task + process->tasks.name, &name) && name &&
+            !bpf_probe_read_user(awaits->name, PYTHON_TASK_SIZE, (const void *)name))
+                awaits->name_size = PYTHON_TASK_SIZE;
+}
+
+/* Takes one coroutine of an awaiter, and goes to the one that it awaits. One that runs is left out. */
+static inline void python_await(struct python *python, const struct python_process *process) {
+        const struct python_tasks *tasks = &process->tasks;
+        const uint32_t mask = PYTHON_MAX_GENERATOR - 1;
+        struct python_awaits *awaits = &python->awaits;
+        uint64_t coroutine = awaits->coroutine, stack;
+        uint32_t n = awaits->n;
+        uint8_t state;
+
+        awaits->coroutine = 0;
+        if (n >= PYTHON_MAX_AWAITS || (coroutine & 7) ||
+            bpf_probe_read_user(awaits->bytes, PYTHON_MAX_GENERATOR, (const void *)coroutine) ||
+            !python_is_coroutine(process, awaits->bytes))
+                return;
+        state = (uint8_t)python_word(awaits->bytes, tasks->state, mask);
+        if (state != tasks->suspended && state != tasks->suspended_for)
+                return;
+        barrier_var(n);
+        n &= PYTHON_MAX_AWAITS - 1;
+        awaits->frames[n].first = python_word(awaits->bytes, tasks->code, mask) & ~7ull;
+        awaits->frames[n].second = python_word(awaits->bytes, tasks->position, mask);
+        awaits->n = n + 1;
+        stack = python_word(awaits->bytes, tasks->stack, mask);
+        if (state == tasks->suspended_for && stack && python_read(stack - tasks->awaited, &stack))
+                awaits->coroutine = stack & ~7ull;
+}
+
+/* The next awaiter. Return: whether there is one. */
+static inline bool python_next_task(struct python *python, const struct python_process *process) {
+        const struct python_tasks *tasks = &process->tasks;
+        struct python_awaits *awaits = &python->awaits;
+        uint64_t task = 0;
+        uint8_t is_set = 1;
+
+        if (++awaits->n_tasks > PYTHON_MAX_TASKS ||
+            bpf_probe_read_user(&is_set, 1, (const void *)(awaits->task + tasks->is_set)) || is_set ||
+            !python_read(awaits->task + tasks->awaited_by, &task) || !task ||
+            !python_read(task + tasks->coroutine, &awaits->coroutine))
+                return false;
+        awaits->task = task;
+        return awaits->coroutine;
+}
+
+/* One step towards the frames of awaiters: down one task's coroutines, then back with their frames. */
+static inline void python_await_step(struct python *python, const struct python_process *process) {
+        struct python_awaits *awaits = &python->awaits;
+        uint32_t n = awaits->n;
+
+        if (awaits->coroutine) {
+                python_await(python, process);
+        } else if (n) {
+                n--;
+                barrier_var(n);
+                n &= PYTHON_MAX_AWAITS - 1;
+                awaits->n = n;
+                python_add_frame(python, process, awaits->frames[n].first, awaits->frames[n].second);
+        } else if (!python_next_task(python, process)) {
+                awaits->is_open = 0;
+        }
+}
+
+/* Copies one frame of the chain. Return: whether there is another one. */
+static inline bool python_chain_step(struct python *python, const struct python_process *process) {
+        const uint32_t mask = PYTHON_WINDOW - 1;
+        uint64_t frame = python->frame, code, native = python->native;
+        const uint8_t *bytes = python->frame_bytes;
+        uint32_t owner, at = 0;
+
+        if (python->awaits.is_open && python->n < PYTHON_MAX_CHAIN) {
+                python_await_step(python, process);
+                return true;
+        }
+        if (!frame) {
+                python->is_cut = python->n >= PYTHON_MAX_CHAIN;
+                return false;
+        }
+        if (python->n >= PYTHON_MAX_CHAIN || (frame & 7) ||
+            !python_read_frame(python, process, frame, &at))
+                return false;
+        python->frame = python_word(bytes, at + process->previous, mask);
+        owner = (uint8_t)python_word(bytes, at + process->owner, mask);
+        if (process->chain >= PYTHON_CHAIN_CFRAME && process->chain <= PYTHON_CHAIN_SHIMS &&
+            owner >= PYTHON_OWNER_SHIM) {
+                python_add_mark(python, frame);
+                return true;
+        }
+        /* The low bits are tags since 3.14. */
+        code = python_word(bytes, at + process->code, mask) & ~7ull;
+        python_add_frame(python, process, code, python_word(bytes, at + process->position, mask));
+        if (frame == python->awaits.root)
+                python_task_met(python, process);
+        if (process->chain == PYTHON_CHAIN_EVALUATOR) {
+                python_add_mark(python, PYTHON_MARK_EVALUATOR);
+        } else if (process->chain == PYTHON_CHAIN_OBJECTS ||
+                   (process->chain == PYTHON_CHAIN_CFRAMES && owner)) {
+                python_add_mark(python, native);
+                if (!python_read(native + process->native_previous, &python->native))
+                        return false;
+        }
+        return true;
+}
+
+/* The first frame of python->found. Return: false = it runs no function of Python. */
+static inline bool python_chain_begin(struct python *python, const struct python_process *process) {
+        uint64_t first = 0;
+
+        python->mark = PYTHON_NO_MARK;
+        python->evaluator = process->evaluator;
+        python->evaluator_size = process->evaluator_size;
+        python->n = 0;
+        python->at = 0;
+        python->mode = PYTHON_WAITS;
+        python->n_frames = 0;
+        python->n_written = 0;
+        python->is_cut = 1;             /* until its end was met */
+        python->last_mark = 0;
+        python->window_size = 0;
+        python->native = 0;
+        for (uint32_t i = 0; i < PYTHON_N_KNOWN; i++)
+                python->known[i].code = 1;      /* no code's address: those are even */
+        if (!python_read(python->found + process->thread_frame, &first) || !first)
+                return false;
+        if (process->chain == PYTHON_CHAIN_CFRAMES || process->chain == PYTHON_CHAIN_CFRAME) {
+                python->native = first;
+                if (!python_read(first + process->native_frame, &first))
+                        return false;
+        } else if (process->chain == PYTHON_CHAIN_OBJECTS) {
+                /* the thread state has both: the frame, and behind native_frame the CFrame */
+                if (!python_read(python->found + process->native_frame, &python->native))
+                        return false;
+        }
+        python->frame = first;
+        python_task_begin(python, process);
+        return first != 0;
+}
+
+/* ---- the join ---- */
+
+/* The native frame that was written last, with @sp, is left for that of @caller_sp. */
+static inline bool python_meets(const struct python *python, uint64_t pc, uint64_t sp, uint64_t caller_sp) {
+        if (python->mark == PYTHON_MARK_EVALUATOR)
+                return pc - python->evaluator < python->evaluator_size;
+        return python->mark - sp < caller_sp - sp;
+}
+
+static inline bool python_is_frame(const struct python *python, uint32_t at) {
+        if (at >= python->n || at >= PYTHON_MAX_CHAIN)
+                return false;
+        barrier_var(at);
+        if (at >= PYTHON_MAX_CHAIN)
+                return false;
+        return python->entries[at].first >> RUNTIME_KIND_SHIFT == RUNTIME_PYTHON;
+}
+
+/* The frame at words[n - 1] is the evaluator's: Python's frames take its place, if there are any. */
+static inline void python_join(struct unwind *unwind, struct python *python) {
+        python->mode = PYTHON_WRITES;
+        if (python_is_frame(python, python->at) && unwind->n_frames)
+                unwind->n_frames--;
+}
+
+/*
+ * The native walk is over. What is left of the chain called what was written, unless the walk came to its own
+ * end: then the rest belongs to another stack. Return: whether frames are left to be written.
+ */
+static inline bool python_rest(const struct unwind *unwind, struct python *python) {
+        if (python->mode != PYTHON_WAITS || python->n_written >= python->n_frames ||
+            unwind->end == ABI_STACK_COMPLETE || unwind->end == ABI_STACK_DEPTH)
+                return false;
+        python->mode = PYTHON_WRITES_REST;
+        return true;
+}
+
+/* Writes one entry. Return: whether the walk goes on. */
+static inline bool python_write(struct unwind *unwind, struct python *python, uint64_t *frames) {
+        uint32_t at = python->at, n = unwind->n_frames;
+        uint64_t first, second;
+
+        if (at >= python->n || at >= PYTHON_MAX_CHAIN) {
+                if (python->mode == PYTHON_WRITES_REST)
+                        return false;
+                python->mode = PYTHON_WAITS;
+                python->mark = PYTHON_NO_MARK;
+                return true;
+        }
+        barrier_var(at);
+        if (at >= PYTHON_MAX_CHAIN)
+                return false;
+        first = python->entries[at].first;
+        second = python->entries[at].second;
+        if (first >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON) {
+                python->at = at + 1;
+                python->mark = second;
+                if (python->mode == PYTHON_WRITES)
+                        python->mode = PYTHON_WAITS;
+                return true;
+        }
+        if (n >= unwind->limit || n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS)
+                return rules_end(unwind, ABI_STACK_DEPTH);
+        barrier_var(n);
+        if (n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS)
+                return false;
+        frames[n] = first;
+        frames[n + 1] = second;
+        python->at = at + 1;
+        python->n_written++;
+        unwind->n_frames = n + RUNTIME_PYTHON_WORDS;
+        unwind->limit += RUNTIME_PYTHON_WORDS - 1;
+        return true;
+}
+
+/* Of the includer: python_write(), where it costs the least. */
+static inline bool python_write_one(const struct rows_walk *walk);
+
+/* As rules_step(), of a thread that may run functions of Python. */
+static inline bool python_step(const struct rows_walk *walk) {
+        struct python *python = walk->python;
+        struct unwind *unwind = walk->unwind;
+        uint64_t pc = unwind->pc, sp = unwind->sp;
+        uint32_t n_signals = walk->rules->n_signals;
+
+        if (python && python->mode != PYTHON_WAITS)
+                return python_write_one(walk);
+        if (!rules_step(walk))
+                return python && python_rest(unwind, python);
+        /* A signal's frame may be on another stack than the code that it interrupted. */
+        if (python && n_signals == walk->rules->n_signals && python_meets(python, pc, sp, unwind->sp))
+                python_join(unwind, python);
+        return true;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * CPython as a Runtime
+ *
+ * Python 3.8 and newer, as sampling/runtime/runtimes.h asks for it.
+ */
+
+#include "sampling/runtime/runtimes.h"
+
+extern const RuntimeOps python_runtime;

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes corpus/python/: a release, a position, words of _PyRuntime, memory with a code object
+(fuzz-python.c); and corpus/python-walk/: an entry of bpf/runtime_abi.h, then memory with a thread state,
+frames and a native stack of frame pointers (fuzz-python-walk.c); and corpus/python-task/: words of a section,
+an object (fuzz-python-task.c).
+
+usage: make-python-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
+"""
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+BASE = 0x20000000
+WORDS_3_13 = [
+    0x7970677562656478, 0x30d0ff0, 0, 283408, 608, 632, 194984, 7272, 7264, 7344, 7400, 7656, 7640, 7648,
+    16, 7752, 0, 7768, 7760, 312, 0, 8, 16, 72, 152, 160, 232, 32, 80, 8, 0, 56, 72, 70, 208, 112, 120,
+    128, 136, 68, 52, 96, 104, 200, 16, 8, 416, 24, 88, 168, 32, 24, 16, 40, 24, 16, 48, 32, 40, 24, 16,
+    32, 16, 24, 40, 16, 32, 64, 32, 16, 40, 240, 200
+]
+TABLES = {
+    "lnotab": (9, bytes([0, 1, 6, 1, 8, 0xfe, 4, 10])),
+    "ranges": (10, bytes([6, 1, 8, 0x80, 4, 2])),
+    "locations": (11, bytes([0xf8, 0xd1, 4, 8, 0x80, 0x12, 0xe0, 0, 9, 0xe8, 3, 0xf7, 0x48, 3, 1, 2, 3])),
+    "described": (0, bytes([128, 0, 240, 2, 3, 5, 19, 221, 8, 9, 137, 3, 140, 3, 136, 3, 248])),
+}
+# release → name, file, table, first line, bytes' data, ascii's data, first instruction
+LAYOUTS = {9: (112, 104, 120, 40, 32, 48, 0), 10: (112, 104, 120, 40, 32, 48, 0),
+           11: (128, 112, 136, 72, 32, 48, 184),
+           0: (128, 112, 136, 68, 32, 40, 200)}
+
+
+def code(release, table, text, width):
+    name, file, lines, first, data, ascii_data, start = LAYOUTS[release]
+    memory = bytearray(0x600)
+    for at, value in ((name, BASE + 0x200), (file, BASE + 0x300), (lines, BASE + 0x400)):
+        memory[at:at + 8] = struct.pack("<Q", value)
+    memory[first:first + 4] = struct.pack("<I", 12)
+    for at, bits in ((0x200, width << 2 | 32 | (64 if width == 1 else 0)), (0x300, 1 << 2 | 32 | 64)):
+        memory[at + 16:at + 24] = struct.pack("<Q", len(text) // width if at == 0x200 else 5)
+        memory[at + 32:at + 36] = struct.pack("<I", bits)
+    place = 0x200 + (ascii_data if width == 1 else ascii_data + (16 if release == 0 else 24))
+    memory[place:place + len(text)] = text
+    memory[0x300 + ascii_data:0x305 + ascii_data] = b"/a.py"
+    memory[0x410:0x418] = struct.pack("<Q", len(table))
+    memory[0x400 + data:0x400 + data + len(table)] = table
+    words = struct.pack("<104Q", *(WORDS_3_13 + [0] * 104)[:104])
+    return struct.pack("<BI", release, start + 4) + words + bytes(memory)
+
+
+# types of coroutines; running, name, awaited_by, is_set, coroutine, frame, state, code, position, stack;
+# states
+TASKS = struct.pack("<2Q10H4B", BASE + 0x2200, 0, 32, 0, 16, 24, 8, 32, 16, 32, 48, 64, 0xfe, 0xff, 8, 0)
+# the section .AsyncioDebug of 3.14, and a number and a text as names
+SECTION_3_14 = [168, 136, 96, 108, 109, 128, 152, 225864, 10880, 936, 864, 872, 880]
+NAMES = {
+    "number": struct.pack("<4QI", 1, 0x100, 1 << 3 | 4, 17, 0),
+    "text": struct.pack("<4QII", 1, 0x200, 5, 0, 0x190000, 0) + b"alpha",
+    "wide": struct.pack("<4QII", 1, 0x200, 7, 0, 0x0a0000, 0) + bytes(16) +
+            "Gr\u00fc\u00dfe \u03b3".encode("utf-16le"),
+}
+
+
+def entry(chain, **more):
+    fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000)
+    fields.update(more)
+    return struct.pack("<5QI18H", *fields.values(), chain, 0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16,
+                       24, 32) + TASKS
+
+
+def walk(chain, frames, native):
+    memory = bytearray(16384)
+
+    def put(at, *words):
+        memory[at:at + 8 * len(words)] = struct.pack(f"<{len(words)}Q", *words)
+
+    put(0x1000, BASE + 0x1100)
+    put(0x1100, 0, BASE + 0x1200)
+    put(0x1200, 0, 0, 0x4242, native or BASE + frames[0][0])
+    for place, code_at, previous, owner in frames:
+        put(place, BASE + code_at if code_at else 0, BASE + previous if previous else 0, BASE + code_at + 100,
+            owner)
+        if code_at:
+            put(code_at, 0, 0, BASE + 0x2000, BASE + 0x2100, 12)
+    for i in range(1, 8):           # rbp chain: frames of 64 bytes
+        put(64 * i, BASE + 64 * (i + 1) if i < 7 else 0, 0x10010 + i)
+    memory[0] = 1
+    return entry(chain) + bytes(memory)
+
+
+def awaiting():
+    """SHIMS, whose second frame is that of a task's coroutine, with two awaiters."""
+    memory = bytearray(walk(3, SHIMS, 0))
+    start = len(entry(3))
+
+    def put(at, *words):
+        memory[start + at:start + at + 8 * len(words)] = struct.pack(f"<{len(words)}Q", *words)
+
+    put(0x1220, BASE + 0x2400)                                          # running task
+    for i in range(3):
+        awaiter = BASE + 0x2440 + 64 * i if i < 2 else 0
+        put(0x2400 + 64 * i, BASE + 0x2600, BASE + 0x2800 + 256 * i, awaiter, 0)
+        put(0x2800 + 256 * i, 1, BASE + 0x2200, 0xff if i else 0, 0, BASE + 0x3000, 0, BASE + 0x3010, 1,
+            BASE + 0x2700 + 8)
+    put(0x2820, BASE + 0x3040, BASE + 0x60, BASE + 0x3050, 1)
+    put(0x1808, BASE + 0x2820)
+    return bytes(memory)
+
+
+SHIMS = [(0x1800, 0x3000, 0x1840, 0), (0x1840, 0x3040, 0x60, 0), (0x60, 0, 0x1880, 3),
+         (0x1880, 0x3000, 0xe0, 1),
+         (0xe0, 0, 0, 3)]
+CIRCLE = [(0x1800, 0x3000, 0x1840, 0), (0x1840, 0x3040, 0x1800, 0)]
+TASK_FILES = {name: b"\0" + struct.pack("<13Q", *SECTION_3_14) + data for name, data in NAMES.items()}
+FILES = {name: code(release, table, b"Shape.area", 1) for name, (release, table) in TABLES.items()}
+FILES["wide"] = code(11, TABLES["locations"][1], "\u03b1\U0001f40d".encode("utf-16le"), 2)
+FILES["widest"] = code(0, TABLES["described"][1], "\u03b1\U0001f40d".encode("utf-32le"), 4)
+WALKS = {"shims": walk(3, SHIMS, 0), "circle": walk(3, CIRCLE, 0), "evaluator": walk(4, CIRCLE[:1], 0),
+         "objects": walk(0, CIRCLE, 0), "cframes": walk(1, SHIMS, BASE + 0x40),
+         "cframe": walk(2, SHIMS, BASE + 0x40),
+         "elsewhere": walk(3, [(0x1800, 0x3000, 0x3f00, 0), (0x3f00, 0, 0, 3)], 0)}
+WALKS["awaiting"] = awaiting()
+for folder, files in (("python", FILES), ("python-walk", WALKS), ("python-task", TASK_FILES)):
+    (CORPUS / folder).mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (CORPUS / folder / name).write_bytes(data)

@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-run-python.py on each release of Python that is here (SPANPROF_TEST_PYTHONS names more)."""
+import importlib
+
+import pythons
+import tap
+
+python = importlib.import_module("test-run-python")
+
+
+class OtherReleases(python.Python):
+
+    def pythons(self):
+        return pythons.here()
+
+
+if __name__ == "__main__":
+    tap.main()

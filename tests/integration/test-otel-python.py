@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sdk/python with the SDK from PyPI (tests/interop/setup-publishers.sh): samples of a service beside what
+it says of itself, busy stretch by busy stretch; and services in which the package cannot work."""
+
+import oracle
+
+oracle.enter()
+
+import otel_case  # noqa: E402
+import tap  # noqa: E402
+
+
+class OtelPython(otel_case.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.python = cls.publisher("otel-python") / "venv/bin/python"
+        cls.package = cls.install(cls.python)
+
+    def test_threads_and_tasks_by_an_environment_variable(self):
+        self.check_stretches([self.python, self.REQUESTS, 3, "threads", "tasks"], OTEL_PYTHON_CONTEXT="spanprof",
+                             PYTHONPATH=self.package)
+
+    def test_a_forked_worker_under_opentelemetry_instrument(self):
+        self.check_stretches([self.python.parent / "opentelemetry-instrument", self.python, self.REQUESTS, 2,
+                              "workers"], PYTHONPATH=self.package, OTEL_TRACES_EXPORTER="none",
+                             OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none")
+
+    EVERYWHERE = tap.SOURCE_DIR / "tests/interop/publishers/otel_everywhere.py"
+
+    def check_everywhere(self, *arguments, **environment):
+        child = self.run_command([self.python, "-W", "ignore::DeprecationWarning", self.EVERYWHERE, *arguments], expect=0,
+                                 env=self.environment(PYTHONPATH=self.package, **environment))
+        self.assertRegex(child.stdout, r"^\d{2,} looks\n$")
+        self.assertEqual(child.stderr, "")
+
+    def test_the_record_is_the_current_span_wherever_contexts_change(self):
+        self.check_everywhere("start", "uvloop")
+        self.check_everywhere("gevent", OTEL_PYTHON_CONTEXT="spanprof")
+
+    def look(self, code, **environment):
+        """What a small program with a span prints, and its log."""
+        program = self.directory() / "look.py"
+        program.write_text("import logging\nlogging.basicConfig()\n" + code)
+        child = self.run_command([self.python, program], expect=0, env=self.environment(
+            PYTHONPATH=self.package, OTEL_PYTHON_CONTEXT="spanprof", **environment))
+        return child.stdout, child.stderr
+
+    SPAN = ("from opentelemetry import trace\n"
+            "span = trace.NonRecordingSpan(trace.SpanContext(0xa1 << 120 | 2, 0xb3 << 56 | 4, False))\n"
+            "with trace.use_span(span):\n"
+            "    print(trace.get_current_span() is span, end=' ')\n")
+
+    def test_ids_as_they_are_and_none_of_others(self):
+        out, err = self.look(self.SPAN + "    from spanprof_otel import _record\n    print(_record.read())\n"
+                             "with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(1, 2, True))):\n"
+                             "    print(_record.read())\n"
+                             "class Odd:\n    def get_span_context(self): return 'x'\n"
+                             "from opentelemetry import context\n"
+                             "context.attach(trace.set_span_in_context(Odd()))\n"
+                             "print(_record.read(), _record.failures())\n")
+        self.assertEqual(out, f"True ('{'a1':0<30}02', '{'b3':0<14}04')\nNone\nNone 1\n")
+        self.assertEqual(err, "")
+
+    def test_where_it_cannot_work_the_service_runs_and_one_line_says_why(self):
+        out, err = self.look(self.SPAN, SPANPROF_OTEL_DISABLED="true")
+        self.assertEqual((out, err.count("\n")), ("True ", 1), err)
+        self.assertIn("SPANPROF_OTEL_DISABLED is set", err)
+        out, err = self.look("import sys; sys.modules['spanprof_otel._record'] = None\n" + self.SPAN)
+        self.assertEqual((out, err.count("\n")), ("True ", 1), err)
+        self.assertIn("spans are not published: ", err)
+        out, err = self.look("import platform; platform.python_implementation = lambda: 'PyPy'\n" + self.SPAN)
+        self.assertEqual((out, err.count("\n")), ("True ", 1), err)
+        self.assertIn("is not CPython 3.9 to 3.13", err)
+
+    def test_another_tracer_of_greenlets_stops_it(self):
+        out, err = self.look("import greenlet\ngreenlet.settrace(lambda *_: None)\n" + self.SPAN +
+                             "    from spanprof_otel import _record\n    print(_record.read())\n"
+                             "    with trace.use_span(span): print(_record.read())\n")
+        self.assertEqual((out, err.count("\n")), ("True None\nNone\n", 1), err)
+        self.assertIn("another tracer of greenlets", err)
+
+    def test_the_extension_is_the_sdks_writer(self):
+        """One variable of a thread, exported, of eight bytes: what readers look for."""
+        (extension,) = (self.package / "spanprof_otel").glob("_record*.so")
+        symbols = self.run_command([tap.need_tool("readelf"), "--dyn-syms", "--wide", extension], expect=0).stdout
+        (line,) = [line.split() for line in symbols.splitlines() if "otel_thread_ctx_v1" in line]
+        self.assertEqual((line[2], line[3], line[4]), ("8", "TLS", "GLOBAL"))
+
+
+if __name__ == "__main__":
+    tap.main()
