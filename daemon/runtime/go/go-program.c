@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Go's linker writes a section .go.buildinfo, which stripping leaves alone. Since Go 1.18:
+ *
+ *      0  "\xff Go buildinf:", size of a pointer, flags: 2 = strings follow
+ *     32  size of the version's text (varint), the text
+ *
+ * Each thread has its goroutine in a thread-local variable, runtime.tlsg. Where that lies:
+ *
+ *     no PT_TLS                the linker's own convention: 8 below the thread pointer
+ *     PT_TLS of 8 bytes        the same: nothing else is in it
+ *     PT_TLS of more, .symtab  st_value - the block's size, aligned (ELF Handling for TLS, variant II)
+ *     … and stripped           code: each function that C's calling convention enters loads it into r14
+ *
+ *         64 4c 8b 34 25 80 ff ff ff      mov %fs:-128,%r14
+ *         49 c7 c6 80 ff ff ff  64 4d 8b 36        mov $-128,%r14; mov %fs:(%r14),%r14
+ *
+ * Compilers of C do not keep anything in r14 that way. Two instructions that agree are asked for.
+ */
+#include "runtime/go/go-program.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/file.h"
+#include "base/util/macro.h"
+
+enum {
+        MAX_SECTIONS = 512,
+        MAX_SEGMENTS = 64,
+        MAX_NAMES = 64 << 10,           /* bytes of the sections' names */
+        MAX_CODE = 16 << 20,
+        CODE_CHUNK = 256 << 10,
+        CODE_OVERLAP = 16,
+        MAX_SYMBOLS = 1 << 20,          /* more are not looked through */
+        MAX_TLS_SYMBOLS = 4096,
+        SYMBOLS_CHUNK = 4096,
+        BUILD_INFO_SIZE = 96,
+        DEFAULT_TLS = -8,
+        MAX_TLS = 1 << 20,              /* of a block; glibc's static one is far smaller */
+};
+
+/* What is read of the file at once. */
+typedef struct Image {
+        const GoInput *input;
+        Elf64_Ehdr header;
+        Elf64_Phdr segments[MAX_SEGMENTS];
+        Elf64_Shdr *sections;           /* owned */
+        char *names;                    /* owned; ends with a NUL */
+        uint64_t names_size;
+} Image;
+
+static bool read_at(const GoInput *input, uint64_t offset, void *to, uint64_t size) {
+        if (offset > input->size || size > input->size - offset)
+                return false;
+        if (input->fd < 0)
+                memcpy(to, (const char *)input->data + offset, size);
+        else if (file_pread(input->fd, to, size, offset) != (ssize_t)size)
+                return false;
+        return true;
+}
+
+static void image_deinit(Image *image) {
+        free(image->sections);
+        free(image->names);
+}
+
+static bool header_is_sound(const Elf64_Ehdr *header) {
+        return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+                header->e_ident[EI_DATA] == ELFDATA2LSB && header->e_machine == EM_X86_64 &&
+                header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= MAX_SEGMENTS &&
+                header->e_shentsize == sizeof(Elf64_Shdr) && header->e_shnum <= MAX_SECTIONS &&
+                header->e_shstrndx < header->e_shnum;
+}
+
+/* Return: whether it could be read; image_deinit() in any case. */
+static bool image_init(Image *image, const GoInput *input) {
+        const Elf64_Shdr *names;
+
+        *image = (Image){ .input = input };
+        if (!read_at(input, 0, &image->header, sizeof(image->header)) || !header_is_sound(&image->header) ||
+            !read_at(input, image->header.e_phoff, image->segments,
+                     image->header.e_phnum * sizeof(*image->segments)))
+                return false;
+        image->sections = calloc(image->header.e_shnum, sizeof(*image->sections));
+        if (!image->sections || !read_at(input, image->header.e_shoff, image->sections,
+                                         image->header.e_shnum * sizeof(*image->sections)))
+                return false;
+        names = &image->sections[image->header.e_shstrndx];
+        image->names_size = MIN(names->sh_size, (uint64_t)MAX_NAMES);
+        image->names = calloc(1, image->names_size + 1);
+        return image->names && read_at(input, names->sh_offset, image->names, image->names_size);
+}
+
+static const Elf64_Shdr *find_section(const Image *image, const char *name) {
+        for (unsigned i = 0; i < image->header.e_shnum; i++)
+                if (image->sections[i].sh_name < image->names_size &&
+                    !strcmp(image->names + image->sections[i].sh_name, name))
+                        return &image->sections[i];
+        return NULL;
+}
+
+static const Elf64_Phdr *find_segment(const Image *image, uint32_t type) {
+        for (unsigned i = 0; i < image->header.e_phnum; i++)
+                if (image->segments[i].p_type == type)
+                        return &image->segments[i];
+        return NULL;
+}
+
+/* ---- the version ---- */
+
+uint32_t go_version_minor(const char *version) {
+        unsigned long minor;
+        char *end;
+
+        if (!strncmp(version, "devel ", 6))
+                version += 6;
+        if (strncmp(version, "go1.", 4) || version[4] < '1' || version[4] > '9')
+                return 0;
+        minor = strtoul(version + 4, &end, 10);
+        return minor < 1000 ? (uint32_t)minor : 0;
+}
+
+static void take_version(const char *text, size_t size, GoProgram *program) {
+        size_t skipped = size > 6 && !memcmp(text, "devel ", 6) ? 6 : 0, n = 0;
+
+        for (size_t i = skipped; i < size && n + 1 < sizeof(program->version); i++) {
+                if (text[i] <= ' ' || text[i] > '~')
+                        break;
+                program->version[n++] = text[i];
+        }
+        program->version[n] = 0;
+        program->minor = go_version_minor(program->version);
+}
+
+/* Return: whether the file has a build info of the form that there is since Go 1.18. */
+static bool read_version(const Image *image, GoProgram *program) {
+        static const char magic[] = "\xff Go buildinf:";
+        const Elf64_Shdr *section = find_section(image, ".go.buildinfo");
+        char info[BUILD_INFO_SIZE] = "";
+        uint64_t size;
+
+        if (!section || section->sh_type == SHT_NOBITS)
+                return false;
+        size = MIN(section->sh_size, (uint64_t)sizeof(info));
+        if (size < 33 || !read_at(image->input, section->sh_offset, info, size) ||
+            memcmp(info, magic, sizeof(magic) - 1))
+                return false;
+        /* a varint of more than one byte would be a text of 128 or more */
+        if (info[15] & 2 && !(info[32] & 0x80))
+                take_version(info + 33, MIN((uint64_t)(uint8_t)info[32], size - 33), program);
+        return true;
+}
+
+/* ---- the place of g ---- */
+
+static int64_t from_block(const Elf64_Phdr *tls, uint64_t value) {
+        uint64_t align = tls->p_align > 1 && tls->p_align <= MAX_TLS ? tls->p_align : 1;
+        uint64_t size = (tls->p_memsz + align - 1) / align * align;
+
+        return (int64_t)value - (int64_t)size;
+}
+
+static bool is_place(const Elf64_Phdr *tls, int64_t offset) {
+        return offset < 0 && offset >= from_block(tls, 0) && !(offset & 7);
+}
+
+static bool is_tlsg(const GoInput *input, const Elf64_Shdr *strings, const Elf64_Sym *symbol) {
+        static const char name[] = "runtime.tlsg";
+        char text[sizeof(name)];
+
+        return symbol->st_name < strings->sh_size && strings->sh_offset <= input->size &&
+                read_at(input, strings->sh_offset + symbol->st_name, text, sizeof(text)) &&
+                !memcmp(text, name, sizeof(name));
+}
+
+static bool find_by_symbol(const Image *image, const Elf64_Phdr *tls, int64_t *offsetp) {
+        const Elf64_Shdr *table = find_section(image, ".symtab"), *strings;
+        _cleanup_(freep) Elf64_Sym *symbols = NULL;
+        uint64_t n, n_tls = 0;
+
+        if (!table || table->sh_link >= image->header.e_shnum)
+                return false;
+        strings = &image->sections[table->sh_link];
+        n = MIN(table->sh_size / sizeof(*symbols), (uint64_t)MAX_SYMBOLS);
+        symbols = malloc(SYMBOLS_CHUNK * sizeof(*symbols));
+        for (uint64_t i = 0; symbols && i < n; i += SYMBOLS_CHUNK) {
+                uint64_t chunk = MIN(n - i, (uint64_t)SYMBOLS_CHUNK);
+
+                if (!read_at(image->input, table->sh_offset + i * sizeof(*symbols), symbols,
+                             chunk * sizeof(*symbols)))
+                        return false;
+                for (uint64_t k = 0; k < chunk; k++)
+                        if (ELF64_ST_TYPE(symbols[k].st_info) == STT_TLS && n_tls++ < MAX_TLS_SYMBOLS &&
+                            is_tlsg(image->input, strings, &symbols[k])) {
+                                *offsetp = from_block(tls, MIN(symbols[k].st_value, (uint64_t)MAX_TLS));
+                                return is_place(tls, *offsetp);
+                        }
+        }
+        return false;
+}
+
+/* Whether an instruction at @code (CODE_OVERLAP bytes) loads g into r14. */
+static bool loads_g(const uint8_t *code, int64_t *offsetp) {
+        static const uint8_t direct[] = { 0x64, 0x4c, 0x8b, 0x34, 0x25 },
+                             by_register[] = { 0x49, 0xc7, 0xc6 }, behind[] = { 0x64, 0x4d, 0x8b, 0x36 };
+        int32_t offset;
+
+        if (!memcmp(code, direct, sizeof(direct)))
+                memcpy(&offset, code + sizeof(direct), sizeof(offset));
+        else if (!memcmp(code, by_register, sizeof(by_register)) && !memcmp(code + 7, behind, sizeof(behind)))
+                memcpy(&offset, code + sizeof(by_register), sizeof(offset));
+        else
+                return false;
+        *offsetp = offset;
+        return true;
+}
+
+/* Return: whether two of them agree, before any two that do not. */
+static bool find_in_code(const Image *image, const Elf64_Phdr *tls, const Elf64_Phdr *code,
+                         int64_t *offsetp) {
+        uint64_t size = MIN(code->p_filesz, (uint64_t)MAX_CODE);
+        _cleanup_(freep) uint8_t *chunk = malloc(CODE_CHUNK + CODE_OVERLAP);
+        int64_t first = 0, offset;
+
+        for (uint64_t at = 0; chunk && at + CODE_OVERLAP < size; at += CODE_CHUNK) {
+                uint64_t n = MIN(size - at, (uint64_t)CODE_CHUNK + CODE_OVERLAP);
+
+                if (!read_at(image->input, code->p_offset + at, chunk, n))
+                        return false;
+                for (uint64_t i = 0; i + CODE_OVERLAP < n; i++) {
+                        if ((chunk[i] != 0x64 && chunk[i] != 0x49) || !loads_g(chunk + i, &offset) ||
+                            !is_place(tls, offset))
+                                continue;
+                        if (first) {
+                                *offsetp = offset;
+                                return first == offset;
+                        }
+                        first = offset;
+                }
+        }
+        return false;
+}
+
+static void find_tls(const Image *image, GoProgram *program) {
+        const Elf64_Phdr *tls = find_segment(image, PT_TLS);
+
+        program->tls_offset = DEFAULT_TLS;
+        if (!tls || tls->p_memsz == 8)
+                return;
+        if (tls->p_memsz > MAX_TLS || !find_by_symbol(image, tls, &program->tls_offset)) {
+                program->tls = GO_TLS_UNKNOWN;
+                for (unsigned i = 0; tls->p_memsz <= MAX_TLS && i < image->header.e_phnum; i++)
+                        if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_flags & PF_X &&
+                            find_in_code(image, tls, &image->segments[i], &program->tls_offset)) {
+                                program->tls = GO_TLS_KNOWN;
+                                return;
+                        }
+        }
+}
+
+/* ---- all of it ---- */
+
+static bool is_executable(const Image *image) {
+        return image->header.e_type == ET_EXEC || find_segment(image, PT_INTERP);
+}
+
+bool go_program_is(const GoInput *input) {
+        GoProgram program = { 0 };
+        Image image;
+        bool is = image_init(&image, input) && is_executable(&image) && read_version(&image, &program);
+
+        image_deinit(&image);
+        return is;
+}
+
+bool go_program_read(const GoInput *input, GoProgram *program) {
+        GoProgram found = { 0 };
+        Image image;
+        bool is = image_init(&image, input) && is_executable(&image) && read_version(&image, &found);
+
+        if (is) {
+                find_tls(&image, &found);
+                *program = found;
+        }
+        image_deinit(&image);
+        return is;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Go Program
+ *
+ * What an executable says of the Go that it was made with: the version, and where its threads keep their
+ * goroutine.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GO_MAX_VERSION = 32 };
+
+typedef enum GoTls {
+        GO_TLS_KNOWN,
+        GO_TLS_UNKNOWN,         /* stripped, with C's variables, and no code that names the place */
+} GoTls;
+
+typedef struct GoProgram {
+        char version[GO_MAX_VERSION];   /* as `go version` says: go1.26.8; printable, without blanks */
+        uint32_t minor;                 /* 26; 0 = no version that can be compared */
+        GoTls tls;
+        int64_t tls_offset;             /* of the pointer to g, from the thread pointer */
+} GoProgram;
+
+typedef struct GoInput {
+        int fd;                         /* a regular file, or -1: the bytes are at data */
+        const void *data;
+        uint64_t size;
+} GoInput;
+
+/* Whether the file is an executable of Go. Libraries of Go (-buildmode=c-shared) are none. Reads little. */
+bool go_program_is(const GoInput *input);
+
+/* Return: whether it is one, and *program is set. Reads up to 16 MiB of code of a stripped program with C. */
+bool go_program_read(const GoInput *input, GoProgram *program);
+
+/* Pure: the minor version of `go1.26.8`, `go1.27rc1` or `devel go1.28-…`; 0 = another text. */
+uint32_t go_version_minor(const char *version);

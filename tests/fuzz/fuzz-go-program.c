@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fuzz: what an executable says of the Go that it was made with. Whatever its bytes are: the version is
+ * printable, and the place of g lies in the thread's own block. Recipe of the corpus:
+ * make-go-labels-corpus.py.
+ */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/go/go-layout.h"
+#include "runtime/go/go-program.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        const GoInput input = { .fd = -1, .data = data, .size = size };
+        struct go_process process = { 0 };
+        GoProgram program;
+
+        if (go_program_is(&input) != go_program_read(&input, &program))
+                abort();
+        if (!go_program_is(&input))
+                return 0;
+        if (strnlen(program.version, sizeof(program.version)) == sizeof(program.version))
+                abort();
+        for (const char *c = program.version; *c; c++)
+                if (*c <= ' ' || *c > '~')
+                        abort();
+        if (program.tls == GO_TLS_KNOWN &&
+            (program.tls_offset >= 0 || program.tls_offset < -(2 << 20) || program.tls_offset & 7))
+                abort();
+        if (go_layout(program.minor, &process) &&
+            (process.m >= process.goid || process.goid >= process.labels ||
+             process.labels - process.m >= GO_MAX_OFFSET))
+                abort();
+        return 0;
+}

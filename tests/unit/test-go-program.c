@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Executables of Go, as tests/fuzz/make-go-labels-corpus.py makes them. Real ones of each toolchain:
+ * tests/integration/test-run-go-labels.py.
+ */
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/go/go-layout.h"
+#include "runtime/go/go-program.h"
+
+static bool read_file(const char *name, GoProgram *program) {
+        char path[4096];
+        struct stat stat;
+        bool is;
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/go-program/%s", getenv("BUILD_DIR"), name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        cr_assert_geq(fd, 0, "%s", path);
+        cr_assert_eq(fstat(fd, &stat), 0);
+        is = go_program_read(&(GoInput){ .fd = fd, .size = (uint64_t)stat.st_size }, program);
+        cr_assert_eq(go_program_is(&(GoInput){ .fd = fd, .size = (uint64_t)stat.st_size }), is);
+        close(fd);
+        return is;
+}
+
+static int64_t place_of(const char *name) {
+        GoProgram program;
+
+        cr_assert(read_file(name, &program));
+        cr_assert_str_eq(program.version, "go1.26.8");
+        cr_assert_eq(program.minor, 26);
+        return program.tls == GO_TLS_KNOWN ? program.tls_offset : 0;
+}
+
+Test(go_program, places) {
+        cr_assert_eq(place_of("static"), -8);
+        cr_assert_eq(place_of("tls-only"), -8);
+        cr_assert_eq(place_of("symbol"), -0x80);
+        cr_assert_eq(place_of("direct"), -0x80);
+        cr_assert_eq(place_of("indirect"), -0x80);
+        cr_assert_eq(place_of("two-places"), 0);
+}
+
+Test(go_program, versions) {
+        GoProgram program;
+
+        cr_assert(read_file("devel", &program));
+        cr_assert_str_eq(program.version, "go1.28-abc");
+        cr_assert_eq(program.minor, 28);
+        cr_assert(read_file("old", &program));
+        cr_assert_eq(program.minor, 17);
+        cr_assert_not(read_file("library", &program));
+        cr_assert_eq(go_version_minor("go1.27rc1"), 27);
+        cr_assert_eq(go_version_minor("devel go1.28-d5f"), 28);
+        cr_assert_eq(go_version_minor("go2.1"), 0);
+        cr_assert_eq(go_version_minor("go1.-3"), 0);
+        cr_assert_eq(go_version_minor("go1.99999999999999999999"), 0);
+        cr_assert_eq(go_version_minor(""), 0);
+}
+
+Test(go_program, layouts) {
+        struct go_process process;
+
+        cr_assert_not(go_layout(17, &process));
+        cr_assert_not(go_layout(28, &process));
+        for (uint32_t minor = GO_FIRST_MINOR; minor <= GO_LAST_MINOR; minor++) {
+                cr_assert(go_layout(minor, &process));
+                cr_assert_lt(process.m, process.goid);
+                cr_assert_lt(process.goid, process.labels);
+                cr_assert_lt(process.labels - process.m, GO_MAX_OFFSET);
+                cr_assert_eq(process.form, minor < 24 ? GO_LABELS_MAP : GO_LABELS_SLICE);
+        }
+}
