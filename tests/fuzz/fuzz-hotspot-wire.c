@@ -37,12 +37,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 take_frame(data + 1, size - 1);
         if (data[0] == 's' && size > sizeof(said)) {
                 memcpy(&said, data + 1, sizeof(said));
-                if (hotspot_wire_check(&said) && said.n > HOTSPOT_PAGE)
+                if (hotspot_wire_check(&said) && said.n > HOTSPOT_MAX_INLINED)
                         abort();
         }
         if (data[0] == 'c' && size > sizeof(opened.code)) {
                 memcpy(&opened.code, data + 1, sizeof(opened.code));
                 if (hotspot_wire_check_opened(&opened) && hotspot_code_heap(&opened.code, UINT64_C(1) << 56))
+                        abort();
+        }
+        if (data[0] == 'r' && size > sizeof(opened.reason)) {
+                memcpy(opened.reason, data + 1, sizeof(opened.reason));
+                hotspot_wire_repair(opened.reason);
+                if (strlen(opened.reason) >= sizeof(opened.reason))
                         abort();
         }
         return 0;

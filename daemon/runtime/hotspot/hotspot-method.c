@@ -191,6 +191,60 @@ void hotspot_class_name(char *to, const char *name, size_t size) {
         to[n] = '\0';
 }
 
+/* `I` → int; a class is in @class, with a NUL. *atp: behind it, on success. NULL = no type is there. */
+static const char *type_name(const char **atp, const char *end,
+                             char class[static HOTSPOT_MAX_SIGNATURE + 1]) {
+        static const struct {
+                char letter;
+                const char *name;
+        } types[] = { { 'Z', "boolean" }, { 'B', "byte" }, { 'C', "char" },  { 'S', "short" },
+                      { 'I', "int" },     { 'J', "long" }, { 'F', "float" }, { 'D', "double" } };
+        const char *at = *atp, *stop;
+
+        if (at < end && *at == 'L') {
+                stop = memchr(at, ';', (size_t)(end - at));
+                if (!stop)
+                        return NULL;
+                hotspot_class_name(class, at + 1, (size_t)(stop - at - 1));
+                *atp = stop + 1;
+                return class;
+        }
+        for (size_t i = 0; at < end && i < ARRAY_SIZE(types); i++)
+                if (*at == types[i].letter) {
+                        *atp = at + 1;
+                        return types[i].name;
+                }
+        return NULL;
+}
+
+size_t hotspot_parameters(char to[static HOTSPOT_MAX_SIGNATURE + 1], const char *text, size_t size) {
+        static const char rest[] = "…)";
+        const char *at = text + 1, *end = text + size;
+        char class[HOTSPOT_MAX_SIGNATURE + 1];
+        bool is_whole = true;
+        size_t n = 0;
+
+        to[n++] = '(';
+        while (at < end && *at != ')') {
+                const char *separator = n > 1 ? ", " : "", *name;
+                size_t n_arrays = 0, n_name;
+
+                for (; at < end && *at == '['; at++)
+                        n_arrays++;
+                name = type_name(&at, end, class);
+                n_name = name ? strlen(name) : 0;
+                is_whole = n_name &&
+                        n + strlen(separator) + n_name + 2 * n_arrays + sizeof(rest) <= HOTSPOT_MAX_SIGNATURE;
+                if (!is_whole)
+                        break;
+                n = (size_t)(stpcpy(stpcpy(to + n, separator), name) - to);
+                for (; n_arrays; n_arrays--)
+                        n = (size_t)(stpcpy(to + n, "[]") - to);
+        }
+        stpcpy(to + n, is_whole && at < end ? ")" : rest);
+        return strlen(to);
+}
+
 /* The texts of a method, as they are in the JVM. */
 typedef struct Texts {
         char class[HOTSPOT_MAX_CLASS], method[HOTSPOT_MAX_METHOD], signature[HOTSPOT_MAX_SIGNATURE],
@@ -218,9 +272,11 @@ static int read_texts(const Names *names, Texts *texts) {
 
 static HotspotMethod *make_method(const Texts *texts) {
         /* Three bytes for each that is no UTF-8. */
-        size_t room = 3 * (texts->n_class + texts->n_method + texts->n_signature + texts->n_file) + 8;
+        char class[HOTSPOT_MAX_CLASS + 1], parameters[HOTSPOT_MAX_SIGNATURE + 1], *at;
+        size_t n_parameters = hotspot_parameters(parameters, texts->signature, texts->n_signature);
+        size_t room = 3 * (texts->n_class + texts->n_method + texts->n_signature + n_parameters +
+                           texts->n_file) + 8;
         HotspotMethod *method = calloc(1, sizeof(*method) + room);
-        char class[HOTSPOT_MAX_CLASS + 1], *at;
 
         if (!method)
                 return NULL;
@@ -231,6 +287,8 @@ static HotspotMethod *make_method(const Texts *texts) {
         at += text_repair_utf8(at, texts->method, texts->n_method) + 1;
         method->signature = at;
         at += text_repair_utf8(at, texts->signature, texts->n_signature) + 1;
+        method->parameters = at;
+        at += text_repair_utf8(at, parameters, n_parameters) + 1;
         method->file = at;
         text_repair_utf8(at, texts->file, texts->n_file);
         return method;

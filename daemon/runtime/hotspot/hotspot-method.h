@@ -43,6 +43,7 @@ struct HotspotMethod {
         HotspotLine *lines;             /* in the order of the file, which need not be that of bci */
         char *name;                     /* `package.Class.method`, stable from run to run */
         char *signature;                /* as in the class file, `(ILjava/lang/String;)V` */
+        char *parameters;               /* the same for people, `(int, java.lang.String)` */
         char *file;                     /* `Class.java`; "" = unknown */
         char text[];
 };
@@ -71,3 +72,10 @@ uint32_t hotspot_method_line(const HotspotMethod *method, int32_t bci);
  * `a/Main$$Lambda$14+0x0000000800c03000` → `a.Main$$Lambda`. @size: bytes of @name; @to has @size + 1.
  */
 void hotspot_class_name(char *to, const char *name, size_t size);
+
+/*
+ * Pure. A method's parameters as people write them: `(ILjava/lang/String;[J)V` → `(int, java.lang.String,
+ * long[])`, with a NUL. What is cut, does not fit or is none ends as `…)`. @text: at most
+ * HOTSPOT_MAX_SIGNATURE bytes. Return: bytes without the NUL.
+ */
+size_t hotspot_parameters(char to[static HOTSPOT_MAX_SIGNATURE + 1], const char *text, size_t size);

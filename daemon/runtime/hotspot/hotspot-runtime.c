@@ -5,6 +5,9 @@
  * from release to release is an offset there, so that one program walks all of them (bpf/hotspot.bpf.h).
  *
  * Names are read when a frame is met, while the process lives.
+ *
+ *     with workers       hotspot-link.c: what the JVM's memory says is parsed in a process without rights
+ *     without            hotspot.c, in this process: `record` by a user, `targets`
  */
 #include "runtime/hotspot/hotspot-runtime.h"
 
@@ -12,22 +15,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elf/machine.h"
 #include "base/util/error.h"
 #include "base/util/clock.h"
-#include "runtime/hotspot/hotspot.h"
+#include "runtime/hotspot/hotspot-link.h"
 #include "sampling/process/dynamic-symbol.h"
 
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
 
 typedef struct HotspotState {
+        HotspotLink *link;              /* NULL = this process reads it: */
         Hotspot *hotspot;               /* NULL = not ready */
+        HotspotOpened opened;           /* by ourselves */
         HotspotFrames frames;           /* of the last question */
         uint64_t batch_ns;
         int fd;
         pid_t pid;
 } HotspotState;
 
-static bool recognises(int fd, uint64_t size) {
+static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         DynamicImage image;
         Elf64_Sym symbol;
         uint32_t index;
@@ -39,6 +45,7 @@ static bool recognises(int fd, uint64_t size) {
 static void detach(void *userdata) {
         HotspotState *state = userdata;
 
+        hotspot_link_free(state->link);
         hotspot_free(state->hotspot);
         closep(&state->fd);
         free(state);
@@ -109,60 +116,89 @@ static bool fill_heaps(struct hotspot_process *entry, const HotspotCode *code) {
 }
 
 /* Return: 0, RUNTIME_E_*. */
-static int fill_entry(struct hotspot_process *entry, const HotspotState *state, uint64_t generation) {
-        const HotspotReader *reader = hotspot_memory_reader(hotspot_memory(state->hotspot));
-        const HotspotLayout *layout = hotspot_layout(state->hotspot);
-        const HotspotCode *code = hotspot_code(state->hotspot);
-        int r;
-
+static int fill_entry(struct hotspot_process *entry, const HotspotOpened *opened, uint64_t generation) {
         entry->generation = generation;
-        fill_fields(entry, layout);
+        fill_fields(entry, &opened->layout);
         entry->header_size = (uint16_t)header_size(entry);
-        if (!fill_heaps(entry, code) || header_size(entry) > HOTSPOT_MAX_HEADER ||
+        if (!fill_heaps(entry, &opened->code) || header_size(entry) > HOTSPOT_MAX_HEADER ||
             entry->block_used >= 16 || !entry->verified_entry.size)
                 return RUNTIME_E_UNKNOWN;
-        r = hotspot_code_find(code, layout, reader, entry->interpreter, &entry->interpreter_blob);
-        return r ? RUNTIME_E_LATER : 0;
+        entry->interpreter_blob = opened->interpreter_blob;
+        return opened->interpreter_blob ? 0 : RUNTIME_E_LATER;
 }
 
 /* ---- attach ---- */
 
-static int open_hotspot(HotspotState *state, const RuntimeSubject *subject, char reason[HOTSPOT_MAX_REASON]) {
+/* In this process. Return: 0, HOTSPOT_E_*, -ENOMEM. */
+static int open_here(HotspotState *state, const RuntimeSubject *subject, const HotspotOpened **openedp) {
         const HotspotReader source = { hotspot_process_read, &state->pid };
-        int r = hotspot_new(&state->hotspot, &source, state->fd, subject->size, subject->bias, reason);
+        char reason[HOTSPOT_MAX_REASON] = "java: layout unknown";
+        int r;
+
+        state->hotspot = hotspot_free(state->hotspot);
+        r = hotspot_new(&state->hotspot, &source, state->fd, subject->size, subject->bias, reason);
+        hotspot_wire_describe(&state->opened, state->hotspot, reason);
+        *openedp = &state->opened;
+        return r;
+}
+
+static int make_state(HotspotState **statep, RuntimeSubject *subject) {
+        HotspotState *state = calloc(1, sizeof(*state));
+        int r = 0;
+
+        if (!state)
+                return error_origin(-ENOMEM);
+        state->pid = subject->pid;
+        state->fd = -1;
+        if (subject->userdata)
+                r = hotspot_link_new(&state->link, subject->userdata, subject->pid, subject->start_time_ns,
+                                     subject->fd, subject->size, subject->bias);
+        else
+                state->fd = subject->fd;
+        if (r) {
+                free(state);
+                return error_fold(r);
+        }
+        subject->fd = -1;
+        *statep = state;
+        return 0;
+}
+
+/* Return: 0, RUNTIME_E_*, -ENOMEM. */
+static int open_jvm(HotspotState *state, const RuntimeSubject *subject, const HotspotOpened **openedp,
+                    char text[RUNTIMES_MAX_TEXT]) {
+        int r = state->link ? hotspot_link_open(state->link, openedp) : open_here(state, subject, openedp);
 
         if (r < 0)
                 return error_fold(r);
-        return !r ? 0 : r == HOTSPOT_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
+        if (!r)
+                return (*openedp)->code.call_stub_return ? 0 : RUNTIME_E_LATER;
+        if (r == HOTSPOT_E_LATER)
+                return RUNTIME_E_LATER;
+        snprintf(text, RUNTIMES_MAX_TEXT, "%s, falls back to perf maps", (*openedp)->reason);
+        return r == HOTSPOT_E_GONE ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
-        char reason[HOTSPOT_MAX_REASON] = "java: layout unknown";
+        const HotspotOpened *opened = NULL;
         HotspotState *state = *statep;
-        int r;
+        int r = state ? 0 : make_state(&state, subject);
 
-        if (!state) {
-                state = calloc(1, sizeof(*state));
-                if (!state)
-                        return error_origin(-ENOMEM);
-                state->fd = take_fd(subject->fd);
-                state->pid = subject->pid;
-                *statep = state;
+        if (r)
+                return error_fold(r);
+        *statep = state;
+        r = open_jvm(state, subject, &opened, text);
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        if (ELF_MACHINE != EM_X86_64) {
+                snprintf(text, RUNTIMES_MAX_TEXT, "java %u: frames are known on x86-64 only, falls back to perf maps",
+                         opened->layout.version);
+                return RUNTIME_E_UNKNOWN;
         }
-        state->hotspot = hotspot_free(state->hotspot);
-        r = open_hotspot(state, subject, reason);
-        if (!r && !hotspot_code(state->hotspot)->call_stub_return)
-                r = RUNTIME_E_LATER;
-        if (!r) {
-                snprintf(reason, sizeof(reason), "java %u", hotspot_layout(state->hotspot)->version);
-                r = fill_entry(entry, state, subject->generation);
-                if (r == RUNTIME_E_UNKNOWN)
-                        snprintf(reason + strlen(reason), sizeof(reason) - strlen(reason),
-                                 ": layout unknown: code cache");
-        }
-        if (r <= 0 || r == RUNTIME_E_UNKNOWN)
-                snprintf(text, RUNTIMES_MAX_TEXT, "%s%s", reason,
-                         r == RUNTIME_E_UNKNOWN ? ", falls back to perf maps" : "");
+        r = fill_entry(entry, opened, subject->generation);
+        if (r != RUNTIME_E_LATER)
+                snprintf(text, RUNTIMES_MAX_TEXT, "java %u%s", opened->layout.version,
+                         r ? ": layout unknown: code cache, falls back to perf maps" : "");
         return r;
 }
 
@@ -172,34 +208,67 @@ static const char *text_or_null(const char *text) {
         return text && *text ? text : NULL;
 }
 
-static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
+/* In this process. Return: 0, HOTSPOT_E_*, -ENOMEM. */
+static int name_here(HotspotState *state, const uint64_t *words, const HotspotFrames **framesp) {
         uint64_t now_ns = clock_monotonic_ns();
-        HotspotState *state = userdata;
-        int r;
 
         if (now_ns - state->batch_ns > BATCH_NS) {
                 hotspot_begin(state->hotspot);
                 state->batch_ns = now_ns;
         }
-        r = hotspot_frames(state->hotspot, words, &state->frames);
+        *framesp = &state->frames;
+        return hotspot_frames(state->hotspot, words, &state->frames);
+}
+
+/* In the words of recordings (formats/jfr/), which readers know. */
+static const char *const compilations[] = {
+        [HOTSPOT_FRAME_INTERPRETED] = "interpreted",
+        [HOTSPOT_FRAME_COMPILED] = "jit compiled",
+        [HOTSPOT_FRAME_INLINED] = "inlined",
+        [HOTSPOT_FRAME_STUB] = NULL,
+        [HOTSPOT_FRAME_C1] = "c1 compiled",
+};
+
+static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
+        const HotspotFrames *named = NULL;
+        HotspotState *state = userdata;
+        int r = state->link ? hotspot_link_frames(state->link, words, &named)
+                            : name_here(state, words, &named);
+
         if (r)
-                return r < 0 ? error_fold(r) : RUNTIME_E_UNNAMED;
-        *np = MIN((size_t)state->frames.n, max);
+                return r < 0 ? error_fold(r) : r == HOTSPOT_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
+        *np = MIN((size_t)named->n, max);
         for (size_t i = 0; i < *np; i++) {
-                const HotspotFrame *frame = &state->frames.frames[i];
+                const HotspotFrame *frame = &named->frames[i];
 
                 frames[i] = (RuntimeFrame){ .function = frame->name, .file = text_or_null(frame->file),
-                                            .line = frame->line };
+                                            .line = frame->line,
+                                            .signature = text_or_null(frame->signature),
+                                            .compilation = compilations[frame->kind] };
         }
         return 0;
+}
+
+static uint64_t cpu_ns(const void *userdata) {
+        const HotspotState *state = userdata;
+
+        return state->link ? hotspot_link_cpu_ns(state->link) : 0;
+}
+
+static void tend(void *userdata, uint64_t now_ns) {
+        if (userdata)
+                hotspot_links_tend(userdata, now_ns);
 }
 
 const RuntimeOps hotspot_runtime = {
         .name = "hotspot",
         .frame_type = "jvm",
         .entry_size = sizeof(struct hotspot_process),
+        .bit = RUNTIME_HAS_HOTSPOT,
         .recognises = recognises,
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .cpu_ns = cpu_ns,
+        .tend = tend,
 };

@@ -4,7 +4,9 @@
 /*
  * HotSpot as a Runtime
  *
- * Java on OpenJDK's virtual machine, 8 and newer, as sampling/runtime/runtimes.h asks for it.
+ * Java on OpenJDK's virtual machine, 8 and newer, as sampling/runtime/runtimes.h asks for it. It is
+ * registered with its HotspotLinks (hotspot-link.h), or with NULL: then this process reads memory of JVMs
+ * itself.
  */
 
 #include "sampling/runtime/runtimes.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/hotspot/hotspot-wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sandbox/channel.h"
 #include "base/util/text.h"
+#include "runtime/hotspot/hotspot-handle.h"
 
 /* ---- what the worker says ---- */
 
@@ -12,8 +14,6 @@ bool hotspot_wire_check(const HotspotSaid *said) {
         if (said->magic != HOTSPOT_WIRE_MAGIC || said->result < 0 || said->result > HOTSPOT_E_NAMELESS)
                 return false;
         switch (said->kind) {
-        case HOTSPOT_SAID_WANT:
-                return said->n && said->n <= HOTSPOT_PAGE;
         case HOTSPOT_SAID_OPEN:
                 return !said->n;
         case HOTSPOT_SAID_FRAMES:
@@ -37,7 +37,15 @@ bool hotspot_wire_check_opened(const HotspotOpened *opened) {
                         if (heap->low < code->heaps[k].end && code->heaps[k].low < heap->end)
                                 return false;
         }
-        return code->interpreter_low < code->interpreter_high && opened->layout.version < 1000;
+        return code->interpreter_low < code->interpreter_high && opened->layout.version < 1000 &&
+                (!opened->interpreter_blob || hotspot_code_heap(code, opened->interpreter_blob));
+}
+
+void hotspot_wire_repair(char reason[HOTSPOT_MAX_REASON]) {
+        reason[HOTSPOT_MAX_REASON - 1] = '\0';
+        for (char *at = reason; *at; at++)
+                if (*at < ' ' || *at > '~')
+                        *at = '?';
 }
 
 static const char *take_text(const char **atp, uint16_t size) {
@@ -53,34 +61,29 @@ bool hotspot_wire_take(HotspotFrame *to, const HotspotWireFrame *frame, const ch
         to->name = take_text(&text, frame->n_name);
         to->signature = take_text(&text, frame->n_signature);
         to->file = take_text(&text, frame->n_file);
-        return frame->kind <= HOTSPOT_FRAME_STUB && frame->line <= UINT16_MAX && frame->bci >= -1 &&
+        return frame->kind < HOTSPOT_N_FRAME_KINDS && frame->line <= UINT16_MAX && frame->bci >= -1 &&
                 frame->bci <= UINT16_MAX && to->name && to->name[0] && to->signature && to->file;
 }
 
 /* ---- the worker ---- */
 
-static bool ask(void *userdata, uint64_t address, void *to, size_t size) {
-        const HotspotSaid want = { .magic = HOTSPOT_WIRE_MAGIC,
-                                   .kind = HOTSPOT_SAID_WANT,
-                                   .n = (uint32_t)size,
-                                   .address = address };
-        int socket = *(const int *)userdata;
-        HotspotPage page;
-
-        return size <= HOTSPOT_PAGE && !channel_send(socket, &want, sizeof(want), -1) &&
-                !channel_receive_all(socket, &page, sizeof(page)) && page.magic == HOTSPOT_WIRE_MAGIC &&
-                page.n == size && !channel_receive_all(socket, to, size);
+void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char *reason) {
+        memset(to, 0, sizeof(*to));
+        snprintf(to->reason, sizeof(to->reason), "%s", reason);
+        if (!hotspot)
+                return;
+        to->layout = *hotspot_layout(hotspot);
+        to->code = *hotspot_code(hotspot);
+        if (hotspot_code_find(&to->code, &to->layout, hotspot_reader(hotspot), to->code.interpreter_low,
+                              &to->interpreter_blob))
+                to->interpreter_blob = 0;
 }
 
 static int say_opened(int socket, const Hotspot *hotspot, int result, const char *reason) {
         const HotspotSaid said = { .magic = HOTSPOT_WIRE_MAGIC, .kind = HOTSPOT_SAID_OPEN, .result = result };
         static HotspotOpened opened;
 
-        if (hotspot) {
-                opened.layout = *hotspot_layout(hotspot);
-                opened.code = *hotspot_code(hotspot);
-        }
-        memcpy(opened.reason, reason, sizeof(opened.reason));
+        hotspot_wire_describe(&opened, hotspot, reason);
         return channel_send(socket, &said, sizeof(said), -1) ||
                 channel_send(socket, &opened, sizeof(opened), -1);
 }
@@ -120,13 +123,24 @@ static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question)
         return r;
 }
 
+/* Return: whether both descriptors of the process came. */
+static bool receive_handle(int socket, HotspotHandle *handle) {
+        char letter;
+
+        return channel_receive(socket, &letter, 1, &handle->mem, 0) == 1 && handle->mem >= 0 &&
+                channel_receive(socket, &letter, 1, &handle->pagemap, 0) == 1 && handle->pagemap >= 0;
+}
+
 void hotspot_serve(int socket, int fd, const HotspotRequest *first) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = NULL;
-        const HotspotReader source = { .read = ask, .userdata = &socket };
+        HotspotHandle handle = { -1, -1 };
+        const HotspotReader source = { .read = hotspot_handle_read, .userdata = &handle };
         char reason[HOTSPOT_MAX_REASON] = "";
         HotspotQuestion question;
         int r;
 
+        if (!receive_handle(socket, &handle))
+                return;
         r = hotspot_new(&hotspot, &source, fd, first->size, first->bias, reason);
         if (r < 0 || say_opened(socket, hotspot, r, reason) || r)
                 return;

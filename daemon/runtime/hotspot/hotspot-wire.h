@@ -5,12 +5,13 @@
  * HotSpot Wire
  *
  * The conversation with a worker without rights that reads one JVM (base/sandbox/worker-session.h). The
- * worker has libjvm's file; of the process it has what it asks for. What it says is not trusted.
+ * worker has libjvm's file and the memory of this process, both to read. What it says is not trusted.
  *
  *     request   HotspotRequest, descriptor of libjvm's file
- *     answers   HOTSPOT_SAID_WANT ↔ HotspotPage, bytes (as often as it takes), then HOTSPOT_SAID_OPEN
+ *               a byte, descriptor of /proc/PID/mem; a byte, descriptor of /proc/PID/pagemap
+ *     answer    HotspotSaid: HOTSPOT_SAID_OPEN
  *     question  HotspotQuestion: a frame
- *     answers   HOTSPOT_SAID_WANT ↔ HotspotPage, bytes, …, then HOTSPOT_SAID_FRAMES
+ *     answer    HotspotSaid: HOTSPOT_SAID_FRAMES
  */
 
 #include <stdbool.h>
@@ -33,27 +34,20 @@ typedef struct HotspotRequest {
 } HotspotRequest;
 
 typedef enum HotspotSaidKind {
-        HOTSPOT_SAID_WANT,
-        HOTSPOT_SAID_OPEN,              /* HotspotOpened follows */
+        HOTSPOT_SAID_OPEN = 1,          /* HotspotOpened follows */
         HOTSPOT_SAID_FRAMES,            /* n times {HotspotWireFrame, texts} follow */
 } HotspotSaidKind;
 
 typedef struct HotspotSaid {
         uint32_t magic, kind;
         int32_t result;                 /* 0, HOTSPOT_E_* */
-        uint32_t n;                     /* WANT: bytes, HOTSPOT_PAGE at the most */
-        uint64_t address;               /* WANT */
-        uint32_t is_short, zero;        /* FRAMES */
+        uint32_t n, is_short;           /* FRAMES */
 } HotspotSaid;
-
-typedef struct HotspotPage {
-        uint32_t magic;
-        uint32_t n;                     /* bytes that follow: as many as were wanted, or none */
-} HotspotPage;
 
 typedef struct HotspotOpened {
         HotspotLayout layout;
         HotspotCode code;
+        uint64_t interpreter_blob;      /* CodeBlob of the interpreter; 0 = it has none yet */
         char reason[HOTSPOT_MAX_REASON];        /* if the result is not 0 */
 } HotspotOpened;
 
@@ -69,7 +63,7 @@ typedef struct HotspotWireFrame {
         uint16_t n_name, n_signature, n_file, zero;     /* bytes of each text, with its NUL */
 } HotspotWireFrame;
 
-_Static_assert(sizeof(HotspotSaid) == 32 && sizeof(HotspotQuestion) == 32 && sizeof(HotspotWireFrame) == 20,
+_Static_assert(sizeof(HotspotSaid) == 20 && sizeof(HotspotQuestion) == 32 && sizeof(HotspotWireFrame) == 20,
                "no hidden bytes");
 
 /* Pure. Whether an answer is one that may come. */
@@ -77,6 +71,12 @@ bool hotspot_wire_check(const HotspotSaid *said);
 
 /* Pure. Whether a code cache may lie so. The offsets of a layout are harmless, whatever they are. */
 bool hotspot_wire_check_opened(const HotspotOpened *opened);
+
+/* Pure. Makes a text of what should be one: printable ASCII, with an end. */
+void hotspot_wire_repair(char reason[HOTSPOT_MAX_REASON]);
+
+/* What is known of a JVM that hotspot_new() has opened. Zeroes what is not used. */
+void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char *reason);
 
 /* Pure. Makes @to of a frame, whose texts are at @text, which @to borrows. Return: whether it is sound. */
 bool hotspot_wire_take(HotspotFrame *to, const HotspotWireFrame *frame, const char *text);

@@ -16,7 +16,12 @@
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
 
-enum { MAX_STUB_NAME = 64 };
+enum {
+        MAX_STUB_NAME = 64,
+        /* levels of tiered compilation: C1 with and without counting; above them C2, below none */
+        C1_LOWEST = 1,
+        C1_HIGHEST = 3,
+};
 
 #define ADDRESS_MASK ((UINT64_C(1) << 56) - 1)
 
@@ -172,7 +177,7 @@ static int add_frame(Hotspot *hotspot, HotspotFrames *frames, HotspotFrameKind k
         frames->frames[frames->n++] =
                 (HotspotFrame){ .kind = kind,
                                 .name = method->name,
-                                .signature = method->signature,
+                                .signature = method->parameters,
                                 .file = method->file,
                                 .line = method->code_size ? hotspot_method_line(method, bci) : 0,
                                 .bci = bci };
@@ -204,21 +209,25 @@ static bool is_same_nmethod(Hotspot *hotspot, uint64_t address, uint32_t compile
 }
 
 /* Return: whether *np scopes are those of the nmethod that ran at the tick. */
-static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *scopes, uint32_t *np) {
+static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *scopes, uint32_t *np,
+                        HotspotFrameKind *kindp) {
         uint64_t pc = words[0] & ADDRESS_MASK, address = pc - (uint32_t)words[1];
         uint32_t compile_id = (uint32_t)(words[1] >> 32);
         HotspotBlob blob;
         bool is_exact;
 
         if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, address) ||
-            blob.kind != HOTSPOT_COMPILED || blob.compile_id != compile_id || blob.method != words[2] ||
-            hotspot_scopes_read(scopes, np, &is_exact, &hotspot->layout, hotspot->reader, &blob, pc))
+            blob.kind != HOTSPOT_COMPILED || blob.compile_id != compile_id || blob.method != words[2])
+                return false;
+        if (blob.level >= C1_LOWEST && blob.level <= C1_HIGHEST)
+                *kindp = HOTSPOT_FRAME_C1;
+        if (hotspot_scopes_read(scopes, np, &is_exact, &hotspot->layout, hotspot->reader, &blob, pc))
                 return false;
         return is_same_nmethod(hotspot, address, compile_id);
 }
 
 /* The method that was compiled, without what was inlined into it: into a native one, nothing is. */
-static int name_short(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
+static int name_short(Hotspot *hotspot, const uint64_t *words, HotspotFrameKind kind, HotspotFrames *frames) {
         const HotspotMethod *method = NULL;
         int r = get_method(hotspot, words[2], &method);
 
@@ -226,17 +235,18 @@ static int name_short(Hotspot *hotspot, const uint64_t *words, HotspotFrames *fr
                 return r;
         frames->n = 0;
         frames->is_short = method->code_size;
-        return add_frame(hotspot, frames, HOTSPOT_FRAME_COMPILED, words[2], -1);
+        return add_frame(hotspot, frames, kind, words[2], -1);
 }
 
 static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
         HotspotScope scopes[HOTSPOT_MAX_INLINED];
+        HotspotFrameKind kind = HOTSPOT_FRAME_COMPILED;
         uint32_t n = 0;
 
-        if (read_scopes(hotspot, words, scopes, &n)) {
+        if (read_scopes(hotspot, words, scopes, &n, &kind)) {
                 for (uint32_t i = 0; i < n; i++) {
                         int r = add_frame(hotspot, frames,
-                                          i + 1 < n ? HOTSPOT_FRAME_INLINED : HOTSPOT_FRAME_COMPILED,
+                                          i + 1 < n ? HOTSPOT_FRAME_INLINED : kind,
                                           scopes[i].method, scopes[i].bci);
 
                         if (r < 0)
@@ -247,7 +257,7 @@ static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames 
                                 return 0;
                 }
         }
-        return name_short(hotspot, words, frames);
+        return name_short(hotspot, words, kind, frames);
 }
 
 static int name_stub(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {

@@ -18,21 +18,24 @@
 #include "runtime/hotspot/hotspot-scopes.h"
 
 enum {
-        HOTSPOT_MAX_METHODS = 65536,    /* names that are kept; with more, all are read again */
+        HOTSPOT_MAX_METHODS = 4096,     /* names that are kept, 2 MiB; with more, all are read again */
 };
 
 typedef enum HotspotFrameKind {
         HOTSPOT_FRAME_INTERPRETED,
-        HOTSPOT_FRAME_COMPILED,
+        HOTSPOT_FRAME_COMPILED,         /* by C2; or by a compiler that cannot be told any more */
         HOTSPOT_FRAME_INLINED,          /* into the compiled frame that follows */
         HOTSPOT_FRAME_STUB,
+        HOTSPOT_FRAME_C1,               /* as COMPILED, by the quick compiler */
+        HOTSPOT_N_FRAME_KINDS,
 } HotspotFrameKind;
 
 /* Texts live until the next call with the same Hotspot. */
 typedef struct HotspotFrame {
         HotspotFrameKind kind;
         const char *name;               /* `package.Class.method`; of a stub, the VM's own name of it */
-        const char *signature, *file;   /* "" = unknown */
+        const char *signature;          /* `(int, java.lang.String)`; "" = unknown */
+        const char *file;               /* "" = unknown */
         uint32_t line;                  /* 0 = unknown */
         int32_t bci;                    /* -1 = unknown, or the entry */
 } HotspotFrame;
@@ -51,6 +54,7 @@ enum {
         HOTSPOT_E_LATER,                /* the JVM is not that far yet, or it has gone */
         HOTSPOT_E_UNKNOWN,              /* @reason says what is not known of it */
         HOTSPOT_E_NAMELESS,             /* no name for this frame: what it was has gone */
+        HOTSPOT_E_GONE,                 /* its worker has ended or was too slow (hotspot-session.h) */
 };
 
 /*
