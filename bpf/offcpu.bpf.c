@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+
+/*
+ * Waits
+ *
+ * What threads of targets do while they have no CPU: a program at each switch of the scheduler, and one at
+ * each wake-up. An object of its own, loaded and attached only where it is asked for; it takes over the
+ * sampler's tables of processes, slots and rows. A thread's way through it:
+ *
+ *     switch-out     it is a target's: time, span, system call go into its element, and by chance its stack
+ *     wake-up        the time goes into its element: blocked until here, runnable from here on
+ *     waking         who wakes it goes into its element (waker.bpf.c, which knows by whom)
+ *     switch-in      both durations are known: a record if there is a stack, else added to a sum
+ *
+ * The stack is walked at switch-out: the thread's own memory is still the current one there, and what it
+ * holds cannot change before the thread runs again. Every wait is counted; only stacks are drawn by chance.
+ *
+ * Which waits get a stack. In a period of 2^27 ns (134 ms) each CPU may walk `setting_wait_walks` a second's
+ * share, say 134. The n-th switch-out of a period is walked with p = min(1, 134 / max(n, n of the period
+ * before)). p is known as the wait begins and knows nothing of its length, so the durations of walked waits
+ * divided by p have the right mean. The record carries 1 / p.
+ *
+ * One exchange decides who counts a stretch of time: whoever takes `since_ns` away. That is the switch-in,
+ * or wait_flush(), which the daemon runs at the end of a window for waits that go on.
+ *
+ * Some kernels do not tell the switches of every process (sandboxes hide their own). Then a thread that came
+ * after such a process leaves its CPU while its last wait still goes on. That wait was over at its wake-up at
+ * the earliest: it is counted up to there, and as `unseen`.
+ *
+ * Strangers cost one look-up: the row of the process that leaves. Whether the thread that comes has an
+ * element is first asked of one byte (`wait_followed`), which is 0 for nearly all others.
+ *
+ * The kernel runs the programs with the run queue locked and interrupts off, so no tick comes in between.
+ * wait_flush() is the exception: it may be interrupted, so it shares no working memory with the others.
+ */
+
+#include "settings.bpf.h"
+#include "wait-file.bpf.h"
+#include "wait-walk.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+enum {
+        WAIT_PERIOD_SHIFT = 27,
+};
+
+/* Walks of a second and CPU; 0 = none. */
+const volatile uint32_t setting_wait_walks = 1000;
+
+/* Which of the two tables of sums is filled; the daemon reads the other one. */
+volatile uint32_t wait_epoch = 0;
+
+/* wait_flush() ends the waits, and does not only split them: nobody will see their end. */
+volatile uint32_t wait_closes = 0;
+
+enum {
+        WAIT_STACK_SIZE = sizeof(struct abi_wait) + sizeof(struct abi_sample) +
+                WAIT_MAX_WORDS * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
+        WAIT_WAKER_SIZE = WAKER_MAX_WORDS * sizeof(uint64_t),
+        WAIT_STACK_ROOM = 1 << 12,      /* a power of two, for a mask */
+};
+
+/* A record that lacks its durations, and behind it room for the stack of the waker. */
+struct wait_stack {
+        struct abi_wait head;
+        uint8_t rest[WAIT_STACK_ROOM - sizeof(struct abi_wait) + WAIT_WAKER_SIZE];
+};
+
+ABI_ASSERT(WAIT_STACK_SIZE < WAIT_STACK_ROOM);
+
+/* By address of the task. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, WAIT_MAX_STACKS);
+        __type(key, uint64_t);
+        __type(value, struct wait_stack);
+} wait_stacks SEC(".maps");
+
+/* Waits without a stack. Two tables, so that the daemon takes sums that nobody adds to any more. */
+struct wait_sums {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, WAIT_MAX_SUMS);
+        __type(key, struct abi_wait_key);
+        __type(value, struct abi_wait_sum);
+};
+
+struct wait_sums wait_sums_even SEC(".maps");
+struct wait_sums wait_sums_odd SEC(".maps");
+
+/* Records of waits. The daemon drains it and sets its size. */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 18);
+} waits SEC(".maps");
+
+/* Chance of a walk on a CPU. */
+struct wait_budget {
+        uint64_t period;
+        uint32_t n, n_before;           /* switch-outs of this period, and of the one before */
+        uint32_t weight;                /* of the last draw */
+        uint32_t reserved;
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct wait_budget);
+} wait_budgets SEC(".maps");
+
+/* Working memory of wait_flush(), which never runs twice at a time. */
+struct wait_copy {
+        struct wait_thread thread;
+        struct wait_stack stack;
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct wait_copy);
+} wait_copy SEC(".maps");
+
+static __always_inline void wait_count(enum counter counter) {
+        struct counters *counters = counters_get();
+
+        if (counters)
+                __sync_fetch_and_add(&counters->values[counter], 1);
+}
+
+/* ---- the end of a wait ---- */
+
+static __always_inline void wait_durations(struct abi_wait *wait, uint64_t since_ns, uint64_t woken_ns,
+                                           uint64_t now_ns) {
+        uint64_t from_ns = !woken_ns ? now_ns : woken_ns > since_ns ? woken_ns : since_ns;
+
+        if (now_ns < since_ns)          /* a flush on another CPU has read its clock a moment later */
+                now_ns = since_ns;
+        if (from_ns > now_ns)
+                from_ns = now_ns;
+        wait->blocked_ns = from_ns - since_ns;
+        wait->runnable_ns = now_ns - from_ns;
+        wait->end_ns = now_ns;
+}
+
+ABI_ASSERT(COUNTER_WAKERS_THREAD == COUNTER_WAKERS_UNKNOWN + WAKER_THREAD);
+ABI_ASSERT(COUNTER_WAKERS_PROCESS == COUNTER_WAKERS_UNKNOWN + WAKER_PROCESS);
+ABI_ASSERT(COUNTER_WAKERS_KERNEL == COUNTER_WAKERS_UNKNOWN + WAKER_KERNEL);
+ABI_ASSERT(COUNTER_WAKERS_INTERRUPT == COUNTER_WAKERS_UNKNOWN + WAKER_INTERRUPT);
+
+/* Who ended it. One that was there before the wait began may have ended another (waker.bpf.c). */
+static __always_inline void wait_waker(struct abi_wait *wait, const struct wait_thread *thread) {
+        struct counters *counters = counters_get();
+        uint32_t kind;
+
+        if (thread->key.flags & WAIT_PREEMPTED)
+                return;
+        /* One behind the wake-up is that of a later sleep, whose begin has not been told yet. */
+        if (thread->waking_ns >= thread->begin_ns && thread->waking_ns <= thread->woken_ns)
+                wait->waker = thread->waker;
+        kind = wait->waker.kind;
+        barrier_var(kind);      /* the check is of this very register */
+        if (counters && kind < WAKER_N)
+                __sync_fetch_and_add(&counters->values[COUNTER_WAKERS_UNKNOWN + kind], 1);
+}
+
+/* The sum of @key; it is made if there is none. Return: NULL = no room. */
+static __always_inline struct abi_wait_sum *wait_sum(void *sums, const struct abi_wait_key *key,
+                                                     const struct abi_wait_sum *first) {
+        struct abi_wait_sum *sum = bpf_map_lookup_elem(sums, key);
+
+        if (sum)
+                return sum;
+        bpf_map_update_elem(sums, key, first, BPF_NOEXIST);
+        return bpf_map_lookup_elem(sums, key);
+}
+
+/* A global function, as rows_rule(): verified once. Adds a wait to the sum of its kind. */
+__attribute__((noinline)) int wait_add(const struct wait_thread *thread, const struct abi_wait *wait) {
+        struct abi_wait_sum *sum, first = {};
+        struct abi_wait_key key;
+        void *sums = &wait_sums_even;
+
+        if (!thread || !wait)
+                return 0;
+        if (wait_epoch & 1)
+                sums = &wait_sums_odd;
+        first.generation = thread->generation;
+        first.start_time_ns = thread->start_time_ns;
+        first.ns_tid = thread->ns_tid;
+        comm_copy(first.comm, thread->comm);
+        key = thread->key;
+        key.waker = wait->waker;
+        sum = wait_sum(sums, &key, &first);
+        if (!sum) {     /* too many spans: at least the thread's time stays whole */
+                key.span = (struct abi_span){};
+                key.waker = (struct abi_waker){};
+                key.context = ABI_CONTEXT_UNPUBLISHED;
+                key.form = ABI_FORM_NONE;
+                key.call = WAIT_NO_CALL;
+                key.file = WAIT_FILE_NONE;
+                wait_count(COUNTER_WAITS_FOLDED);
+                sum = wait_sum(sums, &key, &first);
+        }
+        if (!sum) {
+                wait_count(COUNTER_WAITS_LOST);
+                return 0;
+        }
+        __sync_fetch_and_add(&sum->blocked_ns, wait->blocked_ns);
+        __sync_fetch_and_add(&sum->runnable_ns, wait->runnable_ns);
+        __sync_fetch_and_add(&sum->n, 1);
+        sum->end_ns = wait->end_ns;
+        return 0;
+}
+
+/* Completes a record and sends it. Return: false = the ring was full. */
+static __always_inline bool wait_send(struct wait_stack *stack, const struct abi_wait *wait) {
+        struct counters *counters = counters_get();
+        struct abi_sample *sample = (struct abi_sample *)stack->rest;
+        uint64_t size = stack->head.size;
+
+        if (!counters || size > WAIT_STACK_SIZE + WAIT_WAKER_SIZE)
+                return false;
+        stack->head.blocked_ns = wait->blocked_ns;
+        stack->head.runnable_ns = wait->runnable_ns;
+        stack->head.end_ns = wait->end_ns;
+        stack->head.waker = wait->waker;
+        sample->value = wait->blocked_ns + wait->runnable_ns;
+        if (!bpf_ringbuf_output(&waits, stack, size, wake_for_sample(counters, WAKE_CALL_NONE)))
+                return true;
+        wait_count(COUNTER_WAITS_RING_FULL);
+        return false;
+}
+
+/*
+ * Puts the stack of the waker behind the record, if it is that of this wait. No other CPU writes it: nobody
+ * else can wake the thread before it runs.
+ */
+static __always_inline void wait_waker_stack(uint64_t task, const struct wait_thread *thread,
+                                             const struct abi_wait *wait, struct wait_stack *stack) {
+        struct waker_stack *waker = bpf_map_lookup_elem(&waker_stacks, &task);
+        const struct abi_sample *head;
+        uint64_t size = stack->head.size, n;
+
+        if (!waker || wait->waker.kind != WAKER_THREAD || size > WAIT_STACK_SIZE)
+                return;
+        head = (const struct abi_sample *)waker->head;
+        n = head->n_user;
+        if (head->time_ns != thread->waking_ns || n > WAKER_MAX_WORDS)
+                return;
+        /* A mask, and all words: the verifier of 6.1 loses bounds that were checked before a spill. */
+        barrier_var(size);
+        if (bpf_probe_read_kernel((char *)stack + (size & (WAIT_STACK_ROOM - 1)), WAIT_WAKER_SIZE,
+                                  waker->words))
+                return;
+        stack->head.waker_ns = head->time_ns;
+        stack->head.waker_generation = head->generation;
+        stack->head.n_waker = (uint16_t)n;
+        stack->head.waker_end = head->stack_end;
+        stack->head.waker_interrupted = head->interrupted;
+        stack->head.size = size + n * sizeof(uint64_t);
+}
+
+/*
+ * A global function, as wait_add(): its part of the stack is not that of the walk. The head of the working
+ * memory is free here: the record of a thread that leaves is kept, or not begun.
+ */
+__attribute__((noinline)) int wait_end(uint64_t task, struct wait_thread *thread, uint64_t now_ns,
+                                       struct scratch *scratch) {
+        struct wait_stack *stack;
+        struct abi_wait *wait;
+        bool is_sent = false;
+        uint64_t since_ns;
+
+        if (!thread || !scratch)
+                return 0;
+        wait = &scratch->wait;
+        since_ns = __sync_lock_test_and_set(&thread->since_ns, 0);
+        if (!since_ns)
+                return 0;
+        wait->waker = (struct abi_waker){};
+        wait_durations(wait, since_ns, thread->woken_ns, now_ns);
+        wait_waker(wait, thread);
+        if (thread->has_stack) {
+                stack = bpf_map_lookup_elem(&wait_stacks, &task);
+                if (stack && thread->has_waker_stack)
+                        wait_waker_stack(task, thread, wait, stack);
+                is_sent = stack && wait_send(stack, wait);
+                bpf_map_delete_elem(&wait_stacks, &task);
+                thread->has_stack = 0;
+        }
+        if (thread->has_waker_stack) {
+                bpf_map_delete_elem(&waker_stacks, &task);
+                thread->has_waker_stack = 0;
+        }
+        if (!is_sent)
+                wait_add(thread, wait);
+        return 0;
+}
+
+/* ---- its begin ---- */
+
+/* Draws. A global function, as wait_add(). Return: the weight of the walk, 0 = none. */
+__attribute__((noinline)) uint32_t wait_draw(uint64_t now_ns) {
+        uint64_t period = now_ns >> WAIT_PERIOD_SHIFT, share, most;
+        struct wait_budget *budget;
+        uint32_t zero = 0;
+
+        budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+        if (!budget || !setting_wait_walks)
+                return 0;
+        if (budget->period != period) {
+                budget->n_before = budget->period + 1 == period ? budget->n : 0;
+                budget->n = 0;
+                budget->period = period;
+        }
+        budget->n++;
+        share = ((uint64_t)setting_wait_walks << WAIT_PERIOD_SHIFT) / 1000000000 + 1;
+        most = budget->n > budget->n_before ? budget->n : budget->n_before;
+        if (most <= share)
+                return WAIT_WEIGHT_ONE;
+        if ((uint64_t)bpf_get_prandom_u32() * most >> 32 >= share)
+                return 0;
+        return (uint32_t)(most * WAIT_WEIGHT_ONE / share);
+}
+
+/* Walks, and keeps the record until the wait is over. Return: whether there is one. */
+static __always_inline bool wait_keep(struct task_struct *task, uint64_t key,
+                                      const struct abi_process *process, struct scratch *scratch,
+                                      struct counters *counters) {
+        uint64_t n, size;
+
+        wait_walk(task, process, scratch, setting_depth < WAIT_MAX_FRAMES ? setting_depth : WAIT_MAX_FRAMES);
+        n = scratch->unwind.n_frames;
+        if (n > WAIT_MAX_WORDS)
+                n = WAIT_MAX_WORDS;
+        size = sizeof(struct abi_wait) + sizeof(struct abi_sample) + n * sizeof(uint64_t);
+        scratch->wait.size = size + attributes_part(scratch, n, counters);
+        counters->values[COUNTER_WAITS_WALKED]++;
+        if (!bpf_map_update_elem(&wait_stacks, &key, &scratch->wait, BPF_ANY))
+                return true;
+        counters->values[COUNTER_WAITS_STACKS_OVER_CAP]++;
+        return false;
+}
+
+/* Makes an element in the working memory: the stack is too small. A global function, as wait_add(). */
+__attribute__((noinline)) int wait_follow(uint64_t task) {
+        uint8_t *mark = wait_mark(task);
+        struct wait_thread *fresh;
+        struct scratch *scratch;
+        uint32_t zero = 0;
+
+        scratch = bpf_map_lookup_elem(&scratches, &zero);
+        if (!scratch || !mark)
+                return 0;
+        *mark = 1;
+        fresh = (struct wait_thread *)scratch->frames;
+        __builtin_memset(fresh, 0, sizeof(*fresh));
+        if (bpf_map_update_elem(&wait_threads, &task, fresh, BPF_NOEXIST))
+                wait_count(COUNTER_WAITS_THREADS_OVER_CAP);
+        return 0;
+}
+
+static __always_inline int16_t wait_call(struct task_struct *task) {
+        uint64_t call = entered_call(task);
+
+        return call < WAIT_MAX_CALLS ? (int16_t)call : WAIT_NO_CALL;
+}
+
+/* Return: the row of the target that the task belongs to, or NULL. */
+static __always_inline const struct abi_process *wait_target(struct task_struct *task) {
+        uint32_t tgid = task->tgid;
+        const struct abi_process *row;
+
+        if (setting_namespace && !identity_in_daemon(BPF_CORE_READ(task, group_leader, thread_pid), &tgid))
+                return NULL;
+        row = bpf_map_lookup_elem(&processes, &tgid);
+        return row && row->state == ABI_STATE_TARGET ? row : NULL;
+}
+
+/* A task that is to be woken, and was preempted before it slept, has not left the run queue. */
+static __always_inline uint8_t wait_flags(struct task_struct *task, bool is_preempted) {
+        uint32_t state = task->__state;
+        uint8_t flags = 0;
+
+        if (is_preempted || !state)
+                flags = WAIT_PREEMPTED;
+        else if (state & KERNEL_TASK_STOPPED)
+                flags = WAIT_STOPPED;
+        else if (state & KERNEL_TASK_UNINTERRUPTIBLE)
+                flags = WAIT_UNINTERRUPTIBLE;
+        if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+                flags |= WAIT_IO;
+        return flags;
+}
+
+/*
+ * Begins the record of the current thread's wait: all but its stack. A global function, as wait_add(). The
+ * thread's identity, its process and the flags are in @scratch.
+ */
+__attribute__((noinline)) int wait_record(struct scratch *scratch, uint64_t now_ns) {
+        struct task_struct *task = bpf_get_current_task_btf();
+
+        if (!scratch)
+                return 0;
+        record_begin(&scratch->sample, task, &scratch->identity, &scratch->process);
+        scratch->sample.time_ns = now_ns;
+        scratch->sample.kind = ABI_KIND_OFF_CPU;
+        scratch->sample.n_kernel = 0;
+        scratch->sample.is_copied = 0;
+        context_read(&scratch->process, scratch);
+        scratch->wait.call = wait_call(task);
+        scratch->wait.file = wait_file(task, scratch->wait.call, scratch->wait.flags);
+        scratch->wait.waker_ns = scratch->wait.waker_generation = 0;
+        scratch->wait.n_waker = scratch->wait.waker_end = scratch->wait.waker_interrupted = 0;
+        scratch->wait.waker_reserved = 0;
+        scratch->wait.weight = wait_draw(now_ns);
+        return 0;
+}
+
+/* Tells the thread's element what its record tells. */
+static __always_inline void wait_fill(struct wait_thread *thread, const struct scratch *scratch) {
+        thread->generation = scratch->sample.generation;
+        thread->start_time_ns = scratch->sample.start_time_ns;
+        thread->ns_tid = scratch->sample.ns_tid;
+        comm_copy(thread->comm, scratch->sample.comm);
+        thread->key.span = scratch->sample.span;
+        thread->key.tgid = scratch->sample.tgid;
+        thread->key.tid = scratch->sample.tid;
+        thread->key.call = scratch->wait.call;
+        thread->key.flags = scratch->wait.flags;
+        thread->key.context = scratch->sample.context;
+        thread->key.form = scratch->sample.form;
+        thread->key.file = scratch->wait.file;
+}
+
+/* The end of the thread's last wait was not told: it was over at its wake-up at the earliest. */
+static __always_inline void wait_end_unseen(uint64_t key, struct wait_thread *thread,
+                                            struct scratch *scratch) {
+        if (!thread->since_ns)
+                return;
+        wait_count(COUNTER_WAITS_UNSEEN);
+        wait_end(key, thread, thread->woken_ns ?: thread->since_ns, scratch);
+}
+
+/* The wait of a target's thread. @key: the task's address. */
+static __always_inline void wait_begin(struct task_struct *task, uint64_t key, const struct abi_process *row,
+                                       uint64_t now_ns, bool is_preempted, struct scratch *scratch) {
+        struct counters *counters = counters_get();
+        struct wait_thread *thread;
+
+        if (!counters || !identity_read(task, &scratch->identity) ||
+            !select_copy(row, scratch->identity.start_time_ns, &scratch->process))
+                return;
+        counters->values[COUNTER_WAITS]++;
+        thread = wait_find(key);
+        if (!thread) {
+                wait_follow(key);
+                thread = wait_find(key);
+        }
+        if (!thread)
+                return;
+        wait_end_unseen(key, thread, scratch);
+        scratch->wait.flags = wait_flags(task, is_preempted);
+        wait_record(scratch, now_ns);
+        wait_fill(thread, scratch);
+        thread->begin_ns = now_ns;
+        thread->woken_ns = scratch->wait.flags & WAIT_PREEMPTED ? now_ns : 0;
+        thread->has_stack = scratch->wait.weight &&
+                wait_keep(task, key, &scratch->process, scratch, counters);
+        *(volatile uint64_t *)&thread->since_ns = now_ns;
+}
+
+/* A thread leaves its CPU. Return: the time, or 0 = it is no target's, or it has ended. */
+static __always_inline uint64_t wait_leave(struct task_struct *task, bool is_preempted,
+                                           struct scratch *scratch) {
+        /* the task's address as a number, which the verifier lets us count with */
+        uint64_t key = bpf_get_current_task(), now_ns;
+        const struct abi_process *row;
+        struct wait_thread *thread;
+
+        if (task->__state & KERNEL_TASK_DEAD) {
+                thread = wait_find(key);
+                if (!thread)
+                        return 0;
+                wait_end_unseen(key, thread, scratch);
+                if (thread->has_waker_stack)
+                        bpf_map_delete_elem(&waker_stacks, &key);
+                bpf_map_delete_elem(&wait_threads, &key);
+                return 0;
+        }
+        row = wait_target(task);
+        if (!row)
+                return 0;
+        now_ns = bpf_ktime_get_ns();
+        wait_begin(task, key, row, now_ns, is_preempted, scratch);
+        return now_ns;
+}
+
+/* ---- programs ---- */
+
+SEC("raw_tp/sched_switch")
+int wait_switch(const struct bpf_raw_tracepoint_args *context) {
+        struct task_struct *previous = bpf_get_current_task_btf();
+        uint64_t next = context->args[2], now_ns = 0;
+        struct wait_thread *thread;
+        struct scratch *scratch;
+        uint32_t zero = 0;
+
+        scratch = bpf_map_lookup_elem(&scratches, &zero);
+        if (!scratch)
+                return 0;
+        if (previous->pid && !(previous->flags & KERNEL_PF_KTHREAD))
+                now_ns = wait_leave(previous, context->args[0] & 1, scratch);
+        thread = wait_find(next);
+        if (thread)
+                wait_end(next, thread, now_ns ?: bpf_ktime_get_ns(), scratch);
+        return 0;
+}
+
+SEC("raw_tp/sched_wakeup")
+int wait_wake(const struct bpf_raw_tracepoint_args *context) {
+        struct wait_thread *thread = wait_find(context->args[0]);
+
+        if (thread && !thread->woken_ns)
+                thread->woken_ns = bpf_ktime_get_ns();
+        return 0;
+}
+
+static __always_inline void wait_flush_thread(uint64_t key, struct wait_thread *thread) {
+        uint64_t since_ns = thread->since_ns, now_ns = bpf_ktime_get_ns();
+        uint64_t to_ns = wait_closes ? 0 : now_ns;
+        const struct wait_stack *stack;
+        struct abi_wait wait = {};
+        struct wait_copy *copy;
+        uint32_t zero = 0;
+
+        copy = bpf_map_lookup_elem(&wait_copy, &zero);
+        if (!copy || !since_ns || since_ns >= now_ns ||
+            bpf_probe_read_kernel(&copy->thread, sizeof(copy->thread), thread))
+                return;
+        wait_durations(&wait, since_ns, copy->thread.woken_ns, now_ns);
+        stack = copy->thread.has_stack ? bpf_map_lookup_elem(&wait_stacks, &key) : NULL;
+        if (stack && bpf_probe_read_kernel(&copy->stack, sizeof(copy->stack), stack))
+                stack = NULL;
+        /*
+         * Once it is ours, element and stack were those of this wait as they were copied: only who ends a
+         * wait changes them. From here on the thread may run, and wait for something else.
+         */
+        if (__sync_val_compare_and_swap(&thread->since_ns, since_ns, to_ns) != since_ns)
+                return;
+        if (!stack || !wait_send(&copy->stack, &wait))
+                wait_add(&copy->thread, &wait);
+        if (wait_closes && thread->has_stack)
+                bpf_map_delete_elem(&wait_stacks, &key);
+}
+
+/* Once it closes, the ends of threads are not seen any more: none stays followed. */
+static long wait_flush_one(const void *map, const uint64_t *task, struct wait_thread *thread, void *context) {
+        uint64_t key = *task;
+
+        wait_flush_thread(key, thread);
+        if (wait_closes) {
+                if (thread->has_waker_stack)
+                        bpf_map_delete_elem(&waker_stacks, &key);
+                bpf_map_delete_elem(&wait_threads, &key);
+        }
+        return 0;
+}
+
+/* The daemon runs it. Counts the time of all waits that go on. */
+SEC("raw_tp")
+int wait_flush(void *context) {
+        bpf_for_each_map_elem(&wait_threads, wait_flush_one, NULL, 0);
+        return 0;
+}

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What threads waited for (--off-cpu), against a program that has its own clocks (tests/victims/victim-waits.c)."""
+import oracle
+
+oracle.enter()
+
+import collections
+import signal
+import time
+
+import otlp_read
+import session
+import tap
+
+# Of a time by two other clocks: one in a hundred, and what a thread does between its clocks and its span.
+SHARE, SLACK_NS = 0.01, 2_000_000
+STEAL_STEP_NS = 10_000_000
+HOLDER = 30     # the span that sleeps with a mutex
+HELD_UP_NS = 1_300_000_000      # a window that is longer than its second
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def steal_ns():
+    """Time that the machine's host took away, in steps of the file: no clock of the scheduler counts it."""
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[8]) * STEAL_STEP_NS
+
+
+def steal_since(before_ns):
+    """At most, since steal_ns() was @before_ns: the file may be a step behind, where hosts take any."""
+    now = steal_ns()
+    return now and now - before_ns + STEAL_STEP_NS
+
+
+def span_of(wait):
+    return int(wait.span_id, 16) if wait.type == "off_cpu" and wait.span_id else None
+
+
+class Truth:
+    """What the victim says: spans {(tid, span): (reason, wall, off, inside)},
+    lives {tid: (wall, cpu, delay)}, hold, exit_ns."""
+
+    def __init__(self, path):
+        self.spans, self.lives, self.hold, self.exit_ns = {}, {}, None, None
+        for line in path.read_text().splitlines():
+            kind, *words = line.split()
+            if kind == "span":
+                self.spans[int(words[0]), int(words[2])] = (words[3], *map(int, words[4:]))
+            elif kind == "life":
+                self.lives[int(words[0])] = tuple(map(int, words[1:]))
+            elif kind == "hold":
+                self.hold = (int(words[0]), int(words[3]))
+            else:
+                self.exit_ns = int(words[0])
+
+
+class OffCpu(session.NamingCase):
+    def begin(self, *options, off_cpu="--off-cpu"):
+        """(run, tell, victim, read): read() → Truth."""
+        log = self.directory() / "log"
+        victim, tell = self.commanded("waits", log)
+        run = self.start("--pid", victim.pid, *([off_cpu] if off_cpu else []), *options)
+        run.child.wait_for("sampling|profiles go to")
+        return run, tell, victim, lambda: Truth(log)
+
+    def warm(self, run, tell):
+        """Lets the victim work until its rows are in force: stacks have who calls read()."""
+        symbols = otlp_read.Symbols()
+
+        def look(samples):
+            if any(wait.type == "off_cpu" and "hand_over" in map(symbols.name, wait.frames) for wait in samples):
+                return True
+            tell("go")
+            return False
+
+        self.wait_for(run, look, "whole stacks of waits")
+
+    def sums(self, waits):
+        """{(tid, span, reason, state): ns}; a span of another thread than its own is none that the victim has."""
+        sums = collections.Counter()
+        for wait in waits:
+            self.assertEqual((wait.unit, wait.period_type, wait.period), ("nanoseconds", "off_cpu", 0))
+            span = span_of(wait)
+            if span:
+                self.assertEqual(int(wait.trace_id, 16), wait.thread_id)
+            sums[wait.thread_id, span, wait.attributes["wait.reason"],
+                 wait.attributes["wait.state"]] += wait.value
+        return sums
+
+    def judge_span(self, tid, span, mine, row, steal, is_whole):
+        """The kernel's clock begins with the reading of the wake-up, and so counts the way from there
+        to the switch as CPU time: some µs a wait. So a thread was off its CPU for WALL - CPU at
+        least, and for WALL at most. Where waits are long, the two are the same."""
+        reason, wall, off, inside = row
+        told = sum(mine.values())
+        if is_whole:
+            least = inside * (1 - SHARE) - SLACK_NS - steal
+            self.assertGreaterEqual(told, least, (tid, span, mine, row))
+        self.assertLessEqual(told, wall, (tid, span, mine, row))
+        if reason != "read":
+            self.assertLessEqual(told, off * (1 + SHARE) + SLACK_NS + steal, (tid, span, mine, row))
+        blocked = {r: ns for (r, state), ns in mine.items() if state == "blocked"}
+        # Who has the mutex waits for it too, if the other one has run meanwhile.
+        expected = blocked[reason] + (blocked.get("futex", 0) if span == HOLDER else 0)
+        self.assertGreaterEqual(expected, 0.97 * sum(blocked.values()), (tid, span, mine, row))
+        self.assertNotIn("blocked", {state for r, state in mine if r == "preempted"})
+
+    def judge(self, result, truth, steal):
+        """Where the kernel hides the end of a wait, its time on the run queue is missing; where it hides the
+        wake-up too, all of it is. So nothing says there how much must have been told."""
+        is_whole = not result.counter("waits_total", "unseen")
+        if not is_whole:
+            print("# skip: kernel: hides ends of waits: nothing is judged by what is missing", flush=True)
+        sums = self.sums(result.waits)
+        spans = {(tid, span) for tid, span, _, _ in sums if span}
+        self.assertEqual(spans, set(truth.spans), "spans of threads")
+        for (tid, span), row in truth.spans.items():
+            mine = {key[2:]: ns for key, ns in sums.items() if key[:2] == (tid, span)}
+            self.judge_span(tid, span, mine, row, steal, is_whole)
+        unknown = collections.Counter()
+        for wait in result.waits:
+            if wait.attributes["wait.state"] == "blocked" and "wait.waker.kind" not in wait.attributes:
+                unknown[wait.thread_id] += wait.value
+        for tid, (wall, cpu, delay) in truth.lives.items():
+            of_thread = {key: ns for key, ns in sums.items() if key[0] == tid}
+            # Outside of its spans a thread waits for the others to begin and to end.
+            inside = sum(ns for key, ns in of_thread.items() if key[1])
+            self.assertLessEqual(inside, wall, (tid, wall, cpu))
+            if not is_whole:
+                continue
+            # A hidden wake-up leaves all of its wait blocked, and no waker.
+            runnable = sum(ns for key, ns in of_thread.items() if key[3] == "runnable") + unknown[tid]
+            between = sum(row[2] - row[3] for (of, _), row in truth.spans.items() if of == tid)
+            self.assertGreaterEqual(inside + cpu + between, wall * (1 - SHARE) - SLACK_NS - steal,
+                                    (tid, wall, cpu))
+            self.assertGreaterEqual(runnable, delay * (1 - SHARE) - SLACK_NS, (tid, runnable, delay))
+        return sums
+
+    def names(self, waits):
+        """{reason: set of the functions of the victim that its stacks have}."""
+        symbols, names = otlp_read.Symbols(), collections.defaultdict(set)
+        for wait in waits:
+            names[wait.attributes["wait.reason"]] |= {symbols.name(frame) for frame in wait.frames}
+        return names
+
+    def test_adds_up_to_what_the_program_knows(self):
+        run, tell, victim, read = self.begin("--off-cpu-walks", "100000")       # each wait has its stack
+        steal = steal_ns()
+        self.warm(run, tell)
+        tell("go")
+        result = run.stop(signal.SIGTERM)
+        truth = read()
+        self.judge(result, truth, steal_since(steal))
+        names = self.names(result.waits)
+        for reason, name in (("read", "hand_over"), ("futex", "want_mutex"), ("sleep", "sleep_in_grid")):
+            self.assertIn(name, names[reason])
+        counters = result.counter("waits_total")
+        self.assertGreater(counters["begun"], 3000)
+        # a daemon that was held up has some without their stacks
+        usual = {"begun", "walked", "unseen", "ring_full", "stacks_over_cap"}
+        self.assertEqual({key: n for key, n in counters.items() if n and key not in usual}, {})
+
+    def test_counts_what_it_does_not_walk(self):
+        run, tell, victim, read = self.begin("--off-cpu-walks", "20")
+        steal = steal_ns()
+        self.warm(run, tell)
+        tell("go")
+        result = run.stop(signal.SIGTERM)
+        truth = read()
+        self.judge(result, truth, steal_since(steal))
+        counters = result.counter("waits_total")
+        self.assertGreater(counters["walked"], 0)
+        self.assertLess(counters["walked"], counters["begun"])
+        # What was not walked went to the stacks of what was: a window without any walk of its kind is rare.
+        symbols, told, named = otlp_read.Symbols(), 0, 0
+        last = list(truth.lives)[-6:]
+        for wait in result.waits:
+            if wait.attributes["wait.reason"] == "read" and wait.span_id and wait.thread_id in last:
+                told += wait.value
+                named += wait.value if "hand_over" in map(symbols.name, wait.frames) else 0
+        self.assertGreater(named, 0.1 * told)
+
+    def held(self, result, truth):
+        tid, since_ns = truth.hold
+        sums = self.sums(result.waits)
+        self.assertEqual({key[2:] for key, ns in sums.items()
+                          if key[:2] == (tid, 90) and key[3] == "blocked" and ns > SLACK_NS}, {("read", "blocked")})
+        return since_ns, sum(ns for key, ns in sums.items() if key[:2] == (tid, 90))
+
+    def test_ends_a_wait_with_the_daemon(self):
+        """… in parts, since several windows end meanwhile."""
+        run, tell, victim, read = self.begin()
+        steal = steal_ns()
+        tell("hold")
+        self.wait_for(run, lambda samples: sum(span_of(wait) == 90 for wait in samples) > 1, "parts of the wait")
+        before = now_ns()
+        result = run.stop(signal.SIGTERM)
+        since_ns, ns = self.held(result, read())
+        self.assertGreaterEqual(ns, before - since_ns - SLACK_NS - steal_since(steal))
+        self.assertLessEqual(ns, result.end_ns - since_ns)
+        parts = [wait for wait in result.waits if span_of(wait) == 90]
+        self.assertGreater(len(parts), 1)
+        self.assertTrue(all(wait.frames for wait in parts if wait.value > SLACK_NS))
+
+    def windows(self, result):
+        """(begin, end, waits) of each profile of waits."""
+        for request in result.requests:
+            profiles = [profile for resource in request.resource_profiles for scope in resource.scope_profiles
+                        for profile in scope.profiles]
+            waits = [sample for sample in otlp_read.request_samples(request) if sample.type == "off_cpu"]
+            begins = {(profile.time_unix_nano, profile.duration_nano) for profile in profiles}
+            self.assertLessEqual(len(begins), 1, "a request has one window")
+            for begin, length in begins:
+                yield begin, begin + length, waits
+
+    def test_keeps_sums_in_their_window(self):
+        """A wait goes on through several windows, and none of it is walked: the parts lie where they are told."""
+        run, tell, victim, read = self.begin("--off-cpu-walks", "0")
+        tell("hold")
+        tap.wait_until(lambda: len(run.receiver.paths()) >= 4, "windows", 120)
+        result = run.stop(signal.SIGTERM)
+        held, n = read().hold[0], 0
+        windows = list(self.windows(result))
+        was_held_up = any(end - begin > HELD_UP_NS for begin, end, _ in windows)
+        for begin, end, waits in windows:
+            mine = [wait for wait in waits if wait.thread_id == held and wait.span_id]
+            for wait in mine:   # the middle of the part, which a short delay of the daemon moves by less
+                middle = wait.time_ns - wait.value // 2
+                self.assertTrue(was_held_up or begin <= middle <= end, (begin, wait, end))
+            n += len(mine)
+        self.assertGreater(n, 1)
+        if was_held_up:
+            tap.skip("machine: the daemon was held up: parts of its windows are not judged")
+
+    def is_told_to_its_end(self):
+        """Whether the wait of a thread that dies is told up to there. More must never be told."""
+        run, tell, victim, read = self.begin()
+        steal = steal_ns()
+        tell("hold")
+        time.sleep(0.7)         # long enough for a part; nothing is judged by it
+        victim.process.stdin.write(b"exit\n")
+        victim.process.stdin.flush()
+        result = run.wait()
+        after = now_ns()
+        truth = read()
+        since_ns, ns = self.held(result, truth)
+        self.assertLessEqual(ns, after - since_ns)
+        return ns >= truth.exit_ns - since_ns - SLACK_NS - steal_since(steal)
+
+    def test_ends_a_wait_with_its_thread(self):
+        """A kernel that hides the switch to the dying thread hides this end, but not each time."""
+        self.assertTrue(any(self.is_told_to_its_end() for _ in range(4)))
+
+    def test_ends_a_wait_with_a_pause(self):
+        """… and counts what comes after it."""
+        socket = self.directory() / "control.sock"
+        run, tell, victim, read = self.begin("--control", socket)
+        steal = steal_ns()
+        tell("hold")
+        time.sleep(0.5)         # nothing is judged by it
+        before = now_ns()
+        self.spanprof("pause", "--control", socket)
+        after = now_ns()
+        tell("go")
+        self.spanprof("resume", "--control", socket)
+        result = run.stop(signal.SIGTERM)
+        truth = read()
+        since_ns, ns = self.held(result, truth)
+        self.assertGreaterEqual(ns, before - since_ns - SLACK_NS - steal_since(steal))
+        self.assertLessEqual(ns, after - since_ns)
+        sums = self.sums(result.waits)
+        self.assertEqual({span for _, span, _, _ in sums if span}, {90})
+
+    def test_attaches_nothing_unless_asked(self):
+        run, tell, victim, read = self.begin(off_cpu=None)
+        tell("hold")
+        result = run.stop(signal.SIGTERM)
+        self.assertEqual(result.waits, [])
+        self.assertEqual(result.counter("waits_total", "begun"), 0)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * victim-waits LOG: threads that wait, and know how long
+ *
+ * Obeys lines on its standard input and answers `ok` to each:
+ *
+ *     go      six threads wait, each in spans of its own, and end: `ping` and `pong` hand a byte over through
+ *             pipes, on two CPUs; `holder` sleeps with a mutex, and tells `waiter` each time, who then wants it;
+ *             `grid` sleeps 1, 2, 5 ms in turn, each in another span; `server` waits in poll()
+ *     hold    a thread begins to wait for a byte that never comes, in span 90, and for nothing else there
+ *     exit    ends the process while that one waits; never answers
+ *
+ * LOG gets lines, times in ns:
+ *
+ *     span TID TRACE SPAN REASON WALL OFF INSIDE
+ *                                          time by CLOCK_MONOTONIC around the span, and the same less the
+ *                                          thread's own CPU time: it had no CPU; INSIDE: such time by clocks
+ *                                          within the span. The thread may lose its CPU between a clock
+ *                                          and the span, so the truth lies between INSIDE and OFF
+ *     life TID WALL CPU DELAY              of the thread from its first span to its last; DELAY: run_delay of
+ *                                          /proc/…/schedstat
+ *     hold TID TRACE SPAN SINCE            the thread waits since then
+ *     exit AT                              the process ends now
+ *
+ * TRACE = the thread's id. Prints first:
+ *     pid 4711
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spanprof/context.h"
+#include "victim.h"
+
+enum { ROUND_TRIPS = 3000, HOLDS = 15, HOLD_MS = 20, GRID_ROUNDS = 40, POLLS = 30, MAX_SPANS = 8 };
+
+typedef struct Waiter {
+        const char *reason;             /* what the kernel must call it */
+        uint64_t first_span;
+        uint64_t n_spans;
+        uint64_t tid;
+        uint64_t in_ns[MAX_SPANS], off_ns[MAX_SPANS], inside_off_ns[MAX_SPANS];
+        uint64_t begin_ns, begin_cpu_ns, begin_delay_ns;        /* of the thread */
+        uint64_t span_ns, span_cpu_ns;                          /* of its span, before it begins */
+        uint64_t inside_ns, inside_cpu_ns;                      /* once it has begun */
+        uint64_t wall_ns, cpu_ns, delay_ns;
+} Waiter;
+
+static Waiter ping = { "read", 10, 1 }, pong = { "read", 20, 1 }, holder = { "sleep", 30, 1 },
+              waiter = { "futex", 40, 1 }, grid = { "sleep", 50, 3 }, server = { "poll", 60, 1 };
+static int to_pong[2], to_ping[2], never[2];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static sem_t held;      /* how often `holder` has had the mutex, less what `waiter` knows of */
+static pthread_barrier_t barrier;
+static FILE *log_file;
+static sem_t holds;                             /* the next two are known */
+static uint64_t hold_tid, hold_since_ns;
+
+static uint64_t delay_ns(void) {
+        char path[64], text[128] = "";
+        unsigned long long cpu, delay = 0;
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", gettid());
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "%llu %llu", &cpu, &delay) != 2)
+                abort();
+        close(fd);
+        return delay;
+}
+
+static void begin(Waiter *self) {
+        memset(self->in_ns, 0, sizeof(self->in_ns));
+        memset(self->off_ns, 0, sizeof(self->off_ns));
+        memset(self->inside_off_ns, 0, sizeof(self->inside_off_ns));
+        self->tid = (uint64_t)gettid();
+        self->begin_delay_ns = delay_ns();
+        self->begin_cpu_ns = victim_cpu_ns();
+        self->begin_ns = victim_clock_ns(CLOCK_MONOTONIC);
+}
+
+static void end(Waiter *self) {
+        self->wall_ns = victim_clock_ns(CLOCK_MONOTONIC) - self->begin_ns;
+        self->cpu_ns = victim_cpu_ns() - self->begin_cpu_ns;
+        self->delay_ns = delay_ns() - self->begin_delay_ns;
+}
+
+static void enter(Waiter *self, uint64_t n) {
+        self->span_ns = victim_clock_ns(CLOCK_MONOTONIC);
+        self->span_cpu_ns = victim_cpu_ns();
+        spanprof_context_set(0, self->tid, self->first_span + n);
+        self->inside_cpu_ns = victim_cpu_ns();
+        self->inside_ns = victim_clock_ns(CLOCK_MONOTONIC);
+}
+
+static void leave(Waiter *self, uint64_t n) {
+        uint64_t inside_ns = victim_clock_ns(CLOCK_MONOTONIC) - self->inside_ns,
+                 inside_cpu_ns = victim_cpu_ns() - self->inside_cpu_ns, cpu_ns, ns;
+
+        spanprof_context_clear();
+        cpu_ns = victim_cpu_ns() - self->span_cpu_ns;
+        ns = victim_clock_ns(CLOCK_MONOTONIC) - self->span_ns;
+        self->in_ns[n] += ns;
+        self->off_ns[n] += ns - cpu_ns;
+        if (inside_ns > inside_cpu_ns)
+                self->inside_off_ns[n] += inside_ns - inside_cpu_ns;
+}
+
+static void sleep_ms(long ms) {
+        nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL);
+}
+
+/* The second CPU where there is one; the threads share a CPU else. */
+static void pin(int cpu) {
+        cpu_set_t set;
+
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        sched_setaffinity(0, sizeof(set), &set);
+}
+
+STEP void hand_over(int from, int to);
+
+STEP void hand_over(int from, int to) {
+        char byte = 0;
+
+        if (read(from, &byte, 1) != 1 || write(to, &byte, 1) != 1)
+                abort();
+        KEEP_FRAME();
+}
+
+static void *ping_main(void *data) {
+        pin(0);
+        pthread_barrier_wait(&barrier);
+        begin(&ping);
+        enter(&ping, 0);
+        if (write(to_pong[1], "", 1) != 1)
+                abort();
+        for (int i = 0; i < ROUND_TRIPS; i++)
+                hand_over(to_ping[0], to_pong[1]);
+        leave(&ping, 0);
+        end(&ping);
+        return NULL;
+}
+
+static void *pong_main(void *data) {
+        char byte;
+
+        pin(1);
+        pthread_barrier_wait(&barrier);
+        begin(&pong);
+        enter(&pong, 0);
+        for (int i = 0; i < ROUND_TRIPS; i++)
+                hand_over(to_pong[0], to_ping[1]);
+        if (read(to_pong[0], &byte, 1) != 1)
+                abort();
+        leave(&pong, 0);
+        end(&pong);
+        return NULL;
+}
+
+static void *holder_main(void *data) {
+        begin(&holder);
+        enter(&holder, 0);
+        for (int i = 0; i < HOLDS; i++) {
+                pthread_mutex_lock(&mutex);
+                if (!i)
+                        pthread_barrier_wait(&barrier);
+                sem_post(&held);
+                sleep_ms(HOLD_MS);
+                pthread_mutex_unlock(&mutex);
+                sleep_ms(1);            /* the other one has it meanwhile */
+        }
+        leave(&holder, 0);
+        end(&holder);
+        return NULL;
+}
+
+static void wait_for(sem_t *what) {
+        while (sem_wait(what))
+                if (errno != EINTR)
+                        abort();
+}
+
+STEP void want_mutex(void);
+
+STEP void want_mutex(void) {
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
+        KEEP_FRAME();
+}
+
+static void *waiter_main(void *data) {
+        pthread_barrier_wait(&barrier);
+        begin(&waiter);
+        enter(&waiter, 0);
+        for (int i = 0; i < HOLDS - 1; i++) {
+                wait_for(&held);
+                want_mutex();
+        }
+        leave(&waiter, 0);
+        end(&waiter);
+        return NULL;
+}
+
+STEP void sleep_in_grid(long ms);
+
+STEP void sleep_in_grid(long ms) {
+        sleep_ms(ms);
+        KEEP_FRAME();
+}
+
+static void *grid_main(void *data) {
+        static const long lengths_ms[] = { 1, 2, 5 };
+
+        pthread_barrier_wait(&barrier);
+        begin(&grid);
+        for (int i = 0; i < GRID_ROUNDS; i++)
+                for (uint64_t n = 0; n < 3; n++) {
+                        enter(&grid, n);
+                        sleep_in_grid(lengths_ms[n]);
+                        leave(&grid, n);
+                }
+        end(&grid);
+        return NULL;
+}
+
+static void *server_main(void *data) {
+        struct pollfd ready = { .fd = never[0], .events = POLLIN };
+
+        pthread_barrier_wait(&barrier);
+        begin(&server);
+        enter(&server, 0);
+        for (int i = 0; i < POLLS; i++)
+                poll(&ready, 1, 10);
+        leave(&server, 0);
+        end(&server);
+        return NULL;
+}
+
+/* Nothing but read() holds it up in its span: the main thread writes what it says. */
+static void *hold_main(void *data) {
+        char byte;
+
+        hold_tid = (uint64_t)gettid();
+        spanprof_context_set(0, hold_tid, 90);
+        hold_since_ns = victim_clock_ns(CLOCK_MONOTONIC);
+        sem_post(&holds);
+        if (read(never[0], &byte, 1) == 1)
+                abort();
+        return NULL;
+}
+
+static void start(pthread_t *thread, void *(*func)(void *)) {
+        if (pthread_create(thread, NULL, func, NULL))
+                abort();
+}
+
+static void hold(void) {
+        pthread_t thread;
+
+        start(&thread, hold_main);
+        wait_for(&holds);
+        fprintf(log_file, "hold %" PRIu64 " %" PRIu64 " 90 %" PRIu64 "\n", hold_tid, hold_tid, hold_since_ns);
+        fflush(log_file);
+}
+
+static void go(void) {
+        static void *(*const mains[])(void *) = { ping_main,   pong_main, holder_main,
+                                                  waiter_main, grid_main, server_main };
+        static const Waiter *const waiters[] = { &ping, &pong, &holder, &waiter, &grid, &server };
+        pthread_t threads[6];
+
+        pthread_barrier_init(&barrier, NULL, 6);
+        sem_init(&held, 0, 0);
+        for (int i = 0; i < 6; i++)
+                start(&threads[i], mains[i]);
+        for (int i = 0; i < 6; i++)
+                pthread_join(threads[i], NULL);
+        for (int i = 0; i < 6; i++) {
+                const Waiter *w = waiters[i];
+
+                for (uint64_t n = 0; n < w->n_spans; n++)
+                        fprintf(log_file,
+                                "span %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+                                w->tid, w->tid, w->first_span + n, w->reason, w->in_ns[n], w->off_ns[n],
+                                w->inside_off_ns[n]);
+                fprintf(log_file, "life %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", w->tid, w->wall_ns,
+                        w->cpu_ns, w->delay_ns);
+        }
+        fflush(log_file);
+}
+
+int main(int argc, char **argv) {
+        char line[64];
+
+        log_file = argc == 2 ? fopen(argv[1], "we") : NULL;
+        if (!log_file) {
+                fprintf(stderr, "usage: victim-waits LOG\n");
+                return 2;
+        }
+        if (pipe(to_pong) || pipe(to_ping) || pipe(never) ||
+            sem_init(&holds, 0, 0) || spanprof_context_start(NULL))
+                return 1;
+        printf("pid %d\n", getpid());
+        fflush(stdout);
+        while (fgets(line, sizeof(line), stdin)) {
+                if (!strcmp(line, "go\n")) {
+                        go();
+                } else if (!strcmp(line, "hold\n")) {
+                        hold();
+                } else if (!strcmp(line, "exit\n")) {
+                        fprintf(log_file, "exit %" PRIu64 "\n", victim_clock_ns(CLOCK_MONOTONIC));
+                        fflush(log_file);
+                        _exit(0);
+                } else {
+                        return 1;
+                }
+                printf("ok\n");
+                fflush(stdout);
+        }
+        return 0;
+}
