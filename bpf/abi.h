@@ -60,7 +60,7 @@ enum abi_kind {
 /* End of the user part of a stack. */
 enum abi_stack_end {
         ABI_STACK_COMPLETE = 0,
-        ABI_STACK_NO_USER = 1,          /* no user stack: kernel thread, or 32-bit code */
+        ABI_STACK_NO_USER = 1,          /* no user stack: made by the kernel, or 32-bit code */
         ABI_STACK_NO_MAPPING = 2,
         ABI_STACK_NO_ROWS = 3,
         ABI_STACK_FAULT = 4,
@@ -83,6 +83,8 @@ enum abi_form {
         ABI_FORM_RING = 1,              /* DD_OTEL_CTX */
         ABI_FORM_THREAD = 2,            /* otel_thread_ctx_v1 */
         ABI_FORM_ELASTIC = 3,           /* elastic_apm_profiling_correlation_tls_v1 */
+        ABI_FORM_GO = 4,                /* labels of the goroutine (runtime_abi.h), ids among them */
+        ABI_FORM_LABELS = 5,            /* custom_labels_current_set: the same bytes, the id is 0 */
         ABI_FORM_N,
 };
 
@@ -116,9 +118,16 @@ enum abi_state {
         ABI_STATE_UNDECIDED = 2,        /* sampled now, decided by the daemon at decode */
 };
 
+/* A process without a ring as it was at its last notice. The kernel half's own (select.bpf.h). */
+struct abi_watch {
+        /* of that notice, and until the next one at least; 0 = there was none */
+        uint32_t time_ms, interval_ms;
+        uint32_t total_vm, map_count;   /* low bits */
+};
+
 /*
  * Value of the process table; the key is the tgid (uint32_t). Written by the
- * daemon only. A row is replaced as a whole; `generation` is global, never
+ * daemon, but for `watch` and one flag. A row is replaced as a whole; `generation` is global, never
  * reused, and new each time that a row changes its meaning (discovery, exec).
  */
 struct abi_process {
@@ -135,6 +144,7 @@ struct abi_process {
         uint8_t thread_form;            /* enum abi_form: what the variable points to */
         uint8_t flags;                  /* ABI_PROCESS_* */
         uint8_t reserved;
+        struct abi_watch watch;         /* zeros by the daemon; here, so that it needs no look-up */
 };
 
 enum {
@@ -178,7 +188,8 @@ struct abi_span {
 /*
  * One sample: this header, then `n_kernel` kernel addresses, then `n_user` user
  * words, each uint64_t, leaf first, then the thread context's attributes,
- * filled up to a multiple of 8 bytes. A record shorter or longer than that is
+ * filled up to a multiple of 8 bytes, then the object that the running task of
+ * Python has as its name, as it lies in memory. A record shorter or longer than that is
  * malformed. A user frame is one word, an address, or the words of a runtime
  * (runtime_abi.h). Frame 0 of each part is an exact pc; every other one stands for the
  * instruction in front of it: a return address or, behind a signal handler, the
@@ -205,7 +216,8 @@ struct abi_sample {
         uint16_t attributes_size;       /* bytes, 0 … ABI_MAX_ATTRIBUTES_SIZE; also without a span */
         uint8_t form;                   /* enum abi_form: source of the outcome */
         uint8_t is_copied;              /* 1 = a struct abi_stack of this time and CPU was sent before it */
-        uint8_t reserved[4];
+        uint8_t task_size;              /* bytes behind the attributes: 0, PYTHON_TASK_SIZE */
+        uint8_t reserved[3];
         uint64_t frames[];
 };
 
@@ -218,7 +230,7 @@ struct abi_stack {
         uint32_t tgid;
         uint32_t cpu;
         uint64_t pc, sp, bp, bx;
-        uint64_t registers[16];         /* by DWARF number; rsp, rbp, rbx are above */
+        uint64_t registers[16];         /* as struct rules has them; those above are not among them */
         uint64_t address;               /* of bytes[0] in the target, a multiple of ABI_STACK_CHUNK */
         uint32_t n_bytes;               /* copied; a multiple of ABI_STACK_CHUNK, 0 = none could be read */
         uint32_t is_cut;                /* 1 = the stack goes on behind them */
@@ -249,7 +261,7 @@ struct abi_notice {
 #define ABI_ASSERT(x) static_assert(x, #x)
 #endif
 
-ABI_ASSERT(sizeof(struct abi_process) == 48);
+ABI_ASSERT(sizeof(struct abi_process) == 64);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_stack) == 192);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);

@@ -17,6 +17,7 @@
  */
 
 #include "slots.bpf.h"
+#include "tls_abi.h"
 
 enum {
         CONTEXT_MAX_MODULE = 1 << 20,
@@ -85,19 +86,20 @@ static __always_inline uint8_t context_block(const struct abi_process *process, 
 }
 
 /*
- * Finds the record that the variable points to. The first word at the thread pointer is the pointer itself,
- * by the ABI (ELF Handling for Thread-Local Storage, 3.4.2): any other word means that user space has moved
- * the thread pointer without telling the kernel.
+ * Finds the record that the variable points to (tls_abi.h). On x86-64 the first word at the thread pointer is
+ * the pointer itself: any other word means that user space has moved it without telling the kernel.
  */
 static __always_inline uint8_t context_record(const struct abi_process *process, struct task_struct *task,
                                               uint64_t *recordp) {
-        uint64_t pointer = task->thread.fsbase, head[2], base = pointer;
+        uint64_t pointer = KERNEL_THREAD_POINTER(task), head[2], base = pointer;
+        int32_t below = TLS_IS_ABOVE && process->thread_model == ABI_THREAD_MUSL ? TLS_DTV_MUSL : 0;
         uint8_t outcome;
 
-        if (bpf_probe_read_user(head, sizeof(head), (const void *)pointer) || head[0] != pointer)
+        if (bpf_probe_read_user(head, sizeof(head), (const void *)(pointer + below)) ||
+            (!TLS_IS_ABOVE && head[0] != pointer))
                 return ABI_CONTEXT_UNREADABLE;
         if (process->thread_model != ABI_THREAD_STATIC) {
-                outcome = context_block(process, head[1], &base);
+                outcome = context_block(process, head[!TLS_IS_ABOVE], &base);
                 if (outcome != ABI_CONTEXT_PRESENT)
                         return outcome;
         }
@@ -160,16 +162,25 @@ static __always_inline uint8_t context_of_elastic(uint64_t record, struct abi_sp
  */
 __attribute__((noinline)) int context_of_thread(const struct abi_process *process, struct abi_sample *sample,
                                                 uint64_t *attributesp) {
+        struct task_struct *task = bpf_get_current_task_btf();
         uint64_t record = 0;
         uint8_t outcome;
 
         if (!process || !sample || !attributesp)
                 return ABI_CONTEXT_UNPUBLISHED;
-        outcome = context_record(process, bpf_get_current_task_btf(), &record);
+        /* Its thread pointer is that of the thread that it was made by, which works for others by now. */
+        if (task->flags & KERNEL_PF_WORKERS)
+                return ABI_CONTEXT_NONE;
+        outcome = context_record(process, task, &record);
         if (outcome != ABI_CONTEXT_PRESENT)
                 return outcome;
         if (process->thread_form == ABI_FORM_ELASTIC)
                 return context_of_elastic(record, &sample->span);
+        /* A set of labels: the walk of runtimes reads it (walk.bpf.h), and the daemon finds the ids. */
+        if (process->thread_form == ABI_FORM_LABELS) {
+                *attributesp = record;
+                return ABI_CONTEXT_NONE;
+        }
         *attributesp = record + sizeof(struct spanprof_thread_record);
         return context_of_otel(record, sample);
 }
@@ -188,6 +199,7 @@ static __always_inline void context_read(const struct abi_process *process, stru
 
         sample->span = (struct abi_span){};
         sample->attributes_size = 0;
+        scratch->attributes_address = 0;
         if (process->thread_model != ABI_THREAD_UNPUBLISHED) {
                 outcome = context_of_thread(process, sample, &scratch->attributes_address);
                 form = process->thread_form;

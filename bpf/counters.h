@@ -27,6 +27,8 @@
         X(LOST_KERNEL_INTERNAL, "lost_total", "reason=\"kernel_internal\"", \
           "a map that must exist was missing in the kernel half") \
         X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted") \
+        X(UNDECIDED_LOST, "undecided_lost_total", "", \
+          "samples among lost_total of processes that were not judged yet: of targets or of strangers") \
         X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full") \
         X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the sleeping daemon") \
         X(CALLS, "calls_total", "event=\"made\"", \
@@ -54,9 +56,53 @@
         X(HOTSPOT_NO_RETURN, "hotspot_ends_total", "reason=\"no_return\"", \
           "stacks that ended since the return address was behind no call of Java code") \
         X(HOTSPOT_CHANGING, "hotspot_ends_total", "reason=\"changing\"", \
-          "stacks that ended in compiled code that was building or leaving its frame in an unknown way")
+          "stacks that ended in compiled code that was building or leaving its frame in an unknown way") \
+        X(GO_READ, "go_labels_total", "result=\"read\"", "samples of goroutines whose labels were read, if any") \
+        X(GO_NONE, "go_labels_total", "result=\"none\"", \
+          "samples of Go programs in which the thread ran no goroutine") \
+        X(GO_UNREADABLE, "go_labels_total", "result=\"unreadable\"", \
+          "samples of Go programs in which no goroutine could be proved, or its labels not be read") \
+        X(GO_LEFT_OUT, "go_labels_left_out_total", "", \
+          "labels that are too long, too many, or unreadable: left out, the others stay") \
+        X(PYTHON_WHOLE, "python_joins_total", "result=\"whole\"", \
+          "stacks with all frames of Python in their places between native ones") \
+        X(PYTHON_PARTIAL, "python_joins_total", "result=\"partial\"", \
+          "stacks with frames of Python whose places were not all found: native ones are missing, or left out") \
+        X(PYTHON_CUT, "python_joins_total", "result=\"cut\"", \
+          "stacks with more frames of Python than are kept, or whose chain could not be read to its end") \
+        X(WAITS, "waits_total", "event=\"begun\"", "times that a thread of a target left its CPU, with --off-cpu") \
+        X(WAITS_WALKED, "waits_total", "event=\"walked\"", "waits whose stack was drawn and walked") \
+        X(WAITS_RING_FULL, "waits_total", "event=\"ring_full\"", \
+          "waits counted without their stack, since the ring was full") \
+        X(WAITS_STACKS_OVER_CAP, "waits_total", "event=\"stacks_over_cap\"", \
+          "waits counted without their stack, since too many threads wait with one") \
+        X(WAITS_FOLDED, "waits_total", "event=\"folded\"", \
+          "waits counted by their thread alone, since the table of sums was full") \
+        X(WAITS_LOST, "waits_total", "event=\"lost\"", "waits that are counted nowhere: no sum had room") \
+        X(WAITS_UNSEEN, "waits_total", "event=\"unseen\"", \
+          "waits whose end the kernel did not tell: counted up to their wake-up, if that was told") \
+        X(WAITS_THREADS_OVER_CAP, "waits_total", "event=\"threads_over_cap\"", \
+          "waits not counted, since too many threads are followed") \
+        X(WAKERS_UNKNOWN, "wait_wakers_total", "kind=\"unknown\"", \
+          "blocked waits whose waker is not told: it was there before the wait began") \
+        X(WAKERS_THREAD, "wait_wakers_total", "kind=\"thread\"", "blocked waits that a target's thread has ended") \
+        X(WAKERS_PROCESS, "wait_wakers_total", "kind=\"process\"", \
+          "blocked waits that a process has ended which is no target") \
+        X(WAKERS_KERNEL, "wait_wakers_total", "kind=\"kernel\"", \
+          "blocked waits that a thread of the kernel has ended") \
+        X(WAKERS_INTERRUPT, "wait_wakers_total", "kind=\"interrupt\"", \
+          "blocked waits that an interrupt has ended: a timer, a device, a packet") \
+        X(CUSTOM_LABELS_LEFT_OUT, "custom_labels_left_out_total", "", \
+          "labels of custom_labels_current_set that are too long, too many, or unreadable: left out, the others stay") \
+        X(WAKERS_WALKED, "wait_wakers_walked_total", "outcome=\"walked\"", \
+          "wakers of waits with a stack whose own stack was walked") \
+        X(WAKERS_OVER_CAP, "wait_wakers_walked_total", "outcome=\"over_cap\"", \
+          "stacks of wakers left out, since too many threads wait with one")
 
 #define COUNTERS_DAEMON(X) \
+        X(EXPECTED_TICKS, "expected_ticks_total", "", \
+                "ticks that the targets' CPU time by the kernel's books stands for; added up by windows, without " \
+                "pauses") \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted") \
         X(CALLS_ANSWERED, "calls_total", "event=\"answered\"", \
                 "looks at new mappings that a call brought about") \
@@ -139,9 +185,9 @@
         X(CONTEXT_UNREADABLE, "contexts_total", "outcome=\"unreadable\"", \
           "samples whose slot could not be read") \
         X(FRAMES_NATIVE, "frames_total", "kind=\"native\"", \
-                "frames of new stacks, resolved to build id + address") \
-        X(FRAMES_KERNEL, "frames_total", "kind=\"kernel\"", "kernel frames of new stacks") \
-        X(FRAMES_VDSO, "frames_total", "kind=\"vdso\"", "vdso frames of new stacks") \
+                "frames in a file, resolved to build id + address") \
+        X(FRAMES_KERNEL, "frames_total", "kind=\"kernel\"", "kernel frames with a name") \
+        X(FRAMES_VDSO, "frames_total", "kind=\"vdso\"", "frames in the vdso") \
         X(FRAMES_KERNEL_HIDDEN, "frames_total", "kind=\"kernel_hidden\"", \
           "kernel frames without a name: kallsyms shows no addresses, or nothing lies there") \
         X(FRAMES_ANONYMOUS, "frames_total", "kind=\"anonymous\"", \
@@ -149,11 +195,13 @@
         X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", \
           "frames in a file that could not be read") \
         X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "frames outside every known mapping") \
-        X(FRAMES_RUNTIME, "frames_total", "kind=\"runtime\"", "frames of runtimes, of new stacks") \
+        X(FRAMES_RUNTIME, "frames_total", "kind=\"runtime\"", "frames that the walk over a runtime found") \
         X(RUNTIMES_ATTACHED, "runtimes_total", "result=\"attached\"", \
           "processes whose runtime is known and walked") \
         X(RUNTIMES_UNKNOWN, "runtimes_total", "result=\"unknown\"", \
           "processes whose runtime has a layout that is not known: walked natively") \
+        X(RUNTIMES_NATIVE, "runtimes_total", "result=\"native\"", \
+          "processes whose virtual machine is recognised and walked natively") \
         X(RUNTIMES_OVER_CAP, "runtimes_total", "result=\"over_cap\"", \
           "processes with a runtime that the kernel half's table had no room for") \
         X(RUNTIME_FRAMES_NAMED, "runtime_frames_total", "result=\"named\"", \
@@ -161,15 +209,17 @@
         X(RUNTIME_FRAMES_UNNAMED, "runtime_frames_total", "result=\"unnamed\"", \
           "frames of runtimes that refer to what is not there any more") \
         X(RUNTIME_FRAMES_LATE, "runtime_frames_total", "result=\"late\"", \
-          "frames left unnamed for now, since names of their process have taken a quarter of this second of CPU time") \
+          "frames left unnamed for now: their process had its time of this second, or the worker that reads it ended") \
         X(RUNTIME_FRAMES_CUT, "runtime_frames_total", "result=\"cut\"", \
           "frames of which callers that they were inlined into were left out, since the stack has too many") \
         X(RUNTIME_NAMES_FORGOTTEN, "runtime_names_forgotten_total", "", \
           "times that all names of runtimes' frames were forgotten, since they were too many") \
         X(FRAMES_OUTSIDE_MODULE, "frames_total", "kind=\"outside_module\"", \
           "frames outside the range of their module: the module was left out") \
-        X(OBJECTS_OPENED, "objects_total", "result=\"opened\"", "files parsed for build id and segments") \
-        X(OBJECTS_CACHED, "objects_total", "result=\"cached\"", "files found in the cache of objects") \
+        X(OBJECTS_OPENED, "objects_total", "result=\"opened\"", \
+          "look-ups of the file of a mapping that parsed it for build id and segments; not one a frame") \
+        X(OBJECTS_CACHED, "objects_total", "result=\"cached\"", \
+          "look-ups of the file of a mapping that found it known") \
         X(OBJECTS_NO_BUILD_ID, "objects_total", "result=\"no_build_id\"", "files without a GNU build id") \
         X(OBJECTS_UNREADABLE, "objects_total", "result=\"unreadable\"", \
                 "files that could not be opened or are no ELF64") \
@@ -218,11 +268,13 @@
         X(THREAD_CONTEXTS_UNREAD, "thread_contexts_total", "result=\"unread\"", \
           "processes with a thread context of an unknown form, or without a way to it") \
         X(THREAD_SYMBOLS_READ, "thread_symbols_total", "result=\"read\"", \
-          "files with thread-local memory that a worker has searched for a thread context") \
+          "files that a worker has searched for a thread context and for marks of runtimes") \
         X(THREAD_SYMBOLS_FAILED, "thread_symbols_total", "result=\"failed\"", \
-                "files that no worker could search: their thread contexts stay unknown") \
+                "files that no worker could search: their thread contexts and runtimes stay unknown") \
         X(THREAD_SYMBOLS_OVER_CAP, "thread_symbols_total", "result=\"over_cap\"", \
-                "files not searched, because too many others waited") \
+                "files that found no room, since too many others waited; they are asked for again") \
+        X(THREAD_SYMBOLS_AGAIN, "thread_symbols_total", "result=\"asked_again\"", \
+                "files that had found no room and were asked for again") \
         X(CONTEXTS_EARLY, "contexts_early_total", "", \
           "samples without a context from before a worker had found the thread contexts of their process") \
         X(CONTEXT_KEYS_UNKNOWN, "context_attributes_total", "result=\"unknown_key\"", \
@@ -233,6 +285,15 @@
           "attributes of new contexts sent as __overflow__: over 1,000 values of a key in a window") \
         X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", \
                 "targets whose environment could not be read") \
+        X(POD_NAMES_UNKNOWN, "pod_names_missing_total", "reason=\"unknown\"", \
+                "resources of pods that neither `pods-directory` nor `pods-url` named, each once a window") \
+        X(POD_NAMES_OVER_CAP, "pod_names_missing_total", "reason=\"over_cap\"", \
+                "entries of `pods-directory` beyond 4,096, each time it is read, and of each list of pods") \
+        X(POD_LISTS_TAKEN, "pod_lists_total", "result=\"taken\"", "lists of pods that `pods-url` has answered") \
+        X(POD_LISTS_FAILED, "pod_lists_total", "result=\"failed\"", \
+                "requests for one that were not answered, or refused") \
+        X(POD_LISTS_MALFORMED, "pod_lists_total", "result=\"malformed\"", "answers that are no list of pods") \
+        X(POD_LISTS_TOO_LARGE, "pod_lists_total", "result=\"too_large\"", "answers of more than 32 MiB") \
         X(READS_STUCK, "target_reads_stuck_total", "", \
                 "reads of a target's memory or maps that hung and were given up") \
         X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "", \
@@ -271,6 +332,12 @@
                 "tables without users that made room for others") \
         X(UNWIND_ENTRIES_BAD, "unwind_entries_bad_total", "", \
                 "functions whose call frame information is bad") \
+        X(UNWIND_CODE_DERIVED, "unwind_code_bytes_total", "rows=\"derived\"", \
+                "bytes of code without call frame information: rows from the code itself") \
+        X(UNWIND_CODE_PASSED, "unwind_code_bytes_total", "rows=\"not_scanned\"", \
+                "bytes of code without call frame information: too many to be scanned") \
+        X(UNWIND_FUNCTIONS_REFUSED, "unwind_functions_refused_total", "", \
+                "functions without call frame information, or parts of them, whose code was not understood") \
         X(UNWIND_NODES_OVER_CAP, "unwind_nodes_over_cap_total", "", \
                 "mapping tables that did not fit in the kernel") \
         X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate") \
@@ -290,6 +357,7 @@
         X(PAUSES_COMMAND, "pauses_total", "reason=\"command\"", \
                 "times that `spanprof pause` stopped sampling") \
         X(PAUSES_MEMORY, "pauses_total", "reason=\"memory\"", "times that max-memory stopped sampling") \
+        X(PAUSES_HOSTS, "pauses_total", "reason=\"hosts\"", "times that it was other hosts' turn") \
         X(FREQUENCY_LOWERED, "frequency_changes_total", "direction=\"lowered\"", \
                 "times that max-cpu halved the frequency") \
         X(FREQUENCY_RAISED, "frequency_changes_total", "direction=\"raised\"", \
@@ -315,6 +383,8 @@
         X(SPOOL_WRITTEN, "spool_samples_total", "event=\"written\"", "samples stored in the spool") \
         X(SPOOL_TAKEN, "spool_samples_total", "event=\"taken\"", \
           "samples that left the spool: delivered or lost") \
+        X(SPOOL_DEAD, "spool_dead_samples_total", "", \
+          "samples that a receiver refused and the spool keeps for `spool retry`") \
         X(SPOOL_CORRUPT, "spool_files_corrupt_total", "", \
           "spooled files that could not be read and were set aside") \
         X(SPOOL_FAILED, "spool_errors_total", "", "batches that could not be written to the spool") \
@@ -392,6 +462,10 @@
                 "files that take more memory than a worker may have") \
         X(SYMBOL_TABLES_FAILED, "symbol_tables_total", "result=\"failed\"", \
                 "times that no worker could read a file; it is tried again") \
+        X(SYMBOL_TABLES_AGED, "symbol_tables_total", "result=\"aged\"", \
+                "tables dropped because no new address needed them for a minute or two; read again when needed") \
+        X(SYMBOL_TABLES_EVICTED, "symbol_tables_total", "result=\"evicted\"", \
+                "tables dropped because others needed their room (64 MiB); read again when needed") \
         X(GO_TABLES_READ, "go_tables_total", "result=\"read\"", \
                 "stripped Go programs whose functions were read from Go's own table") \
         X(GO_TABLES_REFUSED, "go_tables_total", "result=\"refused\"", \
@@ -428,6 +502,8 @@
         X(WORKERS_DIED, "workers_total", "event=\"died\"", "workers that ended without an answer") \
         X(WORKERS_LATE, "workers_total", "event=\"late\"", "workers that took too long and were killed") \
         X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "workers whose answer was wrong") \
+        X(WORKERS_EVICTED, "workers_total", "event=\"evicted\"", \
+                "workers of runtimes that were ended for that of another process, since there are too many") \
         X(NURSERIES_GONE, "workers_total", "event=\"nurseries_gone\"", \
                 "times that no zygote was left: the daemon stops, to be started again") \
         X(NURSERIES_REPLACED, "workers_total", "event=\"nursery_replaced\"", \
@@ -446,6 +522,11 @@
           "oldest connections of all, when there were as many as there may be") \
         X(LOG_LOST, "log_messages_lost_total", "", \
                 "messages that standard error or the journal did not take in time") \
+        X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \
+        X(WAITS_NOT_TARGET, "waits_total", "event=\"not_target\"", \
+          "waits of processes that are no targets any more: left out") \
+        X(WAITS_WINDOW_FULL, "waits_total", "event=\"window_full\"", \
+          "waits for which a table of the window was full: left out") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

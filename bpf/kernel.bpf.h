@@ -29,14 +29,25 @@ typedef __s64 int64_t;
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
 
+/* The processor whose kernel this is compiled for. */
+#ifdef __TARGET_ARCH_arm64
+#define UNWIND_ARM64 1
+#else
+#define UNWIND_ARM64 0
+#endif
+
 #define KERNEL_TYPE __attribute__((preserve_access_index))
 
 enum {
+        /* states of a task (include/linux/sched.h, since 4.14) */
+        KERNEL_TASK_UNINTERRUPTIBLE = 0x02,
+        KERNEL_TASK_STOPPED = 0x0c,     /* __TASK_STOPPED, __TASK_TRACED */
+        KERNEL_TASK_DEAD = 0x80,        /* it never runs again */
+        KERNEL_PF_EXITING = 0x00000004,
         KERNEL_PF_KTHREAD = 0x00200000, /* include/linux/sched.h; the same value since 2.6.37 */
+        /* a thread that the kernel has made in the process, for io_uring or (since 6.4) vhost */
+        KERNEL_PF_WORKERS = 0x00004010, /* PF_USER_WORKER, PF_IO_WORKER */
         KERNEL_COMM_SIZE = 16,
-        /* Selector of 64-bit user code (arch/x86/include/asm/segment.h, __USER_CS); 0x23 is 32-bit code. */
-        KERNEL_USER_CS = 0x33,
-        KERNEL_CS_RING = 3,
 };
 
 struct ns_common {
@@ -88,14 +99,19 @@ struct cred {
         kuid_t euid;
 } KERNEL_TYPE;
 
-/* Architecture's part of a task; x86-64. */
-struct thread_struct {
-        /* thread pointer, as the kernel knows it: of user space since the last switch */
-        unsigned long fsbase;
-} KERNEL_TYPE;
+#if UNWIND_ARM64
+#include "kernel-arm64.bpf.h"
+#else
+#include "kernel-x86_64.bpf.h"
+#endif
+
+struct files_struct;
 
 struct task_struct {
+        unsigned int __state;           /* 0 = it can run; since 5.14 */
         unsigned int flags;
+        unsigned in_iowait : 1;
+        void *stack;                    /* of the kernel: its lowest address */
         struct sched_entity se;
         struct mm_struct *mm;
         int pid;
@@ -106,30 +122,9 @@ struct task_struct {
         uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
         const struct cred *real_cred;   /* what /proc/PID/status tells */
         char comm[KERNEL_COMM_SIZE];
+        struct files_struct *files;
         struct signal_struct *signal;
         struct thread_struct thread;
-} KERNEL_TYPE;
-
-/* x86-64. `cs` is 16 bits wide since 6.9 and 64 before: the loader adjusts the width of the load. */
-struct pt_regs {
-        unsigned long r15;
-        unsigned long r14;
-        unsigned long r13;
-        unsigned long r12;
-        unsigned long bp;
-        unsigned long bx;
-        unsigned long r11;
-        unsigned long r10;
-        unsigned long r9;
-        unsigned long r8;
-        unsigned long ax;
-        unsigned long cx;
-        unsigned long dx;
-        unsigned long si;
-        unsigned long di;
-        unsigned long ip;
-        unsigned long cs;
-        unsigned long sp;
 } KERNEL_TYPE;
 
 /*
@@ -144,29 +139,3 @@ struct pt_regs {
                 bpf_probe_read_kernel(&pointer_, sizeof(pointer_), &(task)->member);       \
                 pointer_;                                                                  \
         })
-
-/*
- * Words of a perf event program's context, which begins with the interrupted
- * registers (struct bpf_perf_event_data). They are read as 64-bit words: the
- * verifier admits no narrow load, and newer headers would make one for `cs`.
- */
-enum {
-        CONTEXT_WORD_R15 = 0,
-        CONTEXT_WORD_R14 = 1,
-        CONTEXT_WORD_R13 = 2,
-        CONTEXT_WORD_R12 = 3,
-        CONTEXT_WORD_BP = 4,
-        CONTEXT_WORD_BX = 5,
-        CONTEXT_WORD_R11 = 6,
-        CONTEXT_WORD_R10 = 7,
-        CONTEXT_WORD_R9 = 8,
-        CONTEXT_WORD_R8 = 9,
-        CONTEXT_WORD_AX = 10,
-        CONTEXT_WORD_CX = 11,
-        CONTEXT_WORD_DX = 12,
-        CONTEXT_WORD_SI = 13,
-        CONTEXT_WORD_DI = 14,
-        CONTEXT_WORD_IP = 16,
-        CONTEXT_WORD_CS = 17,
-        CONTEXT_WORD_SP = 19,
-};

@@ -29,10 +29,17 @@ struct window {
         uint64_t words[WINDOW_SIZE / 8 + 1];    /* one more, so that a masked pair stays inside */
 };
 
-/* Copies from @address upwards, to the page's end at most, but @least bytes. */
-static inline bool window_fill(struct window *window, uint64_t address, uint64_t least) {
+/*
+ * Copies from @address upwards, to the page's end at most, but @least bytes, 16 at most. Return: whether they
+ * could be read.
+ */
+APART int window_fill(struct window *window, uint64_t address, uint64_t least) {
         uint64_t size = WINDOW_PAGE - (address & (WINDOW_PAGE - 1));
 
+        if (!window)
+                return 0;
+        if (least > WINDOW_PAIR)
+                least = WINDOW_PAIR;
         if (size > WINDOW_SIZE)
                 size = WINDOW_SIZE;
         if (size < least)
@@ -40,11 +47,11 @@ static inline bool window_fill(struct window *window, uint64_t address, uint64_t
         window->n_valid = 0;
         window->n_words = 0;
         if (bpf_probe_read_user(window->words, (uint32_t)size, (const void *)address))
-                return false;
+                return 0;
         window->base = address;
         window->n_words = size - WINDOW_WORD + 1;
         window->n_valid = size < WINDOW_PAIR ? 0 : size - WINDOW_PAIR + 1;
-        return true;
+        return 1;
 }
 
 /* Reads the two words at @address (8-aligned). Return: false on a fault, outputs untouched. */

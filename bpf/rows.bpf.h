@@ -85,11 +85,14 @@ static inline const struct unwind_mapping *rows_search_node(const struct unwind_
 }
 
 /* Return: 0, ABI_STACK_NO_MAPPING, ABI_STACK_STALE (root and leaf are of different sets). */
-static inline uint32_t rows_find_place(const struct unwind_node *root, uint64_t space, uint64_t generation,
-                                       uint64_t pc, struct rows_place *place) {
-        const struct unwind_mapping *mapping = rows_search_node(root, pc);
+APART uint32_t rows_find_place(const struct unwind_node *root, uint64_t space, uint64_t generation,
+                               uint64_t pc, struct rows_place *place) {
+        const struct unwind_mapping *mapping;
         uint64_t size;
 
+        if (!root || !place)
+                return ABI_STACK_INTERNAL;
+        mapping = rows_search_node(root, pc);
         if (!root->is_leaf) {
                 const struct unwind_node *leaf = rows_leaf(space, mapping->table);
 

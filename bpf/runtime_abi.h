@@ -15,7 +15,9 @@
  *     HOTSPOT_INTERPRETED     bcp            ConstMethod *                         Method *
  *     HOTSPOT_COMPILED        pc             compile_id << 32 | pc - nmethod       Method * of the nmethod
  *     HOTSPOT_BLOB            pc             pc - CodeBlob                         CodeBlob *
+ *     PYTHON                  code object    python_cookie() << 32 | position      none: two words
  *
+ * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti.
  * pc is as in native frames: exact in the leaf, a return address otherwise. The words are what was in memory
  * at the tick; readers check all of them.
  */
@@ -32,13 +34,23 @@ enum runtime_kind {
         RUNTIME_HOTSPOT_INTERPRETED = 1,
         RUNTIME_HOTSPOT_COMPILED = 2,
         RUNTIME_HOTSPOT_BLOB = 3,       /* stub, adapter, or other code of the runtime's own */
+        RUNTIME_PYTHON = 4,             /* an interpreted function */
         RUNTIME_N_KINDS,
+};
+
+/* Runtimes as bits: those whose processes the kernel half looks up, and others. */
+enum {
+        RUNTIME_HAS_HOTSPOT = 1 << 0,
+        RUNTIME_HAS_GO = 1 << 1,
+        RUNTIME_HAS_PYTHON = 1 << 2,
+        RUNTIME_HAS_OTHER_JVM = 1 << 3, /* recognised alone; the kernel half does not look it up */
 };
 
 enum {
         RUNTIME_KIND_SHIFT = 56,
         RUNTIME_MAX_WORDS = 3,          /* words of one frame */
         RUNTIME_HOTSPOT_WORDS = 3,
+        RUNTIME_PYTHON_WORDS = 2,
         HOTSPOT_N_HEAPS = 4,          /* code heaps; every release so far has one or three */
         HOTSPOT_MAX_HEADER = 512,       /* bytes from a heap block's begin to the end of the fields read */
         RUNTIME_MAX_PROCESSES = 512,    /* processes with a runtime that is walked */
@@ -50,7 +62,11 @@ enum {
 static inline uint32_t runtime_frame_words(uint64_t word) {
         uint32_t kind = (uint32_t)(word >> RUNTIME_KIND_SHIFT);
 
-        return kind == RUNTIME_NATIVE ? 1 : kind < RUNTIME_N_KINDS ? RUNTIME_HOTSPOT_WORDS : 0;
+        if (kind >= RUNTIME_N_KINDS)
+                return 0;
+        if (kind == RUNTIME_NATIVE)
+                return 1;
+        return kind == RUNTIME_PYTHON ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
 }
 
 /* What the value of a field counts from. */
@@ -107,6 +123,111 @@ struct hotspot_process {
         uint32_t padding;
 };
 
+/* How a goroutine keeps its labels. */
+enum go_labels {
+        GO_LABELS_MAP = 1,              /* map[string]string, up to Go 1.23 */
+        GO_LABELS_SLICE = 2,            /* slice of {key, value}, from Go 1.24 on */
+};
+
+enum {
+        GO_MAX_STRING = 255,            /* bytes of a key, and of a value; longer ones are left out */
+        GO_HEADER_SIZE = 8,             /* of what a sample has of its goroutine: its id, u64 */
+        GO_MAX_OFFSET = 504,            /* of a field of g, from its m on; multiples of 8 */
+};
+
+/*
+ * A process that runs Go: value of the map `go_processes`, by tgid. Written by the daemon only, once a
+ * program. What a sample then has as its attributes, by the form ABI_FORM_GO: the goroutine's id (u64), then
+ * for each label u8 size of the key, u8 size of the value, key, value.
+ */
+struct go_process {
+        uint64_t generation;            /* of the process' row; another one = void */
+        int64_t tls_offset;             /* of the pointer to g, from the thread pointer */
+        uint16_t m, goid, labels;       /* offsets in g, in this order */
+        uint16_t curg;                  /* offset in m */
+        uint32_t form;                  /* enum go_labels */
+        uint32_t reserved;
+};
+
+/* How Python's frames are chained, and how it is known which native frame of the evaluator runs them. */
+enum python_chain {
+        PYTHON_CHAIN_OBJECTS = 0,       /* 3.10: one evaluator each, whose CFrame is on the native stack */
+        PYTHON_CHAIN_CFRAMES = 1,       /* 3.11: a frame says that an evaluator began with it */
+        PYTHON_CHAIN_CFRAME = 2,        /* 3.12: shims on the native stack; a CFrame has the first frame */
+        PYTHON_CHAIN_SHIMS = 3,         /* 3.13 and newer: shims on the native stack */
+        PYTHON_CHAIN_EVALUATOR = 4,     /* 3.8, 3.9: one evaluator each, known by its code alone */
+};
+
+enum {
+        PYTHON_MAX_THREAD = 256,        /* bytes of a thread state that are read */
+        PYTHON_MAX_FRAME = 128,         /* bytes of a frame that are read */
+        PYTHON_MAX_CODE = 256,          /* bytes of a code object that are read */
+        PYTHON_OWNER_SHIM = 3,          /* least owner of a frame that is no function's: an evaluator's own */
+        PYTHON_NO_POSITION = 0xffffffff,
+        PYTHON_TASK_SIZE = 104,         /* bytes of the object that a task has as its name; a multiple of 8 */
+        PYTHON_MAX_GENERATOR = 256,     /* bytes of a coroutine that are read */
+};
+
+/*
+ * Tasks of asyncio, from 3.14 on: offsets of fields. Those of a coroutine count from its begin, its frame's
+ * included, and lie in PYTHON_MAX_GENERATOR.
+ */
+struct python_tasks {
+        uint64_t coroutine_type, generator_type;        /* PyCoro_Type, PyGen_Type */
+        uint16_t running;               /* in a thread state: the task that it runs; 0 = not known */
+        uint16_t name;                  /* in a task */
+        uint16_t awaited_by;
+        uint16_t is_set;                /* one byte: awaited_by is a set of several */
+        uint16_t coroutine;
+        uint16_t frame;                 /* in a coroutine; with code, position and stack it is the frame's */
+        uint16_t state;                 /* one byte */
+        uint16_t code, position;
+        uint16_t stack;                 /* address behind the last word of its stack */
+        uint8_t suspended;              /* values of state: it waits; it waits for what is on its stack */
+        uint8_t suspended_for;
+        uint8_t awaited;                /* bytes from what is on its stack to the stack's end */
+        uint8_t reserved;
+};
+
+/*
+ * A process that runs CPython: value of the map `python_processes`, by tgid. Written by the daemon only, once
+ * a program. Offsets of fields; the daemon has checked that they lie in the bytes that are read.
+ */
+struct python_process {
+        uint64_t generation;            /* of the process' row; another one = void */
+        uint64_t interpreters;          /* address of the pointer to the first interpreter */
+        uint64_t code_type;             /* PyCode_Type; 0 = not known */
+        uint64_t evaluator, evaluator_size;     /* PYTHON_CHAIN_EVALUATOR alone */
+        uint32_t chain;                 /* enum python_chain */
+        uint16_t next_interpreter;      /* in an interpreter */
+        uint16_t threads;
+        uint16_t thread_size;           /* bytes of a thread state that hold what is read */
+        uint16_t next_thread;           /* in a thread state */
+        uint16_t thread_id;             /* pthread_self(), on x86-64 the thread pointer */
+        uint16_t thread_frame;          /* the first frame, or the CFrame */
+        /* in a CFrame: the first frame. OBJECTS: in a thread state, the pointer to the CFrame */
+        uint16_t native_frame;
+        uint16_t native_previous;
+        uint16_t frame_size;            /* bytes of a frame that hold what is read */
+        uint16_t code;                  /* in a frame */
+        uint16_t previous;
+        uint16_t position;
+        uint16_t owner;                 /* SHIMS, CFRAME: one byte; CFRAMES: of is_entry */
+        uint16_t code_size;             /* bytes of a code object that hold what is read */
+        uint16_t type;                  /* in a code object */
+        uint16_t name;
+        uint16_t line_table;
+        uint16_t first_line;            /* four bytes */
+        struct python_tasks tasks;
+};
+
+/* Tells a code object from another one that has its place after it: @name, @table are addresses in it. */
+static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t first_line) {
+        uint64_t mixed = (name >> 3) * 0x9e3779b97f4a7c15ull ^ (table >> 3) * 0xc2b2ae3d27d4eb4full;
+
+        return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed ^ first_line * 0x85ebca6bu;
+}
+
 #ifdef __bpf__
 #define RUNTIME_ASSERT(x) _Static_assert(x, #x)
 #else
@@ -115,3 +236,6 @@ struct hotspot_process {
 
 RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40);
+RUNTIME_ASSERT(sizeof(struct go_process) == 32);
+RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
+RUNTIME_ASSERT(sizeof(struct python_process) == 40 + 40 + 40);

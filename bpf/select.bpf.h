@@ -5,10 +5,10 @@
  * Selection
  *
  * Decides from the process table whether a tick is taken, before anything that costs. A process without a row
- * is a non-target. It may publish a ring later, and no hook tells us (a hook on mmap would cost every process
- * of the machine). So the tick looks whether the process' address space has changed. If so, it posts a
- * notice, and the daemon looks at the process again: often while the process is new (programs publish as they
- * start), then twice a second at most.
+ * is a non-target, and so is one that was rejected. It may publish a ring later, and no hook tells us (a hook
+ * on mmap would cost every process of the machine). So the tick looks whether the process' address space has
+ * changed. If so, it posts a notice, and the daemon looks at the process again: often while the process is
+ * new (programs publish as they start), then twice a second at most.
  *
  * Where processes are chosen by name, one without a row is undecided: its tick is taken, and the daemon
  * decides. If nothing but name and user can choose it, the daemon keeps the names that it has rejected, and
@@ -22,8 +22,8 @@
 #include "notice.bpf.h"
 
 enum {
-        SELECT_NOTICE_FIRST_NS = 15625000,      /* doubles with each notice */
-        SELECT_NOTICE_LAST_NS = 500000000,
+        SELECT_NOTICE_FIRST_MS = 16,    /* doubles with each notice */
+        SELECT_NOTICE_LAST_MS = 512,
 };
 
 /*
@@ -42,30 +42,55 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
         process->thread_model = row->thread_model;
         process->thread_form = row->thread_form;
         process->flags = row->flags;
+        process->watch = (struct abi_watch){ 0 };
         if (row->generation != process->generation)
                 return false;
         /* /proc tells the daemon the time rounded down to a tick. */
         return !process->start_time_ns || start_time_ns - process->start_time_ns < ABI_START_TICK_NS;
 }
 
-static __always_inline void select_watch(struct task_struct *task, const struct identity *identity) {
-        struct mm_struct *mm = KERNEL_POINTER(task, mm);
-        struct non_target now = {
-                .time_ns = bpf_ktime_get_ns(),
-                .total_vm = BPF_CORE_READ(mm, total_vm),
-                .map_count = BPF_CORE_READ(mm, map_count),
-                .interval_ns = SELECT_NOTICE_FIRST_NS,
-        };
-        struct non_target *seen = bpf_map_lookup_elem(&non_targets, &identity->tgid);
+/*
+ * What is known of the process. A new row takes over what was noted before there was one. Return: NULL =
+ * nothing; a row that was never watched has an interval of 0.
+ */
+static __always_inline struct abi_watch *select_seen(uint32_t tgid, struct abi_process *row) {
+        struct abi_watch *before;
 
-        if (seen && ((seen->total_vm == now.total_vm && seen->map_count == now.map_count) ||
-                     now.time_ns - seen->time_ns < seen->interval_ns))
+        if (row && row->watch.interval_ms)
+                return &row->watch;
+        before = bpf_map_lookup_elem(&non_targets, &tgid);
+        if (!row)
+                return before;
+        if (before)
+                row->watch = *before;
+        return &row->watch;
+}
+
+/*
+ * @row: NULL = none. Its element may be another process' by the time it is written: that process has one
+ * notice more.
+ */
+static __always_inline void select_watch(struct task_struct *task, const struct identity *identity,
+                                         struct abi_process *row) {
+        uint64_t now_ns = bpf_ktime_get_ns();
+        struct abi_watch *seen = select_seen(identity->tgid, row),
+                         now = { .time_ms = (uint32_t)(now_ns / 1000000),
+                                 .interval_ms = SELECT_NOTICE_FIRST_MS };
+        bool was_seen = seen && seen->interval_ms;
+        struct mm_struct *mm;
+
+        if (was_seen && now.time_ms - seen->time_ms < seen->interval_ms)
                 return;
-        if (seen)
-                now.interval_ns = 2 * seen->interval_ns < SELECT_NOTICE_LAST_NS ? 2 * seen->interval_ns
-                                                                                : SELECT_NOTICE_LAST_NS;
+        mm = KERNEL_POINTER(task, mm);
+        now.total_vm = (uint32_t)BPF_CORE_READ(mm, total_vm);
+        now.map_count = (uint32_t)BPF_CORE_READ(mm, map_count);
+        if (was_seen && seen->total_vm == now.total_vm && seen->map_count == now.map_count)
+                return;
+        if (was_seen)
+                now.interval_ms = 2 * seen->interval_ms < SELECT_NOTICE_LAST_MS ? 2 * seen->interval_ms
+                                                                                : SELECT_NOTICE_LAST_MS;
         /* A notice without room in the ring is posted at the next tick. */
-        if (!notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0))
+        if (!notice_post(task, identity, ABI_NOTICE_MAPPINGS, now_ns, 0))
                 return;
         if (seen)
                 *seen = now;
@@ -73,10 +98,9 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
                 bpf_map_update_elem(&non_targets, &identity->tgid, &now, BPF_ANY);
 }
 
-/* Whether the process may start to publish, and that would matter. */
+/* Whether the target may start to publish, and that would matter. */
 static __always_inline bool select_may_publish(const struct abi_process *process) {
-        return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) &&
-                process->state != ABI_STATE_REJECTED;
+        return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES);
 }
 
 /* Compares the name as well: a shell may have started a child before it became the daemon. */
@@ -110,7 +134,7 @@ static __always_inline bool select_is_rejected(struct task_struct *task) {
 /* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */
 static __always_inline bool select_process(struct task_struct *task, const struct identity *identity,
                                            struct abi_process *process) {
-        const struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
+        struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
 
         if (!row || !select_copy(row, identity->start_time_ns, process)) {
                 row = NULL;
@@ -119,7 +143,8 @@ static __always_inline bool select_process(struct task_struct *task, const struc
                     (select_is_helper(task) || select_is_rejected(task)))
                         return false;
         }
-        if (row ? setting_watch_targets && select_may_publish(process) : setting_watch_non_targets)
-                select_watch(task, identity);
+        if (process->state == ABI_STATE_TARGET ? setting_watch_targets && select_may_publish(process)
+                                               : setting_watch_non_targets)
+                select_watch(task, identity, row);
         return process->state != ABI_STATE_REJECTED;
 }

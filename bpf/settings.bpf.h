@@ -30,8 +30,8 @@ const volatile uint32_t setting_names = ABI_NAMES_NONE;
 
 const volatile bool setting_kernel_stacks = false;
 /*
- * Whether notices of changed mappings are posted: for targets that publish nothing yet; for processes without
- * a row.
+ * Whether notices of changed mappings are posted: for targets that publish nothing yet; for processes that
+ * are no targets, since publishing may choose them.
  */
 const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_non_targets = false;
@@ -42,29 +42,38 @@ const volatile uint64_t setting_stack_bytes = 0;
 /* Whether the exec of a program of a known name calls: processes are chosen by name, and not all of them. */
 const volatile bool setting_names_choose = false;
 
+/*
+ * What changes while the programs run. A section of its own: an object that is loaded later takes this map
+ * over from the first one, so that both see the same (offcpu.bpf.c).
+ */
+#define SETTINGS_SHARED SEC(".data.shared")
+
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
-uint32_t namespace_level = 0;
+uint32_t namespace_level SETTINGS_SHARED = 0;
 
 /*
  * The daemon sleeps until a record wakes it. The daemon sets it; the waking program or the daemon clears it
  * (wake.bpf.h).
  */
-volatile uint32_t daemon_sleeps = 0;
+volatile uint32_t daemon_sleeps SETTINGS_SHARED = 0;
 
 /*
  * The daemon comes at once if it is called. The daemon sets it; the calling program or the daemon clears it
  * (wake.bpf.h).
  */
-volatile uint32_t daemon_listens = 0;
+volatile uint32_t daemon_listens SETTINGS_SHARED = 0;
 
 /*
  * The daemon comes at once if something of a target is new. The daemon sets it; the calling program or the
  * daemon clears it (wake.bpf.h).
  */
-volatile uint32_t daemon_hears = 0;
+volatile uint32_t daemon_hears SETTINGS_SHARED = 0;
 
-/* There is a process whose runtime is known: its entry is worth a look. The daemon sets it. */
-volatile uint32_t runtimes_on = 0;
+/* There is a process with a runtime, and sample_runtimes is there to walk it. The daemon sets it. */
+volatile uint32_t runtimes_on SETTINGS_SHARED = 0;
+
+/* RUNTIME_HAS_*: of which runtimes there is a process. The daemon sets it. */
+volatile uint32_t runtime_kinds SETTINGS_SHARED = 0;
 
 /* A table of slots.bpf.h was full once. */
-volatile uint32_t slots_overflowed = 0;
+volatile uint32_t slots_overflowed SETTINGS_SHARED = 0;

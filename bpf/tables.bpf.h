@@ -4,20 +4,21 @@
 /*
  * Tables
  *
- * Every map of the kernel half. Sizes that depend on the machine or on options
- * are set by the daemon before loading (daemon/sampling/sample/kernel-half.c).
+ * Every map that the sampler has. offcpu.bpf.c shares them, and has its own besides. Sizes that depend on the
+ * machine or on options are set by the daemon before loading (daemon/sampling/sample/kernel-half.c).
  */
 
 #include "abi.h"
+#include "offcpu_abi.h"
 #include "unwind_abi.h"
 
+#include "identity.bpf.h"
 #include "memory.bpf.h"
 #include "unwind.bpf.h"
 
 enum {
         ROUND_ROW_STEPS = 2,            /* steps in one call of the walk's loop */
-        /* One step more than frames: it finds that there is no room for another frame. */
-        ROW_ROUNDS = ABI_MAX_FRAMES / ROUND_ROW_STEPS + 1,
+        ROUND_PYTHON_STEPS = 4,         /* entries of a chain in one call */
 };
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block);
@@ -36,6 +37,16 @@ struct defer_budget {
 static __always_inline struct rows_cache *hotspot_cache(void);
 #include "hotspot-code.bpf.h"
 #include "hotspot.bpf.h"
+#include "go.bpf.h"
+#include "python.bpf.h"
+
+enum {
+        /*
+         * Each frame is a step. So is each mark of Python's chain, and each evaluator whose frame gives its
+         * place away. One step more finds that there is no room for another frame.
+         */
+        ROW_ROUNDS = (ABI_MAX_FRAMES + 2 * PYTHON_MAX_CHAIN) / ROUND_ROW_STEPS + 1,
+};
 
 /* A sample under construction. */
 struct scratch {
@@ -51,13 +62,16 @@ struct scratch {
         struct unwind unwind;
         struct rules rules;
         struct hotspot hotspot;
+        struct identity identity;       /* of the thread that waits */
+        struct abi_process process;     /* row of the thread that waits, or wakes one */
+        struct abi_wait wait;           /* of offcpu.bpf.c: the sample's head; nothing may be between them */
         union {
                 struct abi_sample sample;
                 struct {
                         uint8_t header[sizeof(struct abi_sample)];
                         uint64_t frames[UNWIND_MAX_FRAMES];
-                        /* for attributes behind the last frame, and for what the verifier fears */
-                        uint8_t room[ABI_MAX_ATTRIBUTES_SIZE + 8];
+                        /* for attributes and a task behind the last frame, and for what the verifier fears */
+                        uint8_t room[ABI_MAX_ATTRIBUTES_SIZE + PYTHON_TASK_SIZE + 8];
                 };
         };
 };
@@ -79,14 +93,6 @@ struct {
         __type(value, uint32_t);
 } known_names SEC(".maps");
 
-/* State of a process without a ring at its last notice. */
-struct non_target {
-        uint64_t time_ns;
-        uint64_t total_vm;
-        uint64_t map_count;
-        uint64_t interval_ns;           /* from time_ns to the next notice, at least */
-};
-
 /*
  * Processes that are profiled or rejected. Daemon writes, sampler reads. Only rows in use take memory; the
  * loader preallocates below Linux 6.1, which refuses NO_PREALLOC here.
@@ -100,14 +106,14 @@ struct {
 } processes SEC(".maps");
 
 /*
- * Non-targets that may publish late. Sampler writes and reads. Forgetting the least used one costs a needless
- * notice.
+ * Processes without a row that may publish late. Sampler writes and reads. Forgetting the least used one
+ * costs a needless notice.
  */
 struct {
         __uint(type, BPF_MAP_TYPE_LRU_HASH);
         __uint(max_entries, 2048);
         __type(key, uint32_t);
-        __type(value, struct non_target);
+        __type(value, struct abi_watch);
 } non_targets SEC(".maps");
 
 /* Names that no selector chooses. Daemon writes, sampler reads. A forgotten one costs a sample and a look. */
@@ -297,6 +303,61 @@ struct {
         __type(value, struct hotspot_process);
 } hotspot_processes SEC(".maps");
 
+/*
+ * Slot 0: sample_runtimes, once the daemon has loaded it (sampler.bpf.c). It is entered while `runtimes_on` is
+ * set, and not before.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, uint32_t);
+} runtime_sampler SEC(".maps");
+/* Processes that run Go, by tgid. As `hotspot_processes`. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct go_process);
+} go_processes SEC(".maps");
+
+/* Sampler's working memory for goroutines. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct go_state);
+} go_states SEC(".maps");
+
+/* Global functions, as rows_rule(). */
+__attribute__((noinline)) int go_put_slice(struct go_state *state, uint32_t index) {
+        return state && go_do_put_slice(state, index);
+}
+
+__attribute__((noinline)) int go_put_bucket(struct go_state *state, uint32_t index) {
+        if (state)
+                go_do_put_bucket(state, index);
+        return 0;
+}
+
+__attribute__((noinline)) int go_chunk(struct go_state *state) {
+        return state && go_do_chunk(state);
+}
+
+__attribute__((noinline)) int go_step(struct go_state *state) {
+        return state && go_do_step(state);
+}
+
+__attribute__((noinline)) int go_read(const struct go_process *process, struct go_state *state,
+                                      uint64_t thread_pointer) {
+        return process && state ? go_do_read(process, state, thread_pointer) : GO_END_UNREADABLE;
+}
+
+__attribute__((noinline)) int go_read_custom(struct go_state *state, uint64_t labels) {
+        return state ? go_do_read_custom(state, labels) : GO_END_UNREADABLE;
+}
+
 static __always_inline struct rows_cache *hotspot_cache(void) {
         uint32_t zero = 0;
 
@@ -318,6 +379,77 @@ __attribute__((noinline)) int hotspot_step(struct unwind *unwind, struct rules *
 static inline bool rules_hotspot(const struct rows_walk *walk) {
         return hotspot_step(walk->unwind, walk->rules, walk->hotspot, walk->state,
                             (struct hotspot_words *)walk->frames);
+}
+
+/*
+ * Processes that run CPython, by tgid. Daemon writes, sampler reads, under the same switch. Only entries in
+ * use take memory; the loader preallocates below Linux 6.1.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct python_process);
+} python_processes SEC(".maps");
+
+struct python_thread_key {
+        uint64_t generation;            /* of the process' row */
+        uint64_t thread_pointer;
+};
+
+struct python_thread {
+        uint64_t state;                 /* PyThreadState; 0 = none was found */
+        uint64_t time_ns;               /* of the search */
+};
+
+/* Thread states that were found. Sampler writes and reads. Forgetting the least used one costs a search. */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, 1024);
+        __type(key, struct python_thread_key);
+        __type(value, struct python_thread);
+} python_threads SEC(".maps");
+
+/* Chains of this CPU's sample: apart from its scratch, whose size has a limit of 32 KiB. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct python);
+} pythons SEC(".maps");
+
+/* Global functions, as rows_rule(). Return: whether there is more to do. */
+__attribute__((noinline)) int python_look_at(struct python *python, const struct python_process *process) {
+        return python && process && python_look(python, process);
+}
+
+__attribute__((noinline)) int python_chain_at(struct python *python, const struct python_process *process) {
+        if (!python || !process)
+                return 0;
+#pragma unroll
+        for (int i = 0; i < ROUND_PYTHON_STEPS; i++)
+                if (!python_chain_step(python, process))
+                        return 0;
+        return 1;
+}
+
+__attribute__((noinline)) int python_write_at(struct unwind *unwind, struct python *python,
+                                              struct hotspot_words *frames) {
+        if (!unwind || !python || !frames)
+                return 0;
+#pragma unroll
+        for (int i = 0; i < ROUND_PYTHON_STEPS; i++) {
+                if (!python_write(unwind, python, frames->words))
+                        return 0;
+                if (python->mode == PYTHON_WAITS)
+                        return 1;
+        }
+        return 1;
+}
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write_at(walk->unwind, walk->python, (struct hotspot_words *)walk->frames);
 }
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {

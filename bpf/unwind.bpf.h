@@ -41,6 +41,14 @@ struct unwind {
         struct window window;
 };
 
+/*
+ * A return address as the processor uses it. arm64 may have an authentication code above the 48 bits that a
+ * program's addresses have (asm/pointer_auth.h; code above them needs an mmap() that asks for it).
+ */
+static inline uint64_t unwind_return_address(uint64_t word) {
+        return UNWIND_ARM64 ? word << 16 >> 16 : word;
+}
+
 /* @first: index of the first user frame; @depth: user frames at most. */
 static inline void unwind_begin(struct unwind *unwind, uint32_t first, uint32_t depth) {
         unwind->n_frames = first;
@@ -67,6 +75,7 @@ static inline bool unwind_by_frame_pointer(struct unwind *unwind) {
                 unwind->end = ABI_STACK_FAULT;
                 return false;
         }
+        caller_pc = unwind_return_address(caller_pc);
         if (!caller_pc) {
                 unwind->end = ABI_STACK_FP_END;
                 return false;

@@ -34,6 +34,8 @@
  *      bits 48-55  enum unwind_cfa
  *      bits 56-57  enum unwind_rbp
  *      bits 58-63  rbx: 0 = unchanged, k = saved at CFA - 8 k, 63 = lost
+ *
+ * arm64 has sp and x29 in place of rsp and rbp, and the place of the return address in that of rbx.
  */
 
 #ifdef __bpf__
@@ -41,6 +43,23 @@
 #else
 #include <assert.h>
 #include <stdint.h>
+#ifdef __aarch64__                      /* the daemon reads programs of its own machine */
+#define UNWIND_ARM64 1
+#else
+#define UNWIND_ARM64 0
+#endif
+#endif
+
+/*
+ * What is rare or long, and stands in many places: a global function of the kernel half. The verifier
+ * follows it once, not once for every path that leads to it, and the walk's loop stays short: in most samples
+ * the processor's caches are cold, and each line of code costs as much as one of data. A pointer that is
+ * given to it may be NULL for all that the verifier knows there.
+ */
+#ifdef __bpf__
+#define APART __attribute__((noinline))
+#else
+#define APART static inline
 #endif
 
 enum {
@@ -77,6 +96,11 @@ enum unwind_cfa {
         UNWIND_CFA_FP = 10,
         /* never in a table: code without a row among code with rows; nothing says that rbp is set */
         UNWIND_CFA_GAP = 11,
+        /* 12 and 13 are kinds of the cache's own: hotspot.bpf.h */
+        /* rbp + offset, on another stack, which may lie lower: Go's systemstack and its like */
+        UNWIND_CFA_SWITCH = 14,
+        /* the goroutine that this thread runs, which has stopped itself to get a larger stack: by g in r14 */
+        UNWIND_CFA_GOROUTINE = 15,
         UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
         UNWIND_CFA_REGISTER_LAST = 31,
         /* + DWARF number: rsp + offset, and the return address is in that register; leaf only */
@@ -103,6 +127,13 @@ enum {
         UNWIND_RBX_SAME = 0,
         UNWIND_RBX_MAX = 62,            /* highest k of CFA - 8 k */
         UNWIND_RBX_LOST = 63,
+};
+
+/* Place of the return address, on arm64; others: at CFA - 8 times the value. */
+enum {
+        UNWIND_RETURN_LINK = 0,         /* in x30: nobody was called yet */
+        UNWIND_RETURN_MAX = 62,
+        UNWIND_RETURN_BESIDE = 63,      /* a word above the place of x29, saved or not */
 };
 
 static inline uint64_t unwind_rule(uint32_t cfa, int32_t offset, uint32_t rbp, int16_t rbp_offset,
