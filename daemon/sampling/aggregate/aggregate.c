@@ -19,6 +19,8 @@
 #include "base/util/error.h"
 #include "base/util/stat.h"
 #include "sampling/aggregate/attributes.h"
+#include "sampling/aggregate/wait-spread.h"
+#include "sampling/context/goroutine-labels.h"
 
 /* of which it is known what they published last; by tid, the latest stays */
 enum { SEEN_THREADS = 4096 };
@@ -33,6 +35,7 @@ struct Aggregator {
         Frames *frames;
         Window *window;
         Attributes attributes;
+        WaitSpread waits;
         SeenThread seen[SEEN_THREADS];
 };
 
@@ -65,6 +68,7 @@ int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns) 
                 return error_origin(-ENOMEM);
         aggregator->frames = frames;
         attributes_init(&aggregator->attributes);
+        wait_spread_init(&aggregator->waits);
         r = window_new(&aggregator->window, start_ns, clock_realtime_offset_ns(), NULL);
         if (r)
                 return error_fold(r);
@@ -77,6 +81,7 @@ Aggregator *aggregator_free(Aggregator *aggregator) {
                 return NULL;
         window_free(aggregator->window);
         attributes_deinit(&aggregator->attributes);
+        wait_spread_deinit(&aggregator->waits);
         free(aggregator);
         return NULL;
 }
@@ -155,30 +160,161 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
         stat_add(contexts[context], 1);
 }
 
-static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
-               enum abi_stack_end *endp) {
+/* Where an event belongs: indexes of the window. */
+typedef struct Place {
+        uint32_t profile, stack, attributes, link;
+} Place;
+
+static int find_place(Aggregator *aggregator, const Program *program, const Sample *sample,
+                      enum abi_stack_end *endp, Place *placep) {
         const struct abi_sample *header = sample->header;
         const StackInput input = { .process = program->process, .time_ns = header->time_ns,
                                    .kernel = sample->kernel, .n_kernel = header->n_kernel,
                                    .user = sample->user, .n_user = header->n_user };
         Window *window = aggregator->window;
-        uint32_t profile, stack, attributes, link;
-        int r = frames_stack(aggregator->frames, window, &input, endp, &stack);
+        int r = frames_stack(aggregator->frames, window, &input, endp, &placep->stack);
 
         if (!r)
-                r = find_profile(&aggregator->attributes, window, program, header->kind, &profile);
+                r = find_profile(&aggregator->attributes, window, program, header->kind, &placep->profile);
         if (!r)
                 r = attributes_of_sample(&aggregator->attributes, window, program, sample, *endp,
-                                         &attributes);
+                                         &placep->attributes);
         if (!r)
-                r = find_link(window, header, &link);
-        if (!r)
-                r = window_sample(window, profile, stack, attributes, link, (int64_t)header->value,
-                                  header->time_ns);
+                r = find_link(window, header, &placep->link);
         return r;
 }
 
-int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *sample) {
+static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
+               enum abi_stack_end *endp) {
+        Place at;
+        int r = find_place(aggregator, program, sample, endp, &at);
+
+        return r ? r : window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
+                                     (int64_t)sample->header->value, sample->header->time_ns);
+}
+
+/* A wait in its place, or the sum of some that were not walked. */
+static int add_at(Aggregator *aggregator, const Place *at, const Sample *sample, uint64_t value_ns,
+                  const WaitTimes *times) {
+        const WaitKind kind = { at->profile, at->link, sample->header->tid, (uint16_t)sample->wait.state,
+                                (uint16_t)sample->wait.file, sample->wait.reason, sample->wait.waker };
+        Window *window = aggregator->window;
+        uint32_t number;
+        int r;
+
+        if (!times->weight) {
+                r = wait_spread_add(&aggregator->waits, &kind, at->attributes, value_ns, times->end_ns);
+                if (r <= 0)
+                        return error_fold(r);
+        }
+        r = window_sample_number(window, at->profile, at->stack, at->attributes, at->link, &number);
+        if (!r)
+                r = window_sample_event(window, at->profile, number, (int64_t)value_ns, times->end_ns, true);
+        if (r || times->weight <= WAIT_WEIGHT_ONE)
+                return r;
+        return wait_spread_walked(&aggregator->waits, &kind, number,
+                                  (double)value_ns * (times->weight - WAIT_WEIGHT_ONE) / WAIT_WEIGHT_ONE);
+}
+
+static int add_part(Aggregator *aggregator, const Program *program, const Sample *sample, uint64_t value_ns,
+                    const WaitTimes *times) {
+        enum abi_stack_end end = sample->header->stack_end;
+        Place at;
+        int r = find_place(aggregator, program, sample, &end, &at);
+
+        return r ? r : add_at(aggregator, &at, sample, value_ns, times);
+}
+
+/* The same time under the stack of who ended it. Process, span and attributes are the sleeper's. */
+static int add_to_waker(Aggregator *aggregator, const Program *program, const Sample *sample,
+                        uint64_t value_ns, const WaitTimes *times) {
+        const WakerStack *waker = times->waker_stack;
+        enum abi_stack_end end = waker ? waker->end : ABI_STACK_NO_USER;
+        Window *window = aggregator->window;
+        uint32_t resource;
+        Place at = { 0 };
+        int r = 0;
+
+        if (waker)
+                r = frames_stack(aggregator->frames, window,
+                                 &(StackInput){ .process = waker->program->process,
+                                                .time_ns = waker->time_ns,
+                                                .user = waker->words,
+                                                .n_user = waker->n },
+                                 &end, &at.stack);
+        if (!r)
+                r = attributes_of_process(&aggregator->attributes, window, program, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_WAKER, &at.profile);
+        if (!r)
+                r = attributes_of_sample(&aggregator->attributes, window, program, sample, end,
+                                         &at.attributes);
+        if (!r)
+                r = find_link(window, sample->header, &at.link);
+        return r ? r : add_at(aggregator, &at, sample, value_ns, times);
+}
+
+int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                        const WaitTimes *times) {
+        const struct {
+                WaitState state;
+                uint64_t ns;
+        } parts[] = { { WAIT_STATE_BLOCKED, times->blocked_ns },
+                      { WAIT_STATE_RUNNABLE, times->runnable_ns } };
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(parts) && !r; i++) {
+                if (!parts[i].ns)
+                        continue;
+                sample->wait = (SampleWait){ .reason = reason, .state = parts[i].state, .file = times->file };
+                if (parts[i].state == WAIT_STATE_BLOCKED)
+                        sample->wait.waker = *times->waker;
+                r = add_part(aggregator, program, sample, parts[i].ns, times);
+                if (!r && sample->wait.waker.kind == WAKER_THREAD)
+                        r = add_to_waker(aggregator, program, sample, parts[i].ns, times);
+        }
+        return r;
+}
+
+/*
+ * Finds the span in the labels of a goroutine; other labels stay as attributes. @known, @header and @context
+ * are room for it. Return: the sample that is meant.
+ */
+static const Sample *resolve_labels(const Aggregator *aggregator, const Sample *sample, Sample *known,
+                                    struct abi_sample *header, GoroutineContext *context) {
+        if (sample->header->form != ABI_FORM_GO && sample->header->form != ABI_FORM_LABELS)
+                return sample;
+        if (!goroutine_context_read(sample->attributes, sample->header->attributes_size,
+                                    aggregator->attributes.filter.coroutine_ids, context))
+                stat_add(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED, 1);
+        *header = *sample->header;
+        header->span = context->span;
+        if (context->span.span)
+                header->context = ABI_CONTEXT_PRESENT;
+        header->attributes_size = (uint16_t)context->attributes_size;
+        *known = *sample;
+        known->header = header;
+        known->attributes = context->attributes;
+        known->local_root = context->local_root;
+        return known;
+}
+
+/* Finds the name of the task that runs. @known is room for it. Return: the sample that is meant. */
+static const Sample *resolve_task(const Aggregator *aggregator, const Program *program, const Sample *sample,
+                                  Sample *known) {
+        if (!sample->task)
+                return sample;
+        *known = *sample;
+        known->task_name = frames_task_name(aggregator->frames, program->process, sample->task);
+        return known;
+}
+
+int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *raw) {
+        GoroutineContext labels;
+        struct abi_sample header;
+        Sample known, running;
+        const Sample *sample = resolve_labels(aggregator, resolve_task(aggregator, program, raw, &running),
+                                              &known, &header, &labels);
         enum abi_context context = judge_context(aggregator, program->process, sample->header);
         enum abi_stack_end end = sample->header->stack_end;
         int r = add(aggregator, program, sample, &end);
@@ -221,6 +357,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         if (r)
                 return error_fold(r);
         window_set_period(window, PROFILE_CPU, period_ns);
+        if (wait_spread_finish(&aggregator->waits, window))
+                stat_add(COUNTER_WAITS_WINDOW_FULL, 1);
         /* no memory to sort them: the window has no samples any more */
         if (window_close(window, end_ns))
                 stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));

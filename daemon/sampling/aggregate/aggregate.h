@@ -22,6 +22,24 @@
 
 typedef struct Aggregator Aggregator;
 
+/* Stack of who ended a wait. */
+typedef struct WakerStack {
+        const Program *program;         /* the waker's */
+        const uint64_t *words;          /* of its frames, leaf first; none is cut */
+        uint32_t n;
+        enum abi_stack_end end;
+        uint64_t time_ns;               /* MONOTONIC */
+} WakerStack;
+
+typedef struct WaitTimes {
+        uint64_t blocked_ns, runnable_ns;
+        uint64_t end_ns;                /* MONOTONIC */
+        uint32_t weight;                /* of a walk, × WAIT_WEIGHT_ONE; 0 = a sum of waits without walks */
+        const struct abi_waker *waker;  /* who ended what was blocked */
+        uint32_t file;                  /* enum abi_wait_file: what the descriptor of the call leads to */
+        const WakerStack *waker_stack;  /* NULL = it was not walked */
+} WaitTimes;
+
 /* @frames is borrowed. @start_ns: MONOTONIC, start of the first window. Return: 0, -ENOMEM. */
 int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns);
 Aggregator *aggregator_free(Aggregator *aggregator);
@@ -35,6 +53,16 @@ DEFINE_CLEANUP(Aggregator, aggregator_free)
  * Return: 0, -ENOMEM.
  */
 int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *sample);
+
+/*
+ * Adds a wait of @sample (kind OFF_CPU), or the sum of several, to a profile of its own, under the @reason
+ * of wait_reason(). The time of a sum goes to stacks of walked waits when the window closes (wait-
+ * spread.h). Blocked time that a thread of a target has ended is in a second profile too (PROFILE_WAKER),
+ * under the stack of that thread. Sets sample->wait. It is no tick, and no counter of those is touched.
+ * Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                        const WaitTimes *times);
 
 /*
  * A coroutine of @program was suspended at @address for @value_ns, until @time_ns or a while before. Goes

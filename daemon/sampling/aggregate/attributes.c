@@ -10,29 +10,38 @@
 #include <systemd/sd-id128.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
+#include "sampling/aggregate/wait-reason.h"
 
 enum {
         ATTRIBUTES_MAX_KEYS = 1 << 16,
         ATTRIBUTES_MAX_ATTRIBUTES = WINDOW_MAX_SET,
+        ATTRIBUTES_MAX_TASK = 3 * PYTHON_TASK_SIZE,     /* bytes of a task's name; longer ones are cut */
 };
 
 /* Everything that decides a sample's set of attributes. Compared as bytes: no implicit padding. */
 typedef struct AttributeKey {
         uint64_t local_root;            /* 0 = none */
         uint64_t probe_id, birth_ns;    /* of the coroutine, 0 = unknown */
+        const char *wait_reason;        /* a constant: its address stands for it */
+        uint32_t wait_state;            /* WaitState */
         uint32_t station;               /* number + 1; 0 = no coroutine */
-        uint32_t reserved;
+        uint32_t form;                  /* of the attributes, 0 without any */
         uint32_t tid;
         uint32_t stack_end;
+        uint32_t n_task;                /* bytes of the task's name */
+        uint32_t wait_file;             /* enum abi_wait_file */
+        uint32_t reserved;
+        struct abi_waker waker;
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
         uint64_t generation;            /* whose attributes; these two are 0 without any */
-        /* as many as there are: the rest is no part of the key */
-        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
+        /* as many as there are, then the task's name: the rest is no part of the key */
+        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK];
 } AttributeKey;
 
-_Static_assert(offsetof(AttributeKey, attributes) == 72, "no padding");
+_Static_assert(offsetof(AttributeKey, attributes) == 136, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -68,6 +77,11 @@ void attributes_deinit(Attributes *attributes) {
         context_attributes_deinit(&attributes->context);
 }
 
+/* Of a goroutine, or of a thread: names and values as they are, without a table of keys. */
+static bool are_labels(const struct abi_sample *header) {
+        return header->form == ABI_FORM_GO || header->form == ABI_FORM_LABELS;
+}
+
 /* Return: bytes of the key. */
 static size_t key_of_sample(const Program *program, const Sample *sample, enum abi_stack_end stack_end,
                             AttributeKey *key) {
@@ -80,23 +94,34 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
         if (header->context == ABI_CONTEXT_PRESENT && header->form == ABI_FORM_RING &&
             !header->span.trace_high)
                 key->local_root = header->span.trace_low;
+        if (sample->local_root)
+                key->local_root = sample->local_root;
         if (sample->coroutine.known) {
                 key->station = sample->coroutine.station + 1;
                 key->probe_id = sample->coroutine.probe_id;
                 key->birth_ns = sample->coroutine.birth_ns;
         }
+        key->wait_state = sample->wait.state;
+        key->wait_reason = sample->wait.reason;
+        key->wait_file = sample->wait.file;
+        key->waker = sample->wait.waker;
         if (header->attributes_size) {
-                key->context_serial = context ? context->serial : 0;
+                key->context_serial = context && !are_labels(header) ? context->serial : 0;
+                key->form = header->form;
                 key->generation = program->process->generation;
                 memcpy(key->attributes, sample->attributes, header->attributes_size);
         }
-        return offsetof(AttributeKey, attributes) + header->attributes_size;
+        if (sample->task_name) {
+                key->n_task = (uint32_t)strnlen(sample->task_name, ATTRIBUTES_MAX_TASK);
+                memcpy(key->attributes + header->attributes_size, sample->task_name, key->n_task);
+        }
+        return offsetof(AttributeKey, attributes) + header->attributes_size + key->n_task;
 }
 
 typedef struct SetBuilder {
         const AttributeFilter *filter;
         Window *window;
-        uint32_t attributes[8 + CONTEXT_ATTRIBUTES_MAX_KEYS];
+        uint32_t attributes[18 + CONTEXT_ATTRIBUTES_MAX_KEYS];
         size_t n;
         int r;                          /* first failure */
 } SetBuilder;
@@ -133,6 +158,13 @@ static void add_coroutine(SetBuilder *builder, const SampleCoroutine *coroutine,
         set_string(builder, "coroutine.state", state, strlen(state));
 }
 
+/* A task of asyncio, which has no station. Its thread may be in a coroutine that has one. */
+static void add_task(SetBuilder *builder, const Sample *sample, size_t size) {
+        set_string(builder, "coroutine.name", sample->task_name, size);
+        if (!sample->coroutine.known)
+                set_string(builder, "coroutine.state", "running", strlen("running"));
+}
+
 /* They are many and each comes once a window: none is remembered. */
 int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine,
                             uint32_t *setp) {
@@ -140,6 +172,55 @@ int attributes_of_suspended(Attributes *attributes, Window *window, const Sample
 
         add_coroutine(&builder, coroutine, "suspended");
         return builder.r ? builder.r : window_attribute_set(window, builder.attributes, builder.n, setp);
+}
+
+/* Its id is zero unless it is wanted. */
+static int add_goroutine(Attributes *attributes, Window *window, const Process *process, const Sample *sample,
+                         SetBuilder *builder) {
+        uint64_t goid;
+
+        memcpy(&goid, sample->attributes, sizeof(goid));
+        if (goid)
+                set_int(builder, "go.goroutine.id", (int64_t)goid);
+        return builder->r ? builder->r
+                          : context_attributes_add_labels(&attributes->context, &attributes->filter, window,
+                                                          process, sample, builder->attributes,
+                                                          ARRAY_SIZE(builder->attributes), &builder->n);
+}
+
+/* Who is no target is named by its kind alone. */
+static void add_waker(SetBuilder *builder, const struct abi_waker *waker) {
+        static const char *const kinds[WAKER_N] = { [WAKER_THREAD] = "thread",
+                                                    [WAKER_PROCESS] = "process",
+                                                    [WAKER_KERNEL] = "kernel",
+                                                    [WAKER_INTERRUPT] = "interrupt" };
+        const struct abi_span *span = &waker->span;
+        char id[33];
+
+        if (!waker->kind)
+                return;
+        set_string(builder, "wait.waker.kind", kinds[waker->kind], strlen(kinds[waker->kind]));
+        if (waker->kind != WAKER_THREAD)
+                return;
+        set_int(builder, "wait.waker.process.pid", waker->tgid);
+        set_int(builder, "wait.waker.thread.id", waker->tid);
+        if (!span->span || !(span->trace_high | span->trace_low))
+                return;
+        snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, span->trace_high, span->trace_low);
+        set_string(builder, "wait.waker.trace_id", id, 32);
+        snprintf(id, sizeof(id), "%016" PRIx64, span->span);
+        set_string(builder, "wait.waker.span_id", id, 16);
+}
+
+static void add_wait(SetBuilder *builder, const SampleWait *wait) {
+        const char *state = wait->state == WAIT_STATE_BLOCKED ? "blocked" : "runnable",
+                   *file = wait_file_kind(wait->file);
+
+        set_string(builder, "wait.state", state, strlen(state));
+        set_string(builder, "wait.reason", wait->reason, strlen(wait->reason));
+        if (file)
+                set_string(builder, "wait.file.kind", file, strlen(file));
+        add_waker(builder, &wait->waker);
 }
 
 static int make_set(Attributes *attributes, Window *window, const Program *program, const Sample *sample,
@@ -157,7 +238,13 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
         }
         if (sample->coroutine.known)
                 add_coroutine(&builder, &sample->coroutine, "running");
-        if (!builder.r && sample->header->attributes_size)
+        if (sample->task_name)
+                add_task(&builder, sample, key->n_task);
+        if (sample->wait.state)
+                add_wait(&builder, &sample->wait);
+        if (!builder.r && sample->header->attributes_size && are_labels(sample->header))
+                builder.r = add_goroutine(attributes, window, program->process, sample, &builder);
+        else if (!builder.r && sample->header->attributes_size)
                 builder.r = context_attributes_add(&attributes->context, &attributes->filter, window, program,
                                                    sample, builder.attributes, &builder.n);
         if (builder.r)
@@ -314,6 +401,14 @@ static void add_environment(ResourceBuilder *builder, const Environment *environ
                         add_string(builder, environment->attributes[i].key, environment->attributes[i].value);
 }
 
+/* What the operator says of all targets. A service is a target's own matter. */
+static void add_own(ResourceBuilder *builder, const Environment *own) {
+        for (size_t i = 0; own && i < own->n_attributes; i++)
+                if (!is_ours(builder->filter, own->attributes[i].key) &&
+                    strncmp(own->attributes[i].key, "service.", 8))
+                        add_string(builder, own->attributes[i].key, own->attributes[i].value);
+}
+
 /* What a program publishes of itself, in its own kinds. A key that holds a NUL or is too long is none. */
 static void add_published(ResourceBuilder *builder, const ContextAttribute *attribute) {
         static const uint32_t kinds[] = { [CONTEXT_STRING] = ATTRIBUTE_STRING,
@@ -353,6 +448,18 @@ static bool publishes_service_name(const ProcessContext *context) {
         return false;
 }
 
+static void add_pod(ResourceBuilder *builder, const char *uid) {
+        PodNames *pods = builder->filter->pods;
+        PodName name = { 0 };
+        int r = uid && pods ? pod_names_find(pods, uid, clock_monotonic_ns(), &name) : 0;
+
+        if (r < 0 && !builder->r)
+                builder->r = error_fold(r);
+        add_string(builder, "k8s.pod.uid", uid);
+        add_string(builder, "k8s.pod.name", name.name);
+        add_string(builder, "k8s.namespace.name", name.namespace);
+}
+
 /* Of two attributes with one key the first counts: a target knows its own container and host name best. */
 static void describe(ResourceBuilder *builder, const Program *program) {
         const ProcessContext *context = program->publication->context;
@@ -370,7 +477,9 @@ static void describe(ResourceBuilder *builder, const Program *program) {
         for (size_t i = 0; context && i < context->n_attributes; i++)
                 add_published(builder, &context->attributes[i]);
         add_environment(builder, environment);
+        add_own(builder, builder->filter->own);
         add_string(builder, "container.id", identity ? identity->container : NULL);
+        add_pod(builder, identity ? identity->pod : NULL);
         add_host(builder);
         add_string(builder, "telemetry.profiler.name", "spanprof");
         add_string(builder, "telemetry.profiler.version", SPANPROF_VERSION);

@@ -12,6 +12,8 @@
 enum {
         MAX_VALUES_IN_ALL = 1 << 16,    /* over it every new value is over its key's cap */
         MAX_NAME = 256,                 /* bytes of a key */
+        FIRST_LABEL = CONTEXT_ATTRIBUTES_MAX_KEYS,      /* numbers of labels are behind those of indexes */
+        ALL_LABELS = -1,                /* in place of a key: how many labels a process has */
 };
 
 static bool matches(char *const *globs, size_t n, const char *key) {
@@ -30,11 +32,13 @@ void context_attributes_init(ContextAttributes *attributes) {
         *attributes = (ContextAttributes){ 0 };
         intern_init(&attributes->values, MAX_VALUES_IN_ALL);
         intern_init(&attributes->keys, MAX_VALUES_IN_ALL);
+        intern_init(&attributes->labels, MAX_VALUES_IN_ALL);
 }
 
 void context_attributes_deinit(ContextAttributes *attributes) {
         intern_deinit(&attributes->values);
         intern_deinit(&attributes->keys);
+        intern_deinit(&attributes->labels);
         free(attributes->counts);
         *attributes = (ContextAttributes){ 0 };
 }
@@ -42,6 +46,7 @@ void context_attributes_deinit(ContextAttributes *attributes) {
 void context_attributes_reset(ContextAttributes *attributes) {
         intern_reset(&attributes->values);
         intern_reset(&attributes->keys);
+        intern_reset(&attributes->labels);
         if (attributes->counts)
                 memset(attributes->counts, 0, attributes->size * sizeof(*attributes->counts));
 }
@@ -131,6 +136,67 @@ static bool name_of(const ProcessContext *context, unsigned index, char name[MAX
         memcpy(name, context->keys[index].data, context->keys[index].size);
         name[context->keys[index].size] = 0;
         return true;
+}
+
+/* Return: 0 with *keyp, INTERN_E_FULL = the process has too many, -ENOMEM. */
+static int label_key(ContextAttributes *attributes, uint64_t generation, const GoroutineLabel *label,
+                     uint32_t *keyp) {
+        struct {
+                uint64_t generation;
+                uint8_t name[MAX_NAME];
+        } id = { .generation = generation };
+        size_t size = offsetof(__typeof__(id), name) + label->key_size;
+        uint32_t number, *count = NULL;
+        int r;
+
+        memcpy(id.name, label->key, label->key_size);
+        r = intern_find(&attributes->labels, &id, size, &number);
+        if (r) {
+                r = count_of(attributes, generation, (uint32_t)ALL_LABELS, &count);
+                if (!r && *count >= CONTEXT_ATTRIBUTES_MAX_KEYS)
+                        r = INTERN_E_FULL;
+                if (!r)
+                        r = intern_add(&attributes->labels, &id, size, &number);
+                if (r)
+                        return r;
+                ++*count;
+        }
+        *keyp = FIRST_LABEL + number;
+        return 0;
+}
+
+/* A key that holds a NUL is none. An empty value says nothing. */
+static int add_label(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,
+                     const Process *process, const GoroutineLabel *label, uint32_t *to, size_t *np) {
+        char name[MAX_NAME];
+        uint32_t key;
+        int r;
+
+        memcpy(name, label->key, label->key_size);
+        name[label->key_size] = 0;
+        if (strlen(name) != label->key_size || !label->value_size || !attribute_filter_allows(filter, name))
+                return 0;
+        r = label_key(attributes, process->generation, label, &key);
+        if (r) {
+                stat_add(COUNTER_CONTEXT_ATTRIBUTES_OVERFLOW, 1);
+                return MIN(r, 0);
+        }
+        r = add_value(attributes, window, process, key, name, label->value, label->value_size, to);
+        *np += !r;
+        return r;
+}
+
+int context_attributes_add_labels(ContextAttributes *attributes, const AttributeFilter *filter,
+                                  Window *window, const Process *process, const Sample *sample,
+                                  uint32_t *to, size_t max, size_t *np) {
+        size_t at = GO_HEADER_SIZE;
+        GoroutineLabel label;
+        int r = 0;
+
+        while (!r && *np < max &&
+               goroutine_labels_next(sample->attributes, sample->header->attributes_size, &at, &label))
+                r = add_label(attributes, filter, window, process, &label, &to[*np], np);
+        return r;
 }
 
 int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,

@@ -31,6 +31,7 @@ enum {
 
 #define PIECE_INTERVAL_NS (20 * NS_PER_MS)      /* between two goes */
 #define AGAIN_NS NS_PER_SEC
+#define SAME_LOOK_NS (5 * NS_PER_MS)            /* a full search goes on from a quick look this old */
 #define COST_FACTOR 100
 #define MAX_WAIT_NS (60 * NS_PER_SEC)           /* after it the cost is forgotten too */
 
@@ -40,6 +41,7 @@ typedef struct Item {
         uint64_t start_time_ns;
         uint64_t due_ns;                /* UINT64_MAX = idle */
         uint64_t full_after_ns;         /* no full search earlier */
+        uint64_t knows_starts_ns;       /* when a quick look has found nothing, just before; 0 = other */
         uint64_t cost_ns;               /* of the full search so far */
         uint32_t tgid;
         uint16_t n_full;                /* full searches still to do */
@@ -212,6 +214,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         uint32_t tgid = item->tgid;
         int r;
 
+        item->ring.knows_starts = item->knows_starts_ns && before_ns - item->knows_starts_ns < SAME_LOOK_NS;
         budget->text_leftp = search->started ? search->text_leftp : NULL;
         search->n_paused -= item->ring.paused != NULL;
         r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &finding.ring_address,
@@ -237,6 +240,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         }
         item->looked = true;
         item->in_look = quick && r == RING_E_MORE;
+        item->knows_starts_ns = quick && r == RING_E_NONE ? now_ns : 0;
         if (item->in_look) {
                 item->due_ns = now_ns + PIECE_INTERVAL_NS;
         } else if (quick) {

@@ -46,7 +46,12 @@ enum {
         RESERVED_PAGES = 1 << 18,
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
         RANGES = 64,                    /* present ranges an ioctl */
-        LOOK_AHEAD = 64,                /* pages at least that pagemap is asked for at once */
+        SCAN_PAGES = 64,                /* what is larger is searched by the ioctl */
+        /*
+         * pages at least that pagemap is asked for at once: 10 ns each, where a call and its hand-over to the
+         * thread that makes it take 15,000
+         */
+        LOOK_AHEAD = BATCH,
         HEADER = sizeof(struct spanprof_ring_header),
         FREE_TEXT = 64 << 10,           /* of maps: about 800 mappings */
 };
@@ -249,7 +254,8 @@ static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64
                 searcher->entries_start = address;
                 searcher->n_entries = pagemap_read(searcher->pid, searcher->pagemap_fd, address,
                                                    searcher->page_size, searcher->entries, ask);
-                searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)ask);
+                searcher->budget->n_entries -=
+                        MIN(searcher->budget->n_entries, (uint64_t)MAX(want, (size_t)SCAN_PAGES));
                 at = 0;
         }
         *n_pagesp = MIN(want, searcher->n_entries - at);
@@ -330,7 +336,7 @@ static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, u
 
 /* The next piece of the range, by the better way that this kernel has. */
 static int search_piece(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
-        if (!searcher->budget->by_entry && end - *addressp > LOOK_AHEAD * searcher->page_size) {
+        if (!searcher->budget->by_entry && end - *addressp > SCAN_PAGES * searcher->page_size) {
                 int r = search_ranges(searcher, addressp, end, region_end);
 
                 if (r != RING_E_NO_SCAN)
@@ -485,6 +491,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
                 return r;
         searcher->search = search;
         searcher->budget = budget;
+        searcher->starts_done |= !quick && search->knows_starts;
         maps_reader_begin_turn(&searcher->reader, FREE_TEXT, budget->text_leftp);
         r = search_process(searcher, quick);
         maps_reader_end_turn(&searcher->reader, budget->text_leftp);

@@ -32,6 +32,7 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
 typedef struct RingSearch {
         uint64_t next;                  /* address to go on from; 0 = from the start */
         bool unfinished;                /* a header was met that was being written */
+        bool knows_starts;              /* by a quick look just before: a full search leaves them out */
         /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
         uint64_t context_address;
         bool context_looks_right;       /* by its header; this search's */

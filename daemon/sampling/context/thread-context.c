@@ -6,7 +6,7 @@
  *
  *     initial exec        offset from the thread pointer
  *     general dynamic     module id | offset in the module's block
- *     TLSDESC, static     resolver | offset from the thread pointer, a small negative number
+ *     TLSDESC, static     resolver | offset from the thread pointer, a small number, negative on x86-64
  *     TLSDESC, dynamic    resolver | pointer to {module id, offset, …}
  *     local exec          no word at all: the linker knew the offset. Only the executable may have this.
  */
@@ -14,18 +14,22 @@
 
 #include <elf.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sampling/process/memory.h"
+#include "tls_abi.h"
 
 enum {
         MAX_MODULE = 1 << 16,           /* ids are small and used again */
-        FILE_PAGE = 4096,               /* what mappings of files are multiples of */
 };
 
 #define MAX_STATIC (INT64_C(64) << 20)  /* static TLS of one process */
+/* Above the thread pointer offsets look like addresses; linkers put no program lower than this. */
+#define MAX_STATIC_ABOVE (INT64_C(2) << 20)
 
 static bool is_static(int64_t offset) {
-        return offset < 0 && offset > -MAX_STATIC;
+        return TLS_IS_ABOVE ? offset >= TLS_HEAD && offset < MAX_STATIC_ABOVE
+                            : offset < 0 && offset > -MAX_STATIC;
 }
 
 /*
@@ -34,11 +38,13 @@ static bool is_static(int64_t offset) {
  * addresses.
  */
 static bool find_bias(const Mapping *mapping, uint64_t *biasp) {
+        uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+
         for (uint32_t i = 0; i < mapping->object->n_segments; i++) {
                 const Segment *segment = &mapping->object->segments[i];
 
                 if (!(segment->flags & PF_X) ||
-                    mapping->offset < (segment->offset & ~(uint64_t)(FILE_PAGE - 1)) ||
+                    mapping->offset < (segment->offset & ~(page_size - 1)) ||
                     (mapping->offset > segment->offset &&
                      mapping->offset - segment->offset >= segment->file_size))
                         continue;
@@ -123,7 +129,7 @@ static bool resolve(const Process *process, const Mapping *mapping, ThreadContex
 bool thread_context_waits(const Process *process) {
         for (size_t i = 0; i < process->n_mappings; i++)
                 if (process->mappings[i].kind == MAPPING_FILE &&
-                    process->mappings[i].object->thread_symbol_waits)
+                    object_is_awaited(process->mappings[i].object))
                         return true;
         return false;
 }

@@ -35,17 +35,21 @@
 #include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/macro.h"
+#include "runtime_abi.h"
+#include "sampling/context/goroutine-labels.h"
 #include "spanprof/thread.h"
+#include "tls_abi.h"
 
 enum {
         MAX_THREADS = 1 << 14,
         MAX_MODULE = 1 << 16,
-        PAGE = 4096,
+        ADDRESS_BITS = TLS_IS_ABOVE ? 48 : 47,          /* of a program's memory */
         /* for one thread: a full machine lets it run, and so stop, that much later */
         STOP_MS = 5000,
         ALL_MS = 20000,                 /* for all */
         KILL_MS = 500,
         ELASTIC_LAYOUT = 1,
+        MAX_LABELS = 1 << 10,           /* of a set, for people to read */
 };
 
 typedef struct Target {
@@ -55,11 +59,11 @@ typedef struct Target {
 } Target;
 
 static bool read_memory(const Target *target, uint64_t address, void *to, size_t size) {
-        uint64_t entry;
+        uint64_t entry, page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 
-        if (address >> 47 || (address + size) >> 47)
+        if (address >> ADDRESS_BITS || (address + size) >> ADDRESS_BITS)
                 return false;
-        for (uint64_t page = address / PAGE; page <= (address + size - 1) / PAGE; page++)
+        for (uint64_t page = address / page_size; page <= (address + size - 1) / page_size; page++)
                 if (pread(target->pages, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) !=
                             sizeof(entry) ||
                     !(entry >> 62))
@@ -89,11 +93,13 @@ static ThreadLookOutcome find_record(const Target *target, uint64_t pointer, uin
         const ThreadContext *thread = target->thread;
         ThreadLookOutcome outcome;
         uint64_t head[2], base = pointer;
+        int below = TLS_IS_ABOVE && thread->model == ABI_THREAD_MUSL ? TLS_DTV_MUSL : 0;
 
-        if (!read_memory(target, pointer, head, sizeof(head)) || head[0] != pointer)
+        if (!read_memory(target, pointer + (uint64_t)below, head, sizeof(head)) ||
+            (!TLS_IS_ABOVE && head[0] != pointer))
                 return THREAD_LOOK_UNREADABLE;
         if (thread->model != ABI_THREAD_STATIC) {
-                outcome = find_block(target, head[1], &base);
+                outcome = find_block(target, head[!TLS_IS_ABOVE], &base);
                 if (outcome != THREAD_LOOK_PRESENT)
                         return outcome;
         }
@@ -131,6 +137,43 @@ static void read_otel(const Target *target, uint64_t address, ThreadLook *look) 
                 look->attributes_size = record.attributes_size;
 }
 
+static bool read_string(const Target *target, const uint64_t *words, uint8_t *to) {
+        return !words[0] || read_memory(target, words[1], to, words[0]);
+}
+
+/*
+ * A set of labels {address, number, room}; each is {size, address} of its key, then of its value. Those that
+ * fit are kept as samples have them (goroutine-labels.h), and their ids become the span.
+ */
+static void read_labels(const Target *target, uint64_t address, ThreadLook *look) {
+        uint64_t set[3], label[4];
+        GoroutineContext context;
+        size_t size = GO_HEADER_SIZE;
+
+        look->outcome = THREAD_LOOK_UNREADABLE;
+        if (!read_memory(target, address, set, sizeof(set)) || set[1] > set[2] || set[2] > MAX_LABELS)
+                return;
+        memset(look->attributes, 0, GO_HEADER_SIZE);
+        for (uint64_t i = 0; i < set[1]; i++) {
+                uint8_t *to = look->attributes + size;
+
+                if (!read_memory(target, set[0] + i * sizeof(label), label, sizeof(label)))
+                        return;
+                if (!label[1] || !label[0] || label[0] > GO_MAX_STRING || label[2] > GO_MAX_STRING ||
+                    size + 2 + label[0] + label[2] > sizeof(look->attributes) ||
+                    !read_string(target, label, to + 2) || !read_string(target, label + 2, to + 2 + label[0]))
+                        continue;
+                to[0] = (uint8_t)label[0];
+                to[1] = (uint8_t)label[2];
+                size += 2 + label[0] + label[2];
+        }
+        goroutine_context_read(look->attributes, size, false, &context);
+        look->span = context.span;
+        look->outcome = context.span.span ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
+        look->attributes_size = (uint16_t)context.attributes_size;
+        memcpy(look->attributes, context.attributes, context.attributes_size);
+}
+
 /* u16 layout, u8 valid, u8 trace present, u8 flags, ids. */
 static void read_elastic(const Target *target, uint64_t address, ThreadLook *look) {
         uint8_t record[29];
@@ -152,9 +195,14 @@ static void read_elastic(const Target *target, uint64_t address, ThreadLook *loo
  * handler there is.
  */
 static bool is_in_such_a_call(const Target *target, uint32_t tid) {
-        static const long calls[] = { SYS_epoll_wait, SYS_epoll_pwait,     441 /* epoll_pwait2 */,
-                                      SYS_semop,      SYS_semtimedop,      SYS_msgrcv,
-                                      SYS_msgsnd,     SYS_rt_sigtimedwait, SYS_io_getevents };
+        static const long calls[] = { SYS_epoll_pwait,     441 /* epoll_pwait2 */,
+                                      SYS_semop,           SYS_semtimedop,
+                                      SYS_msgrcv,          SYS_msgsnd,
+                                      SYS_rt_sigtimedwait, SYS_io_getevents,
+#ifdef SYS_epoll_wait
+                                      SYS_epoll_wait,      /* newer processors have only its successor */
+#endif
+        };
         char path[64], text[64] = "";
         long call;
         int fd;
@@ -190,11 +238,26 @@ static bool wait_stop(uint32_t tid) {
         return false;
 }
 
-/* One that does not stop (it sleeps uninterruptibly) stays attached until this process ends. */
-static void look_at(const Target *target, ThreadLook *look) {
+/* Return: false = the thread's pointer cannot be had. */
+static bool read_pointer(uint32_t tid, uint64_t *pointerp) {
+#ifdef __aarch64__
+        struct iovec vector = { pointerp, sizeof(*pointerp) };
+
+        return !ptrace(PTRACE_GETREGSET, tid, (void *)NT_ARM_TLS, &vector);
+#else
         struct user_regs_struct registers = { 0 };
         struct iovec vector = { &registers, sizeof(registers) };
-        uint64_t record;
+
+        if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &vector))
+                return false;
+        *pointerp = registers.fs_base;
+        return true;
+#endif
+}
+
+/* One that does not stop (it sleeps uninterruptibly) stays attached until this process ends. */
+static void look_at(const Target *target, ThreadLook *look) {
+        uint64_t pointer, record;
 
         look->outcome = THREAD_LOOK_ASLEEP;
         if (is_in_such_a_call(target, look->tid))
@@ -203,10 +266,12 @@ static void look_at(const Target *target, ThreadLook *look) {
         if (ptrace(PTRACE_SEIZE, look->tid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, look->tid, NULL, NULL) ||
             !wait_stop(look->tid))
                 return;
-        if (!ptrace(PTRACE_GETREGSET, look->tid, (void *)NT_PRSTATUS, &vector)) {
-                look->outcome = find_record(target, registers.fs_base, &record);
+        if (read_pointer(look->tid, &pointer)) {
+                look->outcome = find_record(target, pointer, &record);
                 if (look->outcome == THREAD_LOOK_PRESENT && target->thread->form == ABI_FORM_ELASTIC)
                         read_elastic(target, record, look);
+                else if (look->outcome == THREAD_LOOK_PRESENT && target->thread->form == ABI_FORM_LABELS)
+                        read_labels(target, record, look);
                 else if (look->outcome == THREAD_LOOK_PRESENT)
                         read_otel(target, record, look);
         }

@@ -31,6 +31,7 @@ typedef struct ThreadLook {
         uint32_t outcome;               /* ThreadLookOutcome */
         struct abi_span span;           /* if PRESENT */
         uint16_t attributes_size;       /* also without a span */
+        /* as a sample has them; of ABI_FORM_LABELS without the ids that are in `span` */
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
 } ThreadLook;
 

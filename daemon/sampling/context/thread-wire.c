@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sampling/context/thread-wire.h"
 
+#include <string.h>
+
 #include "abi.h"
 #include "base/sandbox/channel.h"
 
@@ -8,7 +10,16 @@ static bool is_slot(const ThreadWireSlot *slot) {
         return slot->kind <= THREAD_SLOT_DESCRIPTOR && slot->has_symbol <= 1;
 }
 
-bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp) {
+static bool are_runtimes(const ObjectRuntimes *runtimes) {
+        size_t size = strnlen(runtimes->says, sizeof(runtimes->says));
+
+        for (size_t i = 0; i < size; i++)
+                if (runtimes->says[i] < ' ' || runtimes->says[i] > '~')
+                        return false;
+        return size < sizeof(runtimes->says) && runtimes->bits <= UINT8_MAX;
+}
+
+static bool check_symbol(const ThreadWireAnswer *answer, ThreadSymbol *symbolp) {
         ThreadSymbol symbol = { .name = answer->name,
                                 .form = answer->form,
                                 .value = answer->value,
@@ -17,7 +28,7 @@ bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp) {
                                 .n_slots = answer->n_slots };
         uint8_t form = ABI_FORM_NONE;
 
-        if (answer->magic != THREAD_WIRE_MAGIC || answer->n_slots > THREAD_SYMBOL_MAX_SLOTS ||
+        if (answer->n_slots > THREAD_SYMBOL_MAX_SLOTS ||
             (answer->name && !thread_symbol_name(answer->name, &form, &symbol.unread)))
                 return false;
         if (!answer->form) {
@@ -39,8 +50,16 @@ bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp) {
         return true;
 }
 
-void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request) {
-        ThreadWireAnswer answer = { .magic = THREAD_WIRE_MAGIC };
+bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp, ObjectRuntimes *runtimesp) {
+        if (answer->magic != THREAD_WIRE_MAGIC || !are_runtimes(&answer->runtimes) ||
+            !check_symbol(answer, symbolp))
+                return false;
+        *runtimesp = answer->runtimes;
+        return true;
+}
+
+void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request, const ObjectRuntimes *runtimes) {
+        ThreadWireAnswer answer = { .magic = THREAD_WIRE_MAGIC, .runtimes = *runtimes };
         ThreadSymbol symbol;
 
         if (thread_symbol_read(fd, NULL, request->size, &symbol))

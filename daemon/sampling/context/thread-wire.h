@@ -5,12 +5,13 @@
  * Thread Wire
  *
  * What is said between the daemon and a worker without rights (sandbox/) that looks through a file for the
- * variable of thread-symbol.h. Its answer is untrusted, and checked.
+ * variable of thread-symbol.h and for the marks of runtimes. Its answer is untrusted, and checked.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sampling/process/object.h"
 #include "sampling/process/thread-symbol.h"
 
 enum { THREAD_WIRE_MAGIC = 0x54535231 };
@@ -35,10 +36,12 @@ typedef struct ThreadWireAnswer {
         uint64_t value, block_size;
         int64_t local_offset;
         ThreadWireSlot slots[THREAD_SYMBOL_MAX_SLOTS];
+        ObjectRuntimes runtimes;
+        uint32_t reserved;
 } ThreadWireAnswer;
 
-/* Pure. Whether it may be what a worker says; *symbolp: what it says. */
-bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp);
+/* Pure. Whether it may be what a worker says; *symbolp, *runtimesp: what it says. */
+bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp, ObjectRuntimes *runtimesp);
 
-/* In the worker: reads and answers. */
-void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request);
+/* In the worker: reads, and answers with @runtimes. */
+void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request, const ObjectRuntimes *runtimes);

@@ -179,7 +179,8 @@ static int recall_mapping(void *userdata, const MappingNotice *notice) {
 
 /* MONOTONIC, rounded down: as if the machine had not been suspended since. */
 static uint64_t begin_of(const Process *process) {
-        uint64_t offset_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_monotonic_ns();
+        uint64_t now_ns = clock_monotonic_ns(), boot_ns = clock_read_ns(CLOCK_BOOTTIME);
+        uint64_t offset_ns = boot_ns - MIN(boot_ns, now_ns);
 
         return process->start_time_ns - MIN(process->start_time_ns, offset_ns);
 }

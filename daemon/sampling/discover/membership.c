@@ -182,12 +182,15 @@ void membership_withdraw(Membership *membership, Member *member) {
         unlink_member(membership, member);
 }
 
-/* A process that was born after us was a target (or undecided) from its first instant on. */
-void membership_start(Membership *membership, Member *member) {
+/*
+ * A process that was born after us was a target (or undecided) from its first instant on; but not one that
+ * publishing alone has chosen, which was rejected until it did.
+ */
+void membership_start(Membership *membership, Member *member, bool from_birth) {
         uint64_t now_ns;
 
         if (process_cpu_time(member->process, &now_ns) ||
-            (selector_is_by_name(membership->selector) &&
+            (from_birth && selector_is_by_name(membership->selector) &&
              member->process->start_time_ns > membership->start_ticks_ns))
                 now_ns = 0;
         member->cpu_base_ns = member->cpu_last_ns = now_ns;
@@ -267,6 +270,21 @@ uint64_t membership_cpu_time_seen(Membership *membership) {
                         sum_ns += member->cpu_last_ns - MIN(member->cpu_last_ns, member->cpu_base_ns);
         membership->cpu_reported_ns = MAX(membership->cpu_reported_ns, sum_ns);
         return membership->cpu_reported_ns;
+}
+
+uint64_t membership_cpu_time_passed(Membership *membership) {
+        uint64_t sum_ns = membership->cpu_done_ns;
+        const Member *member;
+        uint32_t at = 0;
+
+        while ((member = membership_next(membership, &at))) {
+                uint64_t last_ns = MAX(member->cpu_last_ns, member->cpu_passed_ns);
+
+                if (!member->end_ns)
+                        sum_ns += last_ns - MIN(last_ns, member->cpu_base_ns);
+        }
+        membership->cpu_passed_ns = MAX(membership->cpu_passed_ns, sum_ns);
+        return membership->cpu_passed_ns;
 }
 
 uint64_t membership_cpu_time(Membership *membership) {

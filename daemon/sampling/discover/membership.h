@@ -31,6 +31,8 @@ typedef struct Member {
         uint64_t end_ns;                /* 0 = alive */
         uint64_t missed_ns;             /* when it was first seen gone without a notice of its exit */
         uint64_t cpu_base_ns, cpu_last_ns;
+        /* when a look passed by; of the next program too, if no notice told of its exec yet */
+        uint64_t cpu_passed_ns;
 } Member;
 
 typedef struct Membership {
@@ -43,7 +45,7 @@ typedef struct Membership {
         size_t n_alive, n_dead;
         uint64_t last_generation;
         uint64_t cpu_done_ns;           /* of members that are gone */
-        uint64_t cpu_reported_ns;
+        uint64_t cpu_reported_ns, cpu_passed_ns;
         uint64_t start_ticks_ns;        /* BOOTTIME when the set was made */
 } Membership;
 
@@ -100,7 +102,7 @@ int membership_add(Membership *membership, Member *member, SelectorReason reason
 void membership_withdraw(Membership *membership, Member *member);
 
 /* The member is in force: its CPU time counts from now on, or from its birth. */
-void membership_start(Membership *membership, Member *member);
+void membership_start(Membership *membership, Member *member, bool from_birth);
 
 /* The end of a living member. @cpu_total_ns: all its CPU time, or 0 = what was read last. */
 void membership_end(Membership *membership, Member *member, uint64_t end_ns, uint64_t cpu_total_ns);
@@ -120,3 +122,4 @@ void membership_settle(Membership *membership, const struct abi_notice *notice);
 void membership_begin_cpu_time(Membership *membership);
 uint64_t membership_cpu_time(Membership *membership);
 uint64_t membership_cpu_time_seen(Membership *membership);
+uint64_t membership_cpu_time_passed(Membership *membership);

@@ -16,6 +16,10 @@ bool selector_is_default(const Selector *selector) {
                 !selector->all;
 }
 
+bool selector_takes_publishers(const Selector *selector) {
+        return selector->publishers || selector_is_default(selector);
+}
+
 static bool is_by_pid(const SelectorRule *rule) {
         return rule->kind == SELECTOR_KIND_PID;
 }
@@ -135,7 +139,7 @@ SelectorReason selector_decide(const Selector *selector, const SelectorFacts *fa
                 return SELECTOR_TREE;
         if (selector->all)
                 return SELECTOR_ALL;
-        if (!selector_is_default(selector))
+        if (!selector_takes_publishers(selector))
                 return SELECTOR_UNCHOSEN;
         return facts->publishes ? SELECTOR_PUBLISHER : SELECTOR_SILENT;
 }
@@ -151,7 +155,8 @@ static bool has_pids(const Selector *selector) {
 enum abi_names selector_names(const Selector *selector) {
         unsigned what = selector_needs(selector);
 
-        if (!selector_is_by_name(selector) || has_pids(selector) || what & ~(unsigned)IDENTITY_USER)
+        if (!selector_is_by_name(selector) || selector->publishers || has_pids(selector) ||
+            what & ~(unsigned)IDENTITY_USER)
                 return ABI_NAMES_NONE;
         return what ? ABI_NAMES_COMM_USER : ABI_NAMES_COMM;
 }

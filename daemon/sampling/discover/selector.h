@@ -5,7 +5,8 @@
  * Selector
  *
  * Which processes are profiled. Selectors are ORed; any of them replaces the
- * default, which is those that publish a context ring; excludes win over all.
+ * default, which is those that publish a context ring, or is added to it, if
+ * `publishers` is set; excludes win over all.
  * A pure decision: the facts come in, the reason comes out.
  */
 
@@ -47,6 +48,7 @@ typedef struct Selector {
         const uint32_t *trees;
         size_t n_trees;
         bool all;
+        bool publishers;                /* those of the default, beside what the others choose */
         const uint32_t *excluded;       /* pids that are never profiled, our own for one */
         size_t n_excluded;
         /* the same for helpers that come and go; may be NULL */
@@ -58,7 +60,7 @@ typedef struct Selector {
 
 typedef enum SelectorReason {
         SELECTOR_UNCHOSEN,              /* selectors were given, none fits */
-        SELECTOR_SILENT,                /* none was given, and the process publishes nothing */
+        SELECTOR_SILENT,                /* only publishing would choose it, and it publishes nothing */
         SELECTOR_EXCLUDED,
         SELECTOR_PID,                   /* from here on: chosen; in the order of SelectorKind */
         SELECTOR_COMM,
@@ -91,8 +93,11 @@ static inline bool selector_is_chosen(SelectorReason reason) {
         return reason >= SELECTOR_PID;
 }
 
-/* Whether no selector is given: publishers are profiled. */
+/* Whether no selector is given. */
 bool selector_is_default(const Selector *selector);
+
+/* Whether publishing alone makes a process a target: none is given, or `publishers` is. */
+bool selector_takes_publishers(const Selector *selector);
 
 /* Whether processes without a row must be sampled until it is known who they are: by all but --pid. */
 bool selector_is_by_name(const Selector *selector);

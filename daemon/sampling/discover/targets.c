@@ -4,7 +4,8 @@
  * Three kinds of processes:
  *
  *     target     has a Target here and a row TARGET in the kernel's table
- *     rejected   was undecided, no selector chose it; has a row REJECTED for a while (its name may change)
+ *     rejected   was undecided, no selector chose it; has a row REJECTED for a while (its name may change,
+ *                and with `publishers` it may publish)
  *     others     known here only while their memory is being searched for a ring
  *
  * A target is put together from three things, which do not know each other:
@@ -378,7 +379,7 @@ static int add(Targets *targets, Process **processp, SelectorReason reason, cons
                 return refuse(targets, target);
         if (r)
                 return r;
-        membership_start(&targets->membership, &target->member);
+        membership_start(&targets->membership, &target->member, reason != SELECTOR_PUBLISHER);
         stat_add(COUNTER_TARGETS_FOUND, 1);
         log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is a target: %s", target->process->comm,
                          selector_reason_text(reason));
@@ -427,6 +428,17 @@ static int resolve_threads(Targets *targets, Target *target) {
                                                                                   : 0;
 }
 
+static int resolve_waiting(Targets *targets, Target *target) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        int r = resolve_threads(targets, target);
+
+        if (!r && target->publication.waits_for_symbols && callbacks->waits)
+                return callbacks->waits(callbacks->userdata, target->process);
+        if (r || target->publication.waits_for_symbols || !callbacks->looked)
+                return r;
+        return callbacks->looked(callbacks->userdata, target->process);
+}
+
 int targets_resolve_waiting(Targets *targets) {
         uint32_t at = 0;
         Target *target;
@@ -434,7 +446,7 @@ int targets_resolve_waiting(Targets *targets) {
 
         while (!r && (target = next_living(targets, &at)))
                 if (target->publication.waits_for_symbols)
-                        r = resolve_threads(targets, target);
+                        r = resolve_waiting(targets, target);
         return error_fold(r);
 }
 
@@ -704,7 +716,7 @@ static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         const Selector *selector = targets->config.selector;
 
         if (selector_excludes_pid(selector, notice->tgid) || (target && target->publication.ring_address) ||
-            (!target && !selector_is_default(selector)))
+            (!target && !selector_takes_publishers(selector)))
                 return 0;
         return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
 }
@@ -856,6 +868,11 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 r = end_target(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
         if (r != TARGETS_E_REJECTED)
                 return r;
+        if (reason == SELECTOR_SILENT && !process->is_kernel && !is_gone) {
+                r = search_add(targets->search, process->pid, start_time_ns, clock_monotonic_ns());
+                if (r)
+                        return error_fold(r);
+        }
         /* One that is chosen had no room; its name is not at fault, and it may be gone. */
         r = selector_is_chosen(reason) ? 1 : reject_name(targets, sample->tgid, process->comm, NULL);
         if (r > 0)
@@ -941,7 +958,7 @@ static bool is_same_program(const Process *process, const ProcessStat *stat) {
                (!process->stack_start || !stat->stack_start || process->stack_start == stat->stack_start);
 }
 
-/* While processes are chosen by name, non-targets are left to their first sample. */
+/* While processes are chosen by name alone, non-targets are left to their first sample. */
 static int look(void *userdata, uint32_t pid) {
         Targets *targets = userdata;
         const Target *target = find_living(targets, pid);
@@ -951,7 +968,8 @@ static int look(void *userdata, uint32_t pid) {
         int r;
 
         stat_add(COUNTER_SWEEP_LOOKED, 1);
-        if (!target && selector_is_by_name(targets->config.selector))
+        if (!target && selector_is_by_name(targets->config.selector) &&
+            !selector_takes_publishers(targets->config.selector))
                 return 0;
         if (process_identify((pid_t)pid, &stat, comm) || stat.is_kernel)
                 return 0;
@@ -1004,8 +1022,10 @@ static int work_publication(Targets *targets, Target *target, uint64_t cpu_ns, u
 static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
         uint64_t cpu_ns;
 
-        if (!process_cpu_time(target->process, &cpu_ns))
+        if (!process_cpu_time(target->process, &cpu_ns)) {
+                target->member.cpu_passed_ns = cpu_ns;
                 return work_publication(targets, target, cpu_ns, now_ns);
+        }
         /*
          * The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time
          * better.
@@ -1079,6 +1099,10 @@ uint64_t targets_cpu_time_seen(Targets *targets) {
 
 uint64_t targets_cpu_time(Targets *targets) {
         return membership_cpu_time(&targets->membership);
+}
+
+uint64_t targets_cpu_time_passed(Targets *targets) {
+        return membership_cpu_time_passed(&targets->membership);
 }
 
 size_t targets_count(const Targets *targets) {

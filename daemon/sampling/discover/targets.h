@@ -34,6 +34,10 @@ typedef struct TargetsCallbacks {
         int (*row_remove)(void *userdata, uint32_t tgid);
         /* its mappings were read; 0 or < 0; may be NULL */
         int (*mapped)(void *userdata, const Process *process);
+        /* later: workers have looked into all its files; 0 or < 0; may be NULL */
+        int (*looked)(void *userdata, const Process *process);
+        /* workers have looked into some of them, and the others may be asked for again; may be NULL */
+        int (*waits)(void *userdata, const Process *process);
         void *userdata;
         int (*adopt)(void *userdata, const struct abi_adoption *adoption);     /* 0 or < 0; may be NULL */
         /* of coroutines were found in it; 0 or < 0; may be NULL */
@@ -158,6 +162,9 @@ void targets_begin_cpu_time(Targets *targets);
  * The same without a look at the clocks of the living: as they were at the last call of targets_cpu_time().
  */
 uint64_t targets_cpu_time_seen(Targets *targets);
+
+/* The same as the passes of targets_work() saw it: some seconds old. Never goes down. */
+uint64_t targets_cpu_time_passed(Targets *targets);
 
 /* Living targets. */
 size_t targets_count(const Targets *targets);

@@ -43,9 +43,17 @@ typedef struct StackKey {
         uint64_t addresses[MAX_WORDS];
 } StackKey;
 
+/* Counters of frames. Each sample counts all of its own, also where its stack is known. */
+static const enum counter frame_counters[] = {
+        COUNTER_FRAMES_NATIVE,          COUNTER_FRAMES_KERNEL,          COUNTER_FRAMES_VDSO,
+        COUNTER_FRAMES_KERNEL_HIDDEN,   COUNTER_FRAMES_ANONYMOUS,       COUNTER_FRAMES_UNREADABLE,
+        COUNTER_FRAMES_UNMAPPED,        COUNTER_FRAMES_RUNTIME,         COUNTER_FRAMES_OUTSIDE_MODULE,
+};
+
 typedef struct CachedStack {
         uint32_t stack;                 /* index in the window */
         uint32_t is_root;               /* the last user frame is one */
+        uint16_t n_frames[ARRAY_SIZE(frame_counters)];  /* what one sample of it counts */
 } CachedStack;
 
 /* Module of the frame before, in the same stack: no mapping goes away while a stack is made. */
@@ -106,6 +114,10 @@ void frames_set_naming(Frames *frames, const FramesNaming *naming) {
 
 void frames_set_runtimes(Frames *frames, Runtimes *runtimes) {
         frames->runtimes = runtimes;
+}
+
+const char *frames_task_name(Frames *frames, const Process *process, const uint8_t *task) {
+        return frames->runtimes ? runtimes_task_name(frames->runtimes, process, task) : NULL;
 }
 
 size_t frames_memory(const Frames *frames) {
@@ -312,6 +324,9 @@ static int runtime_function(Window *window, const RuntimeFrame *frame, const cha
                 r = window_function(window, &function, &row.function);
         if (!r)
                 r = window_string(window, type, strlen(type), &row.type);
+        if (!r && frame->compilation)
+                r = window_attribute_string(window, "jvm.frame.compilation", frame->compilation,
+                                            strlen(frame->compilation), &row.attribute);
         return r ? r : window_frame(window, &row, wordp);
 }
 
@@ -447,11 +462,18 @@ static size_t last_frame(const StackInput *input) {
         return last;
 }
 
-/* Makes the stack of an input whose user frames are resolved. */
+static void read_frame_counters(uint64_t *values) {
+        for (size_t i = 0; i < ARRAY_SIZE(frame_counters); i++)
+                values[i] = stat_get(frame_counters[i]);
+}
+
+/* Makes the stack of an input whose user frames are resolved, and counts its frames. */
 static int build(Frames *frames, Window *window, const StackInput *input, CachedStack *stackp) {
         size_t n_kernel = input->n_kernel, n = 0, last = last_frame(input);
+        uint64_t before[ARRAY_SIZE(frame_counters)];
         int r;
 
+        read_frame_counters(before);
         frames->is_preliminary = false;
         frames->last.mapping = NULL;
         r = kernel_frames(frames, window, input, frames->words);
@@ -463,6 +485,8 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
                 return r;
         stackp->is_root = input->n_user && frames_is_root(input->process, frames->answers[last].mapping,
                                                           instruction(input->user, last));
+        for (size_t i = 0; i < ARRAY_SIZE(frame_counters); i++)
+                stackp->n_frames[i] = (uint16_t)(stat_get(frame_counters[i]) - before[i]);
         return 0;
 }
 
@@ -513,6 +537,8 @@ static int find_stack(Frames *frames, Window *window, const StackInput *input, e
         if (process_is_current(process, input->time_ns) &&
             !intern_find(&frames->keys, &frames->key, key_size, &index)) {
                 *stackp = frames->stacks[index];
+                for (size_t i = 0; i < ARRAY_SIZE(frame_counters); i++)
+                        stat_add(frame_counters[i], stackp->n_frames[i]);
                 return 0;
         }
         return make_stack(frames, window, input, key_size, endp, stackp);

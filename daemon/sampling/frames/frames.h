@@ -68,6 +68,9 @@ void frames_set_naming(Frames *frames, const FramesNaming *naming);
 /* Who names frames of runtimes; borrowed; NULL = they stay unnamed. */
 void frames_set_runtimes(Frames *frames, Runtimes *runtimes);
 
+/* As runtimes_task_name(). */
+const char *frames_task_name(Frames *frames, const Process *process, const uint8_t *task);
+
 /* The addresses of one sample, as the kernel half walked them. All is borrowed. */
 typedef struct StackInput {
         Process *process;

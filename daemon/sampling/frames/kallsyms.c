@@ -257,12 +257,25 @@ static int for_each_line(Loading *loading, int (*visit)(Loading *, const Kallsym
         return 0;
 }
 
-/* Stops at _text: it is one of the first lines. */
+/*
+ * Stops at _text: it is one of the first lines. arm64 does not list it, but _stext alone, which is behind the
+ * image's head.
+ */
 static int visit_text(Loading *loading, const KallsymsLine *line) {
-        if (!is_named(line, "_text") || line->module_size)
+        Kallsyms *kallsyms = loading->kallsyms;
+
+        if (line->module_size || !line->address)
                 return 0;
-        loading->kallsyms->text = line->address;
-        return 1;
+        if (is_named(line, "_text")) {
+                kallsyms->text = line->address;
+                kallsyms->is_stext = false;
+                return 1;
+        }
+        if (is_named(line, "_stext")) {
+                kallsyms->text = line->address;
+                kallsyms->is_stext = true;
+        }
+        return kallsyms->text && line->address > kallsyms->text;
 }
 
 static int visit_symbol(Loading *loading, const KallsymsLine *line) {

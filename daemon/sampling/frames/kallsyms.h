@@ -43,8 +43,9 @@ typedef struct KallsymsExtra {
 
 typedef struct Kallsyms {
         uint64_t base;                  /* offsets below count from here */
-        uint64_t text;                  /* _text; 0 = the file shows no addresses */
+        uint64_t text;                  /* _text or _stext; 0 = the file shows no addresses */
         uint64_t text_end;              /* behind the last function of the kernel itself */
+        bool is_stext;                  /* `text` is _stext: _text is not listed */
         uint32_t *offsets;              /* sorted; name number n follows name number n - 1 in names */
         uint32_t *sixteenth;            /* where in names the name of every 16th is */
         uint32_t n_symbols, symbols_size;

@@ -83,30 +83,35 @@ static void read_build_id(const char *path, char *hex) {
         }
 }
 
+enum { ARM64_HEAD = 64 << 10 };         /* from _text to _stext (SEGMENT_ALIGN) */
+
 /*
  * 0xffffffff81000000 on x86-64; on arm64 the space for modules in front of it grew from 128 MiB to 2 GiB with
  * Linux 6.5.
  */
-static uint64_t default_link_text(const struct utsname *name) {
+static uint64_t default_link_text(const struct utsname *name, bool is_stext) {
+        uint64_t head = is_stext ? ARM64_HEAD : 0;
         unsigned major = 0, minor = 0;
 
         if (strcmp(name->machine, "aarch64"))
                 return 0xffffffff81000000;
         sscanf(name->release, "%u.%u", &major, &minor);
-        return major > 6 || (major == 6 && minor >= 5) ? 0xffff800080000000 : 0xffff800008000000;
+        return major > 6 || (major == 6 && minor >= 5) ? 0xffff800080000000 + head :
+                                                            0xffff800008000000 + head;
 }
 
-/* The address of _text in System.map; distributions may ship a stub without it. */
-static uint64_t system_map_text(const char *path) {
+/* The address of _text or _stext in System.map; distributions may ship a stub without it. */
+static uint64_t system_map_text(const char *path, bool is_stext) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
         char piece[8192];
         ssize_t n = fd < 0 ? 0 : file_pread(fd, piece, sizeof(piece), 0);
         KallsymsCursor cursor = { piece, n < 0 ? 0 : (size_t)n, 0 };
         KallsymsLine line;
+        const char *name = is_stext ? "_stext" : "_text";
         int r;
 
         while ((r = kallsyms_next(&cursor, &line)) != KALLSYMS_E_EOF)
-                if (!r && line.name_size == 5 && !memcmp(line.name, "_text", 5))
+                if (!r && line.name_size == strlen(name) && !memcmp(line.name, name, line.name_size))
                         return line.address;
         return 0;
 }
@@ -117,9 +122,9 @@ static void find_link_text(Kernel *kernel, const char *system_map) {
 
         uname(&name);
         snprintf(path, sizeof(path), "/boot/System.map-%s", name.release);
-        kernel->link_text = system_map_text(system_map ? system_map : path);
+        kernel->link_text = system_map_text(system_map ? system_map : path, kernel->kallsyms.is_stext);
         if (!kernel->link_text)
-                kernel->link_text = default_link_text(&name);
+                kernel->link_text = default_link_text(&name, kernel->kallsyms.is_stext);
 }
 
 /*

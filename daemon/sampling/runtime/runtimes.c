@@ -3,15 +3,18 @@
 /*
  * Java process 4711, from its first mapping to a name:
  *
- *     maps       …/libjvm.so, 19 MiB of code: its .dynsym has gHotSpotVMStructs, so it is HotSpot's
+ *     maps       …/libjvm.so, 19 MiB of code: its .dynsym has gHotSpotVMStructs, so it is HotSpot's; the
+ *                first such process has the kernel half's walk loaded, meanwhile
  *     attach     nothing is in those variables yet: again in 50 ms, then 100, … a second
  *     attach     layout, code heaps → hotspot_processes[4711]: from now on the kernel half walks its frames
  *     sample     word 02|7f..5c1a3e7c, 412 << 32 | 0x26c, 7f..a08  → Main.work, inlined into Main.run
  *     sample     the same words: known
  *     exit       its entry goes; what is known stays for samples that are still on their way
  *
- * An object is looked into once: the answer is kept by its id. Only files with a megabyte of code are, since
- * every runtime has more, and most libraries have less.
+ * An object is looked into once, and keeps the answer. Where there are workers, one of them does it, so that
+ * a slow file system delays nobody else; the process has no runtime until then. Only files with a megabyte of
+ * code count, since every virtual machine has more, and most libraries have less; and those with a build id
+ * of Go, since a program of Go may be small.
  *
  * Names are kept by all words of the frame, which say object, position and cookie. At the cap all are
  * forgotten and asked for again.
@@ -35,39 +38,45 @@
 #include "sampling/unwind/bpfmap.h"
 
 enum {
-        PF_EXECUTE = 1,
         MAX_OPS = 8,
-        MIN_TEXT = 1 << 20,             /* bytes of code; Zing's and the minimal HotSpot's are 5 MiB */
         MAX_NAMES = 128 << 10,
         MAX_NAME_BYTES = 32 << 20,
         MAX_GONE = 64,                  /* processes that have ended and are still known */
+        MAX_EXTENDS = 4,                /* files of one process that are read for more */
 };
 
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
 #define LAST_RETRY_NS NS_PER_SEC
 /*
- * CPU time of each second, for names of one process: what it shows us may be endless. Waiting does not count,
- * since a busy machine would leave frames unnamed.
+ * CPU time and time of each second, for names of one process: what it shows us may be endless. There is more
+ * time, since a busy machine would leave frames unnamed; but the loop stands still meanwhile.
  */
 #define NAMES_BUDGET_NS (250 * NS_PER_MS)
+#define NAMES_WAIT_NS (400 * NS_PER_MS)
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
 
 typedef struct Registered {
         const RuntimeOps *ops;
         int map_fd;
+        bool is_on;                     /* there was a process */
+        void *userdata;
 } Registered;
 
 typedef struct Known {
         struct Known *next;
         uint64_t generation;
         uint32_t pid;
-        const Registered *runtime;
+        Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
+        bool is_extended;               /* the other file was read that tells more */
+        uint8_t n_extends;              /* files that were read for it, most of them in vain */
         RuntimeSubject subject;
         uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
         uint64_t gone_ns;               /* 0 = it lives */
-        uint64_t second_ns, spent_ns;   /* CPU time of this second, looking names up */
+        uint64_t second_ns;             /* this second began */
+        uint64_t spent_ns, waited_ns;   /* CPU time and time of this second, looking names up */
+        char says[OBJECT_MAX_SAYS];
         char text[RUNTIMES_MAX_TEXT];
 } Known;
 
@@ -88,15 +97,14 @@ struct Runtimes {
         void *userdata;
         Known *first;
         Hashmap processes;              /* generation → Known */
-        Hashmap objects;                /* Object.id → (Registered) + 1, or OBJECT_NONE */
         Intern keys;                    /* NameKey */
         Names *names;                   /* by index of the key */
         uint32_t names_size;
         Arena texts;
-        uint32_t n_walked, n_gone;
+        uint32_t n_gone;
+        enum runtimes_walk walk;
+        bool has_signatures;
 };
-
-#define OBJECT_NONE ((void *)1)
 
 int runtimes_new(Runtimes **runtimesp, RuntimesSwitch on_switch, void *userdata) {
         Runtimes *runtimes = calloc(1, sizeof(*runtimes));
@@ -110,11 +118,14 @@ int runtimes_new(Runtimes **runtimesp, RuntimesSwitch on_switch, void *userdata)
         return 0;
 }
 
+void runtimes_show_signatures(Runtimes *runtimes) {
+        runtimes->has_signatures = true;
+}
+
 static void detach(Runtimes *runtimes, Known *known) {
         if (known->is_attached && !known->gone_ns)
                 bpfmap_delete(known->runtime->map_fd, &known->pid);
-        runtimes->n_walked -= known->is_attached && !known->gone_ns;
-        if (known->state)
+        if (known->state && known->runtime->ops->detach)
                 known->runtime->ops->detach(take(known->state));
 }
 
@@ -133,7 +144,6 @@ Runtimes *runtimes_free(Runtimes *runtimes) {
                 free_known(runtimes, known);
         }
         hashmap_deinit(&runtimes->processes);
-        hashmap_deinit(&runtimes->objects);
         intern_deinit(&runtimes->keys);
         arena_deinit(&runtimes->texts);
         free(runtimes->names);
@@ -141,23 +151,15 @@ Runtimes *runtimes_free(Runtimes *runtimes) {
         return NULL;
 }
 
-int runtimes_register(Runtimes *runtimes, const RuntimeOps *ops, int map_fd) {
+int runtimes_register(Runtimes *runtimes, const RuntimeOps *ops, int map_fd, void *userdata) {
         if (runtimes->n_registered == MAX_OPS)
                 return error_origin(-ENOMEM);
-        runtimes->registered[runtimes->n_registered++] = (Registered){ ops, map_fd };
+        runtimes->registered[runtimes->n_registered++] =
+                (Registered){ .ops = ops, .map_fd = map_fd, .userdata = userdata };
         return 0;
 }
 
 /* ---- which runtime ---- */
-
-static bool is_large(const Object *object) {
-        uint64_t size = 0;
-
-        for (uint32_t i = 0; i < object->n_segments; i++)
-                if (object->segments[i].flags & PF_EXECUTE)
-                        size += object->segments[i].file_size;
-        return size >= MIN_TEXT;
-}
 
 static int open_object(const Process *process, const Mapping *mapping, int *fdp, uint64_t *sizep) {
         _cleanup_(closep) int proc = -1, fd = -1;
@@ -173,58 +175,81 @@ static int open_object(const Process *process, const Mapping *mapping, int *fdp,
         return 0;
 }
 
-/* Asks each runtime. Return: 0 with *runtimep (NULL = none's), 1 = the file is not there, -errno. */
-static int ask(Runtimes *runtimes, const Process *process, const Mapping *mapping, Registered **runtimep) {
+void runtimes_look(const RuntimeOps *ops, int fd, uint64_t size, ObjectRuntimes *found) {
+        char says[OBJECT_MAX_SAYS] = "";
+
+        if (!ops->recognises(fd, size, says))
+                return;
+        found->bits |= ops->bit;
+        if (*says)
+                memcpy(found->says, says, sizeof(found->says));
+}
+
+/* In this process: there are no workers. Return: 0, -errno. */
+static int look_here(Runtimes *runtimes, const Process *process, const Mapping *mapping) {
         _cleanup_(closep) int fd = -1;
         uint64_t size;
         int r = open_object(process, mapping, &fd, &size);
 
-        *runtimep = NULL;
-        for (size_t i = 0; !r && i < runtimes->n_registered && !*runtimep; i++)
-                if (runtimes->registered[i].ops->recognises(fd, size))
-                        *runtimep = &runtimes->registered[i];
-        return r;
+        for (size_t i = 0; !r && i < runtimes->n_registered; i++)
+                runtimes_look(runtimes->registered[i].ops, fd, size, &mapping->object->runtimes);
+        if (!r)
+                mapping->object->look = OBJECT_LOOK_KNOWN;
+        return MIN(r, 0);
 }
 
+/* *runtimep: NULL = none's, or nobody knows yet. Return: 0, -errno. */
 static int runtime_of(Runtimes *runtimes, const Process *process, const Mapping *mapping,
                       Registered **runtimep) {
-        void *known = hashmap_get(&runtimes->objects, mapping->object->id);
-        int r;
+        const Object *object = mapping->object;
+        int r = 0;
 
-        *runtimep = known == OBJECT_NONE ? NULL : known;
-        if (known)
+        *runtimep = NULL;
+        if (!object_may_be_runtime(object))
                 return 0;
-        if (!is_large(mapping->object))
-                return 0;
-        r = ask(runtimes, process, mapping, runtimep);
-        if (r)
-                return r < 0 ? r : 0;
-        return hashmap_put(&runtimes->objects, mapping->object->id,
-                           *runtimep ? (void *)*runtimep : OBJECT_NONE);
+        if (object->look == OBJECT_LOOK_NONE)
+                r = look_here(runtimes, process, mapping);
+        if (r || object->look != OBJECT_LOOK_KNOWN)
+                return r;
+        for (size_t i = 0; i < runtimes->n_registered && !*runtimep; i++)
+                if (object->runtimes.bits & runtimes->registered[i].ops->bit)
+                        *runtimep = &runtimes->registered[i];
+        return 0;
 }
 
 /* ---- attach ---- */
 
-static int give_entry(Runtimes *runtimes, Known *known, const void *entry) {
-        int r = bpfmap_update(known->runtime->map_fd, &known->pid, entry);
+static void say_unwalked(Known *known, const char *reason) {
+        size_t length = strlen(known->text);
 
+        snprintf(known->text + length, sizeof(known->text) - length, ": not walked, %s", reason);
+}
+
+static const char refused[] = "this kernel cannot load the walk";
+
+static int give_entry(Runtimes *runtimes, Known *known, const void *entry) {
+        int r;
+
+        if (runtimes->walk == RUNTIMES_WALK_REFUSED) {
+                say_unwalked(known, refused);
+                log_write_target(LOG_LEVEL_INFO, known->pid, "runs %s", known->text);
+                return 0;
+        }
+        r = bpfmap_update(known->runtime->map_fd, &known->pid, entry);
         if (r) {
-                snprintf(known->text + strlen(known->text), sizeof(known->text) - strlen(known->text),
-                         ": not walked, there are too many such processes");
+                say_unwalked(known, "there are too many such processes");
                 stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
                 return 0;
         }
         known->is_attached = true;
         stat_add(COUNTER_RUNTIMES_ATTACHED, 1);
-        if (!runtimes->n_walked++ && runtimes->on_switch)
-                runtimes->on_switch(runtimes->userdata, true);
         log_write_target(LOG_LEVEL_DEBUG, known->pid, "runs %s", known->text);
         return 0;
 }
 
 static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         const RuntimeOps *ops = known->runtime->ops;
-        _cleanup_(freep) void *entry = calloc(1, ops->entry_size);
+        _cleanup_(freep) void *entry = calloc(1, MAX(ops->entry_size, (size_t)1));
         int r;
 
         if (!entry)
@@ -239,11 +264,44 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
                 return 0;
         }
         known->next_ns = 0;
+        /* A runtime that reads the file later has taken it over. */
+        closep(&known->subject.fd);
+        known->subject.fd = -1;
         if (!r)
                 return give_entry(runtimes, known, entry);
-        stat_add(COUNTER_RUNTIMES_UNKNOWN, 1);
+        stat_add(r == RUNTIME_E_NATIVE ? COUNTER_RUNTIMES_NATIVE : COUNTER_RUNTIMES_UNKNOWN, 1);
         log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
         return 0;
+}
+
+/* The kernel half's walk will never be there: what has been attached is walked natively. */
+static void take_entries(Runtimes *runtimes) {
+        for (Known *known = runtimes->first; known; known = known->next)
+                if (known->is_attached && !known->gone_ns) {
+                        bpfmap_delete(known->runtime->map_fd, &known->pid);
+                        known->is_attached = false;
+                        say_unwalked(known, refused);
+                        log_write_target(LOG_LEVEL_INFO, known->pid, "runs %s", known->text);
+                }
+}
+
+/* Says that there is a process of @runtime, and how it is with the walk. */
+static void ask_for_walk(Runtimes *runtimes, Registered *runtime) {
+        bool is_known = runtimes->walk > RUNTIMES_WALK_LOADING;
+
+        if (!runtimes->on_switch || !runtime->ops->entry_size || (is_known && runtime->is_on))
+                return;
+        runtime->is_on = true;
+        runtimes->walk = runtimes->on_switch(runtimes->userdata, runtime->ops);
+        if (runtimes->walk == RUNTIMES_WALK_REFUSED && !is_known)
+                take_entries(runtimes);
+}
+
+/* Whose walk is being loaded is asked for again; others may have come since that have none. */
+static void ask_again(Runtimes *runtimes) {
+        for (size_t i = 0; i < runtimes->n_registered && runtimes->walk == RUNTIMES_WALK_LOADING; i++)
+                if (runtimes->registered[i].is_on)
+                        ask_for_walk(runtimes, &runtimes->registered[i]);
 }
 
 /* Where the object is loaded. */
@@ -258,7 +316,7 @@ static bool find_bias(const Mapping *mapping, uint64_t *biasp) {
 }
 
 static int add(Runtimes *runtimes, const Process *process, const Mapping *mapping,
-               const Registered *runtime) {
+               Registered *runtime) {
         Known *known = calloc(1, sizeof(*known));
         int r;
 
@@ -268,7 +326,10 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
                           .runtime = runtime, .subject = { .pid = (pid_t)process->pid,
                                                            .start_time_ns = process->start_time_ns,
                                                            .generation = process->generation,
-                                                           .object = mapping->object->id, .fd = -1 } };
+                                                           .object = mapping->object->id, .fd = -1,
+                                                           .says = known->says,
+                                                           .userdata = runtime->userdata } };
+        memcpy(known->says, mapping->object->runtimes.says, sizeof(known->says));
         r = open_object(process, mapping, &known->subject.fd, &known->subject.size);
         if (!r && !find_bias(mapping, &known->subject.bias))
                 r = 1;
@@ -280,10 +341,11 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
                 return r < 0 ? r : 0;
         }
         runtimes->first = known;
+        ask_for_walk(runtimes, runtime);
         return attach(runtimes, known, clock_monotonic_ns());
 }
 
-/* *runtimep: NULL = none that is known; else *mappingp is of its object. */
+/* *runtimep: NULL = none that is known (yet); else *mappingp is of its object. */
 static int find_runtime(Runtimes *runtimes, const Process *process, Registered **runtimep,
                         const Mapping **mappingp) {
         int r = 0;
@@ -291,29 +353,71 @@ static int find_runtime(Runtimes *runtimes, const Process *process, Registered *
         *runtimep = NULL;
         for (size_t i = 0; i < process->n_mappings && !r && !*runtimep; i++) {
                 *mappingp = &process->mappings[i];
-                if ((*mappingp)->kind == MAPPING_FILE)
-                        r = runtime_of(runtimes, process, *mappingp, runtimep);
+                if ((*mappingp)->kind != MAPPING_FILE)
+                        continue;
+                /* The first one that has a runtime decides, so those behind it wait, too. */
+                if (object_is_awaited((*mappingp)->object) &&
+                    object_may_be_runtime((*mappingp)->object))
+                        break;
+                r = runtime_of(runtimes, process, *mappingp, runtimep);
         }
         return r ? error_fold(r) : 0;
+}
+
+/* Reads a file that tells more of the runtime, if the process has it mapped by now. Return: 0, -ENOMEM. */
+static int extend(Known *known, const Process *process, const Mapping *mapping) {
+        const RuntimeOps *ops = known->runtime->ops;
+        _cleanup_(freep) void *entry = calloc(1, ops->entry_size);
+        _cleanup_(closep) int fd = -1;
+        uint64_t size;
+
+        if (!entry)
+                return error_origin(-ENOMEM);
+        known->n_extends++;
+        if (open_object(process, mapping, &fd, &size) || !ops->extend(known->state, fd, size, entry))
+                return 0;
+        known->is_extended = !bpfmap_update(known->runtime->map_fd, &known->pid, entry);
+        return 0;
+}
+
+static int extend_known(Known *known, const Process *process) {
+        const RuntimeOps *ops = known->runtime->ops;
+        int r = 0;
+
+        if (!ops->wants || !known->is_attached || known->gone_ns)
+                return 0;
+        for (size_t i = 0; i < process->n_mappings && !r && !known->is_extended &&
+                           known->n_extends < MAX_EXTENDS; i++) {
+                const Mapping *mapping = &process->mappings[i];
+                const char *slash = mapping->path ? strrchr(mapping->path, '/') : NULL;
+
+                if (mapping->kind == MAPPING_FILE && slash && ops->wants(slash + 1))
+                        r = extend(known, process, mapping);
+        }
+        return r;
 }
 
 int runtimes_process(Runtimes *runtimes, const Process *process) {
         const Mapping *mapping;
         Registered *runtime;
+        Known *known;
         int r;
 
-        if (!runtimes->n_registered || !process->generation ||
-            hashmap_get(&runtimes->processes, process->generation))
+        if (!runtimes->n_registered || !process->generation)
                 return 0;
+        known = hashmap_get(&runtimes->processes, process->generation);
+        if (known)
+                return extend_known(known, process);
         r = find_runtime(runtimes, process, &runtime, &mapping);
-        return r || !runtime ? r : add(runtimes, process, mapping, runtime);
+        r = r || !runtime ? r : add(runtimes, process, mapping, runtime);
+        known = hashmap_get(&runtimes->processes, process->generation);
+        return r || !known ? r : extend_known(known, process);
 }
 
 void runtimes_forget(Runtimes *runtimes, uint32_t pid) {
         for (Known *known = runtimes->first; known; known = known->next)
                 if (known->pid == pid && !known->gone_ns) {
                         bpfmap_delete(known->runtime->map_fd, &pid);
-                        runtimes->n_walked -= known->is_attached;
                         runtimes->n_gone++;
                         known->gone_ns = clock_monotonic_ns();
                         known->next_ns = 0;
@@ -323,6 +427,10 @@ void runtimes_forget(Runtimes *runtimes, uint32_t pid) {
 int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
         int r = 0;
 
+        for (size_t i = 0; i < runtimes->n_registered; i++)
+                if (runtimes->registered[i].ops->tend)
+                        runtimes->registered[i].ops->tend(runtimes->registered[i].userdata, now_ns);
+        ask_again(runtimes);
         for (Known **at = &runtimes->first; !r && *at;) {
                 Known *known = *at;
 
@@ -355,6 +463,24 @@ static const char *copy_text(Runtimes *runtimes, const char *text, bool *okp) {
         return copy;
 }
 
+/* `name(int, java.lang.String)` for overloads, if they are asked for. */
+static const char *copy_function(Runtimes *runtimes, const RuntimeFrame *frame, bool *okp) {
+        size_t n_name, n_signature;
+        char *copy;
+
+        if (!runtimes->has_signatures || !frame->function || !frame->signature)
+                return copy_text(runtimes, frame->function, okp);
+        n_name = strlen(frame->function);
+        n_signature = strlen(frame->signature);
+        copy = arena_alloc(&runtimes->texts, n_name + n_signature + 1);
+        *okp = *okp && copy;
+        if (copy) {
+                memcpy(copy, frame->function, n_name);
+                memcpy(copy + n_name, frame->signature, n_signature + 1);
+        }
+        return copy;
+}
+
 static int keep(Runtimes *runtimes, const NameKey *key, const RuntimeFrame *frames, size_t n, Names *names) {
         uint32_t index;
         bool ok = true;
@@ -367,7 +493,8 @@ static int keep(Runtimes *runtimes, const NameKey *key, const RuntimeFrame *fram
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < n; i++) {
                 names->frames[i] = frames[i];
-                names->frames[i].function = copy_text(runtimes, frames[i].function, &ok);
+                names->frames[i].function = copy_function(runtimes, &frames[i], &ok);
+                names->frames[i].signature = NULL;
                 names->frames[i].file = copy_text(runtimes, frames[i].file, &ok);
         }
         r = ok ? intern_add(&runtimes->keys, key, sizeof(*key), &index) : -ENOMEM;
@@ -386,12 +513,14 @@ static int keep(Runtimes *runtimes, const NameKey *key, const RuntimeFrame *fram
         return 0;
 }
 
-/* Of all threads: a part of the work is done by another one. */
-static uint64_t cpu_ns(void) {
+/* Of all threads, and of other processes: a part of the work is done by them. */
+static uint64_t cpu_ns(const Known *known) {
+        const RuntimeOps *ops = known->runtime->ops;
         struct timespec now = { 0 };
 
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-        return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
+        return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec +
+                (ops->cpu_ns ? ops->cpu_ns(known->state) : 0);
 }
 
 static bool has_time(Known *known) {
@@ -400,27 +529,36 @@ static bool has_time(Known *known) {
         if (now_ns - known->second_ns > NS_PER_SEC) {
                 known->second_ns = now_ns;
                 known->spent_ns = 0;
+                known->waited_ns = 0;
         }
-        return known->spent_ns < NAMES_BUDGET_NS;
+        return known->spent_ns < NAMES_BUDGET_NS && known->waited_ns < NAMES_WAIT_NS;
+}
+
+/* Return: what the runtime says. */
+static int ask_frames(Known *known, const uint64_t *words, RuntimeFrame *frames, size_t *np) {
+        uint64_t begin_ns = clock_monotonic_ns(), spent_ns = cpu_ns(known);
+        int r = known->runtime->ops->frames(known->state, words, frames, RUNTIMES_MAX_FRAMES, np);
+
+        spent_ns = cpu_ns(known) - spent_ns;
+        known->spent_ns += spent_ns;
+        known->waited_ns += clock_monotonic_ns() - begin_ns;
+        stat_add(COUNTER_STAGE_NAMING_NS, spent_ns);
+        return r;
 }
 
 static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *names) {
         RuntimeFrame frames[RUNTIMES_MAX_FRAMES];
-        uint64_t begin_ns, spent_ns;
+        int r = RUNTIME_E_LATER;
         size_t n = 0;
-        int r;
 
-        if (!has_time(known)) {
+        if (has_time(known))
+                r = ask_frames(known, key->words, frames, &n);
+        if (r < 0)
+                return error_fold(r);
+        if (r == RUNTIME_E_LATER) {
                 stat_add(COUNTER_RUNTIME_FRAMES_LATE, 1);
                 return RUNTIME_E_UNNAMED;
         }
-        begin_ns = cpu_ns();
-        r = known->runtime->ops->frames(known->state, key->words, frames, ARRAY_SIZE(frames), &n);
-        spent_ns = cpu_ns() - begin_ns;
-        known->spent_ns += spent_ns;
-        stat_add(COUNTER_STAGE_NAMING_NS, spent_ns);
-        if (r < 0)
-                return error_fold(r);
         if (r || !n) {
                 stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
                 return RUNTIME_E_UNNAMED;
@@ -438,7 +576,7 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
         int r = 0;
 
         *np = 0;
-        if (!known || !known->is_attached) {
+        if (!known || !known->is_attached || !known->runtime->ops->frames) {
                 stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
                 return RUNTIME_E_UNNAMED;
         }
@@ -455,10 +593,20 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
         return 0;
 }
 
+const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task) {
+        const Known *known = hashmap_get(&runtimes->processes, process->generation);
+
+        if (!known || !known->state || !known->runtime->ops->task_name)
+                return NULL;
+        return known->runtime->ops->task_name(known->state, task);
+}
+
 /* ---- what is told ---- */
 
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation) {
-        return hashmap_get(&runtimes->processes, generation);
+        const Known *known = hashmap_get(&runtimes->processes, generation);
+
+        return known && known->runtime->ops->frames;
 }
 
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
@@ -469,9 +617,11 @@ const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
 
 static int describe(const Registered *runtime, const Process *process, const Mapping *mapping,
                     char text[RUNTIMES_MAX_TEXT]) {
-        _cleanup_(freep) void *entry = calloc(1, runtime->ops->entry_size);
+        _cleanup_(freep) void *entry = calloc(1, MAX(runtime->ops->entry_size, (size_t)1));
         RuntimeSubject subject = { .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns,
-                                   .object = mapping->object->id, .fd = -1 };
+                                   .object = mapping->object->id, .fd = -1,
+                                   .says = mapping->object->runtimes.says,
+                                   .userdata = runtime->userdata };
         void *state = NULL;
         int r;
 
@@ -480,7 +630,7 @@ static int describe(const Registered *runtime, const Process *process, const Map
         r = open_object(process, mapping, &subject.fd, &subject.size);
         if (!r && find_bias(mapping, &subject.bias))
                 r = runtime->ops->attach(&subject, &state, entry, text);
-        if (state)
+        if (state && runtime->ops->detach)
                 runtime->ops->detach(state);
         closep(&subject.fd);
         if (r == RUNTIME_E_LATER)
@@ -506,11 +656,21 @@ void runtimes_each(const Runtimes *runtimes,
 }
 
 RuntimesState runtimes_state(const Runtimes *runtimes) {
-        return (RuntimesState){
-                .n_processes = runtimes->processes.n_entries - runtimes->n_gone,
-                .n_walked = runtimes->n_walked,
+        RuntimesState state = {
                 .memory = sizeof(*runtimes) + runtimes->texts.total + runtimes->keys.arena.total +
                         runtimes->keys.n_slots * sizeof(uint32_t) +
                         runtimes->keys.items_size * sizeof(InternItem) + runtimes->names_size * sizeof(Names),
         };
+
+        for (const Known *known = runtimes->first; known; known = known->next) {
+                /* One without an entry has frames, which nobody walks. */
+                bool has_frames = known->runtime->ops->frames || !known->runtime->ops->entry_size;
+
+                if (known->gone_ns)
+                        continue;
+                state.n_processes += has_frames;
+                state.n_walked += has_frames && known->is_attached;
+                state.n_read += !has_frames && known->is_attached;
+        }
+        return state;
 }

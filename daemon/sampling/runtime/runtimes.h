@@ -36,12 +36,15 @@ typedef struct RuntimeFrame {
         const char *file;               /* NULL = not known */
         uint32_t line;                  /* 0 = not known */
         uint32_t first_line;            /* of the function; 0 = not known */
+        const char *signature;          /* `(int, long)`, behind names that have overloads; NULL = none */
+        const char *compilation;        /* jvm.frame.compilation, a text that stays; NULL = none */
 } RuntimeFrame;
 
 enum {
         _RUNTIME_E_SUCCESS,
         RUNTIME_E_LATER,                /* it is not ready yet: the process has just begun */
         RUNTIME_E_UNKNOWN,              /* this release has something that is not known; the text says what */
+        RUNTIME_E_NATIVE,               /* its frames are walked as native ones; the text says what it is */
         RUNTIME_E_UNNAMED,              /* what the frame refers to is not there (any more) */
 };
 
@@ -51,45 +54,89 @@ typedef struct RuntimeSubject {
         uint64_t start_time_ns;
         uint64_t generation;
         uint64_t object;                /* Object.id of the runtime's object */
-        int fd;                         /* of the runtime's object; the callee may take it (-1) */
+        const char *says;               /* of recognises() */
+        /* of the runtime's object; the callee may take it (-1), else it is closed once all is known */
+        int fd;
         uint64_t size;                  /* bytes of that file */
         uint64_t bias;                  /* address in the process - ELF address */
+        void *userdata;                 /* of runtimes_register() */
 } RuntimeSubject;
 
 typedef struct RuntimeOps {
         const char *name;               /* in options and counts */
         const char *frame_type;         /* profile.frame.type */
-        size_t entry_size;              /* bytes of the kernel half's value */
-        /* Whether the ELF file @fd of @size bytes is this runtime's. */
-        bool (*recognises)(int fd, uint64_t size);
+        size_t entry_size;              /* bytes of the kernel half's value; 0 = it has none */
+        uint32_t bit;                   /* RUNTIME_HAS_* */
+        /*
+         * Whether the ELF file @fd of @size bytes is this runtime's. @says: "", or what it says of itself,
+         * printable. Asked in a worker, if there are some.
+         */
+        bool (*recognises)(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]);
         /*
          * Reads what is needed. *statep: NULL at first, then what an earlier attempt has left; it is given
          * back by detach(). @text: what the process runs, and why it is not walked, in words. Return: 0 with
-         * the kernel half's value in @entry, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, -ENOMEM.
+         * the kernel half's value in @entry, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, RUNTIME_E_NATIVE, -ENOMEM.
          */
         int (*attach)(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]);
-        void (*detach)(void *state);
+        void (*detach)(void *state);    /* NULL = it keeps no state */
+        /*
+         * Another file of the process that tells more; NULL = there is none. Once @state is attached,
+         * wants() is asked for each file by the last part of its path, until extend() has read one, a file
+         * of @size bytes, and written a whole @entry, or four in vain. Return: whether it has.
+         */
+        bool (*wants)(const char *name);
+        bool (*extend)(void *state, int fd, uint64_t size, void *entry);
+        /*
+         * The name of a task that a sample has with it (struct abi_sample). The text lives until the next
+         * call. NULL = none, or its tasks have no names.
+         */
+        const char *(*task_name)(void *state, const uint8_t *task);
         /*
          * Names the frame that begins with @words, up to @max functions, the innermost one first. Return: 0,
-         * RUNTIME_E_UNNAMED, -ENOMEM.
+         * RUNTIME_E_UNNAMED, RUNTIME_E_LATER: it cannot be said now, -ENOMEM. NULL = its frames are native:
+         * the entry is for something else.
          */
         int (*frames)(void *state, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np);
+        /* CPU time that other processes have spent on it so far, ns. NULL = none does. */
+        uint64_t (*cpu_ns)(const void *state);
+        /* Some times a second. @userdata: of runtimes_register(). NULL = there is nothing to do. */
+        void (*tend)(void *userdata, uint64_t now_ns);
 } RuntimeOps;
 
 typedef struct Runtimes Runtimes;
 
-/* Called with true when there is the first process for the kernel half to look up. */
-typedef void (*RuntimesSwitch)(void *userdata, bool is_on);
+/* How it is with the kernel half's walk over frames of runtimes. */
+enum runtimes_walk {
+        RUNTIMES_WALK_UNASKED,
+        RUNTIMES_WALK_LOADING,
+        RUNTIMES_WALK_ON,
+        RUNTIMES_WALK_REFUSED,          /* no process is walked by its runtime here */
+};
 
-/* Return: 0, -ENOMEM. */
+/*
+ * Called when the first process of @ops is met: the kernel half is to look it up from now on. And again as
+ * long as the answer is LOADING. Return: any but UNASKED.
+ */
+typedef enum runtimes_walk (*RuntimesSwitch)(void *userdata, const RuntimeOps *ops);
+
+/* @on_switch: NULL = nothing is walked. Return: 0, -ENOMEM. */
 int runtimes_new(Runtimes **runtimesp, RuntimesSwitch on_switch, void *userdata);
 Runtimes *runtimes_free(Runtimes *runtimes);
 DEFINE_CLEANUP(Runtimes, runtimes_free)
 
-/* @map_fd: of the kernel half, tgid → ops->entry_size bytes; borrowed. Return: 0, -ENOMEM. */
-int runtimes_register(Runtimes *runtimes, const RuntimeOps *ops, int map_fd);
+/* Names of functions show their parameters from now on, so that overloads are told apart. */
+void runtimes_show_signatures(Runtimes *runtimes);
 
-/* The mappings of @process were read. Return: 0, -ENOMEM. */
+/*
+ * @map_fd: of the kernel half, tgid → ops->entry_size bytes; borrowed. @userdata: for the runtime's attach
+ * and tend. Return: 0, -ENOMEM.
+ */
+int runtimes_register(Runtimes *runtimes, const RuntimeOps *ops, int map_fd, void *userdata);
+
+/* Asks @ops whether the ELF file @fd is its own, and adds that to @found. */
+void runtimes_look(const RuntimeOps *ops, int fd, uint64_t size, ObjectRuntimes *found);
+
+/* The mappings of @process were read, or workers have looked into its files. Return: 0, -ENOMEM. */
 int runtimes_process(Runtimes *runtimes, const Process *process);
 void runtimes_forget(Runtimes *runtimes, uint32_t pid);
 
@@ -103,7 +150,10 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns);
 int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep);
 
-/* Whether the program has a runtime that is known: walked by it, soon to be, or not at all. */
+/* The name of the task that a sample of @process has with it; NULL = none. Lives until the next call. */
+const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task);
+
+/* Whether the program has a runtime with frames of its own: walked by it, soon to be, or not at all. */
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
 
 /* What the process runs, in words: `java 17`, `java 27: layout unknown: …`; NULL = no runtime that is known. */
@@ -120,9 +170,12 @@ void runtimes_each(const Runtimes *runtimes,
                    void (*visit)(void *userdata, uint32_t pid, const char *text, bool is_walked),
                    void *userdata);
 
-/* Processes with a runtime, those of them that are walked, and bytes held. */
+/*
+ * Processes with a runtime that has frames of its own, those of them that are walked; those of runtimes with
+ * native frames that the kernel half has an entry of; bytes held.
+ */
 typedef struct RuntimesState {
-        uint32_t n_processes, n_walked;
+        uint32_t n_processes, n_walked, n_read;
         size_t memory;
 } RuntimesState;
 

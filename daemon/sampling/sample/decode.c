@@ -14,7 +14,7 @@ static bool header_is_sound(const struct abi_sample *header) {
                header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
-               header->is_copied <= 1 &&
+               header->is_copied <= 1 && (!header->task_size || header->task_size == PYTHON_TASK_SIZE) &&
                comm_is_terminated(header->comm);
 }
 
@@ -36,7 +36,8 @@ int decode_sample(const void *data, size_t size, Sample *samplep) {
 
         if (size < sizeof(*header) || !header_is_sound(header))
                 return DECODE_E_MALFORMED;
-        n_words = (size_t)header->n_kernel + header->n_user + (header->attributes_size + 7U) / 8;
+        n_words = (size_t)header->n_kernel + header->n_user + (header->attributes_size + 7U) / 8 +
+                header->task_size / 8;
         if (size != sizeof(*header) + n_words * sizeof(header->frames[0]))
                 return DECODE_E_MALFORMED;
         if (!user_part_is_sound(header->frames + header->n_kernel, header->n_user))
@@ -47,6 +48,63 @@ int decode_sample(const void *data, size_t size, Sample *samplep) {
                 .user = header->frames + header->n_kernel,
                 .attributes = (const uint8_t *)(header->frames + header->n_kernel + header->n_user),
         };
+        if (header->task_size)
+                samplep->task = (const uint8_t *)(header->frames + n_words) - header->task_size;
+        return 0;
+}
+
+/* Lengths that a clock can have: ten years. What is longer would run over in sums. */
+static bool lengths_are_sound(uint64_t blocked_ns, uint64_t runnable_ns) {
+        const uint64_t most_ns = 10ull * 366 * 86400 * 1000000000;
+
+        return blocked_ns <= most_ns && runnable_ns <= most_ns;
+}
+
+/* Only threads of targets have a name. */
+static bool waker_is_sound(const struct abi_waker *waker) {
+        const struct abi_waker nobody = { .kind = waker->kind };
+
+        if (waker->kind == WAKER_THREAD)
+                return waker->tid && waker->tgid;
+        return waker->kind < WAKER_N && !memcmp(waker, &nobody, sizeof(nobody));
+}
+
+const uint64_t *decode_wait_waker(const struct abi_wait *wait) {
+        return (const uint64_t *)((const char *)wait + wait->size) - wait->n_waker;
+}
+
+/* Only a thread of a target was walked. */
+static bool waker_stack_is_sound(const struct abi_wait *wait, size_t size) {
+        size_t n = wait->n_waker;
+
+        if (!n)
+                return wait->waker_end < ABI_STACK_END_N;
+        return n <= WAKER_MAX_WORDS && n * sizeof(uint64_t) <= size && wait->waker_end < ABI_STACK_END_N &&
+                wait->waker.kind == WAKER_THREAD && user_part_is_sound(decode_wait_waker(wait), n);
+}
+
+int decode_wait(const void *data, size_t size, const struct abi_wait **waitp, Sample *samplep) {
+        const struct abi_wait *wait = data;
+        Sample sample;
+
+        if (size < sizeof(*wait) || wait->size != size || wait->flags & ~WAIT_FLAGS || !wait->weight ||
+            !lengths_are_sound(wait->blocked_ns, wait->runnable_ns) || wait->file >= WAIT_FILE_N ||
+            !waker_is_sound(&wait->waker) || !waker_stack_is_sound(wait, size - sizeof(*wait)))
+                return DECODE_E_MALFORMED;
+        size -= wait->n_waker * sizeof(uint64_t);
+        if (decode_sample(wait + 1, size - sizeof(*wait), &sample) ||
+            sample.header->kind != ABI_KIND_OFF_CPU)
+                return DECODE_E_MALFORMED;
+        *waitp = wait;
+        *samplep = sample;
+        return 0;
+}
+
+int decode_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum) {
+        if (key->flags & ~WAIT_FLAGS || key->context >= ABI_CONTEXT_N || key->form >= ABI_FORM_N ||
+            !comm_is_terminated(sum->comm) || !lengths_are_sound(sum->blocked_ns, sum->runnable_ns) ||
+            !waker_is_sound(&key->waker) || key->file >= WAIT_FILE_N)
+                return DECODE_E_MALFORMED;
         return 0;
 }
 

@@ -4,9 +4,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/util/error.h"
@@ -16,6 +18,7 @@
 #include "sampling/sample/machine.h"
 
 enum {
+        DESCRIPTORS = 64,               /* that the load has open at once: maps, programs, links */
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
@@ -30,11 +33,13 @@ enum {
         PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
         PREALLOCATED_FORKS = 1024,      /* forked children of targets, there */
         PREALLOCATED_THREADS = 2048,    /* threads of processes with a ring, there */
+        TYPES_PATH_SIZE = 32,
 };
 
 struct KernelHalf {
         struct sampler_bpf *skeleton;
         struct ring_buffer *samples, *notices, *stacks;
+        char *btf_path;                 /* of the configuration; NULL = SAMPLER_BTF_PATH */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
         size_t n_cpus;
@@ -75,11 +80,50 @@ static void explain_permission(const char *what, int r) {
                 what, strerror(-r), (long long)paranoid);
 }
 
+/*
+ * libbpf asks the kernel what it can, and takes an EMFILE there for a no: the load fails later, as if it were
+ * malformed. So it is tried how many there are. Return: 0 = as many as a load has, -EMFILE, -ENFILE.
+ */
+static int missing_descriptors(void) {
+        int fds[DESCRIPTORS], r = 0;
+        size_t n = 0;
+
+        while (!r && n < ARRAY_SIZE(fds)) {
+                fds[n] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+                if (fds[n] < 0)
+                        r = errno == EMFILE || errno == ENFILE ? -errno : 0;
+                if (fds[n++] < 0)
+                        break;
+        }
+        while (n)
+                closep(&fds[--n]);
+        return r;
+}
+
+/* Nothing is wrong with the kernel, and a later start may have more: that is no reason to stay down. */
+static int refuse_descriptors(const char *what, int r) {
+        struct rlimit limit = { 0 };
+
+        getrlimit(RLIMIT_NOFILE, &limit);
+        if (r == -EMFILE)
+                log_error("out of file descriptors to %s: this process may have %llu, and some 80 and 8 for each CPU "
+                          "are needed (LimitNOFILE= of the unit, `ulimit -n`)",
+                          what, (unsigned long long)limit.rlim_cur);
+        else
+                log_error("out of file descriptors to %s: the machine has none left (`sysctl fs.file-nr`, fs.file-max)",
+                          what);
+        return error_origin(r);
+}
+
 int kernel_half_refuse(const char *what, int r) {
         char missing[64], text[128];
 
         if (r == -ENOMEM)
                 return error_origin(r);
+        if (r == -EINVAL)
+                r = missing_descriptors() ?: r;
+        if (r == -EMFILE || r == -ENFILE)
+                return refuse_descriptors(what, r);
         machine_missing_capabilities(missing, sizeof(missing));
         if (r != -EPERM && r != -EACCES)
                 log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what,
@@ -137,8 +181,29 @@ static uint32_t notice_ring_bytes(size_t n_cpus) {
         return (uint32_t)power_of_two(MIN(n_cpus * NOTICE_RING_BYTES_PER_CPU, (size_t)MAX_NOTICE_RING_BYTES));
 }
 
+void kernel_half_preallocate(const KernelHalfMap *maps) {
+        if (machine_version() >= MACHINE_VERSION(6, 1))
+                return;
+        for (; maps->map; maps++) {
+                bpf_map__set_map_flags(maps->map, 0);
+                if (maps->max_entries)
+                        bpf_map__set_max_entries(maps->map, maps->max_entries);
+        }
+}
+
 static void configure(KernelHalf *half, const SamplerConfig *config) {
         struct sampler_bpf *skeleton = half->skeleton;
+        const KernelHalfMap maps[] = { { skeleton->maps.processes, PREALLOCATED_PROCESSES },
+                                       { skeleton->maps.leavers, PREALLOCATED_LEAVERS },
+                                       { skeleton->maps.row_nodes, PREALLOCATED_NODES },
+                                       { skeleton->maps.forks, PREALLOCATED_FORKS },
+                                       { skeleton->maps.known_names, 0 },
+                                       { skeleton->maps.hotspot_processes, 0 },
+                                       { skeleton->maps.go_processes, 0 },
+                                       { skeleton->maps.python_processes, 0 },
+                                       { skeleton->maps.ring_threads, PREALLOCATED_THREADS },
+                                       { skeleton->maps.ring_slots, PREALLOCATED_THREADS },
+                                       { NULL, 0 } };
         uint32_t namespace = 0;
 
         if (machine_namespace(&namespace))
@@ -163,23 +228,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                 bpf_map__set_max_entries(skeleton->maps.non_targets, 1);
         if (config->names == ABI_NAMES_NONE)
                 bpf_map__set_max_entries(skeleton->maps.rejected_names, 1);
-        /* Rows outside of the preallocated pool are allowed in perf event programs since 6.1. */
-        if (machine_version() < MACHINE_VERSION(6, 1)) {
-                bpf_map__set_map_flags(skeleton->maps.processes, 0);
-                bpf_map__set_max_entries(skeleton->maps.processes, PREALLOCATED_PROCESSES);
-                bpf_map__set_map_flags(skeleton->maps.leavers, 0);
-                bpf_map__set_max_entries(skeleton->maps.leavers, PREALLOCATED_LEAVERS);
-                bpf_map__set_map_flags(skeleton->maps.row_nodes, 0);
-                bpf_map__set_max_entries(skeleton->maps.row_nodes, PREALLOCATED_NODES);
-                bpf_map__set_map_flags(skeleton->maps.forks, 0);
-                bpf_map__set_max_entries(skeleton->maps.forks, PREALLOCATED_FORKS);
-                bpf_map__set_map_flags(skeleton->maps.known_names, 0);
-                bpf_map__set_map_flags(skeleton->maps.hotspot_processes, 0);
-                bpf_map__set_map_flags(skeleton->maps.ring_threads, 0);
-                bpf_map__set_max_entries(skeleton->maps.ring_threads, PREALLOCATED_THREADS);
-                bpf_map__set_map_flags(skeleton->maps.ring_slots, 0);
-                bpf_map__set_max_entries(skeleton->maps.ring_slots, PREALLOCATED_THREADS);
-        }
+        kernel_half_preallocate(maps);
 }
 
 /*
@@ -196,14 +245,17 @@ static int identify(KernelHalf *half) {
         return r ? kernel_half_refuse("find our PID namespace", r) : 0;
 }
 
-/* Types that bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
+/* Types that the kernel half declares, and the enum that it asks for helpers. */
 static const char *const kernel_types[] = {
         "atomic_t",      "bpf_func_id", "cred",         "kuid_t",        "mm_struct",   "ns_common",     "pid",
         "pid_namespace", "pt_regs",     "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
+        /* of wait-file.bpf.h */
+        "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
+        "super_block",
 };
 
-/* Makes a file of the types that the loader needs. If that fails, the loader gets all types. */
-static const char *open_types(const char *custom, int *fdp, char *path, size_t path_size) {
+/* If it fails to make the file, the loader gets all types. */
+const char *kernel_half_open_types(const char *custom, int *fdp, char *path, size_t path_size) {
         const char *btf = custom ?: SAMPLER_BTF_PATH;
 
         if (kernel_types_open(btf, kernel_types, ARRAY_SIZE(kernel_types), fdp)) {
@@ -214,21 +266,69 @@ static const char *open_types(const char *custom, int *fdp, char *path, size_t p
         return path;
 }
 
-static int load(KernelHalf *half, const SamplerConfig *config) {
+/* Opens the object. What the kernel's types are is read for it, and kept in *typesp while it is loaded. */
+static struct sampler_bpf *open_skeleton(const char *btf_path, int *typesp, char path[TYPES_PATH_SIZE]) {
         LIBBPF_OPTS(bpf_object_open_opts, options);
+
+        options.btf_custom_path = kernel_half_open_types(btf_path, typesp, path, TYPES_PATH_SIZE);
+        return sampler_bpf__open_opts(&options);
+}
+
+static int load(KernelHalf *half, const SamplerConfig *config) {
         _cleanup_(closep) int types = -1;
-        char path[32];
+        char path[TYPES_PATH_SIZE];
         int r;
 
-        options.btf_custom_path = open_types(config->btf_path, &types, path, sizeof(path));
-        half->skeleton = sampler_bpf__open_opts(&options);
+        half->skeleton = open_skeleton(config->btf_path, &types, path);
         if (!half->skeleton)
                 return kernel_half_refuse("open the kernel half", -errno);
         configure(half, config);
+        bpf_program__set_autoload(half->skeleton->progs.sample_runtimes, false);
         r = sampler_bpf__load(half->skeleton);
         if (r)
                 return kernel_half_refuse("load the kernel half (BPF)", r);
         return identify(half);
+}
+
+/*
+ * A second copy of the object: its maps are those of the first one, its only program is sample_runtimes. The
+ * array holds that program once the copy is gone.
+ */
+static int load_runtimes(const KernelHalf *half, struct sampler_bpf *copy) {
+        const struct sampler_bpf *first = half->skeleton;
+        const uint32_t zero = 0;
+        struct bpf_program *program;
+        struct bpf_map *map;
+        int r = 0, fd;
+
+        bpf_object__for_each_program(program, copy->obj)
+                bpf_program__set_autoload(program, program == copy->progs.sample_runtimes);
+        bpf_object__for_each_map(map, copy->obj) {
+                const struct bpf_map *shared = bpf_object__find_map_by_name(first->obj, bpf_map__name(map));
+
+                r = shared ? bpf_map__reuse_fd(map, bpf_map__fd(shared)) : -ENOENT;
+                if (r)
+                        return r;
+        }
+        r = sampler_bpf__load(copy);
+        if (r)
+                return r;
+        fd = bpf_program__fd(copy->progs.sample_runtimes);
+        return bpf_map__update_elem(first->maps.runtime_sampler, &zero, sizeof(zero), &fd, sizeof(fd),
+                                    BPF_ANY);
+}
+
+int kernel_half_load_runtimes(KernelHalf *half) {
+        _cleanup_(closep) int types = -1;
+        char path[TYPES_PATH_SIZE];
+        struct sampler_bpf *copy = open_skeleton(half->btf_path, &types, path);
+        int r = copy ? load_runtimes(half, copy) : -errno;
+
+        if (copy)
+                sampler_bpf__destroy(copy);
+        if (!r)
+                __atomic_store_n(&half->skeleton->data_shared->runtimes_on, true, __ATOMIC_RELEASE);
+        return r;
 }
 
 static int read_sample(void *context, void *data, size_t size) {
@@ -272,6 +372,8 @@ int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerReco
         half->on_sample = on_sample;
         half->on_notice = on_notice;
         half->userdata = userdata;
+        if (config->btf_path && !(half->btf_path = strdup(config->btf_path)))
+                return error_origin(-ENOMEM);
         libbpf_set_print(print_debug);
         r = libbpf_num_possible_cpus();
         if (r < 0)
@@ -294,8 +396,19 @@ KernelHalf *kernel_half_free(KernelHalf *half) {
         ring_buffer__free(half->notices);
         ring_buffer__free(half->stacks);
         sampler_bpf__destroy(half->skeleton);
+        free(half->btf_path);
         free(half);
         return NULL;
+}
+
+int kernel_half_map_fd(const KernelHalf *half, const char *name) {
+        const struct bpf_map *map = bpf_object__find_map_by_name(half->skeleton->obj, name);
+
+        return map ? bpf_map__fd(map) : -1;
+}
+
+uint32_t kernel_half_namespace(const KernelHalf *half) {
+        return half->skeleton->rodata->setting_namespace;
 }
 
 size_t kernel_half_n_cpus(const KernelHalf *half) {
@@ -413,8 +526,16 @@ int kernel_half_hotspot_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.hotspot_processes);
 }
 
-void kernel_half_set_runtimes(KernelHalf *half, bool is_on) {
-        __atomic_store_n(&half->skeleton->bss->runtimes_on, is_on, __ATOMIC_RELAXED);
+int kernel_half_go_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.go_processes);
+}
+
+int kernel_half_python_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.python_processes);
+}
+
+void kernel_half_add_runtime(KernelHalf *half, uint32_t bit) {
+        __atomic_or_fetch(&half->skeleton->data_shared->runtime_kinds, bit, __ATOMIC_RELAXED);
 }
 
 int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries) {
@@ -438,19 +559,19 @@ int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KE
 
 void kernel_half_sleep(KernelHalf *half, bool sleeps) {
         /* This must come before the look at the rings that follows. */
-        __atomic_store_n(&half->skeleton->bss->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&half->skeleton->data_shared->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
 }
 
 void kernel_half_listen(KernelHalf *half, bool listens) {
-        __atomic_store_n(&half->skeleton->bss->daemon_listens, listens, __ATOMIC_RELAXED);
+        __atomic_store_n(&half->skeleton->data_shared->daemon_listens, listens, __ATOMIC_RELAXED);
 }
 
 void kernel_half_hear(KernelHalf *half, bool hears) {
-        __atomic_store_n(&half->skeleton->bss->daemon_hears, hears, __ATOMIC_RELAXED);
+        __atomic_store_n(&half->skeleton->data_shared->daemon_hears, hears, __ATOMIC_RELAXED);
 }
 
 bool kernel_half_hears(const KernelHalf *half) {
-        return __atomic_load_n(&half->skeleton->bss->daemon_hears, __ATOMIC_RELAXED);
+        return __atomic_load_n(&half->skeleton->data_shared->daemon_hears, __ATOMIC_RELAXED);
 }
 
 /* Without memory for it in the kernel, programs of that name are found by the daemon's own clock. */

@@ -93,10 +93,43 @@ int kernel_half_processes_fd(const KernelHalf *half);
 int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);
 int kernel_half_hotspot_fd(const KernelHalf *half);
+int kernel_half_go_fd(const KernelHalf *half);
+int kernel_half_python_fd(const KernelHalf *half);
 
-/* Whether processes' runtimes are looked up: there is one. */
-void kernel_half_set_runtimes(KernelHalf *half, bool is_on);
+/*
+ * Loads the walk over frames of runtimes and switches it on: ticks are taken by it from then on. Once, from
+ * any thread. Return: 0, a negative code (not traced): nothing has changed.
+ */
+int kernel_half_load_runtimes(KernelHalf *half);
+
+/* There is a process of this runtime, RUNTIME_HAS_*: it is looked up from now on. */
+void kernel_half_add_runtime(KernelHalf *half, uint32_t bit);
 size_t kernel_half_map_bytes(const KernelHalf *half);
+
+/* A map before it is loaded. @max_entries: 0 = as many as it has. */
+typedef struct KernelHalfMap {
+        struct bpf_map *map;
+        uint32_t max_entries;
+} KernelHalfMap;
+
+/*
+ * Programs of perf events and of the scheduler may take elements from preallocated memory alone before Linux
+ * 6.1. There, each of @maps gets that, and room for fewer. The last one's map is NULL.
+ */
+void kernel_half_preallocate(const KernelHalfMap *maps);
+
+/*
+ * For a second object beside this one (kernel-waits.h): the map of that name, −1 = there is none; our PID
+ * namespace, 0 = the first one.
+ */
+int kernel_half_map_fd(const KernelHalf *half, const char *name);
+uint32_t kernel_half_namespace(const KernelHalf *half);
+
+/*
+ * A file of the kernel's types that our objects name, for the loader. *fdp: to be closed once the object is
+ * loaded. @path: memory for the result, 32 bytes. Return: the path, or NULL = the loader finds them itself.
+ */
+const char *kernel_half_open_types(const char *custom, int *fdp, char *path, size_t path_size);
 
 /*
  * Reads the kernel half's counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus()

@@ -2,6 +2,7 @@
 #include "sampling/sample/other-profilers.h"
 
 #include <linux/bpf.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,7 +10,12 @@
 #include "abi.h"
 #include "base/util/macro.h"
 
-enum { MAX_MAPS = 10000 };              /* maps that one refresh looks at */
+enum {
+        MAX_MAPS = 10000,               /* maps that one refresh looks at */
+        OLD_ROW_SIZE = offsetof(struct abi_process, watch),     /* of 0.1.0; what it has is the same */
+};
+
+_Static_assert(OLD_ROW_SIZE == 48, "rows of 0.1.0 are recognised by it");
 
 /* Unknown fields must be zero, padding too. */
 static int call(int command, union bpf_attr *attr) {
@@ -47,7 +53,7 @@ static uint32_t next_id(uint32_t id) {
 /* Whether it is the map `processes` of bpf/tables.bpf.h. A map of another layout cannot be understood. */
 static bool is_process_table(const struct bpf_map_info *info) {
         return info->type == BPF_MAP_TYPE_HASH && info->key_size == sizeof(uint32_t) &&
-                info->value_size == sizeof(struct abi_process) &&
+                (info->value_size == sizeof(struct abi_process) || info->value_size == OLD_ROW_SIZE) &&
                 !strncmp(info->name, "processes", sizeof(info->name));
 }
 

@@ -30,21 +30,26 @@
 #include "base/util/stat.h"
 #include "sampling/sample/event.h"
 #include "sampling/sample/kernel-half.h"
+#include "sampling/sample/kernel-waits.h"
 #include "sampling/sample/known-names.h"
 #include "sampling/sample/machine.h"
 #include "sampling/sample/pulse.h"
 #include "sampling/sample/rate.h"
+#include "sampling/sample/runtime-walk.h"
 #include "sampling/sample/sideband.h"
 
 enum {
         CPU_CHECK_INTERVAL = 4, /* number of sampler_jitter() calls, about seconds */
         MAX_SAMPLE_BYTES = sizeof(struct abi_sample) +
-                (ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
+                (ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE +
+                PYTHON_TASK_SIZE,
         HELD = -EAGAIN, /* the drain has met a sample that is too young */
 };
 
 /* A record of the side-band may arrive this much later than its own time, if its writer was interrupted. */
 #define SIDEBAND_DELAY_NS (5 * NS_PER_MS)
+/* A runtime that is there at the start is walked from the first tick on, if its walk is loaded by then. */
+#define RUNTIMES_WAIT_NS (500 * NS_PER_MS)
 
 typedef struct CpuEvent {
         Event event;
@@ -56,6 +61,8 @@ typedef struct CpuEvent {
 struct Sampler {
         SamplerConfig config;
         KernelHalf *half;
+        RuntimeWalk *runtime_walk;
+        KernelWaits *waits;             /* NULL = not asked for */
         int poll_fd;                    /* an epoll of all rings' descriptors */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
@@ -182,6 +189,8 @@ static int poll_rings(Sampler *sampler) {
         if (sampler->poll_fd < 0)
                 return error_origin(-errno);
         r = poll_ring(sampler, kernel_half_samples_fd(sampler->half));
+        if (!r && sampler->waits)
+                r = poll_ring(sampler, kernel_waits_fd(sampler->waits));
         return r ? r : poll_ring(sampler, kernel_half_notices_fd(sampler->half));
 }
 
@@ -198,9 +207,13 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         if (r)
                 return r;
         r = kernel_half_new(&sampler->half, config, read_sample, read_notice, sampler);
+        if (!r && config->waits)
+                r = kernel_waits_new(&sampler->waits, sampler->half, config);
         if (r)
                 return r;
-        r = poll_rings(sampler);
+        r = runtime_walk_new(&sampler->runtime_walk, sampler->half);
+        if (!r)
+                r = poll_rings(sampler);
         if (!r)
                 r = allocate_cpus(sampler);
         if (r)
@@ -213,6 +226,8 @@ Sampler *sampler_free(Sampler *sampler) {
         if (!sampler)
                 return NULL;
         sampler_stop(sampler);
+        kernel_waits_free(sampler->waits);
+        runtime_walk_free(sampler->runtime_walk);
         kernel_half_free(sampler->half);
         sideband_free(sampler->sideband);
         closep(&sampler->poll_fd);
@@ -239,6 +254,32 @@ static int read_stack(const void *data, size_t size, void *userdata) {
 void sampler_set_stacks(Sampler *sampler, SamplerRecord on_stack) {
         sampler->on_stack = on_stack;
         kernel_half_set_stacks(sampler->half, on_stack ? read_stack : NULL);
+}
+
+void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum on_sum) {
+        if (sampler->waits)
+                kernel_waits_set_callbacks(sampler->waits, on_wait, on_sum, sampler->userdata);
+}
+
+int sampler_split_waits(Sampler *sampler) {
+        return sampler->waits ? kernel_waits_split(sampler->waits) : 0;
+}
+
+/* Waits are counted while samples are taken. */
+static int follow_waits(Sampler *sampler) {
+        if (!sampler->waits)
+                return 0;
+        if (sampler->is_running && !sampler->is_paused)
+                return kernel_waits_attach(sampler->waits);
+        kernel_waits_detach(sampler->waits);
+        return 0;
+}
+
+static int drain_waits(Sampler *sampler) {
+        int r = sampler->waits ? kernel_waits_drain(sampler->waits, sampler->release_ns) : 0;
+
+        sampler->drained.n_samples += (size_t)MAX(r, 0);
+        return MIN(r, 0);
 }
 
 void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped) {
@@ -317,11 +358,15 @@ void sampler_pause(Sampler *sampler) {
         sampler->is_paused = true;
         for (size_t i = 0; i < sampler->n_possible; i++)
                 close_cpu(&sampler->cpus[i]);
+        follow_waits(sampler);
 }
 
 int sampler_resume(Sampler *sampler) {
+        int r;
+
         sampler->is_paused = false;
-        return sampler->is_running ? follow_cpus(sampler) : 0;
+        r = sampler->is_running ? follow_cpus(sampler) : 0;
+        return r ? r : follow_waits(sampler);
 }
 
 int sampler_renew(Sampler *sampler) {
@@ -358,15 +403,18 @@ int sampler_start(Sampler *sampler) {
 
         if (r)
                 return r;
+        runtime_walk_wait(sampler->runtime_walk, clock_monotonic_ns() + RUNTIMES_WAIT_NS);
         rate_watch_begin(&sampler->rate, sampler->config.frequency);
         sampler->is_running = true;
-        return follow_cpus(sampler);
+        r = follow_cpus(sampler);
+        return r ? r : follow_waits(sampler);
 }
 
 void sampler_stop(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible; i++)
                 close_cpu(&sampler->cpus[i]);
         sampler->is_running = false;
+        follow_waits(sampler);
 }
 
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp) {
@@ -378,6 +426,8 @@ int sampler_drain(Sampler *sampler, SamplerDrained *drainedp) {
                 r = kernel_half_drain_notices(sampler->half);
         if (r >= 0)
                 r = drain_samples(sampler);
+        if (r >= 0)
+                r = drain_waits(sampler);
         if (drainedp)
                 *drainedp = sampler->drained;
         return MIN(r, 0);
@@ -545,10 +595,23 @@ int sampler_hotspot_fd(const Sampler *sampler) {
         return kernel_half_hotspot_fd(sampler->half);
 }
 
-void sampler_set_runtimes(Sampler *sampler, bool is_on) {
-        kernel_half_set_runtimes(sampler->half, is_on);
+int sampler_go_fd(const Sampler *sampler) {
+        return kernel_half_go_fd(sampler->half);
+}
+
+int sampler_python_fd(const Sampler *sampler) {
+        return kernel_half_python_fd(sampler->half);
+}
+
+enum runtime_walk sampler_want_runtimes(Sampler *sampler) {
+        return runtime_walk_want(sampler->runtime_walk);
+}
+
+void sampler_add_runtime(Sampler *sampler, uint32_t bit) {
+        kernel_half_add_runtime(sampler->half, bit);
 }
 
 size_t sampler_map_bytes(Sampler *sampler) {
-        return kernel_half_map_bytes(sampler->half);
+        return kernel_half_map_bytes(sampler->half) +
+                (sampler->waits ? kernel_waits_map_bytes(sampler->waits) : 0);
 }

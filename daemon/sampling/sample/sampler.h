@@ -36,6 +36,18 @@ void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRec
  */
 void sampler_set_stacks(Sampler *sampler, SamplerRecord on_stack);
 
+/*
+ * Who takes waits (SamplerConfig.waits): records of bpf/offcpu_abi.h, and sums. A drain hands them over last.
+ * @userdata of sampler_set_callbacks().
+ */
+void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum on_sum);
+
+/*
+ * Has waits that go on counted up to now, and the rest comes at their end. Sums until here have come with the
+ * next drain. Return: 0, or the negative value of a callback.
+ */
+int sampler_split_waits(Sampler *sampler);
+
 /* Called between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);
 
@@ -102,9 +114,18 @@ int sampler_processes_fd(const Sampler *sampler);
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
 
-/* Map of processes that run HotSpot (bpf/runtime_abi.h), and whether it is worth a look. */
+/* Maps of processes that run HotSpot, and CPython (bpf/runtime_abi.h). */
 int sampler_hotspot_fd(const Sampler *sampler);
-void sampler_set_runtimes(Sampler *sampler, bool is_on);
+
+int sampler_python_fd(const Sampler *sampler);
+/* The same of processes of Go, whose goroutines have labels. */
+int sampler_go_fd(const Sampler *sampler);
+
+/* There is a process with a runtime. The first call begins to load the walk; later ones say how that goes. */
+enum runtime_walk sampler_want_runtimes(Sampler *sampler);
+
+/* There is a process of this one, RUNTIME_HAS_*: its entry is looked up from now on. */
+void sampler_add_runtime(Sampler *sampler, uint32_t bit);
 
 typedef struct SamplerDrained {
         uint64_t n_samples;
