@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
+#include "base/elf/image.h"
 #include "base/util/macro.h"
-#include "symbol/function/image.h"
 
 /*
  * Source of an object that cannot be opened by its path here: one of a process in a container, or deleted. It

@@ -52,7 +52,7 @@ struct Symbolizer {
         uint64_t lines_left_ns;
         char readable[DEMANGLE_MAX_OUTPUT];
         Entry *latest;                  /* frames of one object often follow each other */
-        uint64_t clock;
+        uint64_t clock, aged;           /* counts uses; as it was at the last symbolizer_age() */
         SymbolizerStats stats;
 };
 
@@ -196,7 +196,6 @@ static void drop(Symbolizer *symbolizer, uint32_t index) {
         entry_free(entry);
         symbolizer->entries[index] = symbolizer->entries[--symbolizer->n_entries];
         symbolizer->latest = NULL;
-        symbolizer->stats.n_evicted++;
 }
 
 /* Drops the least recently used entry, but not @kept. Return: whether there was one. */
@@ -208,9 +207,20 @@ static bool drop_oldest(Symbolizer *symbolizer, const Entry *kept) {
                     (oldest == UINT32_MAX ||
                      symbolizer->entries[i]->last_use < symbolizer->entries[oldest]->last_use))
                         oldest = i;
-        if (oldest != UINT32_MAX)
-                drop(symbolizer, oldest);
-        return oldest != UINT32_MAX;
+        if (oldest == UINT32_MAX)
+                return false;
+        drop(symbolizer, oldest);
+        symbolizer->stats.n_evicted++;
+        return true;
+}
+
+void symbolizer_age(Symbolizer *symbolizer) {
+        for (uint32_t i = symbolizer->n_entries; i-- > 0;)
+                if (symbolizer->entries[i]->last_use <= symbolizer->aged) {
+                        drop(symbolizer, i);
+                        symbolizer->stats.n_aged++;
+                }
+        symbolizer->aged = symbolizer->clock;
 }
 
 /* One object that is larger than the cap is kept alone: without it nothing could be named. */
@@ -400,14 +410,22 @@ int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, 
         return r ? error_fold(r) : 0;
 }
 
-/* The object itself if it has DWARF, else its debug file. Return: 0, 1 = neither has, -ENOMEM. */
+static bool is_go(const ElfImage *image) {
+        const Elf64_Shdr *section;
+        ImageIds ids;
+
+        return !elf_image_find_section(image, ".gopclntab", &section) ||
+                (!elf_image_ids(image, &ids) && ids.go[0]);
+}
+
+/* The object itself if it has DWARF, or is Go's, else its debug file. Return: 0, 1 = neither has, -ENOMEM. */
 static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, SymbolFile *file) {
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
         SymbolState state;
         int r = symbol_file_open(&own, object, &state);
         bool is_here = r == 0;
 
-        if (is_here && elf_image_serves(&own.image, DEBUG_FOR_LINES)) {
+        if (is_here && (elf_image_serves(&own.image, DEBUG_FOR_LINES) || is_go(&own.image))) {
                 *file = own;
                 own = (SymbolFile)SYMBOL_FILE_NULL;
                 return 0;

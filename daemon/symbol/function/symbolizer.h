@@ -108,10 +108,17 @@ int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const u
  */
 const char *symbolizer_lines_object(const Symbolizer *symbolizer, uint32_t index, LinesState *statep);
 
+/*
+ * Forgets each object that was not asked for since the call before. So with one call a minute, an object
+ * stays for one to two minutes after its last use. It is read again when it is needed.
+ */
+void symbolizer_age(Symbolizer *symbolizer);
+
 /* Work since the symbolizer was made. */
 typedef struct SymbolizerStats {
         uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */
         uint64_t n_evicted;             /* objects that left for others */
+        uint64_t n_aged;                /* objects that left since nobody asked for them */
         uint64_t n_objects[SYMBOL_N_STATES];    /* objects that were read, by result */
         uint64_t n_go[SYMBOL_N_GO];     /* of these, by result of Go's table */
         uint64_t n_cut;                 /* of these: with more functions than a table takes */

@@ -163,6 +163,7 @@ static int set_frame(WindowNames *names, NamedFrame *to, const LineFrame *from) 
         if (r)
                 return error_fold(r);
         to->line = from->line;
+        to->start_line = from->start_line;
         to->name = to->linkage_name;
         n = demangle(to->linkage_name, symbolizer_style(names->symbolizer), readable, sizeof(readable));
         if (n)

@@ -9,7 +9,8 @@
 enum { MAX_TEXTS = 4 << 20 };
 
 typedef struct StoredFrame {
-        uint32_t name, file, line;      /* texts */
+        uint32_t name, file;            /* texts */
+        uint32_t line, start_line;
 } StoredFrame;
 
 struct LineRow {
@@ -56,6 +57,7 @@ static int add_row(LineCache *cache, uint64_t address, const LineFrame *frames, 
         row->n_frames = (uint32_t)n;
         for (size_t i = 0; i < n && !r; i++) {
                 row->frames[i].line = frames[i].line;
+                row->frames[i].start_line = frames[i].start_line;
                 r = add_text(cache, frames[i].name, frames[i].n_name, &row->frames[i].name);
                 if (!r)
                         r = add_text(cache, frames[i].file, frames[i].n_file, &row->frames[i].file);
@@ -100,7 +102,8 @@ static LineFrame frame_of(const LineCache *cache, const StoredFrame *stored) {
                             .n_name = name->size,
                             .file = file->data,
                             .n_file = file->size,
-                            .line = stored->line };
+                            .line = stored->line,
+                            .start_line = stored->start_line };
 }
 
 int line_cache_give(const LineCache *cache, uint64_t address, uint32_t index, LinesSink sink,

@@ -56,7 +56,8 @@ static Step parse_frames(Cursor *cursor, LineFrame *frames, uint32_t n) {
                         return STEP_MORE;
                 if (frame.n_name > LINES_MAX_TEXT || frame.n_file > LINES_MAX_TEXT)
                         return STEP_DAMAGED;
-                frames[i] = (LineFrame){ .line = frame.line, .n_name = frame.n_name, .n_file = frame.n_file };
+                frames[i] = (LineFrame){ .line = frame.line, .start_line = frame.start_line,
+                                          .n_name = frame.n_name, .n_file = frame.n_file };
                 frames[i].name = cursor_take(cursor, frame.n_name);
                 frames[i].file = cursor_take(cursor, frame.n_file);
         }

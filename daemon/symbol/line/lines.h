@@ -45,17 +45,18 @@ typedef struct LinesAnswer {
 
 /* Innermost first; n_name and n_file bytes follow, without NUL. */
 typedef struct LinesAnswerFrame {
-        uint32_t line;
+        uint32_t line, start_line;
         uint16_t n_name, n_file;
 } LinesAnswerFrame;
 
-_Static_assert(sizeof(LinesAnswer) == 8 && sizeof(LinesAnswerFrame) == 8, "no padding");
+_Static_assert(sizeof(LinesAnswer) == 8 && sizeof(LinesAnswerFrame) == 12, "no padding");
 
 typedef struct LineFrame {
         const char *name;               /* linkage name, else the one in the source; not terminated */
         const char *file;
         size_t n_name, n_file;          /* 0 = not known */
         uint32_t line;                  /* 0 = not known */
+        uint32_t start_line;            /* of the function; 0 = not known */
 } LineFrame;
 
 /*

@@ -252,11 +252,13 @@ static int start_look(CodeNames *names, CodeTarget *target) {
 /* ---- asking ---- */
 
 /* Notes where the process has its jitdump now, for the next look. */
-static int note_place(CodeTarget *target, const Process *process) {
+static int note_place(const CodeNames *names, CodeTarget *target, const Process *process) {
         uint64_t number;
 
         free(target->place.dump_path);
-        target->place = (CodePlace){ .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns };
+        target->place = (CodePlace){ .pid = (pid_t)process->pid,
+                                     .start_time_ns = process->start_time_ns,
+                                     .keep_root = names->limits.keep_roots };
         for (size_t i = 0; i < process->n_mappings; i++) {
                 const Mapping *mapping = &process->mappings[i];
 
@@ -277,7 +279,7 @@ static int want_look(CodeNames *names, CodeTarget *target, const Process *proces
 
         if (target->job || target->is_wanted)
                 return 0;
-        r = note_place(target, process);
+        r = note_place(names, target, process);
         if (r)
                 return error_fold(r);
         target->is_wanted = true;
@@ -366,6 +368,49 @@ int code_names_work(CodeNames *names) {
 void code_names_wait(CodeNames *names, uint64_t end_ns) {
         worker_wait(names->worker, end_ns);
         worker_collect(names->worker, clock_monotonic_ns());
+}
+
+int code_names_look_again(CodeNames *names) {
+        for (CodeTarget *target = names->oldest; target; target = target->newer) {
+                int r;
+
+                if (target->job || target->is_stuck)
+                        continue;
+                r = start_look(names, target);
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
+static CodeTarget *find_only(const CodeNames *names, pid_t pid) {
+        CodeTarget *found = NULL;
+
+        for (CodeTarget *target = names->oldest; target; target = target->newer) {
+                if (target->pid != pid)
+                        continue;
+                if (found)
+                        return NULL;
+                found = target;
+        }
+        return found;
+}
+
+int code_names_find_late(CodeNames *names, pid_t pid, uint64_t address, uint64_t first_ns, uint64_t last_ns,
+                         const char **namep, size_t *sizep) {
+        CodeTarget *target = find_only(names, pid);
+        char last[CODE_MAX_NAME];
+        bool was_past, is_past;
+        size_t size;
+
+        if (!target || target->is_stuck ||
+            code_source_find(target->source, address, first_ns, names->name, sizep, &was_past) ||
+            code_source_find(target->source, address, last_ns, last, &size, &is_past))
+                return CODE_NAMES_E_NONE;
+        if (was_past || is_past || size != *sizep || memcmp(last, names->name, size))
+                return CODE_NAMES_E_NONE;
+        *namep = names->name;
+        return 0;
 }
 
 uint32_t code_names_n_processes(const CodeNames *names) {

@@ -33,6 +33,7 @@ typedef struct CodeNamesLimits {
         /* bytes of all ranges and names; 0 = 64 MiB; one process may exceed it alone */
         size_t max_bytes;
         uint64_t time_limit_ns;           /* time for one look; 0 = 10 s */
+        bool keep_roots;                /* as CodePlace.keep_root */
 } CodeNamesLimits;
 
 /*
@@ -62,6 +63,17 @@ int code_names_work(CodeNames *names);
 
 /* Waits until every look that is under way is done and taken in, or @end_ns. */
 void code_names_wait(CodeNames *names, uint64_t end_ns);
+
+/* Looks at every process again, due or not, also at what has ended. Return: 0, -ENOMEM. */
+int code_names_look_again(CodeNames *names);
+
+/*
+ * The one name that @address of @pid had from @first_ns to @last_ns, by all that is known now. Lives until
+ * the next call. Return: 0, CODE_NAMES_E_NONE: there is none, or there are several, or several processes had
+ * this number.
+ */
+int code_names_find_late(CodeNames *names, pid_t pid, uint64_t address, uint64_t first_ns, uint64_t last_ns,
+                         const char **namep, size_t *sizep);
 
 /* Processes known, and bytes held for them. */
 uint32_t code_names_n_processes(const CodeNames *names);

@@ -83,6 +83,9 @@ struct CodeSource {
         CodeLook *look;                 /* while one is under way */
         Zygotes *zygotes;               /* a reference; NULL = what the files say is read here */
         CodeWork *work;                 /* during a look that has something to read, by a worker */
+        int root_fd;                    /* during a look, and behind it where that is wanted; -1 = none */
+        uint64_t own_pid;               /* as the last look of the living found them */
+        uint32_t uid;
         char piece[CODE_WIRE_PIECE];
 };
 
@@ -100,8 +103,15 @@ int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits, Zygotes
         pthread_mutex_init(&source->mutex, NULL);
         source->zygotes = zygotes ? zygotes_ref(zygotes) : NULL;
         source->n_refs = 1;
+        source->root_fd = -1;
         *sourcep = source;
         return 0;
+}
+
+static void close_root(CodeSource *source) {
+        if (source->root_fd >= 0)
+                close(source->root_fd);
+        source->root_fd = -1;
 }
 
 CodeSource *code_source_ref(CodeSource *source) {
@@ -114,6 +124,7 @@ CodeSource *code_source_unref(CodeSource *source) {
                 return NULL;
         code_index_free(source->index);
         jitdump_deinit(&source->dump);
+        close_root(source);
         zygotes_unref(source->zygotes);
         pthread_mutex_destroy(&source->mutex);
         free(source);
@@ -158,22 +169,22 @@ int code_parse_own_pid(const char *text, uint64_t *pidp) {
 }
 
 /* Links within the target's own root may lead anywhere in it; the file itself must be none. */
-static int open_in_root(int proc_fd, const char *path) {
+static int open_in_root(const CodeSource *source, const char *path) {
         struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-        _cleanup_(closep) int root = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-        return root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+        return source->root_fd < 0 ? -1 : (int)syscall(SYS_openat2, source->root_fd, path, &how, sizeof(how));
 }
 
-static int open_mapped(int proc_fd, const CodePlace *place) {
+/* @proc_fd: -1 = the process has ended. */
+static int open_mapped(const CodeSource *source, int proc_fd, const CodePlace *place) {
         char name[64];
         int fd;
 
         snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)place->dump_start,
                  (unsigned long)place->dump_end);
-        fd = openat(proc_fd, name, O_PATH | O_CLOEXEC);
-        return fd < 0 ? open_in_root(proc_fd, place->dump_path) : fd;
+        fd = proc_fd < 0 ? -1 : openat(proc_fd, name, O_PATH | O_CLOEXEC);
+        return fd < 0 ? open_in_root(source, place->dump_path) : fd;
 }
 
 /*
@@ -418,15 +429,15 @@ static void fail(CodeSource *source) {
         source->look->failed = true;
 }
 
-static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid,
-                        uint32_t uid) {
+static void look_at_map(CodeSource *source, const CodePlace *place) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
         char path[64];
         bool is_new;
 
-        snprintf(path, sizeof(path), "tmp/perf-%lu.map", (unsigned long)own_pid);
-        path_fd = open_in_root(proc_fd, path);
-        fd = open_believed(&source->map_file, path_fd, uid, place->start_time_ns, source->look, &is_new);
+        snprintf(path, sizeof(path), "tmp/perf-%lu.map", (unsigned long)source->own_pid);
+        path_fd = open_in_root(source, path);
+        fd = open_believed(&source->map_file, path_fd, source->uid, place->start_time_ns, source->look,
+                           &is_new);
         if (fd < 0)
                 return;
         if (is_new || !goes_on(&source->map_file, fd)) {
@@ -437,16 +448,16 @@ static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place,
                 fail(source);
 }
 
-static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid,
-                         uint32_t uid) {
+static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
         uint64_t number;
         bool is_new;
 
-        if (!place->dump_end || !code_is_dump_path(place->dump_path, &number) || number != own_pid)
+        if (!place->dump_end || !code_is_dump_path(place->dump_path, &number) || number != source->own_pid)
                 return;
-        path_fd = open_mapped(proc_fd, place);
-        fd = open_believed(&source->dump_file, path_fd, uid, place->start_time_ns, source->look, &is_new);
+        path_fd = open_mapped(source, proc_fd, place);
+        fd = open_believed(&source->dump_file, path_fd, source->uid, place->start_time_ns, source->look,
+                           &is_new);
         if (fd < 0)
                 return;
         if (is_new || !goes_on(&source->dump_file, fd)) {
@@ -465,19 +476,44 @@ static int read_owner(int proc_fd, uint64_t *own_pidp, uint32_t *uidp) {
                 identity_parse_status(text, uidp) || code_parse_own_pid(text, own_pidp);
 }
 
+/* Whether its number is another process' by now, which may have written files under it. */
+static bool is_taken(const CodePlace *place) {
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+
+        return !process_identify(place->pid, &stat, comm) && stat.start_time_ns != place->start_time_ns;
+}
+
+/*
+ * The root of the living, or the one that was kept of one that has ended. Return: whether there is one;
+ * *proc_fdp: -1 of one that has ended.
+ */
+static bool find_root(CodeSource *source, const CodePlace *place, int *proc_fdp) {
+        int root;
+
+        if (process_open_living(place->pid, place->start_time_ns, proc_fdp, NULL) ||
+            read_owner(*proc_fdp, &source->own_pid, &source->uid))
+                return source->root_fd >= 0 && !is_taken(place);
+        root = openat(*proc_fdp, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root >= 0) {
+                close_root(source);
+                source->root_fd = root;
+        }
+        return source->root_fd >= 0;
+}
+
 void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look) {
         _cleanup_(closep) int proc_fd = -1;
-        uint64_t own_pid;
-        uint32_t uid;
 
         *look = (CodeLook){ 0 };
         source->look = look;
-        if (!process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL) &&
-            !read_owner(proc_fd, &own_pid, &uid)) {
-                look_at_map(source, proc_fd, place, own_pid, uid);
+        if (find_root(source, place, &proc_fd)) {
+                look_at_map(source, place);
                 if (!look->failed)
-                        look_at_dump(source, proc_fd, place, own_pid, uid);
+                        look_at_dump(source, proc_fd, place);
         }
+        if (!place->keep_root)
+                close_root(source);
         end_work(source);
         look->memory = sizeof(*source) + (source->index ? code_index_memory(source->index) : 0);
         source->look = NULL;

@@ -2,6 +2,7 @@
 #include "symbol/naming/name-job.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +10,10 @@
 #include "sampling/process/process.h"
 #include "symbol/function/symbol-session.h"
 
-enum { MAX_TABLE_BYTES = 64 << 20 };    /* bytes of a thread's symbol tables */
+enum { WORTH_TRIMMING = 1 << 20 };      /* bytes */
 
 void *name_job_begin(void) {
-        const SymbolizerOptions options = { .max_bytes = MAX_TABLE_BYTES };
+        const SymbolizerOptions options = { .max_bytes = NAME_MAX_TABLE_BYTES };
         Symbolizer *symbolizer = NULL;
 
         return symbolizer_new(&symbolizer, &options) ? NULL : symbolizer;
@@ -130,6 +131,7 @@ static void note_stats(NameJob *job, const SymbolizerStats *before, const Symbol
         for (size_t i = 0; i < SYMBOL_N_GO; i++)
                 job->read.n_go[i] = after->n_go[i] - before->n_go[i];
         job->read.n_cut = after->n_cut - before->n_cut;
+        job->read.n_evicted = after->n_evicted - before->n_evicted;
 }
 
 static void look_up(WorkerJob *base, void *state) {
@@ -150,8 +152,10 @@ static void look_up(WorkerJob *base, void *state) {
                 r = have_read(job, state, &object);
         for (uint32_t i = 0; i < job->n && !r; i++)
                 r = find(job, i, state, &object);
-        if (state)
+        if (state) {
                 note_stats(job, &before, symbolizer_stats(state));
+                job->table_bytes = symbolizer_memory(state);
+        }
         job->is_unopened = r;
         closep(&job->fd);
         job->fd = -1;
@@ -186,4 +190,36 @@ void name_job_discard(WorkerJob *base) {
         zygotes_unref(job->zygotes);
         arena_deinit(&job->texts);
         free(job);
+}
+
+/* ---- ageing ---- */
+
+static void discard_aging(WorkerJob *job) {
+        free(job);
+}
+
+/* The allocator would keep what is freed. */
+static void age(WorkerJob *base, void *state) {
+        NameAging *aging = (NameAging *)base;
+        size_t before;
+
+        if (!state)
+                return;
+        before = symbolizer_memory(state);
+        aging->n_aged = symbolizer_stats(state)->n_aged;
+        symbolizer_age(state);
+        aging->n_aged = symbolizer_stats(state)->n_aged - aging->n_aged;
+        aging->table_bytes = symbolizer_memory(state);
+        if (before - aging->table_bytes >= WORTH_TRIMMING)
+                malloc_trim(0);
+}
+
+int name_aging_new(NameAging **agingp) {
+        NameAging *aging = calloc(1, sizeof(*aging));
+
+        if (!aging)
+                return error_origin(-ENOMEM);
+        aging->job = (WorkerJob){ .work = age, .discard = discard_aging };
+        *agingp = aging;
+        return 0;
 }

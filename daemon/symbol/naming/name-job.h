@@ -8,6 +8,8 @@
  * addresses up in it. A file whose table the thread still has is not opened. Else it is asked of one process
  * after the other that had it mapped, and last looked for at its path here; what is opened is always the very
  * file. A job owns all that it uses, as its thread may be given up and go on alone.
+ *
+ * What a thread has read stays for one to two calls of a job of another kind, NameAging.
  */
 
 #include <stdbool.h>
@@ -23,6 +25,8 @@
 enum {
         NAME_JOB_MAX = 64,
         NAME_MAX_PLACES = 4,
+        /* bytes of a thread's symbol tables; one table that is larger is kept alone */
+        NAME_MAX_TABLE_BYTES = 64 << 20,
 };
 
 /* A process that had the object mapped, and where. */
@@ -70,6 +74,7 @@ typedef struct NameJob {
         bool is_gone;
         NamePlaces gone;                /* processes without the file, as far as they were asked */
         SymbolizerStats read;           /* work that was done for it */
+        size_t table_bytes;             /* of the thread's tables after it */
         WorkerSessionCounts workers;
 
         void *object, *names[NAME_JOB_MAX];     /* the caller's; not used here */
@@ -82,6 +87,16 @@ typedef struct NameJob {
  */
 int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes);
 void name_job_discard(WorkerJob *job);
+
+/* Forgets tables that nobody needed since the one before, and gives their memory back to the system. */
+typedef struct NameAging {
+        WorkerJob job;                  /* first; the caller sets `done` and `stuck` */
+        uint64_t n_aged;
+        size_t table_bytes;             /* of the tables that stay */
+} NameAging;
+
+/* Return: 0, -ENOMEM. */
+int name_aging_new(NameAging **agingp);
 
 /* For WorkerConfig: makes the Symbolizer that the jobs of one thread share. */
 void *name_job_begin(void);

@@ -29,6 +29,8 @@
 #include "base/util/error.h"
 #include "base/util/stat.h"
 #include "symbol/naming/code-names.h"
+#include "symbol/naming/late-names.h"
+#include "symbol/naming/name-job.h"
 #include "symbol/naming/object-names.h"
 
 struct Naming {
@@ -42,7 +44,7 @@ struct Naming {
 int naming_new(Naming **namingp, const NamingConfig *config) {
         _cleanup_(naming_freep) Naming *naming = calloc(1, sizeof(*naming));
         const ObjectNamesLimits objects = { .time_limit_ns = config->time_limit_ns };
-        const CodeNamesLimits code = { .time_limit_ns = config->time_limit_ns };
+        const CodeNamesLimits code = { .time_limit_ns = config->time_limit_ns, .keep_roots = config->late };
         int r = 0;
 
         if (!naming)
@@ -140,12 +142,28 @@ int naming_wait(Naming *naming, uint64_t end_ns) {
         return r ? error_fold(r) : 0;
 }
 
+int naming_late(Naming *naming, Window *window, uint64_t end_ns, uint32_t *n_namedp) {
+        int r;
+
+        *n_namedp = 0;
+        if (!naming->code || !code_names_n_processes(naming->code))
+                return 0;
+        r = code_names_look_again(naming->code);
+        if (r)
+                return error_fold(r);
+        code_names_wait(naming->code, end_ns);
+        r = late_names_apply(naming->code, window, n_namedp);
+        return r ? error_fold(r) : 0;
+}
+
 NamingState naming_state(const Naming *naming) {
         NamingState state = { .objects = naming->objects, .code = naming->code };
 
         if (naming->objects) {
                 state.n_waiting = object_names_n_waiting(naming->objects);
                 state.memory = object_names_memory(naming->objects);
+                state.table_bytes = object_names_table_bytes(naming->objects);
+                state.max_table_bytes = NAME_MAX_TABLE_BYTES;
         }
         if (naming->code) {
                 state.n_processes = code_names_n_processes(naming->code);

@@ -29,6 +29,7 @@ typedef struct Naming Naming;
 typedef struct NamingConfig {
         bool objects;                   /* symbols = local */
         bool code;                      /* jit-symbols = on */
+        bool late;                      /* naming_late() will be called */
         uint64_t time_limit_ns;         /* time for one job; 0 = 10 s */
         /* start workers that read files of targets, borrowed; NULL = files are read here */
         Zygotes *zygotes;
@@ -54,11 +55,19 @@ int naming_window(Naming *naming, Window *window);
 /* Before the last window: waits for answers that are under way until @end_ns. Return: 0, -ENOMEM. */
 int naming_wait(Naming *naming, uint64_t end_ns);
 
+/*
+ * After the last window: looks once more at what processes, also ended ones, say of their code, until
+ * @end_ns. Then names what of @window, which is closed, lies in no file and had no name in time. Such a frame
+ * may be equal to one that had: a copy of the window makes them one. *n_namedp: frames. Return: 0, -ENOMEM.
+ */
+int naming_late(Naming *naming, Window *window, uint64_t end_ns, uint32_t *n_namedp);
+
 typedef struct NamingState {
         bool objects, code;
         uint32_t n_waiting;             /* addresses whose names are being looked up */
         uint32_t n_processes;           /* processes that make code */
         size_t memory;
+        size_t table_bytes, max_table_bytes;    /* symbol tables of files; not in `memory` */
 } NamingState;
 
 NamingState naming_state(const Naming *naming);

@@ -22,6 +22,10 @@
  * Nothing waits for this. Names that are there when a window is closed go into it, later ones into later
  * windows. A thread that hangs, on a file in FUSE for one, is left behind with its job after ten seconds.
  * When no thread hangs any more, such a file is tried again, at growing intervals.
+ *
+ * Tables are large, and are needed while new addresses come: when a program starts, mostly. So while a thread
+ * has tables, it is told once a minute to forget those that it did not need. An address that comes later has
+ * its file read again.
  */
 #include "symbol/naming/object-names.h"
 
@@ -39,6 +43,7 @@
 #include "symbol/naming/name-job.h"
 
 #define DEFAULT_RETRY_NS (10 * NS_PER_SEC)      /* after a file could not be opened where it is */
+#define DEFAULT_AGING_NS (60 * NS_PER_SEC)
 
 enum {
         DEFAULT_MAX_NAMES = 128 << 10,
@@ -84,6 +89,8 @@ struct ObjectNames {
         uint32_t n_names, n_waiting;
         NamedObject *first_asked;
         bool is_over;                   /* a cap was met: clear when no job is out */
+        size_t table_bytes;             /* of the thread, when it answered last */
+        uint64_t aging_ns;              /* next time to tell it to age them; UINT64_MAX = it was told */
 };
 
 /* ---- making and clearing ---- */
@@ -103,6 +110,7 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
         names->limits.max_text_bytes = names->limits.max_text_bytes ?: DEFAULT_MAX_TEXT_BYTES;
         names->zygotes = zygotes;
         names->limits.retry_ns = names->limits.retry_ns ?: DEFAULT_RETRY_NS;
+        names->limits.aging_ns = names->limits.aging_ns ?: DEFAULT_AGING_NS;
         intern_init(&names->texts, UINT32_MAX - 1);
         worker.max_jobs = names->limits.max_jobs;
         worker.time_limit_ns = names->limits.time_limit_ns;
@@ -399,7 +407,7 @@ static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
         name->state = NAME_KNOWN;
 }
 
-/* Each file is read once; a table that is cut counts as that alone. */
+/* Each file is read once while its table is kept; a table that is cut counts as that alone. */
 static void count(const NameJob *job) {
         const uint64_t *n = job->read.n_objects;
         uint64_t n_read = n[SYMBOL_STATE_NAMED] + n[SYMBOL_STATE_DYNAMIC], n_none = 0;
@@ -414,6 +422,7 @@ static void count(const NameJob *job) {
         stat_add(COUNTER_GO_TABLES_READ, job->read.n_go[SYMBOL_GO_READ]);
         stat_add(COUNTER_GO_TABLES_REFUSED, job->read.n_go[SYMBOL_GO_REFUSED]);
         stat_add(COUNTER_SYMBOL_TABLES_FAILED, job->is_failed);
+        stat_add(COUNTER_SYMBOL_TABLES_EVICTED, job->read.n_evicted);
         worker_session_count(&job->workers);
 }
 
@@ -423,12 +432,20 @@ static void ask_others(ObjectNames *names, NamedObject *object, const NameJob *j
                 note_asked(names, object, job->names[i]);
 }
 
+/* The first ones begin an interval. */
+static void note_tables(ObjectNames *names, size_t bytes) {
+        if (!names->table_bytes && names->aging_ns != UINT64_MAX)
+                names->aging_ns = clock_monotonic_ns() + names->limits.aging_ns;
+        names->table_bytes = bytes;
+}
+
 static void take_answers(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
         NamedObject *object = job->object;
         ObjectNames *names = userdata;
 
         count(job);
+        note_tables(names, job->table_bytes);
         object->is_stuck = false;
         name_places_remove(&object->places, &job->gone);
         if (job->is_unopened && job->is_gone && !job->is_failed) {
@@ -447,10 +464,52 @@ static void take_answers(WorkerJob *base, void *userdata) {
         name_job_discard(base);
 }
 
+static void take_aging(WorkerJob *base, void *userdata) {
+        NameAging *aging = (NameAging *)base;
+        ObjectNames *names = userdata;
+
+        stat_add(COUNTER_SYMBOL_TABLES_AGED, aging->n_aged);
+        names->table_bytes = aging->table_bytes;
+        names->aging_ns = clock_monotonic_ns() + names->limits.aging_ns;
+        base->discard(base);
+}
+
+/* Its tables go with the thread. */
+static void give_up_aging(WorkerJob *base, void *userdata) {
+        ObjectNames *names = userdata;
+
+        names->table_bytes = 0;
+        names->aging_ns = 0;
+}
+
+/* One at a time: two in a row would forget all. A full queue is tried again with the next look. */
+static int age_tables(ObjectNames *names) {
+        uint64_t now_ns = names->table_bytes ? clock_monotonic_ns() : 0;
+        NameAging *aging;
+        int r;
+
+        if (!names->table_bytes || now_ns < names->aging_ns)
+                return 0;
+        r = name_aging_new(&aging);
+        if (r)
+                return error_fold(r);
+        aging->job.done = take_aging;
+        aging->job.stuck = give_up_aging;
+        r = worker_push(names->worker, &aging->job);
+        if (r)
+                aging->job.discard(&aging->job);
+        else
+                names->aging_ns = UINT64_MAX;
+        return r < 0 ? error_fold(r) : 0;
+}
+
 int object_names_work(ObjectNames *names) {
         NamedObject *object;
+        int aging = age_tables(names);
 
-        if (!names->n_waiting && !worker_n_stuck(names->worker))
+        if (aging)
+                return error_fold(aging);
+        if (!worker_n_waiting(names->worker) && !names->first_asked && !worker_n_stuck(names->worker))
                 return 0;
         worker_collect(names->worker, clock_monotonic_ns());
         while ((object = names->first_asked)) {
@@ -525,4 +584,8 @@ uint32_t object_names_n_waiting(const ObjectNames *names) {
 size_t object_names_memory(const ObjectNames *names) {
         return names->rows.total + names->texts.arena.total + names->texts.items_size * sizeof(InternItem) +
                names->texts.n_slots * sizeof(uint32_t) + names->words.n_slots * sizeof(HashmapEntry);
+}
+
+size_t object_names_table_bytes(const ObjectNames *names) {
+        return names->table_bytes;
 }

@@ -34,6 +34,8 @@ typedef struct ObjectNamesLimits {
         uint32_t max_jobs;
         uint64_t time_limit_ns;           /* time for one job; 0 = 10 s */
         uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */
+        /* a symbol table that nobody needs goes after one to two times that; 0 = 60 s */
+        uint64_t aging_ns;
 } ObjectNamesLimits;
 
 /*
@@ -61,3 +63,4 @@ int object_names_wait(ObjectNames *names, uint64_t end_ns);
 
 uint32_t object_names_n_waiting(const ObjectNames *names);      /* addresses */
 size_t object_names_memory(const ObjectNames *names);           /* the loop's part */
+size_t object_names_table_bytes(const ObjectNames *names);      /* the threads' part, at the last answer */

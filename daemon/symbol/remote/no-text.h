@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "symbol/function/image.h"
+#include "base/elf/image.h"
 
 enum {
         _NO_TEXT_E_SUCCESS,
