@@ -101,6 +101,9 @@ int worker_session_receive(WorkerSession *session, void *data, size_t size) {
                 if (n <= 0)
                         return fail(session, false);
                 at += (size_t)n;
+                /* there is always more to read of one that never stops talking */
+                if (!left_ns(session))
+                        return fail(session, true);
         }
         return 0;
 }

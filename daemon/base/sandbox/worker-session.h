@@ -40,7 +40,7 @@ int worker_session_begin(WorkerSession *session);
 /* @fd: -1 = none; borrowed. Return: 0, WORKER_SESSION_E_DIED, WORKER_SESSION_E_LATE. */
 int worker_session_send(WorkerSession *session, const void *data, size_t size, int fd);
 
-/* Exactly @size bytes. Return: the same. */
+/* Exactly @size bytes; what is complete only after the deadline is late, too. Return: the same. */
 int worker_session_receive(WorkerSession *session, void *data, size_t size);
 
 /* It has said what is not so: as good as dead. Return: WORKER_SESSION_E_DIED. */

@@ -57,7 +57,8 @@
 #include "base/util/log.h"
 
 enum {
-        MAX_WORKERS = 32,               /* those that were ended and are still there included */
+        /* those that were ended and are still there included; most of them may be those that stay */
+        MAX_WORKERS = 128,
         N_ZYGOTES = 2,
         /* workers that read what compilers at run time write come and go ten times a second */
         MAX_ENDED = 2048,
@@ -545,6 +546,12 @@ void zygotes_end(Zygotes *zygotes, uint32_t serial) {
         tend(zygotes);
 }
 
+bool zygotes_has(const Zygotes *zygotes, uint32_t serial) {
+        LOCKED(zygotes);
+
+        return serial && find_worker(zygotes, serial);
+}
+
 int32_t zygotes_pid(const Zygotes *zygotes, uint32_t serial) {
         const Worker *worker;
         const Zygote *zygote;
@@ -597,6 +604,14 @@ static uint64_t cpu_ns_of(pid_t pid) {
         clockid_t id;
 
         return pid > 0 && !clock_getcpuclockid(pid, &id) ? clock_read_ns(id) : 0;
+}
+
+uint64_t zygotes_worker_cpu_ns(const Zygotes *zygotes, uint32_t serial) {
+        const Worker *worker;
+        LOCKED(zygotes);
+
+        worker = serial ? find_worker(zygotes, serial) : NULL;
+        return worker ? cpu_ns_of(worker->pid) : 0;
 }
 
 uint64_t zygotes_cpu_ns(const Zygotes *zygotes) {

@@ -92,6 +92,12 @@ uint32_t zygotes_take_replaced(Zygotes *zygotes);
 /* Id of a worker, 0 = not known (yet); with serial 0 that of the zygote that is asked next. */
 int32_t zygotes_pid(const Zygotes *zygotes, uint32_t serial);
 
+/* Whether a worker is there, wanted or not: its place is free again only when we took note of its end. */
+bool zygotes_has(const Zygotes *zygotes, uint32_t serial);
+
+/* CPU time of a worker, ns; 0 = its id is not known (yet). */
+uint64_t zygotes_worker_cpu_ns(const Zygotes *zygotes, uint32_t serial);
+
 /* Whether a process is, or was some seconds ago, a zygote or a worker. @zygotes: a Zygotes. */
 bool zygotes_is_ours(const void *zygotes, uint32_t pid);
 

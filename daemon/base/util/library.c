@@ -2,7 +2,11 @@
 #include "base/util/library.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util/log.h"
@@ -38,4 +42,28 @@ int library_load(Library *library) {
         r = library->is_loaded ? 0 : load(library);
         pthread_mutex_unlock(&lock);
         return r;
+}
+
+int library_file(const char *soname, char *name, size_t size) {
+        char path[PATH_MAX];
+        struct link_map *map = NULL;
+        void *handle = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+        const char *slash;
+
+        if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
+                return LIBRARY_E_MISSING;
+        slash = strrchr(realpath(map->l_name, path) ? path : map->l_name, '/');
+        snprintf(name, size, "%s", slash ? slash + 1 : soname);
+        return 0;
+}
+
+void library_each_linked(void (*visit)(void *userdata, const char *soname), void *userdata) {
+        const char *texts = NULL;
+
+        for (const ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++)
+                if (entry->d_tag == DT_STRTAB)
+                        texts = (const char *)entry->d_un.d_ptr;
+        for (const ElfW(Dyn) *entry = _DYNAMIC; texts && entry->d_tag != DT_NULL; entry++)
+                if (entry->d_tag == DT_NEEDED)
+                        visit(userdata, texts + entry->d_un.d_val);
 }

@@ -60,3 +60,13 @@ enum {
 
 /* Once is enough, more often costs nothing; any thread may. It stays loaded. Return: 0, LIBRARY_E_MISSING. */
 int library_load(Library *library);
+
+/*
+ * The file that stands for @soname in this process, as `libcurl.so.4.8.0`: with its version, where
+ * distributions put that into the name. The library is loaded, if it is not yet. @name: NUL-terminated, cut
+ * to @size. Return: 0, LIBRARY_E_MISSING.
+ */
+int library_file(const char *soname, char *name, size_t size);
+
+/* The names that this program is linked with, one call each, in the order of the link. */
+void library_each_linked(void (*visit)(void *userdata, const char *soname), void *userdata);

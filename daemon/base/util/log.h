@@ -60,7 +60,9 @@ _printf_(3, 4) void log_write_target(int level, uint32_t pid, const char *format
         X(RESUMED, "d21bb139b019424abe70e98a40b04894") \
         X(SLOWED, "1acee16bee2149b8af97e0ed1c2d77a1") \
         X(MEMORY_LIMIT, "c569cb343f62446490d4e0d86b8de09e") \
-        X(WORKERS_GONE, "30e53121e222432e8c3021f9729453fe")
+        X(WORKERS_GONE, "30e53121e222432e8c3021f9729453fe") \
+        X(RING_FULL, "b3a54d5e6c1f4a4b9d0e7f21c8a96e35") \
+        X(UNSERVED, "6f0c1c4b8d4e4d1f9a2a5b7c3e90d214")
 
 typedef enum LogEvent {
 #define X(name, id) LOG_EVENT_##name,
