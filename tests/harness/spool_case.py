@@ -10,6 +10,7 @@ from fault_server import closed_port, ok
 
 FAULT_AT = tap.HARNESS / "libfault-at.so"
 WRITTEN, TAKEN = (f'spool_samples_total{{event="{e}"}}' for e in ("written", "taken"))
+DEAD = "spool_dead_samples_total{}"
 AHEAD, FLUSH, FAILED = range(3)         # SpoolStoreMode
 
 

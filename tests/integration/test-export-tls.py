@@ -1,50 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Receivers behind TLS, whose certificates are right or wrong, and ours for them."""
-import ssl
-import subprocess
-import tempfile
-
+"""Receivers behind TLS, whose certificates are right or wrong, and ours for them. A wrong one is tried again:
+the rollout mends it, and nothing is lost where there is a spool."""
 import tap
-from export_case import EVENTS, ExportCase
+from certificates import Certificates
+from export_case import DELIVERED, EVENTS, ExportCase
 from fault_server import ok, raw
+from spool_case import SpoolCase
 
 
-class Tls(ExportCase):
-    """Certificates are made here, so that none can run out."""
+class Served(Certificates):
+    def tls_server(self, *plays, ask=False, certificate="server"):
+        return self.serve(*plays, context=self.server_context(certificate, ask))
 
-    @classmethod
-    def setUpClass(cls):
-        tap.need_tool("openssl")
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        for ca in ("ours", "other"):
-            cls.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                        "-nodes", "-subj", f"/CN={ca}", "-keyout", cls.path(f"{ca}.key"), "-out",
-                        cls.path(f"{ca}.pem"), "-days", "2")
-        for name, ca in (("server", "ours"), ("client", "ours"), ("stranger", "other")):
-            cls.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-                        f"/CN={name}", "-addext", "subjectAltName=DNS:localhost", "-keyout",
-                        cls.path(f"{name}.key"), "-out", cls.path(f"{name}.csr"))
-            cls.openssl("x509", "-req", "-in", cls.path(f"{name}.csr"), "-CA", cls.path(f"{ca}.pem"),
-                        "-CAkey", cls.path(f"{ca}.key"), "-copy_extensions", "copy", "-days", "2",
-                        "-out", cls.path(f"{name}.pem"))
 
-    @classmethod
-    def path(cls, name):
-        return f"{cls.temporary.name}/{name}"
-
-    @staticmethod
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
-
-    def tls_server(self, *plays, ask=False):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.path("server.pem"), self.path("server.key"))
-        if ask:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(self.path("ours.pem"))
-        return self.serve(*plays, context=context)
+class Tls(Served, ExportCase):
+    def assert_tried_again(self, outcome):
+        """It was, and what a process without a spool still had at its end is lost by the stop."""
+        self.assertIn("next try in", outcome.log)
+        self.assert_lost(outcome, "stop")
 
     def test_a_receiver_signed_by_our_authority_is_trusted(self):
         server = self.tls_server(ok())
@@ -54,14 +28,14 @@ class Tls(ExportCase):
 
     def test_a_receiver_signed_by_another_gets_nothing(self):
         server = self.tls_server(ok())
-        outcome = self.drive(server.url(host="localhost"), ca=self.path("other.pem"))
-        self.assert_lost(outcome, "export_refused")
+        outcome = self.drive(server.url(host="localhost"), ca=self.path("other.pem"), retries=1)
+        self.assert_tried_again(outcome)
         self.assertEqual(server.requests, [])
         self.assertIn("OTEL_EXPORTER_OTLP_CERTIFICATE", outcome.log)
 
     def test_a_receiver_of_another_name_gets_nothing(self):
         server = self.tls_server(ok())
-        self.assert_lost(self.drive(server.url(host="127.0.0.1"), ca=self.path("ours.pem")), "export_refused")
+        self.assert_tried_again(self.drive(server.url(host="127.0.0.1"), ca=self.path("ours.pem"), retries=1))
         self.assertEqual(server.requests, [])
 
     def test_a_receiver_whose_certificate_has_run_out_gets_nothing(self):
@@ -75,18 +49,16 @@ class Tls(ExportCase):
                      "-in", self.path("server.csr"), "-cert", self.path("ours.pem"), "-keyfile",
                      self.path("ours.key"), "-startdate", "20200101000000Z", "-enddate", "20200102000000Z",
                      "-out", self.path("expired.pem"))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.path("expired.pem"), self.path("server.key"))
-        server = self.serve(ok(), context=context)
-        outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"))
-        self.assert_lost(outcome, "export_refused")
+        server = self.tls_server(ok(), certificate="expired")
+        outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), retries=1)
+        self.assert_tried_again(outcome)
         self.assertEqual(server.requests, [])
         self.assertIn("expired", outcome.log)
 
     def test_a_missing_authority_file_is_said(self):
         server = self.tls_server(ok())
-        outcome = self.drive(server.url(host="localhost"), ca=self.path("no-such-file.pem"))
-        self.assert_lost(outcome, "export_refused")
+        outcome = self.drive(server.url(host="localhost"), ca=self.path("no-such-file.pem"), retries=1)
+        self.assert_tried_again(outcome)
         self.assertIn("no-such-file.pem", outcome.log)
 
     def test_a_client_certificate_is_shown(self):
@@ -94,19 +66,36 @@ class Tls(ExportCase):
         self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"),
                                          cert=self.path("client.pem"), key=self.path("client.key")))
 
-    def test_a_refused_client_certificate_is_no_passing_fault(self):
+    def test_a_refused_client_certificate_is_tried_again(self):
         server = self.tls_server(ok(), ask=True)
         for options in ({}, {"cert": self.path("stranger.pem"), "key": self.path("stranger.key")}):
-            outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), **options)
-            self.assert_lost(outcome, "export_refused")
+            outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), retries=1, **options)
+            self.assert_tried_again(outcome)
             self.assertEqual(server.requests, [])
 
-    def test_plain_http_behind_https_is_no_passing_fault(self):
+    def test_plain_http_behind_https_is_tried_again(self):
         server = self.serve(raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
                             before=lambda c: c.sendall(b"HTTP/1.1 400 Bad\r\n\r\n") or True)
-        outcome = self.drive(f"https://localhost:{server.port}/x", ca=self.path("ours.pem"))
-        self.assert_lost(outcome, "export_refused")
+        outcome = self.drive(f"https://localhost:{server.port}/x", ca=self.path("ours.pem"), retries=1)
+        self.assert_tried_again(outcome)
         self.assertIn("http://", outcome.log)
+
+
+class TlsAndSpool(Served, SpoolCase):
+    def test_what_no_certificate_let_through_is_delivered_after_it_was_mended(self):
+        server = self.tls_server(ok())
+        values = self.drive(server.url(host="localhost"), ca=self.path("other.pem"), batches=3, spooled=3)
+        self.assertEqual([name for name in values if name.startswith("lost_total")], [])
+        self.assertEqual((len(self.files()), server.requests), (3, []))
+        values = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), batches=0, drained=1)
+        self.assertEqual((self.files(), values[DELIVERED]), ([], 3 * EVENTS))
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2"])
+
+    def test_what_another_program_answered_is_kept(self):
+        server = self.serve(raw(b"220 mail.example ESMTP\r\n"))
+        values = self.drive(server.url(), batches=2, spooled=2)
+        self.assertEqual([name for name in values if name.startswith("lost_total")], [])
+        self.drain()
 
 
 tap.main()

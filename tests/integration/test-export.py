@@ -323,8 +323,8 @@ class Unreachable(ExportCase):
 
     def test_a_grpc_endpoint_is_told_from_its_frames(self):
         server = self.serve(raw(GRPC))
-        outcome = self.drive(server.url())
-        self.assert_lost(outcome, "export_refused")
+        outcome = self.drive(server.url(), retries=1)
+        self.assert_lost(outcome, "stop")
         self.assertIn("gRPC", outcome.log)
         self.assertIn("port 4318", outcome.log)
 

@@ -441,6 +441,20 @@ class Bombs(Receive):
         self.assertLess(self.memory(child), self.MAX_MEMORY)
         self.assertEqual(len(self.stored()), 40)
 
+    def test_a_receiver_that_is_stopped_with_requests_in_line_ends(self):
+        """The library refuses to end while a connection is suspended."""
+        child = self.receive()
+        bomb = gzip.compress(self.values(7_000_000))
+        head = (f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Encoding: gzip\r\n"
+                f"Content-Length: {len(bomb)}\r\n\r\n").encode()
+        senders = [socket.create_connection(("127.0.0.1", self.port), tap.PATIENCE) for _ in range(40)]
+        for sender in senders:
+            sender.sendall(head + bomb)
+        self.assertEqual(senders[0].makefile("rb").readline().split()[1], b"413")
+        self.assertEqual(child.stop(), 0)
+        for sender in senders:
+            sender.close()
+
     def test_ordinary_requests_that_compress_well_are_none(self):
         """Forty thousand samples with stacks, a dictionary of names: as large as ours get, and no more than 64 times their gzip."""
         self.receive()

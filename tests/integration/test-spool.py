@@ -8,6 +8,7 @@ import oracle
 
 oracle.enter()
 
+import fcntl
 import json
 import os
 import pathlib
@@ -19,7 +20,7 @@ import tempfile
 import tap
 from export_case import lost
 from fault_server import close, closed_port, ok, slow, status
-from spool_case import DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase
+from spool_case import DEAD, DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase
 
 DAY = 86400 * 10**9
 
@@ -101,7 +102,7 @@ class Life(SpoolCase):
         self.drive(server.url(), batches=2, run_ms=1, stop_ms=50)
         self.assertEqual(len(self.files()), 2)
 
-    def test_what_is_refused_leaves_it(self):
+    def test_what_is_refused_leaves_its_queue(self):
         self.fill(2)
         _, values = self.drain(status(400), ok())
         self.assertEqual((values[lost("export_refused")], values[DELIVERED]), (EVENTS, EVENTS))
@@ -134,6 +135,17 @@ class Life(SpoolCase):
                 self.assertEqual([r.body[:1] == b"{" for r in server.requests], [bool(sent)] * 2)
                 self.assertEqual(server.requests[0].headers["Content-Type"],
                                  "application/json" if sent else "application/x-protobuf")
+
+    def test_of_the_version_before_is_read(self):
+        """tests/data/spool-0.1.0 was stored by that version: two requests in protobuf, one in JSON."""
+        for json in (0, 1):
+            shutil.rmtree(self.spool, ignore_errors=True)
+            self.spool.mkdir(mode=0o700)
+            for path in (tap.SOURCE_DIR / "tests/data/spool-0.1.0").glob("*.batch"):
+                shutil.copyfile(path, self.spool / path.name)
+            server, values = self.drain(json=json)
+            self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-0"])
+            self.assertEqual((values[TAKEN], values[DELIVERED]), (3 * EVENTS, 3 * EVENTS))
 
     def test_files_are_private_and_compressed(self):
         self.fill(1, padding=0)
@@ -433,6 +445,78 @@ class Verb(SpoolCase):
         self.assertEqual({path.suffix for path in files}, {".pb"})
         self.assertEqual(len(self.files()), 2)
         self.spanprof("extract", "-o", output, expect=1)
+
+    def letters(self):
+        return sorted((self.spool / "dead").glob("*.batch"))
+
+    def bury(self, n, *plays, **options):
+        """A receiver that refuses @n batches. The books call them lost, and the spool keeps them."""
+        server = self.serve(*(plays or [status(401)]))
+        values = self.drive(server.url(), batches=n, **options)
+        self.assertEqual((values[lost("export_refused")], values[DEAD]), (n * EVENTS, n * EVENTS))
+        self.assertIn("spanprof spool retry", values["log"])
+        self.assertEqual((self.files(), len(self.letters())), ([], n))
+
+    def test_what_was_refused_is_sent_again_when_a_person_says_so(self):
+        self.bury(3)
+        listed = self.spanprof("ls").stdout
+        self.assertEqual(listed.count(" dead/"), 3)
+        self.assertIn("3 more requests, 300 samples, were refused", listed)
+        self.assertEqual([entry["dead"] for entry in json.loads(self.spanprof("ls", "--json").stdout)], [True] * 3)
+        server = self.serve(ok(), status(413), ok())
+        done = self.spanprof("retry", "--endpoint", server.url(""), expect=1)
+        self.assertIn("200 samples of 2 requests delivered, 1 requests refused again, 0 unreadable, 1 left", done.stdout)
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2"])
+        server = self.serve(ok())
+        self.spanprof("retry", "--endpoint", server.url(""))
+        self.assertEqual((server.markers(), self.letters()), (["batch-1"], []))
+
+    def test_letters_of_the_other_form_of_a_daemon_that_runs_and_of_a_receiver_that_is_away(self):
+        self.bury(2, json=1)
+        server = self.serve(status(503))
+        self.fill(1)
+        daemon = self.spawn(self.command(server.url(), batches=0, drained=1, retry_ms=60000),
+                            env={"PATH": os.environ["PATH"]})
+        tap.wait_until(lambda: server.requests, "the daemon has the spool")
+        done = self.spanprof("retry", "--endpoint", self.away(), expect=1)
+        self.assertIn("0 samples of 0 requests delivered", done.stdout)
+        receiver = self.serve(ok())
+        self.spanprof("retry", "--endpoint", receiver.url(""))
+        self.assertEqual((receiver.markers(), self.letters()), (["batch-0", "batch-1"], []))
+        self.assertEqual({r.headers["Content-Type"] for r in receiver.requests}, {"application/x-protobuf"})
+        daemon.process.kill()
+        daemon.wait()
+
+    def test_letters_are_added_while_a_person_sends_others(self):
+        self.bury(1)
+        with open(self.spool / "dead/retry", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            values = self.drive(self.serve(status(403)).url(), batches=1)
+            self.assertEqual((values[DEAD], len(self.letters())), (EVENTS, 2))
+            done = self.spanprof("retry", "--endpoint", self.away(), expect=1)
+            self.assertIn("another `spanprof spool retry` sends them", done.stderr)
+
+    def test_letters_have_an_eighth_of_the_spool_and_a_damaged_one_stays(self):
+        values = self.drive(self.serve(status(400)).url(), batches=10, padding=100_000,
+                            spool_bytes=8 * 250_000)
+        self.assertEqual((values[DEAD], len(self.letters())), (10 * EVENTS, 2))
+        self.letters()[0].write_bytes(b"x")
+        done = self.spanprof("retry", "--endpoint", self.serve(ok()).url(""), expect=1)
+        self.assertIn("100 samples of 1 requests delivered, 0 requests refused again, 1 unreadable, 1 left", done.stdout)
+        self.spanprof("extract", "-o", self.directory() / "out", expect=1)
+
+    def test_without_room_for_letters_the_refusal_is_a_loss_that_is_told(self):
+        self.spool.mkdir(mode=0o700)
+        (self.spool / "dead").write_text("a file in their place")
+        values = self.drive(self.serve(status(400)).url(), batches=1)
+        self.assertEqual((values.get(DEAD, 0), values[lost("export_refused")], values["spool_errors_total{}"]), (0, EVENTS, 1))
+        self.assertIn("cannot write to the dead letters", values["log"])
+        self.fill(1)
+        done = self.spanprof("ls")
+        self.assertIn("1 requests, 100 samples", done.stdout)
+        self.assertIn("/dead: ", done.stderr)
+        (self.spool / "dead").unlink()
+        self.assertIn("nothing was refused", self.spanprof("retry", "--endpoint", self.away()).stdout)
 
     def test_mistakes(self):
         self.spanprof("lst", expect=2)

@@ -23,7 +23,7 @@ typedef struct Ports {
 
         const BatchStoreEvents *events;
         void *listener;
-        char held[64], removed[64];     /* letters that the store was told of */
+        char held[64], removed[64], buried[64];       /* letters that the store was told of */
         Batch *kept[16];                /* what memory has let go of, oldest first */
         size_t n_kept;
         bool has_room, is_fetching;
@@ -86,6 +86,11 @@ static bool fake_fetch(void *self, const SpoolEntry *after) {
         return true;
 }
 
+static bool fake_bury(void *self, Batch *batch) {
+        note(((Ports *)self)->buried, batch);
+        return true;
+}
+
 static void fake_remove(void *self, Batch *batch) {
         note(((Ports *)self)->removed, batch);
 }
@@ -106,7 +111,7 @@ static void fake_free_store(void *self) {
 
 static void start(Ports *ports, bool with_store, size_t max_queue_bytes) {
         static const TransportOps transport = { fake_send, fake_cancel, fake_free_transport };
-        static const BatchStoreOps store = { fake_listen, fake_hold,   fake_keep,  fake_fetch,
+        static const BatchStoreOps store = { fake_listen, fake_hold,   fake_keep,  fake_fetch, fake_bury,
                                              fake_remove, fake_finish, fake_level, fake_free_store };
         const ExporterConfig config = { .endpoint = "http://receiver/",
                                         .max_queue_bytes = max_queue_bytes,
@@ -270,6 +275,7 @@ Test(exporter, holds_a_copy_in_the_store_until_the_answer) {
         answer(&ports, HTTP_FAULT_NONE, 200);
         answer(&ports, HTTP_FAULT_NONE, 400);
         cr_assert_str_eq(ports.removed, "ab", "delivered or lost: it has its end");
+        cr_assert_str_eq(ports.buried, "b", "what was refused is kept for a person");
         end(&ports);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "delivery/export/trouble.h"
@@ -54,6 +55,7 @@ Test(trouble_describe, says_what_to_do) {
                     "is a receiver running");
         assert_says("http://c/x", &(HttpReply){ .fault = HTTP_FAULT_TLS, .error = "x" },
                     "OTEL_EXPORTER_OTLP_CERTIFICATE");
+        assert_says("http://c/x", &(HttpReply){ .fault = HTTP_FAULT_TLS, .error = "x" }, "certificate=");
         assert_says("http://c/x", &(HttpReply){ .status = 307, .location = "https://c/x" },
                     "set the endpoint to https://c/x");
 }
@@ -62,4 +64,21 @@ Test(trouble_describe, shows_the_words_of_the_server) {
         _cleanup_(freep) char *line = describe("http://c/x", &(HttpReply){ .status = 400 }, "no such tenant");
 
         cr_assert_str_eq(line, "http://c/x answered 400, \"no such tenant\"");
+}
+
+Test(trouble_describe, names_the_variable_that_leads_through_a_proxy) {
+        static const HttpReply refused = { .fault = HTTP_FAULT_CONNECT, .error = "refused" };
+        _cleanup_(freep) char *plain = NULL, *local = NULL, *answered = NULL;
+
+        setenv("HTTP_PROXY", "http://proxy", 1);        /* curl(1) does not read it */
+        setenv("https_proxy", "http://proxy", 1);
+        assert_says("https://c/x", &refused, "https_proxy names a proxy");
+        plain = describe("http://c/x", &refused, "");
+        cr_assert_null(strstr(plain, "proxy"));
+        setenv("all_proxy", "http://proxy", 1);
+        assert_says("http://c/x", &refused, "all_proxy names a proxy");
+        local = describe("unix:/run/c", &refused, "");
+        cr_assert_null(strstr(local, "proxy"));
+        answered = describe("https://c/x", &(HttpReply){ .status = 400 }, "");
+        cr_assert_null(strstr(answered, "proxy"), "a receiver answered");
 }

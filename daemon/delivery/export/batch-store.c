@@ -17,6 +17,10 @@ static bool none_fetch(void *self, const SpoolEntry *after) {
         return false;
 }
 
+static bool none_bury(void *self, Batch *batch) {
+        return false;
+}
+
 static void none_remove(void *self, Batch *batch) {
 }
 
@@ -31,7 +35,7 @@ static void none_free(void *self) {
 }
 
 BatchStore batch_store_none(void) {
-        static const BatchStoreOps ops = { none_listen, none_hold,   none_keep,  none_fetch,
+        static const BatchStoreOps ops = { none_listen, none_hold,   none_keep,  none_fetch, none_bury,
                                            none_remove, none_finish, none_level, none_free };
 
         return (BatchStore){ .ops = &ops };

@@ -28,6 +28,7 @@ typedef struct BatchStoreEvents {
 typedef struct BatchStoreLevel {
         size_t n_stored;                /* batches that fetch() may give out */
         uint64_t stored_events;         /* samples in them */
+        uint64_t stored_bytes, max_bytes;       /* of all that is stored, and may be; 0 = no limit */
         size_t n_unsaved, unsaved_bytes;        /* batches that were kept and are not written yet */
         uint64_t unsaved_events;
         uint64_t released_events;       /* samples that were held, and are about to count as stored */
@@ -49,6 +50,8 @@ typedef struct BatchStoreOps {
         bool (*keep)(void *self, Batch *batch, bool last);
         /* Asks for the oldest batch (@after: of those behind it; NULL = all). Return: fetched() is called. */
         bool (*fetch)(void *self, const SpoolEntry *after);
+        /* A receiver refused @batch for good: keeps a copy among the dead letters. Return: it will. */
+        bool (*bury)(void *self, Batch *batch);
         /* @batch has its end, delivered or lost: nothing of it stays. The caller keeps its reference. */
         void (*remove)(void *self, Batch *batch);
         /* Waits until about @deadline_ns (MONOTONIC, 0 = now). What is not stored then counts as lost. */

@@ -89,6 +89,14 @@ void export_log_spool(ExportLog *log, int error, uint64_t n_events) {
         write_limited(log, TROUBLE_SPOOL, LOG_LEVEL_WARNING, &text);
 }
 
+void export_log_not_buried(ExportLog *log, int error, uint64_t n_events) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        text_printf(&text, "cannot write to the dead letters of the spool: %s; %llu refused samples are gone",
+                    strerror(error), (unsigned long long)n_events);
+        write_limited(log, TROUBLE_SPOOL, LOG_LEVEL_WARNING, &text);
+}
+
 void export_log_spool_left(ExportLog *log, uint64_t n_batches, uint64_t n_events) {
         _cleanup_(text_deinit) Text text = { 0 };
 

@@ -62,7 +62,7 @@ static void log_spooled(const char *path, BatchStoreLevel level) {
                          level.n_stored, (unsigned long long)level.stored_events);
 }
 
-/* Return: 0, EXPORTER_E_SPOOL (*storep is none), -errno. */
+/* Return: 0, EXPORTER_E_SPOOL, EXPORTER_E_SPOOL_CHOSEN (*storep is none), -errno. */
 static int new_store(BatchStore *storep, sd_event *event, const ExporterConfig *config) {
         SpoolStoreConfig spool = {
                 .path = config->spool,
@@ -84,6 +84,12 @@ static int new_store(BatchStore *storep, sd_event *event, const ExporterConfig *
         r = spool_store_new(storep, event, &spool, &problem);
         if (r < 0)
                 return error_fold(r);
+        if (r == SPOOL_E_UNUSABLE && config->spool_chosen) {
+                log_error("spool %s: %s; make it for the user that the daemon runs as, or set `spool` to another "
+                          "directory (empty: memory alone)",
+                          config->spool, problem.text);
+                return EXPORTER_E_SPOOL_CHOSEN;
+        }
         if (r) {
                 log_error("spool %s: %s; samples that cannot be sent wait in memory alone", config->spool,
                           problem.text);
@@ -120,7 +126,7 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
         if (r)
                 return r;
         r = new_store(&store, event, &full);
-        if (r < 0 || (r && config->spool_required))
+        if (r < 0 || r == EXPORTER_E_SPOOL_CHOSEN || (r && config->spool_required))
                 return r;
         return exporter_new_on(exporterp, event, &full, http_transport(take(http)), store);
 }

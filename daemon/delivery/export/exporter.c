@@ -85,6 +85,8 @@ struct Exporter {
         Batch *in_flight;
         Transport transport;
         BatchStore store;
+        bool lacks_spool;               /* there should be one */
+        time_t certificate_end;         /* of the receiver, as it showed it last; 0 = it did not */
         bool is_behind;                 /* the store had no room for a batch in memory */
 
         Receiver receiver;
@@ -303,6 +305,7 @@ static void failed(Receiver *receiver) {
 /* Another server answers there: it is no use to send it the same again. */
 static void not_otlp(Exporter *exporter, Batch *batch, const HttpReply *reply) {
         exporter->receiver.n_failures = 0;
+        exporter->store.ops->bury(exporter->store.self, batch);
         export_log_not_otlp(&exporter->books.log, reply, batch);
         lose(exporter, batch, COUNTER_LOST_EXPORT_NOT_OTLP);
 }
@@ -339,13 +342,15 @@ static bool is_past(const Exporter *exporter, const HttpReply *reply) {
 
 static void refused(Exporter *exporter, Batch *batch, const HttpReply *reply) {
         bool past = is_past(exporter, reply);
+        bool buried = !past && exporter->store.ops->bury(exporter->store.self, batch);
 
         /* A status, if a bad one, shows that the receiver is there: the next batch has its own chance. */
         if (!reply->fault)
                 exporter->receiver.n_failures = 0;
-        export_log_failed(&exporter->books.log, LOG_LEVEL_ERROR, reply, "%s%llu samples",
+        export_log_failed(&exporter->books.log, LOG_LEVEL_ERROR, reply, "%s%llu samples%s",
                           past ? "they are too old for it: dropped " : "dropped ",
-                          (unsigned long long)batch->n_events);
+                          (unsigned long long)batch->n_events,
+                          buried ? " (the spool keeps them: `spanprof spool retry`)" : "");
         lose(exporter, batch, past ? COUNTER_LOST_EXPORT_TOO_OLD : COUNTER_LOST_EXPORT_REFUSED);
 }
 
@@ -357,11 +362,16 @@ static void too_old(Exporter *exporter, Batch *batch, const HttpReply *reply, ui
         hold_off(exporter, wait_ns);
 }
 
+/* No batch has reached a receiver. */
+static bool is_unreached(HttpFault fault) {
+        return fault == HTTP_FAULT_RESOLVE || fault == HTTP_FAULT_CONNECT || fault == HTTP_FAULT_TLS;
+}
+
 static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
         Turns *turns = &exporter->turns;
 
         failed(&exporter->receiver);
-        exporter->receiver.is_away = reply->fault == HTTP_FAULT_RESOLVE || reply->fault == HTTP_FAULT_CONNECT;
+        exporter->receiver.is_away = is_unreached(reply->fault);
         books_add(&exporter->books, COUNTER_EXPORT_RETRIES, 1);
         if (batch_is_on_disk(batch) && !turns->tried.time_ns) {
                 turns->tried = batch->entry;
@@ -428,6 +438,8 @@ static void on_reply(const HttpReply *reply, void *userdata) {
         Batch *batch = take(exporter->in_flight);
         uint64_t wait_ns = 0;
 
+        if (reply->certificate_end)
+                exporter->certificate_end = reply->certificate_end;
         switch (judge(exporter, batch, reply, &wait_ns)) {
         case RETRY_ACCEPTED:
                 accepted(exporter, batch, reply);
@@ -623,6 +635,7 @@ int exporter_new_on(Exporter **exporterp, sd_event *event, const ExporterConfig 
         exporter->event = sd_event_ref(event);
         exporter->transport = transport;
         exporter->store = store;
+        exporter->lacks_spool = config->spool && !store.self;
         store.ops->listen(store.self, &events, &exporter->books, exporter);
         exporter->gzip = config->gzip;
         exporter->convert = config->convert;
@@ -694,6 +707,22 @@ uint64_t exporter_spooled_events(const Exporter *exporter) {
 
 size_t exporter_spooled_batches(const Exporter *exporter) {
         return store_level(exporter).n_stored;
+}
+
+uint64_t exporter_spooled_bytes(const Exporter *exporter) {
+        return store_level(exporter).stored_bytes;
+}
+
+uint64_t exporter_max_spool_bytes(const Exporter *exporter) {
+        return store_level(exporter).max_bytes;
+}
+
+time_t exporter_certificate_end(const Exporter *exporter) {
+        return exporter->certificate_end;
+}
+
+bool exporter_lacks_spool(const Exporter *exporter) {
+        return exporter->lacks_spool;
 }
 
 bool exporter_is_failing(const Exporter *exporter) {

@@ -60,6 +60,7 @@ typedef struct ExporterConfig {
         uint64_t spool_time_limit_ns;   /* at the stop, for a disk that does not answer; 0 = 3 s */
         ExportConvert spool_convert;    /* for what was stored in the other form; needed with a spool */
         bool spool_required;            /* else a spool that cannot be used is told and done without */
+        bool spool_chosen;              /* done without only while another process has it */
 } ExporterConfig;
 
 enum {
@@ -69,6 +70,7 @@ enum {
         EXPORTER_E_HEADERS,             /* headers are not in baggage form */
         EXPORTER_E_LIBRARY,             /* the library that sends over HTTP is not installed */
         EXPORTER_E_SPOOL,               /* the spool cannot be used, or another process has it */
+        EXPORTER_E_SPOOL_CHOSEN,        /* somebody chose a spool that cannot be used */
 };
 
 /*
@@ -107,6 +109,14 @@ uint64_t exporter_unsaved_events(const Exporter *exporter);
 uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of all so far */
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);
+uint64_t exporter_spooled_bytes(const Exporter *exporter);      /* of its files */
+uint64_t exporter_max_spool_bytes(const Exporter *exporter);    /* 0 = no limit, or no spool */
+
+/* When the receiver's certificate ends, as it was shown last; seconds since 1970, 0 = it was not. */
+time_t exporter_certificate_end(const Exporter *exporter);
+
+/* Whether its spool could not be used when it was made: what cannot be sent waits in memory alone. */
+bool exporter_lacks_spool(const Exporter *exporter);
 
 /* Whether the last attempt failed, and when one was accepted last: MONOTONIC, 0 = none was. */
 bool exporter_is_failing(const Exporter *exporter);

@@ -34,8 +34,8 @@
 #define FUNCTIONS(X) \
         X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_perform) \
         X(curl_easy_setopt) \
-        X(curl_easy_strerror) X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) \
-        X(curl_multi_cleanup) \
+        X(curl_easy_strerror) X(curl_getdate) X(curl_global_init) X(curl_multi_add_handle) \
+        X(curl_multi_assign) X(curl_multi_cleanup) \
         X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt) \
         X(curl_multi_socket_action) X(curl_slist_append) X(curl_slist_free_all)
 
@@ -128,6 +128,28 @@ static HttpFault fault_of(CURLcode code, const char *url, const char *error) {
         }
 }
 
+/*
+ * The peer's chain as curl tells it, one list of `Name:value` for each certificate. A connection that is kept
+ * has told it with its first request.
+ */
+static time_t certificate_end_of(CURL *easy) {
+        static const char field[] = "Expire date:";
+        struct curl_certinfo *chain = NULL;
+        time_t first = 0;
+
+        if (lib.curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) || !chain)
+                return 0;
+        for (int i = 0; i < chain->num_of_certs; i++)
+                for (const struct curl_slist *at = chain->certinfo[i]; at; at = at->next) {
+                        time_t end = strncasecmp(at->data, field, strlen(field))
+                                ? -1 : lib.curl_getdate(at->data + strlen(field), NULL);
+
+                        if (end > 0 && (!first || end < first))
+                                first = end;
+                }
+        return first;
+}
+
 static void finish(Http *http, CURLcode code) {
         HttpReply reply = http->reply;  /* a copy: the callback may post the next one */
         const char *words = http->error[0] ? http->error : lib.curl_easy_strerror(code);
@@ -146,6 +168,7 @@ static void finish(Http *http, CURLcode code) {
         if (reply.fault)
                 response_clean(reply.error, sizeof(reply.error), words, strlen(words));
         reply.body = body;
+        reply.certificate_end = certificate_end_of(http->easy);
         http->done(&reply, http->userdata);
         free(body);
 }
@@ -364,6 +387,7 @@ static CURLcode set_options(Http *http) {
         SET(CURLOPT_WRITEDATA, http);
         SET(CURLOPT_HEADERFUNCTION, on_header);
         SET(CURLOPT_HEADERDATA, http);
+        SET(CURLOPT_CERTINFO, 1L);
         if (http->certificate)
                 SET(CURLOPT_CAINFO, http->certificate);
         if (http->client_certificate)

@@ -66,15 +66,8 @@ int retry_after_parse(const char *text, int64_t now_s, uint64_t *secondsp) {
 }
 
 static RetryVerdict classify(const RetryPolicy *policy, const RetryAttempt *attempt) {
-        switch (attempt->fault) {
-        case HTTP_FAULT_NONE:
-                break;
-        case HTTP_FAULT_PROTOCOL:
-        case HTTP_FAULT_TLS:
-                return RETRY_REFUSED;
-        default:
+        if (attempt->fault)
                 return RETRY_LATER;
-        }
         /* The specification names 200; a 202 or 204 of some gateway is no reason to send everything twice. */
         if (attempt->status >= 200 && attempt->status < 300)
                 return RETRY_ACCEPTED;

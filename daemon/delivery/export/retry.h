@@ -4,9 +4,10 @@
 /*
  * Retry Rules
  *
- * What becomes of a batch after an attempt, as the OTLP specification says:
- * success is final, 429, 502, 503 and 504 and faults of the connection are
- * tried again, everything else is dropped. Pure: outcome and chance in, verdict out.
+ * What becomes of a batch after an attempt, as the OTLP specification says: success is final, 429, 502, 503
+ * and 504 are tried again, every other status is a refusal. An attempt without an HTTP answer is tried again
+ * whatever the fault was: a wrong certificate, or another program on that port, is a matter of the rollout
+ * and not of the batch. Pure: outcome and chance in, verdict out.
  */
 
 #include <stdint.h>

@@ -104,12 +104,14 @@ static void flush_later(SpoolStore *store, Batch *batch) {
 
 /* ---- from memory to the disk ---- */
 
+static bool has_room(const SpoolStore *store, const Batch *batch) {
+        return !spool_worker_is_stuck(store->worker) &&
+                spool_worker_waiting_bytes(store->worker) + batch->size <= store->max_backlog_bytes;
+}
+
 /* Takes the caller's reference over. Return: false = it stays the caller's. */
 static bool put(SpoolStore *store, Batch *batch, unsigned how, bool last) {
-        bool has_room = !spool_worker_is_stuck(store->worker) &&
-                spool_worker_waiting_bytes(store->worker) + batch->size <= store->max_backlog_bytes;
-
-        return (has_room || last) && !spool_worker_put(store->worker, batch, how);
+        return (has_room(store, batch) || last) && !spool_worker_put(store->worker, batch, how);
 }
 
 static bool store_hold(void *self, Batch *batch) {
@@ -181,6 +183,28 @@ static void store_remove(void *self, Batch *batch) {
         forget_unflushed(store, batch);
         books_add(store->books, COUNTER_SPOOL_TAKEN, batch->n_events);
         spool_worker_remove(store->worker, &batch->entry);
+}
+
+static bool store_bury(void *self, Batch *batch) {
+        SpoolStore *store = self;
+
+        if (!store->worker || !has_room(store, batch))
+                return false;
+        if (!spool_worker_bury(store->worker, batch_ref(batch)))
+                return true;
+        batch_free(batch);
+        return false;
+}
+
+static void on_buried(uint64_t n_events, int error, void *userdata) {
+        SpoolStore *store = userdata;
+
+        if (!error) {
+                books_add(store->books, COUNTER_SPOOL_DEAD, n_events);
+                return;
+        }
+        books_add(store->books, COUNTER_SPOOL_FAILED, 1);
+        export_log_not_buried(&store->books->log, error, n_events);
 }
 
 static void stored(SpoolStore *store, Batch *batch, bool alone) {
@@ -271,6 +295,8 @@ static BatchStoreLevel store_level(const void *self) {
                 return level;
         level.n_stored = spool_worker_n_files(store->worker);
         level.stored_events = spool_worker_file_events(store->worker);
+        level.stored_bytes = spool_worker_file_bytes(store->worker);
+        level.max_bytes = spool_worker_max_bytes(store->worker);
         level.is_stuck = spool_worker_is_stuck(store->worker);
         return level;
 }
@@ -335,7 +361,7 @@ static int new_flush_timer(SpoolStore *store, sd_event *event) {
 
 int spool_store_new(BatchStore *storep, sd_event *event, const SpoolStoreConfig *config,
                     SpoolProblem *problem) {
-        static const BatchStoreOps ops = { store_listen, store_hold,   store_keep,  store_fetch,
+        static const BatchStoreOps ops = { store_listen, store_hold,   store_keep,   store_fetch, store_bury,
                                            store_remove, store_finish, store_level, store_free };
         _cleanup_(store_freep) SpoolStore *store = calloc(1, sizeof(*store));
         int r;
@@ -356,6 +382,7 @@ int spool_store_new(BatchStore *storep, sd_event *event, const SpoolStoreConfig 
                                                    .json = config->json,
                                                    .convert = config->convert,
                                                    .on_put = on_stored,
+                                                   .on_buried = on_buried,
                                                    .on_next = on_fetched,
                                                    .on_released = on_released,
                                                    .on_counts = on_counts,

@@ -12,17 +12,18 @@
 #include "base/util/gzip.h"
 #include "base/util/list.h"
 #include "base/util/thread.h"
+#include "delivery/spool/dead-letters.h"
 
 #define STUCK_NS (2 * NS_PER_SEC)
 
-typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE, JOB_FLUSH, JOB_RELEASE } JobKind;
+typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE, JOB_FLUSH, JOB_RELEASE, JOB_BURY } JobKind;
 
 typedef struct Job Job;
 
 struct Job {
         Job *next;
         JobKind kind;
-        Batch *batch;                   /* put: to be stored; next: found */
+        Batch *batch;                   /* put, bury: to be stored; next: found */
         /* put: its file, when it is done; next: the one before; else the file */
         SpoolEntry entry;
         unsigned how;                   /* put: SPOOL_PUT_* */
@@ -30,7 +31,7 @@ struct Job {
         int error;
         SpoolCounts counts;             /* after it */
         size_t n_files;
-        uint64_t n_events;
+        uint64_t n_events, n_bytes;
 };
 
 typedef struct JobList {
@@ -51,20 +52,21 @@ struct SpoolWorker {
         bool quit;
 
         size_t n_files, waiting_bytes;  /* the loop's */
-        uint64_t file_events;
+        uint64_t file_events, file_bytes;
 };
 
-/* Return: 0, an errno; ECANCELED: the batch had its end before its turn came. */
+/* Return: 0, an errno; ECANCELED: the batch had its end before its turn came, and none is to be buried. */
 static int put(Spool *spool, Job *job) {
         const Batch *batch = job->batch;
         SpoolHeader header = { .form = batch->json ? SPOOL_JSON : SPOOL_PROTOBUF, .n_events = batch->n_events,
                                .n_profiles = batch->n_profiles };
         _cleanup_(freep) uint8_t *expanded = NULL;
         const uint8_t *data = batch->data;
+        uint64_t now_ns = clock_read_ns(CLOCK_REALTIME);
         size_t size = batch->size;
         int r;
 
-        if (atomic_load(&batch->done))
+        if (atomic_load(&batch->done) && job->kind == JOB_PUT)
                 return ECANCELED;
         if (batch->gzip) {
                 r = gzip_expand(batch->data, batch->size, SPOOL_MAX_REQUEST, &expanded, &size);
@@ -72,7 +74,10 @@ static int put(Spool *spool, Job *job) {
                         return r < 0 ? -r : EFBIG;
                 data = expanded;
         }
-        r = spool_put(spool, &header, data, size, clock_read_ns(CLOCK_REALTIME), job->how, &job->entry);
+        if (job->kind == JOB_BURY)
+                r = dead_letters_put(spool, &header, data, size, now_ns);
+        else
+                r = spool_put(spool, &header, data, size, now_ns, job->how, &job->entry);
         return r == SPOOL_E_FAILED ? errno : -r;
 }
 
@@ -124,6 +129,7 @@ static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
 static void perform(SpoolWorker *worker, Job *job) {
         switch (job->kind) {
         case JOB_PUT:
+        case JOB_BURY:
                 job->error = put(worker->spool, job);
                 break;
         case JOB_NEXT:
@@ -142,6 +148,7 @@ static void perform(SpoolWorker *worker, Job *job) {
         job->counts = spool_take_counts(worker->spool);
         job->n_files = spool_n_free(worker->spool);
         job->n_events = spool_free_events(worker->spool);
+        job->n_bytes = spool_bytes(worker->spool);
 }
 
 static void clear(JobList *list) {
@@ -196,14 +203,23 @@ static void deliver_put(SpoolWorker *worker, const Job *job, Batch *batch) {
         worker->config.on_put(batch, job->error, worker->config.userdata);
 }
 
+static void deliver_bury(SpoolWorker *worker, const Job *job, Batch *batch) {
+        worker->waiting_bytes -= batch->size;
+        worker->config.on_buried(batch->n_events, job->error, worker->config.userdata);
+        batch_free(batch);
+}
+
 static void deliver(SpoolWorker *worker, Job *job) {
         Batch *batch = take(job->batch);
 
         worker->n_files = job->n_files;
         worker->file_events = job->n_events;
+        worker->file_bytes = job->n_bytes;
         worker->config.on_counts(&job->counts, worker->config.userdata);
         if (job->kind == JOB_PUT)
                 deliver_put(worker, job, batch);
+        else if (job->kind == JOB_BURY)
+                deliver_bury(worker, job, batch);
         else if (job->kind == JOB_NEXT)
                 worker->config.on_next(batch, worker->config.userdata);
         else if (job->kind == JOB_RELEASE && job->entry.held)
@@ -257,6 +273,7 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
                 return r;
         worker->n_files = spool_n(worker->spool);
         worker->file_events = spool_events(worker->spool);
+        worker->file_bytes = spool_bytes(worker->spool);
         r = sd_event_add_io(event, &worker->source, worker->fd, EPOLLIN, on_results, worker);
         if (r < 0)
                 return error_origin(r);
@@ -317,6 +334,15 @@ int spool_worker_put(SpoolWorker *worker, Batch *batch, unsigned how) {
         return 0;
 }
 
+int spool_worker_bury(SpoolWorker *worker, Batch *batch) {
+        size_t size = batch->size;
+        int r = give(worker, &(Job){ .kind = JOB_BURY, .batch = batch });
+
+        if (!r)
+                worker->waiting_bytes += size;
+        return error_fold(r);
+}
+
 int spool_worker_flush(SpoolWorker *worker, const SpoolEntry *entry) {
         return give(worker, &(Job){ .kind = JOB_FLUSH, .entry = *entry });
 }
@@ -373,6 +399,14 @@ size_t spool_worker_n_files(const SpoolWorker *worker) {
 
 uint64_t spool_worker_file_events(const SpoolWorker *worker) {
         return worker->file_events;
+}
+
+uint64_t spool_worker_file_bytes(const SpoolWorker *worker) {
+        return worker->file_bytes;
+}
+
+uint64_t spool_worker_max_bytes(const SpoolWorker *worker) {
+        return worker->config.limits.max_bytes;
 }
 
 size_t spool_worker_waiting_bytes(const SpoolWorker *worker) {

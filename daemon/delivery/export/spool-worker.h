@@ -28,6 +28,8 @@ typedef struct SpoolWorkerConfig {
          * end before it was stored; else an errno, and the disk does not have it.
          */
         void (*on_put)(Batch *batch, int error, void *userdata);
+        /* Its samples are among the dead letters, or @error is an errno. */
+        void (*on_buried)(uint64_t n_events, int error, void *userdata);
         /*
          * The oldest batch, with its copy and entry set; NULL = there is none. It is lent, as by
          * spool_next().
@@ -63,6 +65,8 @@ int spool_worker_flush(SpoolWorker *worker, const SpoolEntry *entry);
 int spool_worker_release(SpoolWorker *worker, const SpoolEntry *entry);
 /* @after: as spool_next(). */
 int spool_worker_next(SpoolWorker *worker, const SpoolEntry *after);
+/* Takes a reference to @batch over: a copy goes to the dead letters. Return: 0, -ENOMEM (as put). */
+int spool_worker_bury(SpoolWorker *worker, Batch *batch);
 int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry);
 
 /*
@@ -77,5 +81,8 @@ bool spool_worker_is_stuck(SpoolWorker *worker);
 /* As of the last result, without what is held. */
 size_t spool_worker_n_files(const SpoolWorker *worker);
 uint64_t spool_worker_file_events(const SpoolWorker *worker);
+/* As of the last result, with what is held; and the limit, 0 = none. */
+uint64_t spool_worker_file_bytes(const SpoolWorker *worker);
+uint64_t spool_worker_max_bytes(const SpoolWorker *worker);
 /* Size of all batches that are on their way to the disk. */
 size_t spool_worker_waiting_bytes(const SpoolWorker *worker);

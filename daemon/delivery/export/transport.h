@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 enum {
         HTTP_BODY_MAX = 64 << 10,
@@ -40,6 +41,8 @@ typedef struct HttpReply {
         char retry_after[HTTP_TEXT_MAX];        /* "" = no such header */
         char location[HTTP_TEXT_MAX];
         char error[HTTP_TEXT_MAX];      /* the library's words for the fault */
+        /* of the first of the peer's certificates to end, since 1970; 0 = it has shown none */
+        time_t certificate_end;
 } HttpReply;
 
 /* Called from the event loop. May send again or cancel, but not free the transport. */

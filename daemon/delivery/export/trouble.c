@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "delivery/export/trouble.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -84,12 +85,30 @@ static const char *version_hint(const char *message) {
         return NULL;
 }
 
+/* The variable that names a proxy for @url, as curl(1) reads them. It ignores HTTP_PROXY. NULL = none. */
+static const char *proxy_variable(const char *url) {
+        static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy",
+                                             "ALL_PROXY" };
+        bool is_tls = !strncasecmp(url, "https:", 6);
+
+        if (!strncasecmp(url, "unix:", 5))
+                return NULL;
+        for (size_t i = is_tls ? 0 : 2; i < ARRAY_SIZE(names); i++) {
+                const char *value = is_tls && i == 2 ? NULL : getenv(names[i]);
+
+                if (value && *value)
+                        return names[i];
+        }
+        return NULL;
+}
+
 static const char *fault_hint(HttpFault fault) {
         switch (fault) {
         case HTTP_FAULT_CONNECT:
                 return "is a receiver running there?";
         case HTTP_FAULT_TLS:
-                return "check http:// or https://, OTEL_EXPORTER_OTLP_CERTIFICATE and _CLIENT_CERTIFICATE";
+                return "check http:// or https://, certificate= and client-certificate= "
+                       "(OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE)";
         default:
                 return NULL;
         }
@@ -97,6 +116,7 @@ static const char *fault_hint(HttpFault fault) {
 
 void trouble_describe(Text *text, const char *url, const HttpReply *reply, const char *message) {
         bool redirect = reply->status >= 300 && reply->status < 400;
+        const char *proxy = proxy_variable(url);
         const char *hint = reply->fault ? fault_hint(reply->fault) : version_hint(message);
 
         if (!hint && !reply->fault)
@@ -122,4 +142,7 @@ void trouble_describe(Text *text, const char *url, const HttpReply *reply, const
                             "(http/protobuf), which usually listens on port 4318");
         else if (hint)
                 text_printf(text, "; %s", hint);
+        if (proxy && reply->fault)
+                text_printf(text, "; %s names a proxy for it: is that right, or does the host belong into no_proxy?",
+                            proxy);
 }

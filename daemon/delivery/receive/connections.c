@@ -23,6 +23,7 @@ typedef enum Phase {
         PHASE_HEADERS,
         PHASE_IDLE,
         PHASE_BODY,
+        PHASE_WORK,
         PHASE_ANSWER,
 } Phase;
 
@@ -90,6 +91,8 @@ static void shut_late(Connection *connection) {
                 break;
         case PHASE_BODY:
                 shut(connection, COUNTER_CONNECTIONS_SLOW_BODY, "its body came too slowly");
+                break;
+        case PHASE_WORK:                /* it has no end: it is our own delay */
                 break;
         case PHASE_ANSWER:
                 shut(connection, COUNTER_CONNECTIONS_SLOW_ANSWER, "it read the answer too slowly");
@@ -205,6 +208,10 @@ void connection_take(Connection *connection, uint64_t n_bytes) {
         connection->end_ns += transfer_ns(n_bytes);
 }
 
+void connection_begin_work(Connection *connection, uint64_t now_ns) {
+        begin(connection, PHASE_WORK, now_ns, UINT64_MAX - now_ns);
+}
+
 void connection_begin_answer(Connection *connection, uint64_t n_bytes, uint64_t now_ns) {
         begin(connection, PHASE_ANSWER, now_ns, GRACE_S * NS_PER_SEC + transfer_ns(n_bytes));
 }
@@ -225,6 +232,11 @@ static bool has_come(const Connection *connection) {
         int n_bytes = 0;
 
         return connection->phase != PHASE_ANSWER && !ioctl(connection->fd, FIONREAD, &n_bytes) && n_bytes > 0;
+}
+
+void connections_postpone(Connections *connections, uint64_t time_ns) {
+        for (unsigned i = 0; i < connections->n; i++)
+                connections->all[i]->end_ns += time_ns;
 }
 
 uint64_t connections_expire(Connections *connections, uint64_t now_ns) {

@@ -53,6 +53,8 @@ void connections_remove(Connections *connections, Connection *connection);
 /* The headers are whole. */
 void connection_begin_body(Connection *connection, uint64_t now_ns);
 void connection_take(Connection *connection, uint64_t n_bytes);
+/* The body is whole, and waits for its turn. */
+void connection_begin_work(Connection *connection, uint64_t now_ns);
 /* The answer, of @n_bytes, is ready. */
 void connection_begin_answer(Connection *connection, uint64_t n_bytes, uint64_t now_ns);
 /* The answer is sent. */
@@ -60,6 +62,9 @@ void connection_rest(Connection *connection, uint64_t now_ns);
 
 /* Numeric; of IPv6 the /64, which one host may have whole; "" for a socket in the filesystem. */
 const char *connection_address(const Connection *connection);
+
+/* None of them was served for @time_ns: each has as much more time. */
+void connections_postpone(Connections *connections, uint64_t time_ns);
 
 /* Shuts down whose time is over. Return: when to look again, UINT64_MAX = never. */
 uint64_t connections_expire(Connections *connections, uint64_t now_ns);

@@ -54,9 +54,8 @@ static int complain(const char *address, uint16_t port, int error) {
                 return LISTEN_E_ADDRESS;
         }
         if (error == EADDRINUSE)
-                hint = "; another receiver or collector runs there: stop it, or choose another port with --port "
-                       "(--port 0 takes any free one)";
-        else if (error == EACCES)
+                return LISTEN_E_TAKEN;
+        if (error == EACCES)
                 hint = "; ports below 1024 are for root";
         log_error("cannot listen on port %u: %s%s", port, strerror(error), hint);
         return LISTEN_E_PORT;

@@ -14,7 +14,8 @@
 enum {
         _LISTEN_E_SUCCESS,
         LISTEN_E_ADDRESS,               /* no such address here; a message was logged */
-        LISTEN_E_PORT,                  /* taken, or not allowed; a message with a hint was logged */
+        LISTEN_E_PORT,                  /* not allowed; a message with a hint was logged */
+        LISTEN_E_TAKEN,                 /* another process has the port; nothing was logged */
         /* no socket could be made there; errno says why, EADDRINUSE: another process listens */
         LISTEN_E_PATH,
         LISTEN_E_FULL,                  /* as many are kept as can be */

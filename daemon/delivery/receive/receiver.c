@@ -5,7 +5,9 @@
  *
  * It is started without a thread of its own. It keeps all sockets in one epoll descriptor, which is readable
  * when one of them is; then MHD_run() does what can be done and calls on_request(): once with the headers,
- * once for each part of the body, and once at its end.
+ * once for each part of the body, and once at its end. A request whose body is whole is suspended: to judge
+ * it may take a second, so requests wait for their turn (turns.h), and one of them is judged each time that
+ * the loop comes round. Then it is resumed, and on_request() is called once more and answers.
  *
  * Answers are given at the end, also when the headers have decided: who closes a connection on a sender in
  * mid-sentence resets it, and the sender sees a broken connection, which is worth a retry, where it should
@@ -31,11 +33,13 @@
 #include "delivery/receive/answer.h"
 #include "delivery/receive/connections.h"
 #include "delivery/receive/listen.h"
+#include "delivery/receive/turns.h"
 
 #define FUNCTIONS(X) \
         X(MHD_add_response_header) X(MHD_create_response_from_buffer) X(MHD_destroy_response) \
         X(MHD_get_connection_info) X(MHD_get_daemon_info) X(MHD_get_timeout) \
-        X(MHD_lookup_connection_value) X(MHD_queue_response) X(MHD_run) X(MHD_start_daemon) X(MHD_stop_daemon)
+        X(MHD_lookup_connection_value) X(MHD_queue_response) X(MHD_resume_connection) X(MHD_run) \
+        X(MHD_start_daemon) X(MHD_stop_daemon) X(MHD_suspend_connection)
 
 static struct {
         FUNCTIONS(LIBRARY_POINTER)
@@ -65,10 +69,13 @@ typedef struct Upload Upload;
 struct Receiver {
         struct MHD_Daemon *daemon;
         sd_event_source *io, *timer;
+        sd_event_source *work;          /* on while a request waits to be judged */
         ReceiverConfig config;
         ReceiverCounts counts;
         Connections *connections;
-        Upload *uploads;
+        Upload *uploads;                /* the newest first */
+        Turns *turns;
+        uint64_t detached_ns;           /* since then nobody serves it; 0 = it is served */
         char url[96];
 };
 
@@ -81,6 +88,9 @@ struct Upload {
         bool json, gzip;
         int failed;                     /* status to answer at the end, 0 = none yet */
         const char *why;                /* for that answer */
+        struct MHD_Connection *suspended;               /* it waits for its turn; NULL = it does not */
+        int judged;                     /* status, 0 = not yet */
+        char words[ANSWER_MESSAGE_MAX];                 /* for that answer */
 };
 
 static void count(Receiver *receiver, int status) {
@@ -388,13 +398,44 @@ static void end_upload(Receiver *receiver, Upload *upload) {
         free(upload);
 }
 
+/* The whole body is there: it waits for its turn. */
+static enum MHD_Result suspend(Receiver *receiver, Upload *upload, struct MHD_Connection *connection) {
+        upload->suspended = connection;
+        connection_begin_work(upload->connection, clock_monotonic_ns());
+        lib.MHD_suspend_connection(connection);
+        sd_event_source_set_enabled(receiver->work, SD_EVENT_ON);
+        return MHD_YES;
+}
+
+static void resume(Upload *upload) {
+        if (upload->suspended)
+                lib.MHD_resume_connection(take(upload->suspended));
+}
+
+/* Whose turn it is; of one sender, the request that came first. NULL = none waits. */
+static Upload *find_next(const Receiver *receiver) {
+        uint64_t least = UINT64_MAX;
+        Upload *next = NULL;
+
+        for (Upload *upload = receiver->uploads; upload; upload = upload->next) {
+                uint64_t turn;
+
+                if (!upload->suspended)
+                        continue;
+                turn = turns_of(receiver->turns, connection_address(upload->connection));
+                if (turn <= least) {
+                        least = turn;
+                        next = upload;
+                }
+        }
+        return next;
+}
+
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data, size_t *sizep,
                                   void **uploadp) {
         Receiver *receiver = userdata;
         Upload *upload = *uploadp;
-        char why[ANSWER_MESSAGE_MAX] = "";
-        int status;
 
         if (!upload) {
                 *uploadp = upload = begin_upload(receiver, connection);
@@ -408,9 +449,9 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
                 return on_question(receiver, connection, path, method, upload, sizep);
         if (*sizep)
                 return receive_part(receiver, upload, data, sizep);
-        status = judge_body(receiver, upload, why);
-        forget(upload);
-        return answer(receiver, connection, upload->json, status, why);
+        if (!upload->judged)
+                return suspend(receiver, upload, connection);
+        return answer(receiver, connection, upload->json, upload->judged, upload->words);
 }
 
 static void on_completed(void *userdata, struct MHD_Connection *connection, void **uploadp,
@@ -496,9 +537,26 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
         return run(userdata);
 }
 
+/* Judges one request. */
+static int on_work(sd_event_source *source, void *userdata) {
+        Receiver *receiver = userdata;
+        Upload *upload = find_next(receiver);
+        uint64_t begin_ns = clock_monotonic_ns();
+
+        if (!upload)
+                return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        upload->judged = judge_body(receiver, upload, upload->words);
+        turns_served(receiver->turns, connection_address(upload->connection),
+                     clock_monotonic_ns() - begin_ns);
+        forget(upload);
+        resume(upload);
+        return run(receiver);
+}
+
 static int start_daemon(Receiver *receiver, int listener) {
         receiver->daemon = lib.MHD_start_daemon(
-                MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
+                MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
+                receiver,
                 MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver, MHD_OPTION_LISTEN_SOCKET, listener,
                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS_MAX + CONNECTIONS_SPARE),
                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, receiver, MHD_OPTION_NOTIFY_COMPLETED,
@@ -516,6 +574,12 @@ static int attach(Receiver *receiver, sd_event *event) {
         r = sd_event_add_io(event, &receiver->io, info->epoll_fd, EPOLLIN, on_io, receiver);
         if (r < 0)
                 return error_origin(r);
+        r = sd_event_add_defer(event, &receiver->work, on_work, receiver);
+        if (r < 0)
+                return error_origin(r);
+        r = sd_event_source_set_enabled(receiver->work, SD_EVENT_OFF);
+        if (r < 0)
+                return error_origin(r);
         r = sd_event_add_time(event, &receiver->timer, CLOCK_MONOTONIC, UINT64_MAX, 1000, on_time, receiver);
         if (r < 0)
                 return error_origin(r);
@@ -528,7 +592,8 @@ static int keep_connections(Receiver *receiver) {
         const ConnectionTimes asking = { ASKING_TIMEOUT_S * NS_PER_SEC, ASKING_TIMEOUT_S * NS_PER_SEC };
 
         receiver->connections = connections_new(receiver->config.on_page ? &asking : &sending);
-        return receiver->connections ? 0 : error_origin(-ENOMEM);
+        receiver->turns = turns_new();
+        return receiver->connections && receiver->turns ? 0 : error_origin(-ENOMEM);
 }
 
 int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *config) {
@@ -549,9 +614,12 @@ int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *co
         if (r)
                 return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS
                         : r == LISTEN_E_PORT ? RECEIVER_E_PORT
-                                             : RECEIVER_E_PATH;
+                        : r == LISTEN_E_TAKEN ? RECEIVER_E_TAKEN
+                                              : RECEIVER_E_PATH;
         if (!config->path)
                 listen_url(listener, receiver->url, sizeof(receiver->url));
+        /* a server may outlive these */
+        receiver->config.path = receiver->config.address = NULL;
         r = keep_connections(receiver);
         if (!r)
                 r = start_daemon(receiver, listener);
@@ -565,13 +633,46 @@ int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *co
         return 0;
 }
 
+void receiver_detach(Receiver *receiver) {
+        receiver->io = sd_event_source_disable_unref(receiver->io);
+        receiver->timer = sd_event_source_disable_unref(receiver->timer);
+        receiver->work = sd_event_source_disable_unref(receiver->work);
+        if (!receiver->detached_ns)
+                receiver->detached_ns = clock_monotonic_ns();
+}
+
+/* What the library has read and not answered makes no descriptor readable: hence the timer. */
+int receiver_attach(Receiver *receiver, sd_event *event, ReceiverPage page, void *userdata) {
+        int r;
+
+        receiver_detach(receiver);
+        receiver->config.on_page = page;
+        receiver->config.userdata = userdata;
+        connections_postpone(receiver->connections, clock_monotonic_ns() - receiver->detached_ns);
+        receiver->detached_ns = 0;
+        r = attach(receiver, event);
+        if (r)
+                return r;
+        sd_event_source_set_time(receiver->timer, 0);
+        r = sd_event_source_set_enabled(receiver->timer, SD_EVENT_ONESHOT);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(receiver->work, SD_EVENT_ON);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+void receiver_answer_now(Receiver *receiver) {
+        run_library(receiver);
+}
+
 Receiver *receiver_free(Receiver *receiver) {
         if (!receiver)
                 return NULL;
-        sd_event_source_disable_unref(receiver->io);
-        sd_event_source_disable_unref(receiver->timer);
+        receiver_detach(receiver);
+        for (Upload *upload = receiver->uploads; upload; upload = upload->next)
+                resume(upload);         /* the library ends no connection that is suspended */
         if (receiver->daemon)
                 lib.MHD_stop_daemon(receiver->daemon);
+        turns_free(receiver->turns);
         connections_free(receiver->connections);
         free(receiver);
         return NULL;

@@ -78,7 +78,8 @@ typedef struct ReceiverCounts {
 enum {
         _RECEIVER_E_SUCCESS,
         RECEIVER_E_ADDRESS,             /* no such address here; a message was logged */
-        RECEIVER_E_PORT,                /* taken, or not allowed; a message with a hint was logged */
+        RECEIVER_E_PORT,                /* not allowed; a message with a hint was logged */
+        RECEIVER_E_TAKEN,               /* another process has the port; nothing was logged */
         RECEIVER_E_LIBRARY,             /* libmicrohttpd is not installed; a message was logged */
         RECEIVER_E_PATH,                /* no socket there; errno says why */
 };
@@ -87,6 +88,16 @@ enum {
 int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *config);
 Receiver *receiver_free(Receiver *receiver);
 DEFINE_CLEANUP(Receiver, receiver_free)
+
+/*
+ * For a server that outlives its loop: detached it answers nothing, and clients that are connected wait.
+ * Attached, it answers what they have asked meanwhile, by @page. Return: 0, -errno.
+ */
+void receiver_detach(Receiver *receiver);
+int receiver_attach(Receiver *receiver, sd_event *event, ReceiverPage page, void *userdata);
+
+/* Answers what has come, without waiting for the loop to say so. */
+void receiver_answer_now(Receiver *receiver);
 
 /* `http://ADDRESS:PORT` with the port that is really used. */
 const char *receiver_url(const Receiver *receiver);

@@ -11,6 +11,7 @@
  *     -rw-------  60 1795376599531755537-000003-100.batch.corrupt   set aside: it could not be read
  *     -rw-------   0 lock                                           flock()ed by the process that uses it
  *     -rw-------  96 .writing                                       a file that is being written
+ *     drwx------     dead                                           what receivers refused (dead-letters.h)
  *
  * A crash leaves a whole batch or nothing. A file is written as `.writing` and renamed when it is whole;
  * the next start removes a `.writing` that it finds. The file is removed after the receiver's answer, so
@@ -331,12 +332,21 @@ static bool is_ours(const char *name) {
         /* "uploads": what is known of symbols that were uploaded (symbol/remote/upload-state.h) */
         if (!strcmp(name, "uploads") || !strcmp(name, "uploads.new"))
                 return true;
-        return !strcmp(name, "lock") || !strcmp(name, TEMPORARY) || is_aside(name) ||
-               !parse_name(name, &entry);
+        if (!strcmp(name, "lock") || !strcmp(name, TEMPORARY) || !strcmp(name, SPOOL_DEAD_LETTERS) ||
+            !strcmp(name, SPOOL_RETRY_LOCK))
+                return true;
+        return is_aside(name) || !parse_name(name, &entry);
 }
 
 int spool_give(const char *path, uint32_t uid, uint32_t gid) {
-        return directory_give(path, uid, gid, is_ours);
+        _cleanup_(freep) char *dead = NULL;
+        int r = directory_give(path, uid, gid, is_ours);
+
+        if (r)
+                return r;
+        if (asprintf(&dead, "%s/" SPOOL_DEAD_LETTERS, path) < 0)
+                return error_origin(-ENOMEM);
+        return access(dead, F_OK) < 0 ? 0 : directory_give(dead, uid, gid, is_ours);
 }
 
 int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool read_only,
@@ -644,6 +654,14 @@ int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntr
 }
 
 /* ---- numbers ---- */
+
+const char *spool_path(const Spool *spool) {
+        return spool->path;
+}
+
+SpoolLimits spool_limits(const Spool *spool) {
+        return spool->limits;
+}
 
 size_t spool_n(const Spool *spool) {
         return index_n(&spool->index);

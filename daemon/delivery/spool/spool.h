@@ -18,6 +18,10 @@
 #include "base/util/macro.h"
 #include "delivery/spool/spool-file.h"
 
+/* A directory in it, a spool of its own (dead-letters.h). */
+#define SPOOL_DEAD_LETTERS "dead"
+#define SPOOL_RETRY_LOCK "retry"
+
 typedef struct Spool Spool;
 
 typedef struct SpoolLimits {
@@ -107,6 +111,10 @@ void spool_remove(Spool *spool, const SpoolEntry *entry);
 
 /* Sets a file aside that could be read, but holds no request, as if it were damaged. */
 void spool_reject(Spool *spool, const SpoolEntry *entry);
+
+/* As given to spool_new(). The path is borrowed. */
+const char *spool_path(const Spool *spool);
+SpoolLimits spool_limits(const Spool *spool);
 
 /* Entries that are not held. */
 size_t spool_n_free(const Spool *spool);
