@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spanprofotel sets the profiler labels trace_id and span_id of a goroutine to the span that it works for.
+// Profilers outside of the process read them (spanprof run), and so do CPU profiles of runtime/pprof.
+//
+//	otel.SetTracerProvider(spanprofotel.Wrap(provider))
+//
+// Start sets them for the calling goroutine, End puts back what was there before. A goroutine inherits the labels of the one
+// that starts it, by Go itself. Work that is handed to a goroutine which runs already needs Run.
+//
+// OpenTelemetry's context for Go belongs to no goroutine, so a span that ends on another goroutine than it began on cannot
+// take its labels away there: they stay until that goroutine's next span. End does not touch the goroutine that it is called on
+// then.
+package spanprofotel
+
+import (
+	"context"
+	"encoding/hex"
+	"runtime/pprof"
+	"sync/atomic"
+	"unsafe"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Names of the labels; 32 and 16 hexadecimal digits.
+const (
+	TraceLabel = "trace_id"
+	SpanLabel  = "span_id"
+)
+
+// The set of labels of the calling goroutine. Go has a function that sets it, and none that reads it; these two are kept for
+// packages that need them (the comments of runtime/proflabel.go and runtime/pprof/label.go).
+//
+//go:linkname getLabels runtime/pprof.runtime_getProfLabel
+func getLabels() unsafe.Pointer
+
+//go:linkname setLabels runtime/pprof.runtime_setProfLabel
+func setLabels(labels unsafe.Pointer)
+
+type provider struct{ trace.TracerProvider }
+
+type tracer struct {
+	trace.Tracer
+	provider trace.TracerProvider
+}
+
+type span struct {
+	trace.Span
+	provider     trace.TracerProvider
+	before, mine unsafe.Pointer // sets of labels
+	ended        atomic.Bool
+}
+
+// Wrap returns a provider whose spans are labels, too. All else is done by the one that it is given.
+func Wrap(wrapped trace.TracerProvider) trace.TracerProvider {
+	return &provider{wrapped}
+}
+
+func (p *provider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return &tracer{p.TracerProvider.Tracer(name, options...), p}
+}
+
+func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	ctx, started := t.Tracer.Start(ctx, name, options...)
+	ids := started.SpanContext()
+	if !ids.IsValid() {
+		return ctx, started
+	}
+	s := &span{Span: started, provider: t.provider, before: getLabels()}
+	ctx = labeled(trace.ContextWithSpan(ctx, s), ids)
+	pprof.SetGoroutineLabels(ctx)
+	s.mine = getLabels()
+	return ctx, s
+}
+
+func (s *span) End(options ...trace.SpanEndOption) {
+	if !s.ended.Swap(true) && getLabels() == s.mine {
+		setLabels(s.before)
+	}
+	s.Span.End(options...)
+}
+
+func (s *span) TracerProvider() trace.TracerProvider {
+	return s.provider
+}
+
+// Unwrap returns the span below, for code that must know its type.
+func (s *span) Unwrap() trace.Span {
+	return s.Span
+}
+
+// Run calls f with the labels of the span in ctx on the calling goroutine: for workers that take contexts from a queue. A ctx without a
+// span, or with a span of another service, is no span: f runs without the two labels.
+func Run(ctx context.Context, f func(context.Context)) {
+	before := getLabels()
+	defer setLabels(before)
+	ids := trace.SpanContextFromContext(ctx)
+	if ids.IsValid() && !ids.IsRemote() {
+		ctx = labeled(ctx, ids)
+		pprof.SetGoroutineLabels(ctx)
+	} else {
+		pprof.SetGoroutineLabels(unlabeled(ctx))
+	}
+	f(ctx)
+}
+
+func labeled(ctx context.Context, ids trace.SpanContext) context.Context {
+	var digits [48]byte // one text, of which both labels are parts
+	traceID, spanID := ids.TraceID(), ids.SpanID()
+	hex.Encode(digits[:], traceID[:])
+	hex.Encode(digits[32:], spanID[:])
+	text := string(digits[:])
+	return pprof.WithLabels(ctx, pprof.Labels(SpanLabel, text[32:], TraceLabel, text[:32]))
+}
+
+// unlabeled returns a context with the other labels of ctx.
+func unlabeled(ctx context.Context) context.Context {
+	var others []string
+	pprof.ForLabels(ctx, func(key, value string) bool {
+		if key != TraceLabel && key != SpanLabel {
+			others = append(others, key, value)
+		}
+		return true
+	})
+	return pprof.WithLabels(context.Background(), pprof.Labels(others...))
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+package spanprofotel
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+var goroutineLabels = regexp.MustCompile(`# labels: \{(.*)\}`)
+
+// says returns the labels of the calling goroutine as Go's own profile of goroutines shows them.
+func says(t *testing.T) string {
+	var text bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range strings.Split(text.String(), "\n\n") {
+		if !strings.Contains(part, "spanprofotel.says") {
+			continue
+		}
+		if found := goroutineLabels.FindStringSubmatch(part); found != nil {
+			return found[1]
+		}
+		return ""
+	}
+	t.Fatal("this goroutine is not in the profile")
+	return ""
+}
+
+func expect(t *testing.T, s trace.Span) {
+	t.Helper()
+	want := ""
+	if s != nil {
+		want = fmt.Sprintf(`"span_id":"%s", "trace_id":"%s"`, s.SpanContext().SpanID(), s.SpanContext().TraceID())
+	}
+	if got := says(t); got != want {
+		t.Fatalf("labels %q, expected %q", got, want)
+	}
+}
+
+func newTracer(options ...sdk.TracerProviderOption) trace.Tracer {
+	return Wrap(sdk.NewTracerProvider(options...)).Tracer("test")
+}
+
+func TestNested(t *testing.T) {
+	tracer := newTracer()
+	expect(t, nil)
+	ctx, outer := tracer.Start(context.Background(), "outer")
+	expect(t, outer)
+	_, inner := tracer.Start(ctx, "inner")
+	expect(t, inner)
+	inner.End()
+	expect(t, outer)
+	inner.End() // a second time changes nothing
+	expect(t, outer)
+	if trace.SpanFromContext(ctx) != outer {
+		t.Fatal("the context has another span")
+	}
+	if _, ok := outer.(interface{ Unwrap() trace.Span }).Unwrap().(sdk.ReadOnlySpan); !ok {
+		t.Fatal("the span below is not the SDK's")
+	}
+	outer.End()
+	expect(t, nil)
+}
+
+func TestOutOfOrder(t *testing.T) {
+	tracer := newTracer()
+	ctx, outer := tracer.Start(context.Background(), "outer")
+	_, inner := tracer.Start(ctx, "inner")
+	outer.End()
+	expect(t, inner)
+	inner.End()
+	pprof.SetGoroutineLabels(context.Background())
+}
+
+func TestOtherGoroutines(t *testing.T) {
+	tracer := newTracer()
+	ctx, outer := tracer.Start(context.Background(), "outer")
+	var group sync.WaitGroup
+	group.Add(1)
+	go func() {
+		defer group.Done()
+		expect(t, outer) // inherited
+		_, other := tracer.Start(context.Background(), "other")
+		expect(t, other)
+		outer.End() // not this goroutine's
+		expect(t, other)
+		other.End()
+		expect(t, outer)
+	}()
+	group.Wait()
+	pprof.SetGoroutineLabels(context.Background())
+	Run(ctx, func(context.Context) { expect(t, outer) })
+	expect(t, nil)
+}
+
+func TestOtherLabelsStay(t *testing.T) {
+	tracer := newTracer()
+	pprof.Do(context.Background(), pprof.Labels("zone", "north"), func(ctx context.Context) {
+		_, s := tracer.Start(ctx, "s")
+		if got := says(t); !strings.Contains(got, `"zone":"north"`) || !strings.Contains(got, "span_id") {
+			t.Fatal(got)
+		}
+		s.End()
+		if got := says(t); got != `"zone":"north"` {
+			t.Fatal(got)
+		}
+	})
+}
+
+func TestNoSpan(t *testing.T) {
+	ctx, s := Wrap(noop.NewTracerProvider()).Tracer("x").Start(context.Background(), "x")
+	expect(t, nil)
+	s.End()
+	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true})
+	Run(trace.ContextWithSpanContext(ctx, remote), func(context.Context) { expect(t, nil) })
+	ctx, other := newTracer().Start(pprof.WithLabels(ctx, pprof.Labels("zone", "north")), "other")
+	Run(trace.ContextWithSpanContext(ctx, remote), func(context.Context) {
+		if got := says(t); got != `"zone":"north"` {
+			t.Fatal(got)
+		}
+	})
+	after := says(t)
+	other.End()
+	expect(t, nil)
+	if !strings.Contains(after, other.SpanContext().SpanID().String()) {
+		t.Fatal(after)
+	}
+}
+
+// A CPU profile of the runtime: samples of busy goroutines carry the ids of their spans.
+func TestCPUProfile(t *testing.T) {
+	var data bytes.Buffer
+	if err := pprof.StartCPUProfile(&data); err != nil {
+		t.Skip(err)
+	}
+	_, s := newTracer().Start(context.Background(), "busy")
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	s.End()
+	pprof.StopCPUProfile()
+	reader, err := gzip.NewReader(&data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil || !bytes.Contains(text, []byte(s.SpanContext().SpanID().String())) {
+		t.Fatal("the profile does not name the span", err)
+	}
+}
+
+func bench(b *testing.B, tracer trace.Tracer) {
+	b.ReportAllocs()
+	for b.Loop() {
+		_, s := tracer.Start(context.Background(), "x")
+		s.End()
+	}
+}
+
+func BenchmarkWithout(b *testing.B) { bench(b, sdk.NewTracerProvider().Tracer("x")) }
+func BenchmarkWith(b *testing.B)    { bench(b, newTracer()) }

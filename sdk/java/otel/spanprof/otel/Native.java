@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package spanprof.otel;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+
+/** The writer: the thread's record and the process context, by a library that lies in the jar. */
+final class Native {
+        private static final String PROPERTY = "spanprof.otel.library";
+
+        private Native() {
+        }
+
+        /**
+         * Loads the library that the property {@code spanprof.otel.library} names, else the one in the jar: by way of a
+         * new directory that nobody else may enter, which is gone again when this returns.
+         *
+         * @throws IOException, UnsatisfiedLinkError if that cannot be done here
+         */
+        static void load() throws IOException {
+                String named = System.getProperty(PROPERTY);
+                String resource = "/native/linux-" + processor() + "/libspanprof-otel.so";
+                Path directory, file;
+
+                if (named != null) {
+                        System.load(new File(named).getAbsolutePath());
+                        return;
+                }
+                if (!System.getProperty("os.name", "").equals("Linux"))
+                        throw new IOException("this is not Linux");
+                try (InputStream library = Native.class.getResourceAsStream(resource)) {
+                        if (library == null)
+                                throw new IOException("the jar has no library for " + processor());
+                        directory = Files.createTempDirectory("spanprof-otel-", PosixFilePermissions.asFileAttribute(
+                                        PosixFilePermissions.fromString("rwx------")));
+                        file = directory.resolve("libspanprof-otel.so");
+                        try {
+                                Files.copy(library, file);
+                                System.load(file.toString());
+                        } finally {
+                                Files.deleteIfExists(file);
+                                Files.deleteIfExists(directory);
+                        }
+                }
+        }
+
+        private static String processor() {
+                String name = System.getProperty("os.arch", "");
+
+                return name.equals("amd64") ? "x86_64" : name;
+        }
+
+        /** The calling thread works for this span from now on. */
+        static native void set(long traceHigh, long traceLow, long span);
+
+        /** The calling thread works for no span. */
+        static native void clear();
+
+        /** @param texts key, value, key, value … in UTF-8, each with a zero behind it. Return: 0, or an error. */
+        static native int publish(byte[] texts);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package spanprof.otel;
+
+import io.opentelemetry.context.ContextStorage;
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/**
+ * Publishes the current span of each thread, for profilers outside of the process.
+ *
+ * The agent does this by itself ({@link Extension}). A program with the SDK alone calls {@code Publisher.install()}
+ * before it makes its first context.
+ */
+public final class Publisher {
+        private static final Logger LOG = Logger.getLogger(Publisher.class.getName());
+        private static Boolean installed;
+
+        private Publisher() {
+        }
+
+        /** @return whether spans are published from now on; if not, one line of the log has said why */
+        public static synchronized boolean install() {
+                if (installed == null)
+                        installed = tryInstall();
+                return installed;
+        }
+
+        private static boolean tryInstall() {
+                try {
+                        Native.load();
+                        Native.clear();         // it is whole
+                        ContextStorage.addWrapper(PublishingStorage::new);
+                        return true;
+                } catch (Exception | LinkageError error) {
+                        LOG.log(Level.WARNING, "spans are not published: {0}", error.toString());
+                        return false;
+                }
+        }
+
+        /** What the process says of itself: attributes of the resource, such as service.name. Again when they change. */
+        public static void publishResource(Map<String, String> attributes) {
+                ByteArrayOutputStream texts = new ByteArrayOutputStream();
+
+                if (!install())
+                        return;
+                attributes.forEach((key, value) -> {
+                        put(texts, key);
+                        put(texts, value);
+                });
+                if (Native.publish(texts.toByteArray()) != 0)
+                        LOG.log(Level.WARNING, "the resource is not published");
+        }
+
+        private static void put(ByteArrayOutputStream texts, String text) {
+                byte[] bytes = text.replace('\0', ' ').getBytes(StandardCharsets.UTF_8);
+
+                texts.write(bytes, 0, bytes.length);
+                texts.write(0);
+        }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package spanprof.otel;
+
+import io.opentelemetry.api.trace.Span;
+import io.opentelemetry.api.trace.SpanContext;
+import io.opentelemetry.context.Context;
+import io.opentelemetry.context.ContextStorage;
+import io.opentelemetry.context.Scope;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+
+/**
+ * Contexts as the storage below keeps them; what is current in a thread is published, too.
+ *
+ * A record belongs to the thread of the operating system. A virtual thread leaves it without a word, and the next one
+ * on that carrier would show its span: so virtual threads publish nothing.
+ */
+final class PublishingStorage implements ContextStorage {
+        private static final MethodHandle IS_VIRTUAL = findIsVirtual();
+        private static final byte[] DIGITS = digits();
+
+        private final ContextStorage storage;
+
+        PublishingStorage(ContextStorage storage) {
+                this.storage = storage;
+        }
+
+        @Override
+        public Scope attach(Context context) {
+                Scope scope = storage.attach(context);
+
+                if (scope == Scope.noop() || isVirtual())
+                        return scope;
+                publish(context);
+                return new PublishedScope(storage, scope);
+        }
+
+        @Override
+        public Context current() {
+                return storage.current();
+        }
+
+        @Override
+        public Context root() {
+                return storage.root();
+        }
+
+        private static final class PublishedScope implements Scope {
+                private final ContextStorage storage;
+                private final Scope scope;
+
+                PublishedScope(ContextStorage storage, Scope scope) {
+                        this.storage = storage;
+                        this.scope = scope;
+                }
+
+                /** Whoever closes it, in whatever order: what is current then is published. */
+                @Override
+                public void close() {
+                        scope.close();
+                        if (!isVirtual())
+                                publish(storage.current());
+                }
+        }
+
+        /** A remote span is its service's: this thread will work for a child of it. */
+        private static void publish(Context context) {
+                Span span = context == null ? null : Span.fromContextOrNull(context);
+                SpanContext ids = span == null ? null : span.getSpanContext();
+                String trace;
+
+                if (ids == null || !ids.isValid() || ids.isRemote()) {
+                        Native.clear();
+                        return;
+                }
+                trace = ids.getTraceId();
+                Native.set(number(trace, 0), number(trace, 16), number(ids.getSpanId(), 0));
+        }
+
+        /** Sixteen hexadecimal digits; a valid SpanContext has no others. */
+        private static long number(String text, int from) {
+                long value = 0;
+
+                for (int i = from; i < from + 16; i++)
+                        value = value << 4 | DIGITS[text.charAt(i) & 127];
+                return value;
+        }
+
+        private static byte[] digits() {
+                byte[] digits = new byte[128];
+
+                for (int i = 0; i < 16; i++)
+                        digits[Character.forDigit(i, 16)] = (byte) i;
+                return digits;
+        }
+
+        /** Thread.isVirtual(), which JDKs before 21 have not. */
+        private static MethodHandle findIsVirtual() {
+                try {
+                        return MethodHandles.publicLookup().findVirtual(Thread.class, "isVirtual",
+                                        MethodType.methodType(boolean.class));
+                } catch (ReflectiveOperationException none) {
+                        return null;
+                }
+        }
+
+        private static boolean isVirtual() {
+                try {
+                        return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(Thread.currentThread());
+                } catch (Throwable never) {
+                        return true;
+                }
+        }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+/*
+ * Builds the Addon
+ *
+ *     node make.js            record.node beside this file; CC and CFLAGS as usual
+ *     node make.js sources    copies the sources of the SDK's writer to sdk/, for a package to be packed
+ *     node make.js clean      removes that copy
+ *
+ * One C compiler is all that it takes: node-api-headers has the headers, and Node's C interface is the same
+ * for all releases. So a file that one Node has built serves the others.
+ */
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+
+const SOURCES = ['src/otel.c', 'src/backend.h', 'include/spanprof/context.h', 'include/spanprof/otel.h',
+    'include/spanprof/process.h', 'include/spanprof/thread.h'];
+const COPY = path.join(__dirname, 'sdk');
+
+function copySources() {
+    for (const name of SOURCES) {
+        fs.mkdirSync(path.dirname(path.join(COPY, name)), { recursive: true });
+        fs.copyFileSync(path.join(__dirname, '..', name), path.join(COPY, name));
+    }
+}
+
+function words(text) {
+    return (text || '').split(/\s+/).filter(Boolean);
+}
+
+function build() {
+    const sdk = fs.existsSync(path.join(COPY, 'src/otel.c')) ? COPY : path.join(__dirname, '..');
+    const [compiler, ...more] = words(process.env.CC || 'cc');
+    const done = spawnSync(compiler, [...more, '-std=gnu11', '-O2', '-Wall', '-fPIC', '-shared', '-pthread',
+        '-fvisibility=hidden', '-Wl,-z,nodelete', ...words(process.env.CFLAGS),
+        '-I', require('node-api-headers').include_dir, '-I', path.join(sdk, 'include'), '-I', path.join(sdk, 'src'),
+        '-o', path.join(__dirname, 'record.node'), path.join(__dirname, 'record.c'), path.join(sdk, 'src/otel.c')],
+    { stdio: 'inherit' });
+    if (done.error)
+        console.error(`spanprof-otel: no C compiler (${done.error.message}): install gcc, or set CC`);
+    return done.status ?? 1;
+}
+
+if (process.argv[2] === 'sources')
+    copySources();
+else if (process.argv[2] === 'clean')
+    fs.rmSync(COPY, { recursive: true, force: true });
+else
+    process.exitCode = build();

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services that publish by sdk/python, sdk/java …: their samples beside the busy stretches that they print.
+
+    busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; `- -` outside of all spans; THREAD: id or name
+
+A stretch is judged a little inside of its ends, and from half a second after the first span that was seen.
+A victim's child says `pid N`."""
+import bisect
+import collections
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import session
+import tap
+
+BUSY = r"^busy (\S+) (\S+) (\S+) (\d+) (\d+)$"
+MARGIN_NS = 500_000
+SETTLED_NS = 500_000_000
+ENOUGH = 100
+SHARE = 0.98    # of the time inside of spans that samples must say so
+
+Stretch = collections.namedtuple("Stretch", "trace span who begin end")
+
+
+class TestCase(session.TestCase):
+    REQUESTS = tap.SOURCE_DIR / "tests/interop/publishers/otel_requests.py"
+
+    @staticmethod
+    def publisher(name):
+        """The folder of a library that setup-publishers.sh fetches, or a skip."""
+        path = tap.BUILD_DIR / "publishers" / name
+        if not path.is_dir():
+            tap.skip(f"machine: no publisher {name}: it could not be downloaded (tests/interop/setup-publishers.sh)")
+        return path
+
+    @staticmethod
+    def environment(**more):
+        return session.clean_environment(PYTHONDONTWRITEBYTECODE="1", **more)
+
+    @staticmethod
+    def copy_sdk(folder):
+        """sdk/ without what a build leaves there: a build of a package writes beside its sources."""
+        shutil.copytree(tap.SOURCE_DIR / "sdk", folder / "sdk",
+                        ignore=shutil.ignore_patterns("*.egg-info", "__pycache__", "build"))
+
+    @classmethod
+    def install(cls, python):
+        """The package of sdk/python for this interpreter, in a folder that goes away with the class."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.copy_sdk(folder)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+                        "--no-build-isolation", "--no-index", "--target", folder / "package",
+                        folder / "sdk/python"], check=True, timeout=300)
+        return folder / "package"
+
+    def check_stretches(self, argv, **environment):
+        """Runs a victim to its end under the daemon. No sample may be linked to another span than its thread
+        worked for. Returns its samples, and how many were right, missing, outside of spans."""
+        run = self.start("--frequency", "499")      # whoever publishes: nobody names it
+        child = self.spawn(argv, env=self.environment(**environment), cwd=self.directory())
+        self.assertEqual(child.wait(200), 0, child)
+        self.assertNotIn("spans are not published", child.err)
+        result = run.stop()
+        stretches = collections.defaultdict(list)
+        for trace, span, who, begin, end in re.findall(BUSY, child.out, re.M):
+            stretches[who].append(Stretch(trace, span, who, int(begin), int(end)))
+        for rows in stretches.values():
+            rows.sort(key=lambda x: x.begin)
+        # its own: other programs of this machine may publish, too
+        pids = {child.pid, *map(int, re.findall(r"^pid (\d+)$", child.out, re.M))}
+        samples = [x for x in result.samples if x.resource["process.pid"] in pids]
+        return samples, self.judge(result, samples, stretches)
+
+    def judge(self, result, samples, stretches):
+        first = {}      # of each process, since a child is found by itself
+        for sample in samples:
+            if sample.trace_id:
+                pid, when = sample.resource["process.pid"], result.monotonic_ns(sample)
+                first[pid] = min(first.get(pid, when), when)
+        self.assertTrue(first, result.log)
+        earliest = min(first.values())
+        counts, wrong = collections.Counter(), []
+        for sample in samples:
+            when = result.monotonic_ns(sample)
+            rows = stretches.get(str(sample.thread_id)) or stretches.get(sample.attributes.get("thread.name"), [])
+            at = bisect.bisect_right(rows, when, key=lambda x: x.begin) - 1
+            if at < 0 or not rows[at].begin + MARGIN_NS < when < rows[at].end - MARGIN_NS:
+                continue
+            row = rows[at]
+            says = (sample.trace_id, sample.span_id) if sample.trace_id else ("-", "-")
+            if says == (row.trace, row.span):
+                counts["right" if sample.trace_id else "outside"] += sample.value
+            elif sample.trace_id:
+                wrong.append((says, row, when - row.begin))
+            elif when > first.get(sample.resource["process.pid"], earliest) + SETTLED_NS:
+                counts["missing"] += sample.value
+        n = counts["right"] + counts["outside"] + len(wrong)
+        share = counts["right"] / max(1, counts["right"] + counts["missing"])
+        print(f"# wrong span {len(wrong)} of {n} (95 %: below {3 / max(1, n):.2%}); {share:.2%} of the time inside of spans "
+              f"has one, {counts['outside']} samples outside have none")
+        self.assertEqual(wrong[:3], [])
+        self.assertGreater(counts["right"], ENOUGH)
+        self.assertGreaterEqual(share, SHARE, counts)
+        return counts

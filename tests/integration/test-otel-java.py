@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sdk/java/otel with OpenTelemetry's agent and SDK from Maven Central (tests/interop/setup-publishers.sh)."""
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+
+import oracle
+
+oracle.enter()
+
+import otel_case  # noqa: E402
+import tap  # noqa: E402
+
+QUIET = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+NEEDED = ("api", "context", "common", "sdk-common", "sdk-extension-autoconfigure-spi")
+
+
+class OtelJava(otel_case.TestCase):
+    java = "java"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.jars = cls.publisher("otel-java")
+        cls.agent = next(cls.jars.glob("opentelemetry-javaagent-*.jar"))
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.jar, cls.classes = folder / "spanprof-otel.jar", folder / "classes"
+        library = tap.BUILD_DIR / "sdk/libspanprof-otel.so"
+        for tool in ("javac", "jar"):
+            if not shutil.which(tool):
+                tap.skip(f"machine: there is no {tool}")
+        subprocess.run([tap.SOURCE_DIR / "sdk/java/otel/make-jar.sh", cls.jar, cls.path_of(*NEEDED),
+                        f"{platform.machine()}={library}"], check=True, timeout=300)
+        subprocess.run(["javac", "--release", "8", "-Xlint:all,-try,-options,-classfile", "-Werror", "-cp",
+                        f"{cls.everything()}:{cls.jar}", "-d", cls.classes,
+                        tap.SOURCE_DIR / "tests/interop/publishers/OtelRequests.java"], check=True, timeout=300)
+
+    @classmethod
+    def path_of(cls, *names):
+        return ":".join(str(path) for name in names for path in cls.jars.glob(f"opentelemetry-{name}-[0-9]*.jar"))
+
+    @classmethod
+    def everything(cls):
+        return ":".join(str(path) for path in cls.jars.glob("*.jar") if path != cls.agent)
+
+    def with_agent(self, seconds, *words, options=()):
+        return [self.java, f"-javaagent:{self.agent}", f"-Dotel.javaagent.extensions={self.jar}",
+                "-Dotel.service.name=shop", *options, "-cp", f"{self.classes}:{self.path_of('api', 'context', 'common')}",
+                "OtelRequests", seconds, *words]
+
+    def plain(self, seconds, *words):
+        return [self.java, "-cp", f"{self.classes}:{self.everything()}:{self.jar}", "OtelRequests", seconds, "install",
+                *words]
+
+    def test_the_agent(self):
+        samples, _ = self.check_stretches(self.with_agent(2), **QUIET)
+        last = max((x for x in samples if x.trace_id), key=lambda x: x.time_ns)
+        self.assertEqual((last.resource["service.name"], last.resource["telemetry.sdk.language"]),
+                         ("shop", "java"))
+
+    def test_the_plain_sdk_and_no_file_is_left(self):
+        folder = self.directory()
+        child = self.run_command([self.java, f"-Djava.io.tmpdir={folder}", *self.plain(0)[1:]], expect=0)
+        self.assertIn("installed true", child.stdout)
+        self.assertEqual(child.stderr, "")
+        self.assertEqual([path for path in folder.iterdir() if "spanprof" in path.name], [])
+
+    def test_without_native_rights_the_service_runs_and_one_line_says_why(self):
+        folder = self.directory()
+        for option in (f"-Djava.io.tmpdir={folder}/none", "-Dos.arch=vax"):
+            child = self.run_command([self.java, option, *self.plain(0)[1:]], expect=0)
+            self.assertIn("installed false", child.stdout)
+            self.assertEqual(len(re.findall("spans are not published: ", child.stderr)), 1, child.stderr)
+            # a record of java.util.logging has two lines
+            self.assertEqual(child.stderr.count("\n"), 2, child.stderr)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sdk/node with the SDK from npm (tests/interop/setup-publishers.sh): samples of a service beside what it
+says of itself, busy stretch by busy stretch; and services in which the package cannot work."""
+import os
+import pathlib
+import shutil
+import tempfile
+
+import oracle
+
+oracle.enter()
+
+import otel_case  # noqa: E402
+import tap  # noqa: E402
+
+
+class TestCase(otel_case.TestCase):
+    PROGRAMS = tap.SOURCE_DIR / "tests/interop/publishers"
+    REQUESTS = PROGRAMS / "otel_requests.js"
+    EVERYWHERE = PROGRAMS / "otel_everywhere.js"
+    REGISTER = "--require spanprof-otel/register"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.node = tap.need_tool("node")
+        fetched = cls.publisher("otel-node") / "node_modules"
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.copy_sdk(cls.folder)
+        cls.package = cls.folder / "sdk/node"
+        cls.modules = cls.folder / "modules"
+        cls.modules.mkdir()
+        (cls.modules / "spanprof-otel").symlink_to(cls.package)
+        cls.paths = os.pathsep.join(map(str, (cls.modules, fetched)))
+        done = cls.run_node(cls, cls.package / "make.js")
+        assert done.returncode == 0, done.stderr
+
+    def node_environment(self, **more):
+        return {"NODE_PATH": self.paths, **more}
+
+    def run_node(self, *arguments, node=None, expect=None, **more):
+        return otel_case.TestCase.run_command(
+            self, [node or self.node, *arguments], expect=expect, timeout=120,
+            env=otel_case.TestCase.environment(**TestCase.node_environment(self, **more)))
+
+    def check_everywhere(self, *flags, node=None):
+        child = self.run_node(*flags, self.EVERYWHERE, node=node, NODE_OPTIONS=self.REGISTER)
+        self.assertRegex(child.stdout, r"^\d{2,} looks\n$")
+        self.assertEqual((child.returncode, child.stderr), (0, ""))
+
+    def check_requests(self, *modes, node=None):
+        return self.check_stretches([node or self.node, self.REQUESTS, *modes],
+                                    **self.node_environment(NODE_OPTIONS=self.REGISTER))
+
+
+class OtelNode(TestCase):
+    LOOK = ("const { context, trace, ROOT_CONTEXT } = require('@opentelemetry/api');\n"
+            "const { AsyncLocalStorageContextManager } = require('@opentelemetry/context-async-hooks');\n"
+            "context.setGlobalContextManager(new AsyncLocalStorageContextManager());\n"
+            "const span = trace.wrapSpanContext({ traceId: 'a1'.repeat(16), spanId: 'b2'.repeat(8) });\n"
+            "context.with(trace.setSpan(ROOT_CONTEXT, span), () => console.log(trace.getActiveSpan() === span,\n"
+            "    require('spanprof-otel').read()?.join(' ')));\n")
+
+    def test_awaits_callbacks_and_workers_by_an_environment_variable(self):
+        samples, _ = self.check_requests(4, "hops", "callbacks", "worker")
+        self.assertIn("shop", {sample.resource.get("service.name") for sample in samples if sample.trace_id})
+
+    def test_the_record_is_the_current_span_wherever_contexts_change(self):
+        self.check_everywhere()
+
+    def test_where_it_cannot_work_the_service_runs_and_one_line_says_why(self):
+        good = self.run_node("-e", self.LOOK, expect=0, NODE_OPTIONS=self.REGISTER)
+        self.assertEqual((good.stdout, good.stderr), (f"true {'a1' * 16} {'b2' * 8}\n", ""))
+        off = self.run_node("-e", self.LOOK, expect=0, NODE_OPTIONS=self.REGISTER, SPANPROF_OTEL_DISABLED="true")
+        self.assertEqual((off.stdout, off.stderr.count("\n")), ("true undefined\n", 1), off.stderr)
+        self.assertIn("spans are not published: SPANPROF_OTEL_DISABLED is set", off.stderr)
+        other = self.folder / "without"
+        shutil.copytree(self.package, other / "spanprof-otel", ignore=shutil.ignore_patterns("*.node"))
+        off = self.run_node("-e", self.LOOK, expect=0, NODE_OPTIONS=self.REGISTER,
+                            NODE_PATH=f"{other}{os.pathsep}{self.paths}")
+        self.assertEqual((off.stdout, off.stderr.count("\n")), ("true undefined\n", 1), off.stderr)
+        self.assertIn("`npm rebuild spanprof-otel` builds it", off.stderr)
+
+    def test_a_package_without_a_compiler_says_so(self):
+        done = self.run_node(self.package / "make.js", CC="/nonexistent/cc")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("install gcc, or set CC", done.stderr)
+
+    def test_the_addon_is_the_sdks_writer(self):
+        """One variable of a thread, exported, of eight bytes: what readers look for."""
+        symbols = self.run_command([tap.need_tool("readelf"), "--dyn-syms", "--wide", self.package / "record.node"],
+                                   expect=0).stdout
+        (line,) = [line.split() for line in symbols.splitlines() if "otel_thread_ctx_v1" in line]
+        self.assertEqual((line[2], line[3], line[4]), ("8", "TLS", "GLOBAL"))
+
+
+if __name__ == "__main__":
+    tap.main()
