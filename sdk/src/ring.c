@@ -158,10 +158,15 @@ static bool slot_read(const struct spanprof_ring_slot *slot, struct backend_ids 
                __atomic_load_n(&slot->span_id, __ATOMIC_ACQUIRE) == ids->span;
 }
 
+/*
+ * A slot that was wiped while its thread wrote has a part of that write, and no flag. So half of a context, a
+ * span without any trace or a trace without a span, is none of another thread.
+ */
 bool ring_read(uint32_t tid, struct backend_ids *ids) {
         struct ring *ring = atomic_load_explicit(&ring_published, memory_order_acquire);
 
-        return ring && slot_read(&ring->slots[tid % ring->capacity], ids);
+        return ring && slot_read(&ring->slots[tid % ring->capacity], ids) && ids->span &&
+                (ids->high | ids->low);
 }
 
 bool ring_read_own(struct backend_ids *ids) {

@@ -373,7 +373,12 @@ class Convert(tap.TestCase):
         for sample in map(wire.parse, profile[2]):
             for type_, value in zip(types, wire.unpack(sample[2][0]), strict=True):
                 made[type_] += value
-        self.assertEqual(made, sums)
+        # samples have their time beside them, as Go's profiles have
+        periods = {int(p["period"])
+                   for r in document["resourceProfiles"] for scope in r["scopeProfiles"]
+                   for p in scope["profiles"]
+                   if document["dictionary"]["stringTable"][p["sampleType"]["typeStrindex"]] == "samples"}
+        self.assertEqual(made, sums | {"cpu": sums["samples"] * periods.pop()})
         names = {strings[wire.parse(f)[2][0]] for f in profile[5]}
         self.assertIn("Work.fib", names)
 
@@ -479,7 +484,7 @@ class Convert(tap.TestCase):
             with contextlib.suppress(OSError):                  # a terminal whose other end is closed
                 while piece := os.read(ours, 4096):
                     said += piece
-            self.assertEqual(child.wait(timeout=30), 0)
+            self.assertEqual(child.wait(timeout=tap.PATIENCE), 0)
             os.close(ours)
             if terminal:
                 self.assertRegex(said.decode(), r"\r\S+: +\d+ % of 0\.1 MiB\x1b\[K")
@@ -515,7 +520,7 @@ class Convert(tap.TestCase):
                                       server.url("")], stderr=subprocess.PIPE)
             tap.wait_until(lambda: server.requests, "a request")
             child.send_signal(number)
-            _, said = child.communicate(timeout=10)
+            _, said = child.communicate(timeout=tap.PATIENCE)
             self.assertEqual(child.returncode, -number, said)
             json.loads(out.read_text())
             self.assertEqual([p.name for p in self.dir.iterdir() if p.name.startswith("out")], ["out.json"])
@@ -630,7 +635,7 @@ class Convert(tap.TestCase):
         os.mkfifo(out / "pipe")
         reader = subprocess.Popen(["cat", out / "pipe"], stdout=subprocess.PIPE)
         self.spanprof("report", path, "--format", "json", "-o", out / "pipe")
-        json.loads(reader.communicate(timeout=20)[0])
+        json.loads(reader.communicate(timeout=tap.PATIENCE)[0])
         # nothing to say: nothing is written
         done = self.spanprof("report", self.dir / "none", "-o", out / "a.txt", expect=1)
         self.assertEqual([p.name for p in out.iterdir()], ["pipe"])

@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/log.h"
 #include "symbol/function/window-names.h"
 
 enum {
@@ -130,7 +134,8 @@ int convert_add_source(Convert *convert, const Source *source, Text *problem) {
         convert->n_inputs++;
         convert->n_bytes += source->packed_size;
         if (!reader) {
-                text_printf(problem, source->size ? "is in no format that can be read" : "is empty");
+                text_printf(problem, source->size ? "is in no format that can be read"
+                                                   : "is empty, as a recording without one sample is");
                 return CONVERT_E_INPUT;
         }
         convert->times_open |= !reader->keeps_times;
@@ -196,7 +201,8 @@ static size_t name_frame(void *userdata, FrameWord word, CopyName names[static C
                 names[i] = (CopyName){ .name = frames[i].name,
                                        .system_name = *frames[i].linkage_name ? frames[i].linkage_name : NULL,
                                        .file = *frames[i].file ? frames[i].file : NULL,
-                                       .line = frames[i].line };
+                                       .line = frames[i].line,
+                                       .start_line = frames[i].start_line };
         return n;
 }
 
@@ -237,10 +243,28 @@ int convert_close(Convert *convert) {
                 return r;
         window_move_start(convert->window, MIN(convert->start_ns, convert->end_ns));
         r = window_close(convert->window, convert->end_ns);
+        if (!r && convert->options->closed)
+                r = convert->options->closed(convert->window, convert->options->userdata);
         return r ? r : select_samples(convert);
 }
 
-void convert_loss(Text *words, uint64_t n, const char *what) {
+void convert_notice(const Convert *convert, const char *format, ...) {
+        _cleanup_(freep) char *text = NULL;
+        va_list arguments;
+        int n;
+
+        va_start(arguments, format);
+        n = vasprintf(&text, format, arguments);
+        va_end(arguments);
+        if (n < 0)
+                text = NULL;
+        else if (convert->options->notice)
+                convert->options->notice(text, convert->options->userdata);
+        else
+                log_notice("%s", text);
+}
+
+void convert_loss(Text *words, uint64_t n, const char *one, const char *many) {
         if (n)
-                text_printf(words, "%s%" PRIu64 " %s", words->size ? ", " : "", n, what);
+                text_printf(words, "%s%" PRIu64 " %s", words->size ? ", " : "", n, n == 1 ? one : many);
 }

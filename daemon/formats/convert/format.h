@@ -46,13 +46,18 @@ typedef struct ConvertOptions {
         Intern *seen;
         /* may be NULL */
         void (*progress)(const char *name, uint64_t done, uint64_t size, void *userdata);
-        void *userdata;
+        /* gets a sentence, without a newline; NULL = the log */
+        void (*notice)(const char *text, void *userdata);
+        /* gets the closed window, before it is copied, and may name its frames. Return: 0, -ENOMEM */
+        int (*closed)(Window *window, void *userdata);
+        void *userdata;                 /* of progress, notice and closed */
 } ConvertOptions;
 
 typedef struct Convert {
         const ConvertOptions *options;
         Window *window;                 /* open until all inputs are read */
         Text *diagnostics;              /* what readers say of their inputs; NULL = not wanted */
+        const char *first_path;         /* of the first input, borrowed; NULL = none */
         const struct PageOptions *page;         /* what a page says beside the samples; NULL = nothing */
         uint32_t n_inputs;              /* begun, for resources that have no identity */
         uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
@@ -95,6 +100,7 @@ typedef struct ConvertWriter {
         const char *suffixes;           /* words with one blank between */
         /* is read by people: frames without a name get one, if this machine knows it */
         bool names;
+        bool lines;                     /* needs source lines, whether asked for or not */
         bool times;                     /* shows when something was: times are kept, however many there are */
         /* Return: 0, CONVERT_E_OUTPUT, -ENOMEM, or the sink's code. */
         int (*write)(const Convert *convert, ConvertSink sink, void *userdata, Text *problem);
@@ -104,12 +110,18 @@ typedef struct ConvertWriter {
 
 /* All readers and writers, each defined in the room of its format. */
 extern const ConvertReader convert_read_coro, convert_read_folded, convert_read_framed, convert_read_jfr,
-        convert_read_otlp, convert_read_pprof, convert_read_spool;
+        convert_read_otlp, convert_read_page, convert_read_pprof, convert_read_spool;
 extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof,
-        convert_write_html, convert_write_svg;
+        convert_write_pgo, convert_write_html, convert_write_svg, convert_write_speedscope;
 
-/* For writers: adds `N WHAT` to a list of losses, if there is one. */
-void convert_loss(Text *words, uint64_t n, const char *what);
+/* For writers: adds `1 ONE` or `N MANY` to a list of losses, if there is one. */
+void convert_loss(Text *words, uint64_t n, const char *one, const char *many);
+
+/* What forms leave out that have stacks and their sums alone: folded, speedscope. */
+void convert_stack_losses(const Convert *convert, Text *words);
+
+/* For readers and writers: what people should know of the result, beside its losses. */
+_printf_(2, 3) void convert_notice(const Convert *convert, const char *format, ...);
 
 /* For readers: widens the time that the window covers. */
 void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns);

@@ -10,6 +10,7 @@ const ConvertReader *const convert_readers[] = {
         &convert_read_framed,
         &convert_read_coro,
         &convert_read_pprof,
+        &convert_read_page,
         &convert_read_folded,
         &convert_read_otlp,
         NULL,
@@ -20,8 +21,10 @@ const ConvertWriter *const convert_writers[] = {
         &convert_write_json,
         &convert_write_folded,
         &convert_write_pprof,
+        &convert_write_pgo,
         &convert_write_html,
         &convert_write_svg,
+        &convert_write_speedscope,
         NULL,
 };
 

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/util/error.h"
 #include "base/util/file.h"
@@ -234,20 +236,17 @@ static int unreadable(Text *problem, int error) {
         return SOURCE_E_UNREADABLE;
 }
 
-int source_open(Source *source, const char *path, Text *problem) {
+/* @source has its descriptor. Reads what cannot be read at any offset, or is packed, from where it stands. */
+static int take_bytes(Source *source, bool has_offsets, Text *problem) {
         _cleanup_(freep) uint8_t *piece = NULL;
-        bool from_stdin = !strcmp(path, "-");
         ssize_t n;
 
-        *source = (Source){ .name = from_stdin ? "standard input" : path };
-        source->fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (source->fd < 0 || fstat(source->fd, &source->status) < 0)
                 return unreadable(problem, errno);
         piece = malloc(PIECE);
         if (!piece)
                 return error_origin(-ENOMEM);
-        if (S_ISREG(source->status.st_mode) && !from_stdin) {
+        if (S_ISREG(source->status.st_mode) && has_offsets) {
                 n = file_pread(source->fd, piece, UNPACK_MAGIC, 0);
                 if (n >= 0 && !unpack_is_packed(piece, (size_t)n)) {
                         source->size = source->packed_size = (uint64_t)source->status.st_size;
@@ -256,4 +255,27 @@ int source_open(Source *source, const char *path, Text *problem) {
         }
         n = read_piece(source->fd, piece, PIECE);
         return n < 0 ? unreadable(problem, (int)-n) : unpack_source(source, piece, n, problem);
+}
+
+int source_open(Source *source, const char *path, Text *problem) {
+        bool from_stdin = !strcmp(path, "-");
+
+        *source = (Source){ .name = from_stdin ? "standard input" : path };
+        source->fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        return take_bytes(source, !from_stdin, problem);
+}
+
+int source_open_memory(Source *source, const char *name, const void *data, size_t size, Text *problem) {
+        int r;
+
+        *source = (Source){ .name = name, .fd = memfd_create("spanprof-input", MFD_CLOEXEC) };
+        if (source->fd < 0)
+                return unreadable(problem, errno);
+        r = file_write(source->fd, data, size);
+        if (r)
+                return unreadable(problem, -r);
+        if (lseek(source->fd, 0, SEEK_SET) < 0)
+                return unreadable(problem, errno);
+        return take_bytes(source, true, problem);
 }

@@ -39,6 +39,9 @@ enum {
  * Return: 0, SOURCE_E_*, -ENOMEM.
  */
 int source_open(Source *source, const char *path, Text *problem);
+
+/* The same with @size bytes of memory, which are copied. @name: for messages; borrowed. */
+int source_open_memory(Source *source, const char *name, const void *data, size_t size, Text *problem);
 void source_deinit(Source *source);
 
 /* Up to @size bytes from @offset. Return: how many; fewer at the end or when reading fails. */

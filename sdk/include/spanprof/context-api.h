@@ -63,7 +63,7 @@ SPANPROF_PUBLIC bool spanprof_api_get_otel(uint64_t *trace_high, uint64_t *trace
 
 /*
  * Another thread's, by its id: in a ring only, and what its slot holds (threads whose ids are equal modulo
- * the capacity share it).
+ * the capacity share it). A span without a trace, or a trace without a span, is not found.
  */
 SPANPROF_PUBLIC bool spanprof_api_get_by_tid(int tid, uint64_t *span, uint64_t *root_span);
 SPANPROF_PUBLIC bool spanprof_api_get_otel_by_tid(int tid, uint64_t *trace_high, uint64_t *trace_low,
