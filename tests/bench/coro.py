@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof coro` under load, idle, and its traces: events lost, CPU, memory, latency, conversion.
 
-usage: tests/bench/coro.py [even] [burst] [idle] [latency] [convert] [report]
+usage: tests/bench/coro.py [even] [burst] [tight] [idle] [latency] [convert] [report]
 
     even        1,024 coroutines, one suspend and resume a turn, at 10^5 … 10^7 events/s
     burst       the same, each awaiting 64 times a turn
+    tight       events lost and bytes asked for, of engines in turns (A B C C B A …): `spanprof coro`, one to
+                the letter of the protocol (coroutine-straight.c), and what OLD_SPANPROF and COROTRACER name;
+                medians. ROUNDS: runs of each engine (2). BUSY: that many processes compute beside it (0).
+                LOADS: only loads whose name has one of these words
     idle        CPU of the engine beside 128 … 10^6 stations whose coroutines do nothing, and its memory
     latency     time in the event → line in the file
     convert     10^6 lines → CSV, SQLite
@@ -23,6 +27,7 @@ import pathlib
 import re
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -100,6 +105,93 @@ def even():
 def burst():
     load("burst: 1,024 coroutines, 64 awaits a turn, best of 3", 64, (10_000, 100_000, 1_000_000),
          "below 10 % at 100,000/s")
+
+
+# of all loads: name, options of the victim
+TIGHT = {
+    **{
+        f"{n} together, {us} us": (f"coroutines={n}", f"together={us}", f"turns={max(2, turns * 16 // n)}")
+        for n in (16, 1024) for us, turns in ((1, 4000), (50, 3000), (200, 1500), (2000, 300))
+    },
+    **{
+        f"even {rate:.0e}/s": ("coroutines=1024", "awaits=1", f"turns={max(2, rate // 2048)}", f"rate={rate}")
+        for rate in (10**5, 10**6, 10**7)
+    },
+    **{
+        f"64 awaits {rate:.0e}/s": (f"coroutines={n}", "awaits=64", f"turns={turns}", f"rate={rate}")
+        for rate, n, turns in ((10**4, 128, 1), (10**5, 1024, 1), (10**6, 1024, 7))
+    },
+}
+
+
+def engines():
+    """Name → command in front of the victim's, for a number of stations, a trace and a dialect."""
+    straight = tap.BUILD_DIR / "tests/bench/coroutine-straight"
+    found = {
+        "spanprof": lambda n, out, dialect: [tap.SPANPROF, "coro", "-n", n, "-o", out, "--"],
+        "straight": lambda n, out, dialect: [straight, n, dialect],
+    }
+    if "OLD_SPANPROF" in os.environ:
+        found["old"] = lambda n, out, dialect: [os.environ["OLD_SPANPROF"], "coro", "-n", n, "-o", out, "--"]
+    return found
+
+
+def one_turn(command, victim):
+    """Runs it. Returns: percentages of events that are lost, and that cost the victim a write()."""
+    done = subprocess.run([*command, VICTIM, *victim], capture_output=True, text=True)
+    written = sum(map(int, re.findall(r"^wrote \d+ (\d+) ", done.stdout, re.M)))
+    woken = int(re.search(r"^woke (\d+) ", done.stdout, re.M)[1])
+    straight = re.search(r"^straight \d+ (\d+) ", done.stdout, re.M)
+    lost = straight or re.search(r"(\d+) of \d+ events", done.stderr)
+    return 100 * int(lost[1] if lost else 0) / written, 100 * woken / written
+
+
+def corotracer_turn(n, out, victim):
+    """coroTracer says nothing of losses: the lines of its trace beside what the victim wrote. It appends to a trace."""
+    pathlib.Path(out).unlink(missing_ok=True)
+    done = subprocess.run([
+        os.environ["COROTRACER"], "-n", n, "-shm", f"{out}.shm", "-sock", f"{out}.sock", "-out", out, "-cmd",
+        f"{VICTIM} {' '.join(victim)}"
+    ], capture_output=True, text=True)
+    written = sum(map(int, re.findall(r"wrote \d+ (\d+) ", done.stdout)))
+    woken = int(re.search(r"woke (\d+) ", done.stdout)[1])
+    with open(out, "rb") as file:
+        return 100 * (1 - sum(1 for _ in file) / written), 100 * woken / written
+
+
+def tight():
+    rounds, busy = int(os.environ.get("ROUNDS", 2)), int(os.environ.get("BUSY", 0))
+    words = os.environ.get("LOADS", "").split(",")
+    print(f"\ntight: medians of {rounds}; lost %, and in brackets write() of the victim in % of its events"
+          f"; {busy} processes compute beside it")
+    neighbours = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(busy)]
+    try:
+        for name, load in TIGHT.items():
+            if any(word in name for word in words):
+                for dialect in ("seqlock", "document"):
+                    for takes in (1, 0):
+                        tight_row(f"{name}, {dialect}{'' if takes else ', plain'}", rounds, dialect,
+                                  (*load, f"dialect={dialect}", f"takes={takes}"))
+    finally:
+        for one in neighbours:
+            one.kill()
+            one.wait()
+
+
+def tight_row(name, rounds, dialect, victim):
+    number, found = re.search(r"coroutines=(\d+)", victim[0])[1], engines()
+    names = [*found, *(["corotracer"] if "COROTRACER" in os.environ else [])]
+    rows = {one: [] for one in names}
+    with tempfile.TemporaryDirectory(dir=SHM) as directory:
+        for turn in range(rounds):
+            for one in names if turn % 2 == 0 else reversed(names):
+                out = f"{directory}/t.jsonl"
+                rows[one].append(
+                    corotracer_turn(number, out, victim) if one == "corotracer" else one_turn(
+                        found[one](number, out, dialect), victim))
+    print(f"{name:44}" + "".join(
+        f" {one} {statistics.median(a for a, _ in rows[one]):6.2f} ({statistics.median(b for _, b in rows[one]):.1f})"
+        for one in names), flush=True)
 
 
 def idle():
@@ -198,7 +290,15 @@ def report(n=10_000_000):
                 flush=True)
 
 
-PARTS = {"even": even, "burst": burst, "idle": idle, "latency": latency, "convert": convert, "report": report}
+PARTS = {
+    "even": even,
+    "burst": burst,
+    "tight": tight,
+    "idle": idle,
+    "latency": latency,
+    "convert": convert,
+    "report": report
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

@@ -102,6 +102,13 @@ class Coro(tap.TestCase):
         # two events a station and 40 ms: a loss needs a harvest that stood still for 160 ms
         self.assertEqual(lost, 0, done.stderr)
 
+    def test_takes_the_flag_back_from_writers_that_leave_it(self):
+        """Bursts keep the engine hungry. Were the flag left set, the victim would never end."""
+        for dialect in BOTH:
+            with self.subTest(dialect):
+                self.check_books(self.coro("coroutines=1", "awaits=32", "pause=200", "plain=20",
+                                           f"dialect={dialect}"))
+
     def test_says_what_a_burst_has_lost(self):
         for dialect in BOTH:
             done = self.coro("coroutines=4", "turns=20", "awaits=1000", f"dialect={dialect}")
@@ -216,6 +223,13 @@ class Coro(tap.TestCase):
                                      f"grep {line} /proc/self/status"], 0).stdout
             self.assertEqual(int(ours.split()[1], 16) & ~int(plain.split()[1], 16), 0, line)
 
+    def test_leaves_the_command_the_slack_of_its_timers(self):
+        """With ours, a command that sleeps for a microsecond would write events twenty times as fast."""
+        slack = ("sh", "-c", "cat /proc/$$/timerslack_ns")
+        plain = self.run_command(slack, 0).stdout
+        ours = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", *slack], 0).stdout
+        self.assertEqual(ours, plain)
+
     def test_passes_signals_on(self):
         for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "end=hold"],
@@ -297,14 +311,18 @@ class Coro(tap.TestCase):
         strange.mkdir(0o700)
         self.addCleanup(shutil.rmtree, strange)
         (strange / "file").write_text("mine")
-        killed, too = self.begin("cat")
-        for engine in (used, killed):
-            self.kill_both(engine)
-        for directory in (in_use, too, its_own, without_keeper):
+        self.kill_both(used)
+        for directory in (in_use, its_own, without_keeper):
             self.assertEqual(sorted(file.name for file in directory.iterdir()), ["region.shm", "wake.sock"])
-        done = self.coro("coroutines=1")
-        self.assertIn(f"{too}: removed", done.stderr)
-        self.assertFalse(too.exists() or empty.exists())
+        for _ in range(5):      # an engine of another test that begins just now may remove it first
+            killed, too = self.begin("cat")
+            self.kill_both(killed)
+            done = self.coro("coroutines=1")
+            self.assertFalse(too.exists() or empty.exists())
+            if f"{too}: removed" in done.stderr:
+                break
+        else:
+            self.fail("no engine has said that it removed what a killed one had left")
         # of an engine, of one without a keeper, and of a program that goes on
         for directory in (its_own, without_keeper, in_use):
             self.assertTrue((directory / "region.shm").exists(), directory)

@@ -55,6 +55,26 @@ Test(pace, stays_awake_while_bursts_are_caught) {
         cr_expect_not(pace.hungry);
 }
 
+/* Follows while that loses less, tries the other way now and then, and changes when it becomes better. */
+Test(pace, keeps_to_the_way_that_loses_less) {
+        RegionScanFound good = { .n_events = 1024, .n_most = 128 },
+                        bad = { .n_events = 512, .n_lost = 512, .n_most = 128 };
+        uint64_t now = NS_PER_SEC;
+        Pace pace = { 0 };
+
+        for (int best = N_PACE_WAYS; best-- > 0;) {
+                unsigned n[N_PACE_WAYS] = { 0 };
+
+                for (int i = 0; i < 200; i++) {
+                        n[pace.way] += i >= 100;
+                        pace_update(&pace, (int)pace.way == best ? &good : &bad, 1000, now += 1000);
+                        cr_assert(pace.hungry);
+                }
+                cr_expect_geq(n[best], 85);
+                cr_expect_geq(n[1 - best], 10);
+        }
+}
+
 Test(pace, is_idle_only_after_some_time) {
         Pace pace = { 0 };
         RegionScanFound some = { .n_events = 1, .n_most = 1 }, nothing = { 0 };

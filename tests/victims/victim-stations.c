@@ -10,11 +10,16 @@
  *                                              in a station
  *      awaits=1                                events of a turn: so many suspends and resumes
  *      pause=0                                 µs of sleep after each coroutine's turn
+ *      together=US                             in a turn all coroutines of a thread resume, it sleeps for US
+ *                                              microseconds, and all suspend
  *      rate=0                                  events a second of each thread at most, in turns that come on
  *                                              time
  *      wait=0                                  µs before the first turn
  *      dialect=seqlock|document
  *      hang=K                                  the last K coroutines end suspended and alive
+ *      plain=K                                 leaves tracer_sleeping to the engine; turns end when the
+ *                                              engine has set it to 0 K times, or is gone
+ *      takes=0                                 leaves tracer_sleeping to the engine, for all turns
  *      payload=1                               each event carries bytes of its own
  *      end=exit|kill|torn|stop|hold            kill: SIGKILL itself; torn: in the middle of a write; hold:
  *                                              wait for a line
@@ -22,7 +27,8 @@
  *      truncate=1 garbage=1                    does that to the region when half of the turns are over
  *
  * Prints `ready`, at the end `wrote STATION N LAST` for each coroutine (N events, the number in the last
- * frame's address), and `done`. Frames have the address 0x100000 × (station + 1) + turn.
+ * frame's address), `woke N REFUSED` (bytes for the engine, and those that its socket refused) and `done`.
+ * Frames have the address 0x100000 × (station + 1) + turn.
  */
 
 #include <fcntl.h>
@@ -42,12 +48,15 @@
 #include "station-writer.h"
 
 static long coroutines = 8, threads = 1, turns = 4, awaits = 1, pause_us, wait_us, rate, document, hang,
-            payload, status, cut, garbage;
+            payload, status, cut, garbage, plain, takes = 1, together = -1;
 static char end[16] = "exit";
 static struct spanprof_station_region *region;
 static StationWriter *writers;
 static uint64_t *last;
 static int wake_fd = -1;
+static long n_taken_back;                /* with `plain`, by one thread */
+static unsigned long n_woken, n_refused; /* atomic */
+static pid_t engine;                     /* who started this program */
 static size_t region_size;
 
 static uint64_t now_ns(void) {
@@ -86,15 +95,34 @@ static void attach(void) {
         fcntl(wake_fd, F_SETFL, O_NONBLOCK);
 }
 
+static void write_byte(void) {
+        __atomic_fetch_add(&n_woken, 1, __ATOMIC_RELAXED);
+        if (write(wake_fd, "1", 1) != 1)
+                __atomic_fetch_add(&n_refused, 1, __ATOMIC_RELAXED);
+}
+
+/* Writes a byte for each event that sees the flag, and never takes it back. */
+static void wake_plainly(void) {
+        static int was_set;
+        int is_set = __atomic_load_n(&region->tracer_sleeping, __ATOMIC_ACQUIRE) == 1;
+
+        if (is_set && wake_fd >= 0)
+                write_byte();
+        n_taken_back += was_set && !is_set;
+        was_set = is_set;
+}
+
 /* A write(): a closed socket would end this program, as it ends those of the SDKs. */
 static void wake(void) {
         uint32_t expected = 1;
 
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&region->tracer_sleeping, __ATOMIC_ACQUIRE) == 1 && wake_fd >= 0 &&
-            __atomic_compare_exchange_n(&region->tracer_sleeping, &expected, 0, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED))
-                (void)!write(wake_fd, "1", 1);
+        if (plain || !takes)
+                wake_plainly();
+        else if (__atomic_load_n(&region->tracer_sleeping, __ATOMIC_ACQUIRE) == 1 && wake_fd >= 0 &&
+                 __atomic_compare_exchange_n(&region->tracer_sleeping, &expected, 0, 0, __ATOMIC_ACQ_REL,
+                                             __ATOMIC_RELAXED))
+                write_byte();
 }
 
 static void born(long i) {
@@ -124,11 +152,29 @@ static void event(long i, uint64_t tid, uint64_t address, int active) {
         wake();
 }
 
+static int has_turn(long turn) {
+        return plain ? n_taken_back < plain && getppid() == engine : turn < turns;
+}
+
+/* See `together`. */
+static void *take_turns_together(long first, uint64_t tid) {
+        for (long turn = 0; has_turn(turn); turn++) {
+                for (long i = first; i < coroutines; i += threads)
+                        event(i, tid, 0, 1);
+                usleep((useconds_t)together);
+                for (long i = first; i < coroutines; i += threads)
+                        event(i, tid, 0x100000 * (uint64_t)(i + 1) + (uint64_t)turn, 0);
+        }
+        return NULL;
+}
+
 static void *thread(void *userdata) {
         long first = (long)userdata;
         uint64_t tid = (uint64_t)syscall(SYS_gettid), begin = now_ns(), n = 0;
 
-        for (long turn = 0; turn < turns; turn++)
+        if (together >= 0)
+                return take_turns_together(first, tid);
+        for (long turn = 0; has_turn(turn); turn++)
                 for (long i = first; i < coroutines; i += threads) {
                         while (rate && now_ns() < begin + n * 1000000000 / (uint64_t)rate)
                                 ;
@@ -168,6 +214,7 @@ static void finish(void) {
                         printf("wrote %ld %lu 0x%lx\n",
                                (long)(writers[i].station - (struct spanprof_station *)region - 1),
                                (unsigned long)writers[i].n_written, (unsigned long)last[i]);
+        printf("woke %lu %lu\n", n_woken, n_refused);
         puts("done");
         fflush(stdout);
 }
@@ -191,6 +238,7 @@ static void parse(int argc, char **argv) {
                 { "awaits", &awaits },         { "pause", &pause_us },  { "rate", &rate },
                 { "wait", &wait_us },          { "hang", &hang },       { "payload", &payload },
                 { "status", &status },         { "truncate", &cut },    { "garbage", &garbage },
+                { "plain", &plain },           { "takes", &takes },     { "together", &together },
         };
 
         for (int i = 1; i < argc; i++) {
@@ -213,6 +261,7 @@ int main(int argc, char **argv) {
         pthread_t ids[64];
 
         parse(argc, argv);
+        engine = getppid();
         writers = calloc((size_t)coroutines, sizeof(*writers));
         last = calloc((size_t)coroutines, sizeof(*last));
         attach();

@@ -4,17 +4,20 @@
  * One thread scans the region of one command, again and again:
  *
  *      pace            what the loop does between two scans
- *      hungry          nothing: events were lost within the last 50 ms; signals are looked at once in 1 ms
+ *      hungry          nothing; after three scans without event it sets tracer_sleeping, scans once more,
+ *                      and sleeps until a wake-up, up to 50 ms. Events were lost within the last 50 ms
  *      busy            waits up to 1 ms, in ppoll() with signals, the child and the wake-up connections
- *      idle            sets tracer_sleeping, scans once more, and sleeps until a wake-up or the deadline
+ *      idle            the same as hungry, at once, until a wake-up or the deadline
  *
  * A program that sees tracer_sleeping = 1 sets it to 0 and writes one byte to its connection. The scan after
- * the store closes the gap: an event is either found by it, or its writer sees the flag.
+ * the store closes the gap: an event is either found by it, or its writer sees the flag. The flag is 1 only
+ * while the engine sleeps, and 0 before it reads the byte: a program that leaves it to the engine, as the
+ * protocol allows, would else make a system call for each event.
  *
  * Loss is counted, not avoided at all cost: a station keeps eight events, and each event says how many of its
- * station were lost before it. A hungry engine asks to be woken, too, at most once in 100 µs. It does not
- * sleep; but the first event of the next burst then makes a system call, and that time is enough for a scan
- * to find the station before its ring is full.
+ * station were lost before it. A hungry engine that scanned all the time would read a burst at once, if it
+ * had its CPU then. Where others want that CPU it has none for whole slices, after so much use. Who sleeps is
+ * run as soon as a byte comes.
  *
  * The order of the end: the command ends, the last scan reads all that is left (the region outlives the
  * command), the trace is closed, files are removed. A killed engine leaves the region and the socket to its
@@ -45,13 +48,12 @@
 enum {
         MAX_CONNECTIONS = 1024,
         SIGNALS = 0, CHILD = 1, CONTROL = 2, FIRST = 3,         /* indexes of fds */
+        EMPTY_SCANS = 3,                /* in a row, until a hungry engine sleeps */
         MANY_STATIONS = 2097152,        /* targets that count bytes in an int cannot map so many */
 };
 
-/* time between looks at signals and the child while the loop does not wait */
+/* longest time between looks at signals and the child while the loop does not wait */
 #define LOOK_NS NS_PER_MS
-/* time between alarms: each costs the program a system call */
-#define ALARM_NS (100 * NS_PER_US)
 
 typedef struct Files {
         char *directory;                /* NULL = both paths were given */
@@ -76,8 +78,8 @@ typedef struct Engine {
         Child child;
         struct pollfd fds[FIRST + MAX_CONNECTIONS];
         nfds_t n_fds;
-        /* the last look at signals and the child; the last alarm, 0 = none is set */
-        uint64_t look_ns, alarm_ns;
+        uint64_t look_ns;               /* the last look at signals and the child */
+        unsigned n_empty;               /* scans in a row without an event */
 } Engine;
 
 static int fail(const char *what, const char *path) {
@@ -265,12 +267,23 @@ static void read_connections(Engine *engine) {
         }
 }
 
-static void look_around(Engine *engine, uint64_t wait_ns) {
+static void set_sleeping(Engine *engine, uint32_t sleeping) {
+        __atomic_store_n(&engine->region->header->tracer_sleeping, sleeping, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * The flag goes first: until then a program that leaves it to us writes a byte for each event. Return:
+ * whether there was something, which may be a byte of the program.
+ */
+static bool look_around(Engine *engine, uint64_t wait_ns) {
         struct timespec wait = { .tv_sec = (time_t)(wait_ns / NS_PER_SEC),
                                  .tv_nsec = (long)(wait_ns % NS_PER_SEC) };
+        int n = ppoll(engine->fds, engine->n_fds, &wait, NULL);
 
-        if (ppoll(engine->fds, engine->n_fds, &wait, NULL) <= 0)
-                return;
+        set_sleeping(engine, 0);
+        engine->look_ns = clock_monotonic_ns();
+        if (n <= 0)
+                return false;
         read_connections(engine);
         if (engine->fds[CONTROL].revents)
                 add_connections(engine);
@@ -278,31 +291,23 @@ static void look_around(Engine *engine, uint64_t wait_ns) {
                 pass_signal(engine);
         if (engine->fds[CHILD].revents)
                 reap(engine);
+        return true;
 }
 
-static void set_sleeping(Engine *engine, uint32_t sleeping) {
-        __atomic_store_n(&engine->region->header->tracer_sleeping, sleeping, __ATOMIC_SEQ_CST);
+static bool scan(Engine *engine) {
+        return recording_scan(&engine->recording, &engine->scan, 1);
 }
 
-/* Asks to be woken, scans once more (an event may have come before the flag was set), and waits. */
-static void sleep_until_woken(Engine *engine) {
+/*
+ * Asks to be woken, scans once more (an event may have come before the flag was set), and waits. Return:
+ * whether there was an event.
+ */
+static bool sleep_until_woken(Engine *engine) {
         set_sleeping(engine, 1);
-        if (!recording_scan(&engine->recording, &engine->scan, 1))
-                look_around(engine, engine->recording.pace.deadline_ns);
+        if (!scan(engine))
+                return look_around(engine, recording_deadline_ns(&engine->recording)) && scan(engine);
         set_sleeping(engine, 0);
-}
-
-/* While events are lost, the flag is set for the system call of the writer alone (see the top). */
-static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
-        bool hungry = engine->recording.pace.hungry;
-
-        if (hungry && !found && now_ns - engine->alarm_ns >= ALARM_NS) {
-                engine->alarm_ns = now_ns;
-                set_sleeping(engine, 1);
-        } else if (!hungry && engine->alarm_ns) {
-                engine->alarm_ns = 0;
-                set_sleeping(engine, 0);
-        }
+        return true;
 }
 
 static void stop_in_time(Engine *engine, uint64_t now_ns) {
@@ -312,24 +317,28 @@ static void stop_in_time(Engine *engine, uint64_t now_ns) {
                 kill(engine->child.pid, SIGTERM);
 }
 
+/* Whether it is time to sleep until the program wakes us. */
+static bool is_tired(const Engine *engine) {
+        const Pace *pace = &engine->recording.pace;
+
+        return pace->idle || (pace->hungry && engine->n_empty >= EMPTY_SCANS);
+}
+
 static void loop(Engine *engine) {
+        const Pace *pace = &engine->recording.pace;
+
         pace_take_short_turns();
         while (!engine->child.ended) {
-                bool found = false;
-                uint64_t now_ns;
+                bool slept = is_tired(engine);
+                bool found = slept ? sleep_until_woken(engine) : scan(engine);
+                uint64_t now_ns = clock_monotonic_ns();
 
-                if (!engine->recording.pace.idle)          /* an idle loop scans before it sleeps */
-                        found = recording_scan(&engine->recording, &engine->scan, 1);
-                now_ns = clock_monotonic_ns();
-                set_alarm(engine, found, now_ns);
+                engine->n_empty = found || slept ? 0 : engine->n_empty + 1;
                 recording_progress(&engine->recording, &engine->scan, 1, now_ns);
                 stop_in_time(engine, now_ns);
-                if (engine->recording.pace.idle) {
-                        sleep_until_woken(engine);
-                } else if (engine->recording.pace.wait_ns || now_ns - engine->look_ns >= LOOK_NS) {
-                        look_around(engine, engine->recording.pace.wait_ns);
-                        engine->look_ns = now_ns;
-                }
+                if (pace->idle || (!pace->wait_ns && now_ns - engine->look_ns < LOOK_NS))
+                        continue;
+                look_around(engine, pace->wait_ns);
         }
 }
 
@@ -371,6 +380,7 @@ static int start(Engine *engine, char **argv) {
                 r = make_socket_holder(engine);
         if (!r)
                 r = recording_open(&engine->recording, engine->options);
+        engine->recording.is_woken = true;
         if (!r)
                 r = start_child(engine, argv);
         if (!r)
@@ -390,9 +400,10 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
         for (int i = 0; i < FIRST; i++)
                 engine.fds[i].fd = -1;
         *summary = (CoroSummary){ 0 };
-        prctl(PR_SET_TIMERSLACK, 1000UL);
         r = start(&engine, argv);
         if (!r) {
+                /* not before: the command would inherit it, and sleep for less than it does alone */
+                prctl(PR_SET_TIMERSLACK, 1000UL);
                 loop(&engine);
                 /* the region outlives the command: what it wrote last is still there */
                 r = recording_finish(&engine.recording, &engine.scan, 1, summary);

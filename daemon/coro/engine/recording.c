@@ -26,6 +26,9 @@
 
 enum { N_QUEUED = 8192 };               /* events that wait for the end of a scan */
 
+/* how long lines may wait for a reader that sleeps; a timer of less than a tick costs a guest microseconds */
+#define READABLE_NS (10 * NS_PER_MS)
+
 /* Lines are written by this thread, a database by the thread of the queue. */
 static int start_writing(Recording *recording, TraceWriter *writer) {
         if (recording->options->form == TRACE_SQLITE)
@@ -97,22 +100,35 @@ static int on_event(void *userdata, const CoroEvent *event) {
 
 /* Makes the events of a scan readable. */
 static void pass_on(Recording *recording, uint64_t now_ns) {
+        bool busy;
+
         if (recording->writer_queue) {
                 writer_queue_kick(recording->writer_queue);
                 return;
         }
+        busy = recording->n_queued;
         write_queued(recording);
-        trace_writer_flush(recording->writer, now_ns);
+        trace_writer_flush(recording->writer, now_ns, busy);
+}
+
+uint64_t recording_deadline_ns(const Recording *recording) {
+        const Pace *pace = &recording->pace;
+        uint64_t deadline_ns = pace->hungry ? PACE_MIN_DEADLINE_NS : pace->deadline_ns;
+        bool is_pending = recording->writer && trace_writer_is_pending(recording->writer);
+
+        return is_pending ? MIN(deadline_ns, READABLE_NS) : deadline_ns;
 }
 
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         uint64_t begin_ns = clock_monotonic_ns(), end_ns;
+        bool follow = recording->pace.hungry &&
+                (recording->pace.way == PACE_FOLLOW || !recording->is_woken);
         RegionScanFound all = { 0 };
 
         for (size_t i = 0; i < n_scans; i++) {
                 RegionScanFound found;
 
-                scans[i].follow = recording->pace.hungry;
+                scans[i].follow = follow;
                 region_scan_run(&scans[i], begin_ns, on_event, recording, &found);
                 all.n_events += found.n_events;
                 all.n_lost += found.n_lost;
@@ -247,8 +263,8 @@ void coro_summary_log(const CoroSummary *summary) {
                             t->n_lost, n_written, 100.0 * (double)t->n_lost / (double)n_written, t->n_lossy);
         log_odd_stations(t);
         if (t->n_suspended)
-                log_notice("%" PRIu64 " coroutines were still suspended at the end, and not dead",
-                           t->n_suspended);
+                log_notice("%" PRIu64 " coroutine%s still suspended at the end, and not dead",
+                           t->n_suspended, t->n_suspended == 1 ? " was" : "s were");
         if (t->n_never_ran)
                 log_notice("%" PRIu64 " coroutines have a station and wrote no event", t->n_never_ran);
         if (summary->cut)

@@ -56,6 +56,7 @@ typedef struct Recording {
         size_t n_queued;
         AddressNames *names;            /* NULL = no names are wanted */
         Pace pace;
+        bool is_woken;                  /* by a byte of the program; else bursts can only be followed */
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
 } Recording;
 
@@ -70,6 +71,9 @@ bool recording_deinit(Recording *recording);
 
 /* Runs each scan once and adapts the pace. Return: whether there was an event. */
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans);
+
+/* How long a reader that sleeps may do so: not beyond the time at which lines become readable. */
+uint64_t recording_deadline_ns(const Recording *recording);
 
 /* Prints the progress line, once a second, if it is wanted. */
 void recording_progress(Recording *recording, const RegionScan *scans, size_t n_scans, uint64_t now_ns);

@@ -80,7 +80,7 @@ static void run(void *userdata) {
                      wrote = write_batch(queue);
                 uint64_t now_ns = clock_monotonic_ns();
 
-                trace_writer_flush(queue->writer, now_ns);
+                trace_writer_flush(queue->writer, now_ns, false);
                 if (wrote)
                         last_ns = now_ns;
                 else if (stopping)

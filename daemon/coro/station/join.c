@@ -54,6 +54,8 @@ enum {
 };
 
 #define NEXT_TURN_NS (20 * NS_PER_MS)           /* time until the next turn of a look at very many mappings */
+/* Those that are there already are found by the search of targets (coro_join_watch()); many end sooner. */
+#define NEW_LOOK_NS (25 * NS_PER_MS)
 #define FIRST_LOOK_NS (100 * NS_PER_MS)
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
@@ -378,6 +380,7 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
         if (!member)
                 return error_origin(-ENOMEM);
         member->generation = generation;
+        member->look_ns = clock_monotonic_ns() + NEW_LOOK_NS;
         r = hashmap_put(&join->members, pid, member);
         if (r)
                 free(member);

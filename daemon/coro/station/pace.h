@@ -29,12 +29,22 @@
  */
 enum { PACE_IDLE_SHARE = 500, PACE_LARGE_SHARE = 80 };
 
+/* Two ways to read bursts; see pace.c. */
+typedef enum PaceWay { PACE_WAIT_FOR_BYTES, PACE_FOLLOW, N_PACE_WAYS } PaceWay;
+
+/* Events of a trial of one way, and of eight trials one is of the way that was worse. */
+enum { PACE_TRIAL_EVENTS = 1024, PACE_TRIALS = 8 };
+
 typedef struct Pace {
         uint64_t wait_ns;               /* 0 = scan again at once */
         uint64_t deadline_ns;           /* time until the next scan of an idle region */
         uint64_t event_ns;              /* end of the last scan with an event */
         uint64_t hungry_until_ns;
         bool hungry, idle;
+        PaceWay way;                    /* while hungry */
+        uint64_t n_events, n_lost;      /* of this trial */
+        uint32_t n_trials;
+        uint32_t lost[N_PACE_WAYS];     /* share that each lost of late, in 1/65536, plus 1; 0 = not tried */
 } Pace;
 
 /*

@@ -15,9 +15,10 @@
  * a 64th of all; when the last event of a dead one has been read, the station is dropped from the walk.
  *
  * A coroutine that awaits things that are ready writes eight events, all that a station holds, in a quarter
- * of a microsecond: no scan comes back in time. So with `follow`, a scan stays at a station whose last event
- * is younger than 5 µs, up to 4,096 events. A writer whose lines are read at once must fetch them again for
- * the next lap, which slows it to the pace of its reader.
+ * of a microsecond: no scan comes back in time. So with `follow`, a scan stays at a station that alone has
+ * news and whose last event is younger than 30 µs, up to 4,096 events. A writer whose lines are read at once
+ * must fetch them again for the next lap, which slows it to the pace of its reader. After four waits in vain
+ * (many coroutines with an event or two each) only one in 64 is made, until one is not in vain.
  */
 
 #include "coro/station/region-scan.h"
@@ -34,11 +35,13 @@ enum {
         BLOCK = 32,                     /* stations that are looked at before the ready ones are read */
         LOOKS_PER_SCAN = 64,            /* one scan looks for deaths in this part of all stations */
         MAX_FOLLOWED = 4096,            /* events of one station, before the others are read */
-        MAX_SPINS = 200,                /* loads without a new event, each some 15 ns */
+        SPINS = 32,                     /* loads between looks at the clock, each some 15 ns */
+        MAX_TRUST = 4,                  /* waits in vain until no other is made */
+        TRIAL = 64,                     /* and of which one is made all the same */
 };
 
-/* age of an event after which no other is awaited; its writer may make a system call in between */
-#define FOLLOW_NS (5 * NS_PER_US)
+/* age of an event after which no other is awaited; its writer may be in the system call that wakes us */
+#define FOLLOW_NS (30 * NS_PER_US)
 
 int region_scan_init(RegionScan *scan, Region *region, StationDialect dialect, bool late) {
         *scan = (RegionScan){ .region = region,
@@ -107,23 +110,39 @@ static void relax(void) {
 #endif
 }
 
-/* Waits a moment for the next event of a station. Return: whether it came. */
-static bool await(const RegionScan *scan, const struct spanprof_station *station, uint64_t next) {
-        for (int i = 0; i < MAX_SPINS; i++) {
-                if (station_is_ready(station, scan->dialect, next))
-                        return true;
-                relax();
-        }
-        return false;
+/*
+ * Whether another event of the station is likely to come at once: it alone has news, the last are young, and
+ * waits for others were worth it. @begin_ns: a time before now, which is enough to see that an event is old.
+ */
+static bool is_coming(RegionScan *scan, const StationState *state, uint64_t begin_ns) {
+        if (!scan->follow || !scan->alone || !state->n_read)
+                return false;
+        if (begin_ns >= state->last_ns + FOLLOW_NS)
+                return false;
+        return scan->trust || ++scan->n_unawaited % TRIAL == 0;
 }
 
 /*
- * Whether another event is likely to come at once. @begin_ns: a time before now, which is enough to see that
- * an event is old; the clock costs as much as half an event.
+ * Waits for the next event of a station while the last one is young. A writer may date its events up to a
+ * second ahead, so the wait has an end of its own. Return: whether it came.
  */
-static bool is_coming(const RegionScan *scan, const StationState *state, uint64_t begin_ns) {
-        return scan->follow && state->n_read && begin_ns < state->last_ns + FOLLOW_NS &&
-               clock_monotonic_ns() < state->last_ns + FOLLOW_NS;
+static bool await(RegionScan *scan, const struct spanprof_station *station, const StationState *state) {
+        uint64_t now_ns, end_ns = 0;
+
+        do {
+                for (int i = 0; i < SPINS; i++) {
+                        if (station_is_ready(station, scan->dialect, state->next)) {
+                                scan->trust = MAX_TRUST;
+                                return true;
+                        }
+                        relax();
+                }
+                now_ns = clock_monotonic_ns();
+                if (!end_ns)
+                        end_ns = MIN(state->last_ns, now_ns) + FOLLOW_NS;
+        } while (now_ns < end_ns);
+        scan->trust -= scan->trust > 0;
+        return false;
 }
 
 /* Reads the events of one station. @now_ns: a time not long ago. */
@@ -146,10 +165,10 @@ static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEv
                         result = func(userdata, &event);
                 } else if (r == STATION_E_CORRUPT ||
                            (r == STATION_E_NONE &&
-                            (!is_coming(scan, state, now_ns) || !await(scan, station, state->next)))) {
+                            (!is_coming(scan, state, now_ns) || !await(scan, station, state)))) {
                         break;
                 }
-                if (++n == max && is_coming(scan, state, now_ns))
+                if (++n == max && scan->follow)
                         max = MAX_FOLLOWED;
         }
         found->n_lost += state->n_lost - n_lost;
@@ -212,6 +231,7 @@ static int scan_alive(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc fun
 
                 if (n && scan->follow)
                         now_ns = clock_monotonic_ns();
+                scan->alone = n == 1 && !found->n_events;
                 for (unsigned i = 0; i < n; i++)
                         prefetch(scan, news[i]);
                 for (uint32_t at = end; n && at < MIN(end + BLOCK, scan->n_alive); at++)

@@ -23,6 +23,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util/digits.h"
 #include "base/util/error.h"
@@ -386,9 +387,47 @@ TraceDb *trace_db_free(TraceDb *db) {
         return NULL;
 }
 
+static bool has_log(const char *path) {
+        static const char *const logs[] = { "-wal", "-journal" };
+        bool has = false;
+
+        for (size_t i = 0; i < ARRAY_SIZE(logs) && !has; i++) {
+                _cleanup_(text_deinit) Text name = { 0 };
+
+                text_printf(&name, "%s%s", path, logs[i]);
+                has = name.failed || !access(name.data, F_OK);
+        }
+        return has;
+}
+
+/* A path as SQLite's URI; what stands behind the path is not of it. */
+static void append_uri(Text *uri, const char *path) {
+        text_printf(uri, *path == '/' ? "file://" : "file:");
+        for (; *path; path++)
+                if ((*path >= 'a' && *path <= 'z') || (*path >= 'A' && *path <= 'Z') ||
+                    (*path >= '0' && *path <= '9') || strchr("/._-", *path))
+                        text_append(uri, path, 1);
+                else
+                        text_printf(uri, "%%%02X", (unsigned char)*path);
+        text_printf(uri, "?immutable=1");
+}
+
+/*
+ * A reader of a finished trace would leave -wal and -shm beside it, since it may not remove what it has made.
+ * Without a log nobody writes and nothing is to be taken back: then SQLite is told that the file stays as it
+ * is.
+ */
 static int open_old(TraceDb *db, const char *path) {
-        if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
-            SQLITE_OK)
+        _cleanup_(text_deinit) Text uri = { 0 };
+        bool is_finished = !has_log(path);
+
+        append_uri(&uri, path);
+        if (uri.failed)
+                return error_origin(-ENOMEM);
+        if (lib.sqlite3_open_v2(is_finished ? uri.data : path, &db->sqlite,
+                                SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX |
+                                        (is_finished ? SQLITE_OPEN_URI : 0),
+                                NULL) != SQLITE_OK)
                 return fail(db, path);
         lib.sqlite3_limit(db->sqlite, SQLITE_LIMIT_LENGTH, CELL_BYTES);
         return 0;

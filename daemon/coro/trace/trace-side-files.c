@@ -186,8 +186,8 @@ void trace_side_files_warn_shared(const char *path, uint64_t n) {
         if (n)
                 log_warning(
                         "%s: %" PRIu64
-                        " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart",
-                        path, n);
+                        " of its coroutines %s in an earlier trace, too: if they are others, nothing tells them apart",
+                        path, n, n == 1 ? "was" : "were");
 }
 
 static void tell(Text *problem, uint64_t n, const char *what) {

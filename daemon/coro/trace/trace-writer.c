@@ -31,9 +31,10 @@ enum {
         N_PARTS = 2048,                 /* stations whose parts are kept; further ones take turns */
 };
 
-/* Times between flushes: a transaction costs more than a write(). */
+/* How long events wait for a flush: a transaction costs more than a write(). */
 #define FLUSH_FILE_NS NS_PER_MS
 #define FLUSH_DB_NS (100 * NS_PER_MS)
+enum { BUSY_FACTOR = 10 };              /* while events come */
 
 struct TraceWriter {
         TraceForm form;
@@ -41,7 +42,8 @@ struct TraceWriter {
         Outfile file;                   /* of lines; a database has none here */
         TraceDb *db;
         SideFileWriter side_files[N_SIDE_FILES];
-        uint64_t flushed_ns, n_bytes, n_dropped;
+        uint64_t n_bytes, n_dropped;
+        uint64_t pending_ns;            /* when the first flush saw events that wait; 0 = none did */
         uint64_t until_ns;              /* time of the last look at stations */
         bool pending, full;
         int error;                      /* errno of the first failure */
@@ -267,17 +269,25 @@ void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping) {
                 fwrite(line, 1, size, file);
 }
 
-void trace_writer_flush(TraceWriter *writer, uint64_t now_ns) {
-        uint64_t interval_ns = writer->db ? FLUSH_DB_NS : FLUSH_FILE_NS;
+void trace_writer_flush(TraceWriter *writer, uint64_t now_ns, bool busy) {
+        uint64_t wait_ns = (writer->db ? FLUSH_DB_NS : FLUSH_FILE_NS) * (busy ? BUSY_FACTOR : 1);
 
-        if (!writer->pending || now_ns - writer->flushed_ns < interval_ns)
+        if (!writer->pending)
+                return;
+        if (!writer->pending_ns)
+                writer->pending_ns = now_ns;
+        if (now_ns - writer->pending_ns < wait_ns)
                 return;
         if (!writer->db)
                 drain(writer);
         else if (!writer->error && trace_db_commit(writer->db))
                 writer->error = EIO;
         writer->pending = false;
-        writer->flushed_ns = now_ns;
+        writer->pending_ns = 0;
+}
+
+bool trace_writer_is_pending(const TraceWriter *writer) {
+        return writer->pending;
 }
 
 uint64_t trace_writer_n_stalls(const TraceWriter *writer) {

@@ -43,8 +43,14 @@ void trace_writer_event(TraceWriter *writer, const CoroEvent *event);
 void trace_writer_station(TraceWriter *writer, const TraceStation *station);
 void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping);
 
-/* Makes written events visible to readers, not more often than is good for the form. */
-void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);
+/*
+ * Makes written events visible to readers once the oldest has waited for as long as is good for the form; ten
+ * times as long while events come (@busy), since to hand lines on takes as long as a burst.
+ */
+void trace_writer_flush(TraceWriter *writer, uint64_t now_ns, bool busy);
+
+/* Whether there are events that trace_writer_flush() has not made visible yet. */
+bool trace_writer_is_pending(const TraceWriter *writer);
 
 /* Number of times that a trace written `behind` has waited for its file. */
 uint64_t trace_writer_n_stalls(const TraceWriter *writer);
