@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/intern.h"
 
 int carry_init(Carry *carry, Window *into, const Window *from) {
         static uint32_t (*const count[_CARRY_N])(const Window *) = {
@@ -88,6 +89,15 @@ int carry_attributes(Carry *carry, const uint32_t *attributes, size_t n,
         return r;
 }
 
+int carry_resource(Carry *carry, const uint32_t *attributes, size_t n, uint32_t *indexp) {
+        uint32_t n_before = window_n_resources(carry->into);
+        int r = window_resource(carry->into, hash_bytes(attributes, n * sizeof(*attributes)), indexp);
+
+        if (r || window_n_resources(carry->into) == n_before)
+                return r;
+        return window_resource_attributes(carry->into, *indexp, attributes, n);
+}
+
 static int make_set(Carry *carry, uint32_t row, uint32_t *indexp) {
         uint32_t carried[WINDOW_MAX_SET];
         size_t n;
@@ -111,9 +121,18 @@ int carry_link(Carry *carry, uint32_t link, uint32_t *indexp) {
 
 /* ---- frames ---- */
 
+static int carry_path(Carry *carry, uint32_t string, uint32_t *indexp) {
+        const char *path = window_get_string(carry->from, string, NULL), *name = strrchr(path, '/');
+
+        if (carry->paths == CARRY_PATHS_FULL || *path != '/')
+                return carry_string(carry, string, indexp);
+        name = carry->paths == CARRY_PATHS_NAME ? name + 1 : "";
+        return window_string(carry->into, name, strlen(name), indexp);
+}
+
 static int make_module(Carry *carry, uint32_t row, uint32_t *indexp) {
         WindowModule module = *window_get_module(carry->from, row);
-        int r = carry_string(carry, module.path, &module.path);
+        int r = carry_path(carry, module.path, &module.path);
 
         r = r ? r : carry_string(carry, module.build_id_gnu, &module.build_id_gnu);
         r = r ? r : carry_string(carry, module.build_id_go, &module.build_id_go);

@@ -30,6 +30,13 @@ typedef enum CarryTable {
         _CARRY_N,
 } CarryTable;
 
+/* What of the path of a mapped file is carried; [vdso] and the like are no paths. */
+typedef enum CarryPaths {
+        CARRY_PATHS_FULL,
+        CARRY_PATHS_NAME,               /* what is behind the last slash */
+        CARRY_PATHS_NONE,
+} CarryPaths;
+
 typedef struct Carry Carry;
 
 struct Carry {
@@ -48,6 +55,7 @@ struct Carry {
          */
         int (*expand)(Carry *carry, FrameWord word, const WindowFrame *frame);
         const void *userdata;
+        CarryPaths paths;               /* of mapped files */
 };
 
 /*
@@ -73,6 +81,12 @@ int carry_set(Carry *carry, uint32_t set, uint32_t *indexp);
 int carry_link(Carry *carry, uint32_t link, uint32_t *indexp);
 int carry_stack(Carry *carry, uint32_t stack, uint32_t *indexp);
 int carry_profile_names(Carry *carry, const WindowProfileNames *names, WindowProfileNames *namesp);
+
+/*
+ * The resource over there that has exactly @attributes, indexes of the open window: it is known by them, as
+ * 64 bits of a seeded hash.
+ */
+int carry_resource(Carry *carry, const uint32_t *attributes, size_t n, uint32_t *indexp);
 
 /* For expand(): adds the next frame, with indexes of the source window. */
 int carry_frame(Carry *carry, const WindowFrame *frame);

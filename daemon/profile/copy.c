@@ -7,7 +7,7 @@
 #include "profile/carry.h"
 
 static int add_name(Carry *carry, const CopyName *name, WindowFrame *frame) {
-        WindowFunction function = { 0 };
+        WindowFunction function = { .start_line = name->start_line };
         int r = window_string(carry->into, name->name, strlen(name->name), &function.name);
 
         if (!r && name->system_name)

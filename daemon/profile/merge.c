@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/merge.h"
 
-#include "base/util/intern.h"
 #include "profile/carry.h"
 
 typedef struct Merge {
@@ -11,9 +10,9 @@ typedef struct Merge {
         int64_t shift_ns;               /* added to times of the source window */
 } Merge;
 
-/* A resource is known by its description, as 64 bits of a seeded hash. Row 0 is row 0. */
+/* Row 0 is row 0. */
 static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
-        uint32_t carried[WINDOW_MAX_SET], n_before = window_n_resources(carry->into);
+        uint32_t carried[WINDOW_MAX_SET];
         size_t n;
         const uint32_t *attributes = window_get_resource(carry->from, resource, &n);
         int r;
@@ -22,10 +21,7 @@ static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
         if (!resource)
                 return 0;
         r = carry_attributes(carry, attributes, n, carried);
-        r = r ? r : window_resource(carry->into, hash_bytes(carried, n * sizeof(*carried)), indexp);
-        if (r || window_n_resources(carry->into) == n_before)
-                return r;
-        return window_resource_attributes(carry->into, *indexp, carried, n);
+        return r ? r : carry_resource(carry, carried, n, indexp);
 }
 
 static int merge_profile(Merge *merge, const WindowProfile *profile, uint32_t *indexp) {

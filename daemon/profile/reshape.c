@@ -32,7 +32,6 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "base/util/intern.h"
 #include "base/util/text.h"
 #include "profile/carry.h"
 
@@ -50,7 +49,7 @@ typedef struct Reshape {
 bool reshape_is_needed(const ReshapeOptions *options) {
         return options->lean || options->repeat.n_items || options->links != RESHAPE_LINKS_SPAN ||
                 options->numbers != RESHAPE_NUMBERS_KEPT || options->plain_types || options->unnamed ||
-                options->nameless || options->untimed;
+                options->nameless || options->untimed || options->paths != CARRY_PATHS_FULL;
 }
 
 static const char *key_of(const Window *window, uint32_t attribute) {
@@ -110,7 +109,7 @@ static int carry_wanted(Reshape *reshape, const uint32_t *attributes, size_t n, 
 
 /* Resources that are alike by now are one. Row 0 is row 0. */
 static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
-        uint32_t carried[WINDOW_MAX_SET], n_before = window_n_resources(carry->into);
+        uint32_t carried[WINDOW_MAX_SET];
         size_t n;
         const uint32_t *attributes = window_get_resource(carry->from, resource, &n);
         int r;
@@ -119,10 +118,7 @@ static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
         if (!resource)
                 return 0;
         r = carry_wanted((Reshape *)carry, attributes, n, carried, &n);
-        r = r ? r : window_resource(carry->into, hash_bytes(carried, n * sizeof(*carried)), indexp);
-        if (r || window_n_resources(carry->into) == n_before)
-                return r;
-        return window_resource_attributes(carry->into, *indexp, carried, n);
+        return r ? r : carry_resource(carry, carried, n, indexp);
 }
 
 static int find_repeated(Reshape *reshape, uint32_t resource) {
@@ -335,6 +331,7 @@ int window_reshape(Window **windowp, const Window *from, const ReshapeOptions *o
         reshape.into = into;
         r = carry_init(&reshape.carry, into, from);
         reshape.carry.expand = options->unnamed || options->nameless ? put_unnamed : NULL;
+        reshape.carry.paths = options->paths;
         r = r ? r : reshape_all(&reshape);
         carry_deinit(&reshape.carry);
         if (r)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "profile/carry.h"
 #include "profile/filter.h"
 #include "profile/window.h"
 
@@ -42,6 +43,7 @@ typedef struct ReshapeOptions {
         bool plain_types;
         bool unnamed;                   /* native frames lose the names that this machine has found */
         bool nameless;                  /* all frames lose their names, but those that have nothing else */
+        CarryPaths paths;               /* of mapped files */
         bool untimed;                   /* events lose their times, and become sums */
         const WindowLimits *limits;     /* of the new window; NULL = window_default_limits */
 } ReshapeOptions;

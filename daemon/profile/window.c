@@ -209,6 +209,35 @@ const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t
         return resource->attributes;
 }
 
+static const WindowAttribute *find_resource_attribute(const Window *window, uint32_t index, const char *key,
+                                                      uint32_t kind) {
+        size_t n;
+        const uint32_t *attributes = window_get_resource(window, index, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *attribute = window_get_attribute(window, attributes[i]);
+
+                if (attribute->kind == kind && !strcmp(window_get_string(window, attribute->key, NULL), key))
+                        return attribute;
+        }
+        return NULL;
+}
+
+const char *window_get_resource_text(const Window *window, uint32_t index, const char *key) {
+        const WindowAttribute *attribute = find_resource_attribute(window, index, key, ATTRIBUTE_STRING);
+
+        return attribute ? window_get_string(window, attribute->string, NULL) : "";
+}
+
+bool window_get_resource_integer(const Window *window, uint32_t index, const char *key, int64_t *valuep) {
+        const WindowAttribute *attribute = find_resource_attribute(window, index, key, ATTRIBUTE_INT);
+
+        if (!attribute)
+                return false;
+        *valuep = attribute->integer;
+        return true;
+}
+
 static size_t table_memory(const Intern *table) {
         return table->arena.total + table->items_size * sizeof(*table->items) +
                table->n_slots * sizeof(*table->slots);

@@ -124,6 +124,8 @@ typedef enum ProfileType {
         PROFILE_ALLOC_SPACE,            /* alloc_space/bytes; period space/bytes */
         PROFILE_ALLOC_OBJECTS,          /* alloc_objects/count; period space/bytes */
         PROFILE_SUSPENDED,              /* suspended/nanoseconds, of coroutines; a value for each event */
+        /* off_cpu_waker/nanoseconds: waits under the stacks of who ended them; a value for each event */
+        PROFILE_WAKER,
         PROFILE_OTHER,                  /* whatever window_profile_named() was told */
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;
@@ -328,6 +330,10 @@ uint32_t window_get_module_attributes(const Window *window, uint32_t module);
 /* The attribute profile.frame.type of a frame's type; 0 for none. */
 uint32_t window_get_type_attribute(const Window *window, uint32_t type);
 const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp);
+/* The text of a resource's attribute; "" = it has none with this key. Borrowed, as all strings. */
+const char *window_get_resource_text(const Window *window, uint32_t index, const char *key);
+/* Return: whether it has such a number. */
+bool window_get_resource_integer(const Window *window, uint32_t index, const char *key, int64_t *valuep);
 const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* @index from 0 */
 /* closed */
 void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep);

@@ -3,14 +3,16 @@
 """What pages show in a headless Chromium: clicks, keys and searches, compared with sums over the same file
 read by opentelemetry-proto."""
 import collections
+import json
+import random
 import re
 import tempfile
 
 import browser
 import oracle
 import otlp_read
-from page_sample import (CPU, HOSTILE, Request, START_NS, fill, functions, names_of, process_of, thread_of,
-                         write_diff)
+from page_sample import (CPU, HOSTILE, Request, SHOP, START_NS, fill, functions, names_of, process_of,
+                         thread_of, write_diff)
 import tap
 
 
@@ -51,7 +53,8 @@ class Shown(tap.TestCase):
         """The rows that are shown, as lists of texts; the name without what stands beside it."""
         return self.window.run(
             "return [...document.querySelectorAll('#table tbody tr')].map((row) => [...row.children].map("
-            "(cell) => (cell.querySelector('.link') || cell).textContent))")
+            "(cell) => { const link = cell.querySelector('.link');"
+            " return link ? link.fullName || link.textContent : cell.textContent; }))")
 
     def shown_functions(self):
         self.window.click("#tab-functions")
@@ -81,7 +84,7 @@ class Shown(tap.TestCase):
         text = self.status()
         self.assertTrue(text.startswith(name), text)
         self.assertIn(f"total {value:,} sample", text)
-        shown = float(re.search(r"total [\d,]+ samples?, ([\d.]+) %", text)[1])
+        shown = float(re.search(r"total [\d,]+ samples?, ([\d.]+)%", text)[1])
         self.assertAlmostEqual(shown, 100 * value / n_all, delta=0.051)
 
     def check_quiet(self, page):
@@ -95,7 +98,9 @@ class Shown(tap.TestCase):
                            ("Operations", lambda s: s.attributes.get("endpoint", "no operation")),
                            ("Coroutines", lambda s: f"station {s.attributes['coroutine.station']}"
                             if "coroutine.station" in s.attributes else "no coroutine"),
-                           ("Stack ends", lambda s: s.attributes.get("profile.stack.truncated", "complete")),
+                           ("Stack ends", lambda s: {"depth": "more frames than are kept",
+                                                  "no_rows": "code without unwind information"}.get(
+                                                      s.attributes.get("profile.stack.truncated"), "complete")),
                            ("Spans", lambda s: s.span_id or "no span")):
             with self.subTest(title):
                 self.tab(title)
@@ -103,9 +108,112 @@ class Shown(tap.TestCase):
                                  collections.Counter(map(key, self.samples)))
         facts = self.window.text("#facts")
         self.assertIn(f"{len(self.samples):,}", facts)
-        # seconds: 10 ms each
-        self.assertIn(f"{len(self.samples) / 100:.2f}".rstrip("0").rstrip("."), facts)
+        seconds = len(self.samples) / 100                       # 10 ms each
+        self.assertIn(f"{seconds:.{2 if seconds < 10 else 1 if seconds < 100 else 0}f} s", facts)
         self.check_quiet(page)
+
+    def test_numbers_are_written_as_in_the_text_report(self):
+        page = self.show_filled()
+        done = self.spanprof("report", "--type", "samples", "--top", "1000", "--format", "markdown",
+                             page.with_suffix(".json"))
+        table = done.stdout.split("#### Functions\n")[1].strip().split("\n\n")[0].splitlines()[2:]
+        said = sorted([cell.strip().replace("\\", "") for cell in row.strip("| ").split(" | ")][:5]
+                      for row in table)
+        self.window.click("#tab-functions")
+        shown = sorted([row[0].replace(",", ""), row[1] + "%", row[2].replace(",", ""), row[3] + "%", row[4]]
+                       for row in self.table())
+        self.assertEqual([row for row in shown if row[4].startswith("function_")],
+                         [row for row in said if row[4].startswith("function_")])
+        self.assertGreater(len([row for row in shown if row[4].startswith("function_")]), 10)
+
+    def test_long_names_are_cut_where_they_differ_least(self):
+        engine, frame = "shop::pricing::Engine<unsigned long, shop::pricing::Table<int> >::", START_NS
+        names = [engine + f"{name}(int, shop::Book const&) const" for name in ("price", "total", "quote")]
+        request = Request()
+        for i, name in enumerate(names):
+            for j in range(i + 1):
+                stack = request.stack([request.location([name], "native", 16 + i)])
+                request.sample(SHOP, CPU, stack, {}, None, 1, frame + j)
+        source = request.write(self.directory() / "a.json")
+        self.spanprof("convert", source, "-o", source.with_suffix(".html"))
+        self.show(source.with_suffix(".html"))
+        shown = self.window.run(
+            "return [...document.querySelectorAll('#table .link')].map((x) => [x.textContent, x.title])")
+        self.assertEqual(len({short for short, _ in shown}), 3, shown)
+        for short, title in shown:
+            self.assertIn("<…>::", short)
+            self.assertIn(title.split("\n")[0], names)
+
+    def test_names_are_shortened_as_in_the_text_report(self):
+        chance = random.Random(1)
+        parts = ["shop", "::", ".", "/", "$", "<", ">", "(", ")", "{", "}", "->", "operator", "operator<", "abcd",
+                 "größe", "7", "…", " ", ",", "*", "𝛼"]
+        names = ["", "a", "shop::Engine<unsigned long, Table>::price(int, Book const&)", "com.example.Engine.price",
+                 "github.com/example/shop.(*Engine).price", "Pool<shop>::operator<(Key const&)::Less>"]
+        names += ["".join(chance.choices(parts, k=chance.randint(1, 14))) for _ in range(500)]
+        cases = [[name, width] for name in names for width in (0, 1, 2, 3, 5, 8, 13, 21, 34)]
+        done = self.run_command([tap.HARNESS / "short-names"], stdin=None, expect=0,
+                                input="".join(f"{width} {name}\n" for name, width in cases))
+        self.show_filled()
+        shown = self.window.run("return arguments[0].map(([name, width]) => shortName(name, width))", cases)
+        rows = zip(cases, done.stdout.split("\n")[:-1], shown, strict=True)
+        self.assertEqual([row for row in rows if row[1] != row[2]][:5], [])
+
+    def test_values_between_two_are_rounded_as_in_the_text_report(self):
+        values = {1_125: "1.12 µs", 1_375: "1.38 µs", 12_250_000: "12.2 ms", 12_750_000: "12.8 ms",
+                  100_500_000_000: "100 s", 101_500_000_000: "102 s", 9_996_000: "10.00 ms", 999: "999 ns"}
+        self.show_filled()
+        self.assertEqual(self.window.run('return arguments[0].map((value) => formatValue(value, "nanoseconds"))',
+                                         list(values)), list(values.values()))
+
+    def test_each_measure_has_its_words(self):
+        request = Request()
+        stack = request.stack([request.location(["main"], "native", 16)])
+        kinds = {("off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds", 0): "Waits, by who ended them",
+                 ("off_cpu", "nanoseconds", "off_cpu", "nanoseconds", 0): "Off-CPU time", CPU: "CPU samples"}
+        for kind in kinds:
+            request.sample(SHOP, kind, stack, {}, None, 1, START_NS)
+        source = request.write(self.directory() / "a.json")
+        self.spanprof("convert", source, "-o", source.with_suffix(".html"))
+        self.show(source.with_suffix(".html"))
+        self.assertEqual(
+            set(self.window.run("return [...document.querySelector('#kind').options].map((x) => x.text)")),
+            set(kinds.values()))
+
+    def saved(self, which, where):
+        """What the browser downloads for a choice of the menu."""
+        self.window.devtools("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(where))
+        self.window.run(
+            "[...document.querySelectorAll('#saves button')].find((x) => x.textContent.includes(arguments[0])).click()",
+            which)
+        return tap.wait_until(lambda: [x for x in where.iterdir() if not x.name.endswith((".crdownload", ".tmp"))
+                                       and not x.name.startswith(".")], "a download")[0]
+
+    def test_what_is_shown_opens_in_other_tools(self):
+        page = self.show_filled()
+        self.choose("Processes", "worker (4712)")
+        samples = [sample for sample in self.samples if process_of(sample) == "worker (4712)"]
+        expected = functions(samples)
+        for which, ending in (("pprof", ".pb.gz"), ("Folded", ".folded")):
+            path = self.saved(which, self.directory())
+            self.assertTrue(path.name.endswith(ending), path)
+            kind, = json.loads(self.spanprof("report", "--json", "--top", "100000", path).stdout)["profiles"]
+            self.assertEqual({f["function"]: [f["self"], f["total"]] for f in kind["functions"]}, expected)
+        made = json.loads(self.saved("speedscope", self.directory()).read_text())
+        kind, = made["profiles"]
+        sums = collections.Counter()
+        for stack, weight in zip(kind["samples"], kind["weights"], strict=True):
+            sums[made["shared"]["frames"][stack[-1]]["name"]] += weight
+        self.assertEqual(dict(sums), {name: self_ for name, (self_, _) in expected.items() if self_})
+        self.check_quiet(page)
+
+    def test_a_phone_shows_the_picture_at_once(self):
+        self.window.emulate(375, 667, 2)
+        self.show_filled()
+        box = self.window.run("const b = document.querySelector('#flame').getBoundingClientRect();"
+                              "return [b.top, b.bottom, document.documentElement.scrollWidth]")
+        self.assertLess(box[0], 667 / 2, "the picture begins in the upper half")
+        self.assertLessEqual(box[2], 375)
 
     def test_rows_choose_what_is_looked_at(self):
         page = self.show_filled()
@@ -140,11 +248,12 @@ class Shown(tap.TestCase):
             sample for sample in otlp_read.samples(page.with_suffix(".json")) if sample.type == "off_cpu"
         ]
         total = sum(sample.value for sample in samples)
-        self.assertIn(f"total {total / 1e9:.2f}".rstrip("0") + " s, 100.0 %", self.status())
+        seconds = total / 1e9
+        self.assertIn(f"total {seconds:.{2 if seconds < 10 else 1}f} s, 100.0%", self.status())
         self.window.click("#tab-functions")
         shares = {row[4]: float(row[3]) for row in self.table()}
         for name, (_, value) in functions(samples).items():
-            self.assertAlmostEqual(shares[name], 100 * value / total, delta=0.006)
+            self.assertAlmostEqual(shares[name], 100 * value / total, delta=0.051)
         self.check_quiet(page)
 
     def test_boxes_are_reached_by_keys_and_zoomed(self):
@@ -229,7 +338,7 @@ class Shown(tap.TestCase):
         self.check_quiet(page)
 
     def matched(self):
-        return float(re.match(r"([\d.]+) % matched", self.window.text("#matched"))[1])
+        return float(re.match(r"([\d.]+)% matched", self.window.text("#matched"))[1])
 
     def test_search_tells_the_share(self):
         page = self.show_filled()
@@ -385,6 +494,19 @@ class Shown(tap.TestCase):
                 self.assertGreater(colours, 10)
         self.check_quiet(page)
 
+    def check_answer(self, rows):
+        """Above the picture stands what the report says first; boxes can be as wide as on each side."""
+        said = self.window.run("return document.querySelector('#answer').innerText")
+        name, change = next((name, row[0]) for name, row in rows.items())
+        self.assertRegex(said, rf"changed most: {re.escape(name)} {'+' if change > 0 else '−'}".replace("+", "[+]"))
+        self.assertIn("without folders", said)
+        widest = "return [...document.querySelectorAll('#widths button')].map((b) => b.getAttribute('aria-pressed'))"
+        self.assertEqual(self.window.run(widest), ["true", "false", "false"])
+        self.window.click("#width-after")
+        self.assertEqual(self.window.run(widest), ["false", "false", "true"])
+        self.window.click("#back")
+        self.assertEqual(self.window.run(widest), ["true", "false", "false"])
+
     def test_differences_are_changes_of_shares(self):
         sources = [fill(self.directory() / "a.json"), fill(self.directory() / "b.json", favourite=9)]
         page = write_diff(self, *sources)
@@ -404,9 +526,12 @@ class Shown(tap.TestCase):
         for name, (change, old, new, change_total) in rows.items():
             self.assertAlmostEqual(old, share(before, 0, name, 0), delta=0.051)
             self.assertAlmostEqual(new, share(after, 1, name, 0), delta=0.051)
-            self.assertAlmostEqual(change, share(after, 1, name, 0) - share(before, 0, name, 0), delta=0.0051)
+            self.assertAlmostEqual(change, share(after, 1, name, 0) - share(before, 0, name, 0), delta=0.051)
             self.assertAlmostEqual(change_total,
-                                   share(after, 1, name, 1) - share(before, 0, name, 1), delta=0.0051)
+                                   share(after, 1, name, 1) - share(before, 0, name, 1), delta=0.051)
+        changes = [abs(change) for change, *_ in rows.values()]
+        self.assertEqual(changes, sorted(changes, reverse=True), "the most changed is first, up or down")
+        self.check_answer(rows)
         self.window.run("document.querySelector('#flame').focus()")
         self.window.key("\ue015")
         tops = [collections.Counter(names_of(sample)[0] for sample in samples) for samples in sides]
@@ -414,7 +539,7 @@ class Shown(tap.TestCase):
         old, new = (100 * top[name] / len(samples) for top, samples in zip(tops, sides, strict=True))
         self.assertTrue(self.status().startswith(name), self.status())
         shown = [
-            float(number) for number in re.search(r"total ([\d.]+) % → ([\d.]+) %", self.status()).groups()
+            float(number) for number in re.search(r"total ([\d.]+)% → ([\d.]+)%", self.status()).groups()
         ]
         self.assertAlmostEqual(shown[0], old, delta=0.051)
         self.assertAlmostEqual(shown[1], new, delta=0.051)
@@ -447,11 +572,15 @@ class Shown(tap.TestCase):
                 [request.location([name], "native", i),
                  request.location(["main"], "native", 99)])
             request.sample((("process.executable.name", name[:60000]), ("process.pid", i)), CPU, stack,
-                           {"thread.name": name, "endpoint": name}, None, 1, START_NS + i)
+                           {"thread.name": name, "endpoint": name, "profile.stack.truncated": name, "constructor": "x",
+                            "__proto__": "y"}, None, 1, START_NS + i)
         path = self.directory() / "a.html"
         self.spanprof("convert", request.write(path.with_suffix(".json")), "-o", path)
         self.show(path)
-        for title in ("Processes", "Threads", "Operations", "Functions"):
+        for title in ("constructor", "__proto__"):
+            self.tab(title)
+            self.assertEqual(len(self.table()), 1)
+        for title in ("Processes", "Threads", "Operations", "Stack ends", "Functions"):
             self.tab(title)
             self.assertGreaterEqual(len(self.table()), len(HOSTILE))
         self.group("Operation")

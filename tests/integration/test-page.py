@@ -4,7 +4,9 @@
 with sums over the same file read by opentelemetry-proto. test-page-shown.py looks at what they show."""
 import base64
 import collections
+import gzip
 import hashlib
+import json
 import random
 import re
 import xml.etree.ElementTree as xml
@@ -114,6 +116,64 @@ class Data(tap.TestCase):
             for sample in otlp_read.samples(source):
                 expected[names_of(sample), sample.type, thread_of(sample)] += sample.value
             self.assertEqual(found, expected)
+
+    def test_what_is_read_back_is_what_the_page_holds(self):
+        source = fill(self.directory() / "a.json")
+        page = self.page(source)
+        back = self.directory() / "back.json"
+        self.spanprof("convert", page, "-o", back)
+        read = page_read.read(page)
+        bucket_ns, first_ns = read.meta["bucketNs"], int(read.meta["sides"][0]["startNs"])
+        expected, found = collections.Counter(), collections.Counter()
+        for row in read.rows:
+            values = row.values
+            names = tuple(frame.name for frame in row.path if frame.name != "[no stack]")
+            expected[names, read.meta["kinds"][row.kind]["type"], values["process"], values["thread"],
+                     values["span"].hex() if "span" in values else "", values.get("operation"),
+                     values.get("coroutine"), values.get("end"), first_ns + (row.bucket - 1) * bucket_ns] += row.value
+        for sample in otlp_read.samples(back):
+            found[tuple(name for name in names_of(sample) if name != "[no stack]"), sample.type,
+                  process_of(sample), thread_of(sample), (sample.trace_id or "") + (sample.span_id or ""),
+                  sample.attributes.get("operation"), sample.attributes.get("coroutine"),
+                  sample.attributes.get("profile.stack.truncated"), sample.time_ns] += sample.value
+        self.assertEqual(found, expected)
+        before, after = (json.loads(self.spanprof("report", path, "--format", "json").stdout)
+                         for path in (source, page))
+        rows = [{row["function"]: (row["self"], row["total"]) for row in report["profiles"][0]["functions"]}
+                for report in (before, after)]
+        self.assertEqual(rows[0], rows[1])
+
+    def test_a_page_that_is_none_of_ours_or_damaged_is_said(self):
+        path = self.page(fill(self.directory() / "a.json"))
+        text = path.read_text()
+        begin, end = text.index('id="data">') + 10, text.index("</script>", text.index('id="data">'))
+        data = page_read.unpack(path)
+
+        def pack(data):
+            return text[:begin] + base64.b64encode(gzip.compress(data)).decode() + text[end:]
+
+        bad = self.directory() / "bad.html"
+        for content, words in (
+            ("<!doctype html><title>x</title>", "web page without the data of a profile"),
+            (text[:begin + 100], "web page without the data"),
+            (text[:begin] + "?" + text[begin + 1:], "its data is damaged"),
+            (text[:begin + 1000] + text[begin + 1004:], "its data is damaged"),
+            (pack(data[:-1]), "its data is damaged"),
+            (pack(data + b"\0"), "its data is damaged"),
+            (pack(data.replace(b"spanprof page 1", b"spanprof page 2")), "its data is damaged"),
+        ):
+            bad.write_text(content)
+            self.assertIn(words, self.spanprof("report", bad, expect=1).stderr)
+        two = write_diff(self, *[fill(self.directory() / name) for name in ("a.json", "b.json")])
+        self.assertIn("compares two profiles", self.spanprof("report", two, expect=1).stderr)
+        random.seed(7)
+        for _ in range(40):
+            broken = bytearray(data)
+            for _ in range(random.randrange(1, 4)):
+                broken[random.randrange(len(broken))] = random.randrange(256)
+            bad.write_text(pack(bytes(broken)))
+            done = self.run_command([tap.SPANPROF, "convert", bad, "-o", self.directory() / "out.folded"])
+            self.assertIn(done.returncode, (0, 1), done)
 
     def test_hostile_names_are_cut_and_cleaned(self):
         request = Request()

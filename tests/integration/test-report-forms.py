@@ -7,6 +7,7 @@ import collections
 import csv
 import gzip
 import json
+import os
 import random
 import re
 import sqlite3
@@ -14,8 +15,10 @@ import subprocess
 
 import browser
 import oracle
+import page_read
 import payload
 import tap
+from page_sample import CPU, Request, SHOP, START_NS
 from payload import TRACE, protobuf
 
 DATA = tap.SOURCE_DIR / "tests/data"
@@ -98,8 +101,7 @@ class Pprof(Forms):
         expected = {name: [int(flat) * 10**6, int(total) * 10**6] for flat, _, total, _, name in rows}
         kinds = self.summary(DATA / "go-cpu.pb.gz")["profiles"]
         self.assertEqual([(k["type"], k["unit"], k["period_max"]) for k in kinds],
-                         [("samples", "count", 10**7), ("cpu", "nanoseconds", 10**7)])
-        self.assertEqual({f["function"]: [f["self"], f["total"]] for f in kinds[1]["functions"]}, expected)
+                         [("samples", "count", 10**7)], "the time of samples is not a second profile")
         self.assertEqual(
             {f["function"]: [f["self"] * 10**7, f["total"] * 10**7] for f in kinds[0]["functions"]}, expected)
         # labels are attributes: main.hot works for one operation alone
@@ -150,9 +152,13 @@ class Pprof(Forms):
         }
         self.assertEqual({name: rows.get(name) for name in ("hot", "serve", "main", "clear_page")},
                          {"hot": [6, 6], "serve": [2, 8], "main": [0, 10], "clear_page": [1, 1]}, top)
+        shown = self.run_command([TOOL, "-symbolize=none", "-top", self.dir / "a.pb.gz"], expect=0).stdout
+        self.assertRegex(shown, r"(?m)^File: victim-of-report$")
+        self.assertRegex(shown, r"(?m)^Type: cpu$")
+        self.assertRegex(shown, r"(?m)^ +60ms +\S+ +\S+ +60ms +\S+ +hot$", "six samples of 10 ms")
         raw = self.run_command([*tool, "-raw", self.dir / "a.pb.gz"], expect=0).stdout
-        self.assertRegex(raw, r"(?m)^Samples:\nsamples/count")
-        blocks = re.findall(r"(?m)^ +(\d+): [\d ]+\n((?: {2,}.*:\[.*\]\n)*)", raw)
+        self.assertRegex(raw, r"(?m)^Samples:\nsamples/count cpu/nanoseconds\[dflt\]$")
+        blocks = re.findall(r"(?m)^ +(\d+) +\d+: [\d ]+\n((?: {2,}.*:\[.*\]\n)*)", raw)
         self.assertEqual(sum(int(n) for n, labels in blocks if "span_id:[000000000000000a]" in labels), 5,
                          raw)
         # a Go program's own profile, through us
@@ -222,8 +228,8 @@ class RoundTrips(Forms):
         path = self.write("a.pb", payload.Victim(self.dir).payload())
         said = self.spanprof("convert", path, "-o", self.dir / "a.folded").stderr
         self.assertIn(
-            "folded has no place for: 10 times, 6 spans of events, 8 events' attributes, 1 resources", said)
-        self.assertIn("pprof has no place for: 10 times",
+            "since folded cannot hold it: 10 times, 6 spans of events, 8 attributes of events, 1 resource", said)
+        self.assertIn("since pprof cannot hold it: 10 times",
                       self.spanprof("convert", path, "-o", self.dir / "a.pb.gz").stderr)
         self.assertNotIn("no place", self.spanprof("convert", path, "-o", self.dir / "a.json").stderr)
 
@@ -319,6 +325,121 @@ class RoundTrips(Forms):
         ][:3], ["main", "serve", "hot"])
 
 
+class Speedscope(Forms):
+    def test_stacks_weigh_what_the_payload_says(self):
+        path = self.write("a.pb", payload.Victim(self.dir).payload())
+        for verb in ("report", "convert"):
+            out = self.dir / f"{verb}.speedscope.json"
+            said = self.spanprof(verb, path, "-o", out).stderr
+            self.assertIn("since speedscope cannot hold it: 10 times", said)
+            document = json.loads(out.read_text())
+            self.assertEqual(document["$schema"], "https://www.speedscope.app/file-format-schema.json")
+            names = [frame["name"] for frame in document["shared"]["frames"]]
+            profile, = document["profiles"]
+            self.assertEqual([profile[k] for k in ("type", "name", "unit", "startValue", "endValue")],
+                             ["sampled", "samples", "nanoseconds", 0, 10 * 10**7])
+            weights = collections.Counter()
+            for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
+                weights[names[stack[-1]]] += weight
+                self.assertEqual(names[stack[0]], "main")
+            self.assertEqual(sum(weights.values()), profile["endValue"])
+            self.assertEqual([weights[name] for name in ("hot", "serve", "clear_page")],
+                             [6 * 10**7, 2 * 10**7, 10**7])
+
+    def test_addresses_of_one_function_are_one_frame(self):
+        request = Request()
+        for i in range(4):
+            stack = request.stack([request.location(["hot"] if i < 2 else [], "native", 16 + i),
+                                   request.location(["main"], "native", 1 + i)])
+            request.sample(SHOP, CPU, stack, {}, None, 1, START_NS + i)
+        out = self.dir / "a.speedscope.json"
+        self.spanprof("convert", request.write(self.dir / "a.json"), "-o", out)
+        frames = json.loads(out.read_text())["shared"]["frames"]
+        self.assertEqual(sorted(frame["name"] for frame in frames), ["0x12", "0x13", "hot", "main"])
+
+    def test_units_are_those_of_each_kind(self):
+        out = self.dir / "a.speedscope.json"
+        self.spanprof("convert", DATA / "go-cpu.pb.gz", "-o", out)
+        kinds = json.loads(out.read_text())["profiles"]
+        self.assertEqual([(k["name"], k["unit"]) for k in kinds],
+                         [("samples", "nanoseconds")])
+        folded = self.dir / "a.folded"
+        folded.write_text('main;say "hi" 3\nmain;\xff 4\n', encoding="latin-1")
+        self.spanprof("convert", folded, "--format", "speedscope", "-o", out)
+        kind, = json.loads(out.read_text())["profiles"]
+        self.assertEqual((kind["unit"], kind["endValue"]), ("none", 7))
+
+
+class Annotate(Forms):
+    def test_lines_have_what_the_profile_says_of_them(self):
+        oracle.need()
+        profile = profile_class().FromString(gzip.decompress((DATA / "go-cpu.pb.gz").read_bytes()))
+        files = {f.id: profile.string_table[f.filename] for f in profile.function}
+        places = {x.id: [(files[line.function_id], line.line) for line in x.line] for x in profile.location}
+        recorded = next(name for name in files.values() if name.endswith("main.go"))
+        self_, total, all_ = collections.Counter(), collections.Counter(), 0
+        for sample in profile.sample:
+            stack = [place for i in sample.location_id for place in places[i]]
+            all_ += sample.value[0]
+            self_[stack[0]] += sample.value[0]
+            for place in set(stack):
+                total[place] += sample.value[0]
+        source = self.dir / "main.go"
+        last = max(line for name, line in total if name == recorded)
+        source.write_text("".join(f"\tline {i} \x1b[2J{'' if i % 2 else chr(13)}\n" for i in range(1, last + 3)))
+        for form in ([], ["--format", "markdown"]):
+            shown = self.spanprof("report", "--annotate", "main.go", *form, DATA / "go-cpu.pb.gz",
+                                  cwd=self.dir).stdout
+            rows = re.findall(r"(?m)^(.{6}). (.{6}). +(\d+) {10}line (\d+) \?\[2J$", shown)
+            self.assertEqual([int(n) for _, _, n, _ in rows], list(range(1, last + 3)), shown)
+            for own, whole, number, text in rows:
+                self.assertEqual(number, text)
+                place = recorded, int(number)
+                self.assertEqual([own.strip(), whole.strip()],
+                                 [f"{100 * sums[place] / all_:.1f}" if sums[place] else ""
+                                  for sums in (self_, total)])
+        source.write_text("short\n")
+        self.assertIn("behind the end", self.spanprof("report", "--annotate", "main.go", DATA / "go-cpu.pb.gz",
+                                                      cwd=self.dir).stdout)
+
+    def test_a_page_says_the_same_as_the_text(self):
+        hostile = '<script>window.harmed = 1</script> & "quoted" \x1b[2J'
+        (self.dir / "main.go").write_text(hostile + "\n" + "\t// a line of the source\n" * 999)
+        text = self.spanprof("report", "--annotate", "main.go", DATA / "go-cpu.pb.gz", cwd=self.dir).stdout
+        self.spanprof("report", "--annotate", "main.go", "-o", "a.html", DATA / "go-cpu.pb.gz", cwd=self.dir)
+        page = (self.dir / "a.html").read_text()
+        said = {int(line): [self_ or "", total] for self_, total, line in
+                re.findall(r"^ *([\d.]+%)? +([\d.]+%) +(\d+)  ", text, re.M)}
+        shown = {int(line): [self_, total] for line, self_, total in
+                 re.findall(r'<tr id="L(\d+)"[^>]*><td>([^<]*)</td><td>([^<]+)</td>', page)}
+        self.assertGreater(len(said), 3)
+        self.assertEqual(shown, said)
+        hottest = max(said, key=lambda line: (float(said[line][0].rstrip("%") or 0), -line))
+        self.assertIn(f'Hottest by their own share: <a href="#L{hottest}">line {hottest}</a>', page)
+        self.assertNotIn("<script", page)
+        self.assertNotIn("\x1b", page)
+        self.assertIn("&lt;script&gt;window.harmed = 1&lt;/script&gt; &amp; &quot;quoted&quot; ", page)
+
+    def test_the_output_is_for_those_who_may_read_the_source(self):
+        source, out = self.dir / "main.go", self.dir / "out.txt"
+        source.write_text("\n" * 1000)
+        source.chmod(0o600)
+        self.spanprof("report", "--annotate", "main.go", "-o", out, DATA / "go-cpu.pb.gz", cwd=self.dir)
+        self.assertEqual(out.stat().st_mode & 0o777, 0o600)
+
+    def test_what_cannot_be_shown_is_said(self):
+        (self.dir / "other.go").write_text("package other\n")
+        for name, options, status, words in (("other.go", [], 1, "no sample has a line in it; there are lines of "),
+                                             ("none.go", [], 1, "cannot be read: No such file"),
+                                             (".", [], 1, "cannot be read"),
+                                             ("other.go", ["-o", "x.svg"], 2, "--annotate writes"),
+                                             ("other.go", ["--wall"], 2, "--annotate writes"),
+                                             ("other.go", ["--format", "text", "-o", "other.go"], 2,
+                                              "is input and output")):
+            self.assertIn(words, self.spanprof("report", "--annotate", name, *options, DATA / "go-cpu.pb.gz",
+                                               cwd=self.dir, expect=status).stderr)
+
+
 class Diff(Forms):
     def test_says_whose_share_has_changed(self):
         before, after = self.dir / "before.folded", self.dir / "after.folded"
@@ -336,6 +457,73 @@ class Diff(Forms):
                       self.spanprof("report", "--diff", "--format", "markdown", before, after).stdout)
         self.spanprof("report", "--diff", before, after, "-o", self.dir / "diff.html")
         self.assertIn("<!doctype html>", (self.dir / "diff.html").read_text()[:50])
+
+    def test_builds_in_other_folders_are_the_same_functions(self):
+        """On the page as in the text: two builds of one program lie in different folders."""
+        paths = []
+        for build, number in (("v1", 1), ("v2", 2)):
+            (self.dir / build).mkdir()
+            path = self.write(f"{build}.pb", payload.Victim(self.dir / build).payload(f"{number:02}" * 16))
+            paths.append(path)
+        self.assertIn("No function has another share", self.spanprof("report", "--diff", *paths).stdout)
+        self.spanprof("report", "--diff", *paths, "-o", self.dir / "diff.html")
+        sides = [collections.Counter(), collections.Counter()]
+        for row in page_read.read(self.dir / "diff.html").rows:
+            sides[row.side][tuple((frame.name, frame.object) for frame in row.path)] += row.value
+        self.assertEqual(sides[0], sides[1])
+        self.assertIn("victim-of-report", {object for path in sides[0] for _, object in path})
+
+    def test_explains_its_words_when_asked(self):
+        path = self.write("a.pb", payload.Victim(self.dir).payload())
+        self.assertNotIn("What the words mean", self.spanprof("report", path).stdout)
+        said = self.spanprof("report", "--explain", path).stdout
+        self.assertIn("What the words mean", said)
+        self.assertRegex(said, r"(?m)^Ended at more frames than are kept \(depth\): The stack is deeper")
+        for word in ("self", "total", "with span", "incomplete", "one every", "off_cpu", "blocked", "ended by",
+                     "object"):
+            self.assertRegex(said, rf"(?m)^  {word} ")
+        self.assertRegex(self.spanprof("report", "--diff", "--explain", path, path).stdout,
+                         r"(?m)^  change +share after minus share before")
+        self.assertIn("--explain writes text or markdown",
+                      self.spanprof("report", "--explain", "--json", path, expect=2).stderr)
+
+    def test_fails_where_a_function_grew_beyond_noise(self):
+        """Twelve of a hundred samples instead of ten are chance; of a million they are none."""
+        for n, grown, points, status in ((100, 0.12, 1, 0), (10**6, 0.12, 1, 3), (10**6, 0.12, 5, 0),
+                                         (10**6, 0.08, 0, 3), (100, 0.9, 50, 3)):
+            with self.subTest(n=n, grown=grown, points=points):
+                before, after = self.dir / "before.folded", self.dir / "after.folded"
+                before.write_text(f"main;hot {round(n * 0.1)}\nmain;cold {round(n * 0.9)}\n")
+                after.write_text(f"main;hot {round(n * grown)}\nmain;cold {round(n * (1 - grown))}\n")
+                forms = [[], ["--json"], ["--format", "markdown"], ["-o", self.dir / "diff.html"]]
+                for form in forms:
+                    done = self.spanprof("report", "--diff", "--fail-above", str(points), *form, before,
+                                         after, expect=status)
+                    worse = "cold" if grown < 0.1 else "hot"
+                    self.assertEqual(re.findall(r"(?m)^spanprof: (\w+): \+[\d.]+ points of samples "
+                                                r"\([\d.]+% → [\d.]+%\), beyond noise", done.stderr),
+                                     [worse] if status else [], done.stderr)
+        # more in the function itself and less in what it calls is no more in all
+        before.write_text("main;serve 100000\nmain;serve;hot 900000\n")
+        after.write_text("main;serve 900000\nmain;serve;hot 100000\n")
+        for form in forms:
+            for sort, status in (("self", 3), ("total", 0)):
+                with self.subTest(form=form, sort=sort):
+                    self.spanprof("report", "--diff", "--fail-above", "5", "--sort", sort, *form, before, after,
+                                  expect=status)
+
+    def test_judges_nothing_but_samples(self):
+        path = self.dir / "a.json"
+        document = payload.Victim(self.dir).payload()
+        document["dictionary"]["stringTable"][1] = "alloc_space"
+        path.write_text(json.dumps(document))
+        self.assertIn("nothing was judged",
+                      self.spanprof("report", "--diff", "--fail-above", "5", path, path, expect=1).stderr)
+        self.assertIn("use it with --diff", self.spanprof("report", "--fail-above", "5", path, expect=2).stderr)
+        environment = {**os.environ, "SPANPROF_FAIL_ABOVE": "5"}
+        self.assertIn("nothing was judged",
+                      self.spanprof("report", "--diff", path, path, env=environment, expect=1).stderr)
+        self.spanprof("report", path, env=environment)
 
     def test_the_same_file_twice_has_no_difference(self):
         path = DATA / "go-cpu.pb.gz"

@@ -46,7 +46,7 @@ class Report(tap.TestCase):
         for line in ("Time        2023-11-14 22:13:20.000 UTC, 1.50 s", "Processes   1",
                      "Profile     samples in count, one every 10.0 ms of cpu",
                      "  value       10, which is 100 ms of cpu", "  with span    60.0%",
-                     "  truncated    20.0%  depth 2",
+                     "  incomplete   20.0%, ended at more frames than are kept (2)",
                      "     6  60.0%      6  60.0%  hot         victim-of-report",
                      "     2  20.0%      8  80.0%  serve       victim-of-report",
                      "     1  10.0%      1  10.0%  clear_page  [kernel]",

@@ -5,6 +5,8 @@
 
 #include "fill-window.h"
 #include "formats/page/build.h"
+#include "formats/page/page-decode.h"
+#include "formats/page/page-encode.h"
 
 /* A window that is filled by hand: stacks are names with blanks between, the outermost first. */
 typedef struct Hand {
@@ -232,6 +234,31 @@ Test(page, sums_values_and_measures_them_by_the_period) {
         cr_assert_eq(value_at(model, 1), 42);
         cr_assert_eq(model->rows[0].bucket, 0, "what has no time comes first");
         cr_assert_eq(model->rows[0].value, 40);
+        page_model_free(model);
+        window_free(hand.window);
+}
+
+/* The spans are nearly all of what is left behind their number. */
+Test(page, is_read_back_where_little_stands_behind_its_spans) {
+        const WindowLink span = { .trace_id = { 1 }, .span_id = { 2 } };
+        const PageOptions options = { 0 };
+        Hand hand = hand_new();
+        DecodedPage page;
+        PageModel *model;
+        uint8_t *data;
+        uint32_t link;
+        size_t size;
+
+        cr_assert_eq(window_link(hand.window, &span, &link), 0);
+        cr_assert_eq(window_sample(hand.window, hand.profile, hand_stack(&hand, "main"), 0, link, 1, 1001),
+                     0);
+        cr_assert_eq(window_close(hand.window, 2000), 0);
+        cr_assert_eq(page_model_new(&model, hand.window, NULL, &options), 0);
+        cr_assert_eq(page_encode(model, &data, &size), 0);
+        cr_assert_eq(page_decode(&page, data, size), 0);
+        cr_assert_eq(page.n_rows, 1);
+        page_decode_deinit(&page);
+        free(data);
         page_model_free(model);
         window_free(hand.window);
 }

@@ -48,7 +48,8 @@ static uint32_t stack_of(Window *window, const char *const *names) {
         for (; names[n]; n++)
                 words[n] = !strcmp(names[n], "clear_page")
                         ? frame(window, names[n], "vmlinux", "kernel")
-                        : frame(window, names[n], "/opt/shop/bin/shop", "native");
+                        : frame(window, names[n],
+                                !strcmp(names[n], "unlock") ? "/lib/libc.so.6" : "/opt/shop/bin/shop", "native");
         cr_assert_eq(window_stack(window, words, n, &stack), 0);
         return stack;
 }
@@ -155,11 +156,11 @@ Test(report, prints_known_numbers_over_all_processes) {
         assert_has(text, "\nProfile     samples in count, one every 10.0 ms of cpu\n"
                          "  value       20, which is 200 ms of cpu\n"
                          "  with span    80.0%\n"
-                         "  truncated    15.0%  depth 2, fault 1\n");
+                         "  incomplete   15.0%, ended at more frames than are kept (2), unreadable memory (1)\n");
         assert_has(text, "\nProcesses\n"
-                         "  value         with span  truncated  process           service\n"
-                         "     10  50.0%      60.0%      30.0%  shop (pid 4711)   store\n"
-                         "     10  50.0%     100.0%       0.0%  batch (pid 4712)  nightly\n");
+                         "  value         with span  incomplete  process           service\n"
+                         "     10  50.0%      60.0%       30.0%  shop (pid 4711)   store\n"
+                         "     10  50.0%     100.0%        0.0%  batch (pid 4712)  nightly\n");
         /* `serve` is twice in one stack, and counts once. */
         assert_has(text, "\nFunctions\n"
                          "  self         total         function    object\n"
@@ -195,7 +196,7 @@ Test(report, prints_a_section_for_each_process) {
         cr_assert_not_null(shop);
         cr_assert_not_null(batch);
         assert_has(batch,
-                   "  value       10, which is 100 ms of cpu\n  with span   100.0%\n  truncated     0.0%\n");
+                   "  value       10, which is 100 ms of cpu\n  with span   100.0%\n  incomplete    0.0%\n");
         assert_has(shop, "  service.name             store\n  process.pid              4711\n");
         assert_has(
                 batch,
@@ -279,6 +280,138 @@ Test(report, joins_spans_with_operations) {
                          "     1  25.0%      1  25.0%  clear_page  [kernel]\n"
                          "     0   0.0%      3  75.0%  main        shop\n");
         assert_has(text, "      5  25.0%  aa000000000000000000000000000000  000000000000000a  checkout\n");
+}
+
+/* 20 samples of 10 ms, and 1.5 ms of waits. */
+Test(report, adds_waits_to_cpu_time) {
+        _cleanup_(freep) char *text = text_of(&(ReportOptions){ .wall = true }, 1, 20, false);
+
+        assert_has(text, "\nProfile     wall in nanoseconds\n  value       202 ms\n");
+        assert_has(text, "\nFunctions\n"
+                         "     self           total         function    object\n"
+                         "   162 ms  80.1%   162 ms  80.1%  hot         shop\n");
+        assert_lacks(text, "off_cpu in");
+        assert_lacks(text, "samples in count");
+}
+
+/* Of a wait. @id, @thread: of the waker; NULL, 0 = none. */
+static uint32_t wait_set(Window *window, const char *state, const char *reason, const char *kind,
+                         const char *id, int64_t thread) {
+        const struct {
+                const char *key, *value;
+        } texts[] = { { "wait.state", state },
+                      { "wait.reason", reason },
+                      { "wait.file.kind", strcmp(reason, "read") ? NULL : "pipe" },
+                      { "wait.waker.kind", kind },
+                      { "wait.waker.span_id", id } };
+        uint32_t attributes[6], set;
+        size_t n = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+                if (texts[i].value)
+                        cr_assert_eq(window_attribute_string(window, texts[i].key, texts[i].value,
+                                                             strlen(texts[i].value), &attributes[n++]),
+                                     0);
+        if (thread)
+                cr_assert_eq(window_attribute_int(window, "wait.waker.thread.id", thread, &attributes[n++]), 0);
+        cr_assert_eq(window_attribute_set(window, attributes, n, &set), 0);
+        return set;
+}
+
+static char *text_of_window(Window *window, const SpanList *list, bool json) {
+        _cleanup_(report_freep) Report *report = NULL;
+        const ReportFormat format = { .top = 20, .n_files = 1 };
+        char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        cr_assert_eq(window_close(window, START + UINT64_C(2500000000)), 0);
+        cr_assert_eq(report_new(&report, &(ReportOptions){ .spans = list }), 0);
+        cr_assert_eq(report_add(report, window), 0);
+        cr_assert_eq((json ? report_print_json : report_print)(report, &format, out), 0);
+        fclose(out);
+        return text;
+}
+
+static char *waits_text(const SpanList *list, bool json) {
+        _cleanup_(window_freep) Window *window = NULL;
+        uint32_t off;
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        off = profile_of(window, resource_of(window, 4711, "shop", "store"), PROFILE_OFF_CPU);
+        sample(window, off, 0, wait_set(window, "blocked", "futex", "thread", "000000000000000b", 7),
+               link_of(window, 0xa), 5000000, 1);
+        sample(window, off, 0, wait_set(window, "blocked", "futex", "thread", "000000000000000d", 7),
+               link_of(window, 0xa), 3000000, 1);
+        sample(window, off, 0, wait_set(window, "blocked", "futex", "thread", "no id, and long", 8),
+               link_of(window, 0xa), 2000000, 1);
+        sample(window, off, 0, wait_set(window, "blocked", "read", "process", NULL, 0), 0, 1000000, 1);
+        sample(window, off, 0, wait_set(window, "runnable", "preempted", NULL, NULL, 0), link_of(window, 0xe),
+               500000, 1);
+        return text_of_window(window, list, json);
+}
+
+/* A wait that somebody's unlock has ended. */
+static char *wakers_text(bool json) {
+        _cleanup_(window_freep) Window *window = NULL;
+        uint32_t waker;
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        waker = profile_of(window, resource_of(window, 4711, "shop", "store"), PROFILE_WAKER);
+        sample(window, waker, STACK("unlock", "rebuild", "main"),
+               wait_set(window, "blocked", "futex", "thread", NULL, 7), link_of(window, 0xa), 5000000, 1);
+        return text_of_window(window, NULL, json);
+}
+
+Test(report, says_where_those_were_who_ended_waits) {
+        _cleanup_(freep) char *text = wakers_text(false), *json = wakers_text(true);
+
+        assert_has(text, "\nWaits\n"
+                         "    value          who                    state    on     ended by  in\n"
+                         "  5.00 ms  100.0%  span 000000000000000a  blocked  futex  thread 7  rebuild\n");
+        assert_has(json, "\"on\":\"futex\",\"ended_by\":\"thread\",\"ended_by_thread\":7,"
+                         "\"ended_in\":\"rebuild\",\"value\":5000000}");
+}
+
+Test(report, says_who_ended_which_wait_as_json) {
+        static const char csv[] = "span_id,operation\n000000000000000a,checkout\n000000000000000b,rebuild\n";
+        _cleanup_(freep) char *by_span = waits_text(NULL, true), *by_operation = NULL;
+        _cleanup_(span_list_freep) SpanList *list = NULL;
+        SpanListProblem problem;
+
+        assert_has(by_span,
+                   "\"waits\":[{\"span_id\":\"000000000000000a\",\"state\":\"blocked\",\"on\":\"futex\","
+                   "\"ended_by\":\"thread\",\"ended_by_span_id\":\"000000000000000b\",\"value\":5000000}");
+        assert_has(by_span, "\"ended_by\":\"thread\",\"ended_by_thread\":8,\"value\":2000000}");
+        assert_has(by_span, "{\"state\":\"blocked\",\"on\":\"read\",\"file\":\"pipe\",\"ended_by\":\"process\","
+                            "\"value\":1000000}");
+        assert_has(by_span, "\"state\":\"runnable\",\"on\":\"preempted\",\"ended_by\":\"\",\"value\":500000}");
+        cr_assert_eq(span_list_new(&list, csv, sizeof(csv) - 1, &problem), 0);
+        by_operation = waits_text(list, true);
+        assert_has(by_operation,
+                   "\"waits\":[{\"operation\":\"checkout\",\"state\":\"blocked\",\"on\":\"futex\","
+                   "\"ended_by\":\"thread\",\"ended_by_operation\":\"rebuild\",\"value\":5000000}");
+}
+
+Test(report, says_who_ended_which_wait) {
+        static const char csv[] = "span_id,operation\n000000000000000a,checkout\n000000000000000b,rebuild\n";
+        _cleanup_(freep) char *by_span = waits_text(NULL, false), *by_operation = NULL;
+        _cleanup_(span_list_freep) SpanList *list = NULL;
+        SpanListProblem problem;
+
+        assert_has(by_span, "\nWaits\n"
+                            "    value         who                    state     on         ended by\n"
+                            "  5.00 ms  43.5%  span 000000000000000a  blocked   futex      span 000000000000000b\n"
+                            "  3.00 ms  26.1%  span 000000000000000a  blocked   futex      span 000000000000000d\n"
+                            "  2.00 ms  17.4%  span 000000000000000a  blocked   futex      thread 8\n"
+                            "  1.00 ms   8.7%  (no span)              blocked   read pipe  process\n"
+                            "   500 µs   4.3%  span 000000000000000e  runnable  preempted\n");
+        cr_assert_eq(span_list_new(&list, csv, sizeof(csv) - 1, &problem), 0);
+        by_operation = waits_text(list, false);
+        assert_has(by_operation, "  5.00 ms  43.5%  checkout               blocked   futex      rebuild\n");
+        assert_has(by_operation,
+                   "  3.00 ms  26.1%  checkout               blocked   futex      span 000000000000000d\n");
+        assert_has(by_operation, "   500 µs   4.3%  span 000000000000000e  runnable  preempted\n");
 }
 
 Test(report, says_the_same_as_json) {

@@ -203,12 +203,15 @@ Test(reshape, gives_types_a_name_and_a_period_that_every_reader_takes) {
         FILL(window_sample(window, index, 0, 0, 0, 1, FILL_START_NS));
         index = fill_profile(window, resource, PROFILE_OFF_CPU);
         FILL(window_sample(window, index, 0, 0, 0, 1, FILL_START_NS));
+        index = fill_profile(window, resource, PROFILE_WAKER);
+        FILL(window_sample(window, index, 0, 0, 0, 1, FILL_START_NS));
         FILL(window_close(window, FILL_START_NS + 100));
         plain = reshape(window, &options);
         cr_assert_eq(find(plain, "wall", &index)->period, 1);
         cr_assert_str_eq(window_get_string(plain, find(plain, "wall", &index)->names.period_type, NULL), "wall");
         cr_assert_eq(find(plain, "a_b_c", &index)->period, 5);
         cr_assert_eq(find(plain, "off_cpu", &index)->period, 0);
+        cr_assert_eq(find(plain, "off_cpu_waker", &index)->period, 1);
         window_free(window);
 }
 
@@ -268,6 +271,35 @@ Test(reshape, takes_back_names_that_this_machine_has_found) {
         cr_assert_eq(window_expand_frame(a, leaf(a)).address, 0x1234);
         cr_assert_str_eq(leaf_name(b), "main", "no backend knows those of the kernel");
         cr_assert_str_eq(leaf_name(c), "");
+}
+
+static bool has_string(const Window *window, const char *wanted) {
+        for (uint32_t i = 0; i < window_n_strings(window); i++)
+                if (!strcmp(window_get_string(window, i, NULL), wanted))
+                        return true;
+        return false;
+}
+
+/* Not even the table of strings has the path. */
+Test(reshape, keeps_paths_of_mapped_files_back) {
+        const ReshapeOptions name = { .paths = CARRY_PATHS_NAME }, none = { .paths = CARRY_PATHS_NONE };
+        _cleanup_(window_freep) Window *from = fill_window(3, 40);
+        _cleanup_(window_freep) Window *short_ = reshape(from, &name), *bare = reshape(from, &none);
+        const char *path = NULL, *last;
+
+        for (uint32_t i = 1; i < window_n_modules(from) && !path; i++) {
+                path = window_get_string(from, window_get_module(from, i)->path, NULL);
+                path = *path == '/' ? path : NULL;
+        }
+        cr_assert_not_null(path);
+        last = strrchr(path, '/') + 1;
+        cr_assert(has_string(from, path));
+        cr_assert_not(has_string(short_, path));
+        cr_assert(has_string(short_, last));
+        cr_assert_not(has_string(bare, path));
+        for (uint32_t i = 0; i < window_n_modules(bare); i++)
+                cr_assert_neq(*window_get_string(bare, window_get_module(bare, i)->path, NULL), '/');
+        cr_assert_eq(window_n_stacks(bare), window_n_stacks(from), "they differ by their build ids");
 }
 
 Test(reshape, keeps_all_of_a_rich_window) {

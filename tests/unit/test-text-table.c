@@ -50,6 +50,22 @@ Test(text_table, cuts_the_widest_columns_to_fit) {
                                "1  an_exceedingly_long_f…  libshort.so  0123456789\n");
 }
 
+Test(text_table, keeps_columns_in_line_behind_shortened_names) {
+        static const Column named[] = { { "function", COLUMN_NAME }, { "in", COLUMN_LEFT } };
+        _cleanup_(freep) char *text = NULL;
+        TextTable table;
+
+        text_table_init(&table, named, 2);
+        text_table_add(&table, "%s", "shop::Engine<unsigned long, unsigned long>::price(int)");
+        text_table_add(&table, "libshop.so");
+        text_table_add(&table, "%s", "a_function_whose_name_has_no_parts");
+        text_table_add(&table, "libc.so.6");
+        text = print(&table, 0, 40);
+        cr_assert_str_eq(text, "function                      in\n"
+                               "shop::Engine<…>::price(int)   libshop.so\n"
+                               "a_functio…_name_has_no_parts  libc.so.6\n");
+}
+
 Test(text_table, counts_characters_not_bytes) {
         _cleanup_(freep) char *text = NULL;
         TextTable table;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util/clock.h"
+#include "cli/desk/history.h"
 #include "cli/desk/keys.h"
 #include "cli/desk/screen.h"
 #include "cli/desk/view.h"
@@ -177,7 +178,8 @@ Test(view, shows_shares_and_cpu_time) {
         fill(&counts);
         cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
         cr_assert_not_null(
-                strstr(page.data, "1 process, 10 samples in 0.5 s, 0.20 CPUs busy, 60 % in spans, 5 lost"));
+                strstr(page.data, "1 process, 10 samples in 0.5 s, 0.20 CPUs busy, 60 % in spans\n"));
+        cr_assert_eq(strstr(page.data, "5 LOST spanprof top: "), page.data, "in the sight of narrow terminals");
         cr_assert_not_null(strstr(page.data, "  60.0 %  60.0 %  hash"));
         cr_assert_not_null(strstr(page.data, "  30.0 %  90.0 %  work"));
         page.size = 0;
@@ -186,6 +188,80 @@ Test(view, shows_shares_and_cpu_time) {
         cr_assert_not_null(strstr(page.data, " 100.0 %  20.0 %  wor?[2Jker"));
         text_deinit(&page);
         counts_deinit(&counts);
+}
+
+Test(view, says_first_what_must_not_be_overlooked) {
+        View view = { .rows = 20, .columns = 80, .interval_ns = NS_PER_SEC, .paused = true };
+        ViewFigures past = figures;
+        Text page = { 0 };
+        Counts counts;
+
+        fill(&counts);
+        past.ago_ns = 42 * NS_PER_SEC;
+        cr_assert_eq(view_page(&view, &counts, &past, &page), 0);
+        cr_assert_eq(strstr(page.data, "PAUSED 42 s AGO 5 LOST spanprof top: 1 process"), page.data);
+        text_deinit(&page);
+        counts_deinit(&counts);
+}
+
+Test(view, says_what_an_empty_one_waits_for) {
+        View view = { .rows = 20, .columns = 100, .interval_ns = NS_PER_SEC };
+        ViewFigures none = figures;
+        Text page = { 0 };
+        Counts counts;
+
+        counts_init(&counts);
+        view.tab = COUNTS_SPANS;
+        cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
+        cr_assert_not_null(strstr(page.data, "no sample is in a span: waiting for a service"));
+        page.size = 0;
+        none.n_processes = 0;
+        cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
+        cr_assert_not_null(strstr(page.data, "no process is chosen (yet)"));
+        page.size = 0;
+        strcpy(view.filter, "xyz");
+        cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
+        cr_assert_not_null(strstr(page.data, "no row has \"xyz\" in it; Esc shows all"));
+        text_deinit(&page);
+        counts_deinit(&counts);
+}
+
+Test(view, shows_calls_as_a_tree) {
+        View view = { .rows = 20, .columns = 100, .interval_ns = NS_PER_SEC, .tab = COUNTS_TREE };
+        Text page = { 0 };
+        Counts counts;
+
+        fill(&counts);
+        cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
+        cr_assert_not_null(strstr(page.data, "\n  10.0 % 100.0 %  main "));
+        cr_assert_not_null(strstr(page.data, "\n   0.0 %  90.0 %    work "));
+        cr_assert_not_null(strstr(page.data, "\n  60.0 %  60.0 %      hash "));
+        cr_assert_not_null(strstr(page.data, "\n  30.0 %  30.0 %      work "));
+        cr_assert_lt(strstr(page.data, "      hash "), strstr(page.data, "      work "), "the largest first");
+        page.size = 0;
+        view.of_cpu = true;
+        cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
+        cr_assert_not_null(strstr(page.data, "\n   2.0 %  20.0 %  main "), "100 ms in half a second");
+        text_deinit(&page);
+        counts_deinit(&counts);
+}
+
+Test(history, keeps_the_last_moments) {
+        static History history;
+        Counts counts;
+
+        cr_assert_null(history_get(&history, 0));
+        for (uint64_t i = 0; i < HISTORY_MAX + 5; i++) {
+                fill(&counts);
+                history_add(&history, &counts, i, i);
+                cr_assert_eq(counts.n_events, 0, "taken over");
+        }
+        cr_assert_null(history_get(&history, 4));
+        cr_assert_eq(history_get(&history, 5)->end_ns, 5);
+        cr_assert_eq(history_get(&history, HISTORY_MAX + 4)->counts.n_events, 10);
+        cr_assert_null(history_get(&history, HISTORY_MAX + 5));
+        history_deinit(&history);
+        cr_assert_eq(history.n_kept, 0);
 }
 
 static ViewAction type(View *view, const char *keys) {
@@ -201,13 +277,22 @@ Test(view, obeys_keys) {
 
         cr_assert_eq(type(&view, "3"), VIEW_REDRAW);
         cr_assert_eq(view.tab, COUNTS_THREADS);
-        view_key(&view, KEY_RIGHT);
+        view_key(&view, '\t');
         cr_assert_eq(view.tab, COUNTS_PROCESSES);
-        view_key(&view, KEY_RIGHT);
+        view_key(&view, '\t');
+        view_key(&view, '\t');
         view_key(&view, '\t');
         cr_assert_eq(view.tab, COUNTS_FUNCTIONS, "round");
         view_key(&view, KEY_BACK_TAB);
-        cr_assert_eq(view.tab, COUNTS_COROUTINES);
+        cr_assert_eq(view.tab, COUNTS_TREE);
+        view_key(&view, KEY_LEFT);
+        view_key(&view, KEY_LEFT);
+        view_key(&view, KEY_RIGHT);
+        cr_assert_eq(view.by_moments, 1, "one interval back");
+        type(&view, ">");
+        cr_assert_gt(view.sideways, 0);
+        type(&view, "<<");
+        cr_assert_eq(view.sideways, 0);
         type(&view, "s");
         cr_assert_eq(view.order, COUNTS_BY_TOTAL);
         type(&view, "ss");

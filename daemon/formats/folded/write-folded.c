@@ -15,7 +15,6 @@
 
 #include "base/util/error.h"
 #include "base/util/intern.h"
-#include "base/util/log.h"
 #include "formats/convert/format.h"
 
 enum { FLUSH = 1 << 20 };
@@ -81,7 +80,8 @@ static uint64_t rank(const WindowProfile *profile) {
         return profile->type == PROFILE_CPU ? UINT64_MAX : profile->n_events;
 }
 
-static const WindowProfile *choose(const Window *window) {
+static const WindowProfile *choose(const Convert *convert) {
+        const Window *window = convert->window;
         const WindowProfile *best = NULL;
         bool others = false;
 
@@ -93,9 +93,9 @@ static const WindowProfile *choose(const Window *window) {
                         best = profile;
         }
         if (others)
-                log_notice("folded stacks have one number a line: only %s in %s is written",
-                           window_get_string(window, best->names.type, NULL),
-                           window_get_string(window, best->names.unit, NULL));
+                convert_notice(convert, "folded stacks have one number a line: only %s in %s is written",
+                               window_get_string(window, best->names.type, NULL),
+                               window_get_string(window, best->names.unit, NULL));
         return best;
 }
 
@@ -188,7 +188,7 @@ static int write_folded(const Convert *convert, ConvertSink sink, void *userdata
 
         if (!sums)
                 return error_origin(-ENOMEM);
-        sum_stacks(window, choose(window), sums);
+        sum_stacks(window, choose(convert), sums);
         intern_init(&lines.texts, UINT32_MAX - 1);
         r = make_lines(window, sums, &lines);
         if (!r)
@@ -199,7 +199,7 @@ static int write_folded(const Convert *convert, ConvertSink sink, void *userdata
 }
 
 /* What stands beside a stack. Types that are not chosen are told where they are. */
-static void losses(const Convert *convert, Text *words) {
+void convert_stack_losses(const Convert *convert, Text *words) {
         uint64_t n_times = 0, n_links = 0, n_attributes = 0;
 
         for (uint32_t i = 0; i < window_n_profiles(convert->window); i++)
@@ -211,10 +211,10 @@ static void losses(const Convert *convert, Text *words) {
                         n_links += sample.link ? sample.n_events : 0;
                         n_attributes += sample.attributes ? sample.n_events : 0;
                 }
-        convert_loss(words, n_times, "times");
-        convert_loss(words, n_links, "spans of events");
-        convert_loss(words, n_attributes, "events' attributes");
-        convert_loss(words, window_n_resources(convert->window) - 1, "resources");
+        convert_loss(words, n_times, "time", "times");
+        convert_loss(words, n_links, "span of an event", "spans of events");
+        convert_loss(words, n_attributes, "attribute of an event", "attributes of events");
+        convert_loss(words, window_n_resources(convert->window) - 1, "resource", "resources");
 }
 
 const ConvertWriter convert_write_folded = {
@@ -222,5 +222,5 @@ const ConvertWriter convert_write_folded = {
         .suffixes = ".folded .collapsed",
         .names = true,
         .write = write_folded,
-        .losses = losses,
+        .losses = convert_stack_losses,
 };

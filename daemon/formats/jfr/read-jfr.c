@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/util/log.h"
 #include "base/util/text.h"
 #include "formats/convert/format.h"
 #include "formats/jfr/jfr.h"
@@ -37,18 +36,19 @@ static void show_progress(uint64_t done, void *userdata) {
 }
 
 /* What the totals do not say: they are of some of the samples, or two of them are of the same. */
-static void say_doubts(const Source *source, const JfrResult *result) {
+static void say_doubts(const Convert *convert, const Source *source, const JfrResult *result) {
         Text pairs = { 0 };
 
         if (result->n_lost)
-                log_notice("%s: the JVM lost %" PRIu64 " samples of the CPU's time; they are in no total",
-                           source->name, result->n_lost);
+                convert_notice(convert,
+                               "%s: the JVM lost %" PRIu64 " samples of the CPU's time; they are in no total",
+                               source->name, result->n_lost);
         for (uint32_t i = 0; i < result->n_twice; i++)
                 text_printf(&pairs, "%s%s and %s", i ? ", " : "", result->twice[i].type,
                             result->twice[i].other);
         if (pairs.data)
-                log_notice("%s: has %s: each two measurements of the same, which nobody should add",
-                           source->name, pairs.data);
+                convert_notice(convert, "%s: has %s: each two measurements of the same; their sum means nothing",
+                               source->name, pairs.data);
         text_deinit(&pairs);
 }
 
@@ -60,7 +60,8 @@ static void note_times(Convert *convert, const Source *source, const JfrResult *
         convert->n_timed += result->n_timed;
         if (result->times_dropped && !convert->times_dropped) {
                 convert->times_dropped = true;
-                log_notice(
+                convert_notice(
+                        convert,
                         "%s: more than %d samples: their times are left out, sums stay (--timestamps keeps them)",
                         source->name, MAX_TIMES);
         }
@@ -113,7 +114,7 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         if (r < 0)
                 return r;
         note_times(convert, source, &result);
-        say_doubts(source, &result);
+        say_doubts(convert, source, &result);
         if (asked->payload && result.n_profiles)
                 q = add_payload(convert, source, result.profile, problem);
         return q ? q : r ? CONVERT_E_INPUT : 0;

@@ -303,18 +303,23 @@ static int convert_function(Import *import, int32_t index, uint32_t *functionp) 
         return r ? r : import_full(import, window_function(import->window, &function, functionp));
 }
 
-static int frame_type(Import *import, const OtlpLocation *location, uint32_t *typep) {
+/* What a frame has room for: its type, and how its code was made. */
+static int frame_attributes(Import *import, const OtlpLocation *location, WindowFrame *frame) {
         for (size_t i = 0; i < location->n_attribute_indices; i++) {
                 const WindowAttribute *row;
                 uint32_t attribute;
+                const char *key;
                 int r;
 
                 r = import_attribute(import, location->attribute_indices[i], &attribute);
                 if (r)
                         return r;
                 row = window_get_attribute(import->window, attribute);
-                if (!strcmp(window_get_string(import->window, row->key, NULL), "profile.frame.type"))
-                        *typep = row->string;
+                key = window_get_string(import->window, row->key, NULL);
+                if (!strcmp(key, "profile.frame.type"))
+                        frame->type = row->string;
+                else if (!strcmp(key, "jvm.frame.compilation"))
+                        frame->attribute = attribute;
         }
         return 0;
 }
@@ -345,7 +350,7 @@ static int convert_location(Import *import, int32_t index, uint32_t *unusedp) {
         r = import_row(import, "mapping_index", "mapping_table", import->dictionary->n_mapping_table,
                        import->mappings, convert_mapping, row->mapping_index, &frame.module);
         if (!r)
-                r = frame_type(import, row, &frame.type);
+                r = frame_attributes(import, row, &frame);
         if (r)
                 return r;
         location->words = calloc(n, sizeof(*location->words));

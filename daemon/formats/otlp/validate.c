@@ -306,6 +306,7 @@ typedef struct KnownType {
 static const KnownType known_types[] = {
         { "samples", "count", "cpu", "nanoseconds", true, SAMPLE_TIMES | SAMPLE_VALUE },
         { "off_cpu", "nanoseconds", "off_cpu", "nanoseconds", false, SAMPLE_BOTH | SAMPLE_VALUE },
+        { "off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds", false, SAMPLE_BOTH | SAMPLE_VALUE },
         { "wall", "nanoseconds", "wall", "nanoseconds", true, SAMPLE_VALUE },
         { "wall", "count", "wall", "nanoseconds", true, SAMPLE_TIMES | SAMPLE_VALUE | SAMPLE_BOTH },
         { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds", false, SAMPLE_VALUE },

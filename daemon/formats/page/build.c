@@ -42,6 +42,7 @@ int page_model_new(PageModel **modelp, const Window *window, const Window *after
         intern_init(&model->strings, MAX_STRINGS);
         intern_init(&model->frames, MAX_FRAMES);
         intern_init(&model->contexts, MAX_CONTEXTS);
+        intern_init(&model->matches, MAX_FRAMES);
         side_init(model, window);
         if (after)
                 side_init(model, after);

@@ -249,12 +249,11 @@ class Flame {
                 const context = this.context, from = Math.max(x, 0) + 4,
                         room = Math.min(x + w, this.width) - from - 4;
                 const letters = Math.floor(room / this.letter);
-                let name = this.view.nameOf(box);
 
                 if (letters < 2)
                         return;
-                if (name.length > letters)
-                        name = name.slice(0, letters - 1) + "…";
+                const name = shortName(this.view.nameOf(box), letters);
+
                 context.fillStyle = box.frame < 0 ? (this.dark ? "#eef1f6" : "#1c2330") : this.isDark(box)
                         ? "#fff" : "#15181d";
                 context.fillText(name, from, y + this.rowHeight / 2, room);

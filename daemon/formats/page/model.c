@@ -115,11 +115,23 @@ static int put_processes(const PageModel *model, Text *title) {
         return 0;
 }
 
+/* Folded stacks and some pprof files say of no process what it is called. */
+static bool has_names(const PageModel *model) {
+        const PageDimension *processes = &model->dimensions[DIMENSION_PROCESS];
+
+        for (uint32_t i = 2; i < processes->values.n_items; i++)
+                if (strcmp(page_get_string(model, processes->labels[i]), "process"))
+                        return true;
+        return false;
+}
+
 int page_title(const PageModel *model, Text *title) {
         int r = 0;
 
         if (model->options->title)
                 text_append_masked(title, model->options->title);
+        else if (model->options->unnamed_title && !has_names(model))
+                text_append_masked(title, model->options->unnamed_title);
         else
                 r = put_processes(model, title);
         return !r && title->failed ? error_origin(-ENOMEM) : r;
@@ -140,6 +152,8 @@ PageModel *page_model_free(PageModel *model) {
         intern_deinit(&model->strings);
         intern_deinit(&model->frames);
         intern_deinit(&model->contexts);
+        intern_deinit(&model->matches);
+        free(model->matched);
         free(model->frame_order);
         free(model->nodes);
         free(model->rows);

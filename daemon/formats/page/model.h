@@ -8,7 +8,8 @@
  * (page-encode.c for HTML, svg.c).
  *
  *     strings     every text, once, harmless
- *     frames      {name, object, file, kind, inlined}    sorted by name at the end
+ *     frames      {name, object, file, kind, inlined}    sorted by name at the end; of two windows one for
+ *                 each {name, object without folders}: builds lie in other folders, and lines move
  *     paths       the stacks of both windows as frames, outermost first
  *     nodes       the tree of all paths, in the order of a walk: a node's descendants follow it
  *     contexts    {kind, side, process, thread, span, …} what a sample belongs to
@@ -104,6 +105,9 @@ typedef struct PageModel {
         uint32_t n_sides;
         Arena arena;                    /* frames of paths */
         Intern strings, frames, contexts;
+        Intern matches;                 /* of two windows: {name, object} of each function */
+        uint32_t *matched;              /* … and the frame that stands for it on both sides */
+        uint32_t matched_room;
         PageKind kinds[PAGE_MAX_KINDS];
         uint32_t n_kinds;
         PageDimension dimensions[PAGE_MAX_DIMENSIONS];

@@ -139,37 +139,11 @@ static void append_attribute(const Window *window, const WindowAttribute *attrib
         }
 }
 
-static const char *resource_text(const Window *window, uint32_t resource, const char *key) {
-        size_t n;
-        const uint32_t *attributes = window_get_resource(window, resource, &n);
-
-        for (size_t i = 0; i < n; i++) {
-                const WindowAttribute *attribute = window_get_attribute(window, attributes[i]);
-
-                if (attribute->kind == ATTRIBUTE_STRING &&
-                    !strcmp(window_get_string(window, attribute->key, NULL), key))
-                        return window_get_string(window, attribute->string, NULL);
-        }
-        return "";
-}
-
-static void append_pid(const Window *window, uint32_t resource, Text *text) {
-        size_t n;
-        const uint32_t *attributes = window_get_resource(window, resource, &n);
-
-        for (size_t i = 0; i < n; i++) {
-                const WindowAttribute *attribute = window_get_attribute(window, attributes[i]);
-
-                if (attribute->kind == ATTRIBUTE_INT &&
-                    !strcmp(window_get_string(window, attribute->key, NULL), "process.pid"))
-                        text_printf(text, " (%" PRId64 ")", attribute->integer);
-        }
-}
-
 /* `shop · java (4711)`: a service without a name of its own says nothing. */
 static void append_process(const Window *window, uint32_t resource, Text *text) {
-        const char *service = resource_text(window, resource, "service.name");
-        const char *program = resource_text(window, resource, "process.executable.name");
+        const char *service = window_get_resource_text(window, resource, "service.name");
+        const char *program = window_get_resource_text(window, resource, "process.executable.name");
+        int64_t pid;
 
         /* what OpenTelemetry's conventions say where no name was given: `unknown_service:java` */
         if (!strncmp(service, "unknown_service", 15))
@@ -178,7 +152,8 @@ static void append_process(const Window *window, uint32_t resource, Text *text) 
                 text_printf(text, "%s · %s", service, program);
         else
                 text_printf(text, "%s", *program ? program : *service ? service : "process");
-        append_pid(window, resource, text);
+        if (window_get_resource_integer(window, resource, "process.pid", &pid))
+                text_printf(text, " (%" PRId64 ")", pid);
 }
 
 /* Told apart by all that is known of them, over both windows. */

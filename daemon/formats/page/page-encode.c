@@ -6,7 +6,7 @@
  * by side. In this order:
  *
  *     "spanprof page 1\n"
- *     bytes, JSON                         what is no table: title, kinds, dimensions' keys, times, facts
+ *     bytes, JSON                         what is no table: title, kinds, keys, times, facts, words
  *     n, bytes, texts                     strings, each ended by NUL
  *     n: name object file type line inlined           frames; strings by number
  *     n: up callee                        nodes in the order of a walk; up = by how much the depth of the
@@ -35,6 +35,7 @@
 #include "base/util/error.h"
 #include "base/util/json-writer.h"
 #include "formats/page/page-encode.h"
+#include "formats/report/words.h"
 
 enum { MAX_VARINT = 10 };
 
@@ -159,6 +160,24 @@ static void put_facts(const PageOptions *options, JsonWriter *json) {
                 put_losses(options, json);
 }
 
+/* Words for how stacks end: [reason, words]. */
+static void put_ends(const PageModel *model, JsonWriter *json) {
+        const PageDimension *ends = &model->dimensions[DIMENSION_END];
+
+        json_open(json, "ends", '[');
+        for (uint32_t i = 2; i < ends->values.n_items; i++) {
+                const char *reason = page_get_string(model, ends->labels[i]), *words = words_of_end(reason);
+
+                if (words == reason)
+                        continue;
+                json_open(json, NULL, '[');
+                json_text(json, NULL, reason);
+                json_text(json, NULL, words);
+                json_close(json, ']');
+        }
+        json_close(json, ']');
+}
+
 /* Dimensions in which something has a value. */
 static uint32_t used_dimensions(const PageModel *model, uint32_t used[static PAGE_MAX_DIMENSIONS]) {
         uint32_t n = 0;
@@ -180,6 +199,7 @@ static int put_json(const PageModel *model, const uint32_t *used, uint32_t n_use
         put_kinds(model, &json);
         put_sides(model, &json);
         put_facts(model->options, &json);
+        put_ends(model, &json);
         json_open(&json, "dimensions", '[');
         for (uint32_t i = 0; i < n_used; i++)
                 json_text(&json, NULL, page_get_string(model, model->dimensions[used[i]].key));

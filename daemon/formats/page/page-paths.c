@@ -111,10 +111,45 @@ static int type_of(Names *names, const WindowFrame *frame, PageFrame *made) {
         return string_of(names, frame->type, &made->type);
 }
 
+/* A comparison matches functions as the report's does (report/diff.c): by name, and by the file's name. */
+static int match_frame(PageModel *model, const PageFrame *made, uint32_t *framep) {
+        const char *path = page_get_string(model, made->object), *slash = strrchr(path, '/');
+        PageFrame frame = *made;
+        uint32_t key[2] = { made->name }, match, *bigger;
+        int r = page_string(model, slash ? slash + 1 : path, strlen(slash ? slash + 1 : path), &frame.object);
+
+        if (r)
+                return r;
+        key[1] = frame.object;
+        r = intern_add(&model->matches, key, sizeof(key), &match);
+        if (r == INTERN_E_FOUND) {
+                *framep = model->matched[match];
+                return 0;
+        }
+        if (r)
+                return r;
+        if (match == model->matched_room) {
+                uint32_t room = MAX(model->matched_room * 2, UINT32_C(256));
+
+                bigger = reallocarray(model->matched, room, sizeof(*bigger));
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                model->matched = bigger;
+                model->matched_room = room;
+        }
+        model->matched[match] = 0;
+        r = page_intern(&model->frames, &frame, sizeof(frame), framep);
+        if (!r)
+                model->matched[match] = *framep;
+        return r;
+}
+
 static int add_to_chain(Names *names, const PageFrame *made) {
         size_t room = names->chains_room ? names->chains_room * 2 : 1024;
+        PageModel *model = names->model;
         uint32_t *bigger, frame;
-        int r = page_intern(&names->model->frames, made, sizeof(*made), &frame);
+        int r = model->n_sides > 1 ? match_frame(model, made, &frame)
+                                   : page_intern(&model->frames, made, sizeof(*made), &frame);
 
         if (r == INTERN_E_FULL)
                 frame = 0;

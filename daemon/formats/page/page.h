@@ -36,6 +36,7 @@ typedef struct PageLoss {
 
 typedef struct PageOptions {
         const char *title;              /* what was recorded, in a few words; NULL = the processes */
+        const char *unnamed_title;      /* … or this, where no process has a name; may be NULL */
         const char *baseline;           /* of two windows: what the first, and … */
         const char *comparison;         /* … what the second is called; NULL = "before", "after" */
         const PageFact *facts;          /* whatever else is to be said of the recording */

@@ -8,6 +8,7 @@
  */
 
 const DIMENSION_WORDS = {
+        __proto__: null,        /* keys are those of files, as "constructor" */
         process: ["Process", "Processes"], thread: ["Thread", "Threads"], span: ["Span", "Spans"],
         operation: ["Operation", "Operations"], coroutine: ["Coroutine", "Coroutines"],
                 end: ["Stack end", "Stack ends"],
@@ -23,7 +24,8 @@ const KEYS = [
 
 /** Words for what is measured. */
 function kindName(kind) {
-        const known = { samples: "CPU samples", off_cpu: "Off-CPU time", suspended: "Suspended coroutines",
+        const known = { __proto__: null, samples: "CPU samples", off_cpu: "Off-CPU time",
+                        off_cpu_waker: "Waits, by who ended them", suspended: "Suspended coroutines",
                         wall: "Wall clock", lock_contention: "Lock waits", alloc_space: "Allocated bytes",
                         alloc_objects: "Allocated objects",
                         inuse_space: "Live bytes", native_alloc_space: "Native allocations" }[kind.type];
@@ -32,6 +34,9 @@ function kindName(kind) {
                 return `${kind.type} of ${kind.periodType}`;
         return known || (kind.type ? `${kind.type}${kind.unit ? ` (${kind.unit})` : ""}` : "Samples");
 }
+
+const WIDTHS = ["both", "before", "after"];
+const ANSWER_LETTERS = 60;              /* of a name in the line that says what has changed */
 
 class Page {
         constructor(model) {
@@ -73,9 +78,9 @@ class Page {
         }
 
         snapshot() {
-                const { kind, from, to, group, callers, bySize } = this.view;
+                const { kind, from, to, group, callers, bySize, width } = this.view;
 
-                return { view: { kind, from, to, group, callers, bySize,
+                return { view: { kind, from, to, group, callers, bySize, width,
                         filters: new Map(this.view.filters) }, path: this.pathOf(this.flame.zoomed),
                          query: { ...this.query }, upright: this.flame.upright };
         }
@@ -144,6 +149,7 @@ class Page {
                 this.search();
                 this.timeline.update();
                 this.showFilters();
+                this.showAnswer();
                 this.showTable();
                 this.showLegend();
                 this.showButtons();
@@ -165,6 +171,8 @@ class Page {
                 on("flames", () => this.setUpright(true));
                 on("by-size", () => this.setOrder(true));
                 on("by-name", () => this.setOrder(false));
+                for (const width of WIDTHS)
+                        on(`width-${width}`, () => this.setWidth(width));
                 on("group", () => this.change(() => { this.view.group = Number(this.find("group").value); }),
                         "change");
                 on("kind", () => this.change(() => { this.view.kind = Number(this.find("kind").value); }),
@@ -175,6 +183,8 @@ class Page {
                 document.addEventListener("keydown", (event) => this.key(event));
                 new ResizeObserver(() => this.resize()).observe(this.find("scroller"));
                 new ResizeObserver(() => this.timeline.update()).observe(this.find("timeline"));
+                new ResizeObserver(() => fitNames(this.find("table").querySelectorAll(".link")))
+                        .observe(this.find("table"));
                 matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
                         () => this.setTheme(this.theme));
         }
@@ -192,6 +202,10 @@ class Page {
 
                 if (event.ctrlKey || event.metaKey || event.altKey || box.open)
                         return;
+                if (event.key === "Escape" && this.find("open").open) {
+                        this.find("open").open = false;
+                        return;
+                }
                 if (event.key === "Escape" && inText) {
                         this.find("flame").focus();
                         return;
@@ -225,6 +239,11 @@ class Page {
         setOrder(bySize) {
                 if (bySize !== this.view.bySize)
                         this.change(() => { this.view.bySize = bySize; });
+        }
+
+        setWidth(width) {
+                if (width !== this.view.width)
+                        this.change(() => { this.view.width = width; });
         }
 
         setFilter(dimension, value) {
@@ -308,13 +327,41 @@ class Page {
                         parts.push(meta.title);
                 if (side.startNs)
                         parts.push(`${new Date(Number(side.startNs) / 1e6).toISOString().replace("T", " ").slice(0, 19)} UTC`);
-                if (!this.view.isDiff && (side.recordedNs || side.lengthNs))
+                if (!this.view.isDiff && Math.max(side.recordedNs, side.lengthNs || 0) > 1)
                         parts.push(formatSeconds((side.recordedNs || side.lengthNs) / 1e9));
+                /* folded stacks: what a line's number counts is known to whoever made them */
+                if (meta.kinds.length && meta.kinds.every(({ type, unit, periodType }) => type === "samples"
+                        && unit === "count" && !periodType))
+                        parts.push("numbers as they stand in the file, which names no unit");
                 parts.push(`spanprof ${meta.version}`);
                 this.find("subtitle").textContent = parts.join(" · ");
                 this.find("facts").replaceChildren(...this.facts().map(([name, value, help, bad]) =>
                         element("li", { className: bad ? "bad" : "", title: help || "" },
                                 element("span", { className: "muted" }, name), element("b", {}, value))));
+        }
+
+        /** What the report says first: whose own share has changed most, in points of the whole. */
+        showAnswer() {
+                const { frames, strings } = this.model, answer = this.find("answer");
+
+                answer.hidden = !this.view.isDiff;
+                if (answer.hidden)
+                        return;
+                const most = this.view.mostChanged(3), words = most.flatMap((row, i) => [
+                        i ? ", " : "",
+                        element("button", { className: "link",
+                                onclick: () => this.searchFor(strings[frames.name[row.frame]]) },
+                                element("bdi", { title: strings[frames.name[row.frame]] },
+                                        shortName(strings[frames.name[row.frame]], ANSWER_LETTERS))),
+                        element("b", { className: row.change > 0 ? "more-text" : "less-text" },
+                                ` ${formatPoints(row.change)}`),
+                        ` (${formatShare(row.before)} → ${formatShare(row.after)})`,
+                ]);
+
+                answer.replaceChildren(...(most.length ? ["Own share changed most: ", ...words, ". "]
+                        : ["No function has another share than before. "]),
+                        element("span", { className: "muted" },
+                                "Functions are matched by name and by the name of their file, without folders."));
         }
 
         /** What stands in the header: [name, value, more words, whether it is worth a warning]. */
@@ -350,7 +397,7 @@ class Page {
                         words.push([kind.periodType === "cpu" || !kind.periodType ? "Sampled CPU time"
                                 : "Sampled time",
                                     kind.measured.slice(0,
-                                            chosen.length).map((ns) => formatSeconds(ns / 1e9)).join(" → "),
+                                            chosen.length).map((ns) => formatValue(ns, "nanoseconds")).join(" → "),
                                             "samples × the time that each stands for"]);
                 return words;
         }
@@ -359,12 +406,12 @@ class Page {
                 const at = this.model.dimensions.findIndex(({ key }) => key === "end");
 
                 if (at < 0)
-                        return this.model.rows.n ? ["Truncated", "0 %", "stacks that end early"] : null;
+                        return this.model.rows.n ? ["Incomplete", "0 %", "stacks that end early"] : null;
                 const { a, b } = this.view.sumDimension(at),
                         sums = a.map((value, i) => value + (this.view.isDiff ? b[i] : 0));
                 const all = sums.reduce((x, y) => x + y, 0), cut = all - sums[0];
 
-                return ["Truncated", formatShare(all ? cut / all : 0),
+                return ["Incomplete", formatShare(all ? cut / all : 0),
                         [...sums].map((value, i) => [value, i]).filter(([value, i]) => i && value)
                         .map(([value, i]) => `${this.view.labelOf(at, i)}: ${formatCount(value)}`).join("\n"),
                                 all && cut / all > 0.05];
@@ -379,6 +426,9 @@ class Page {
                 this.find("group").replaceChildren(element("option", { value: "-1" }, "Nothing"),
                         ...dimensions.map(({ key }, i) => element("option", { value: String(i) },
                                 (DIMENSION_WORDS[key] || [key])[0])));
+                this.find("saves").replaceChildren(...SAVED_FORMS.map((form) => element("li", {},
+                        element("button", { onclick: () => this.save(form) }, `Download ${form[0]}`),
+                        element("span", { className: "muted" }, form[2]))));
                 this.find("timeline-section").hidden = !this.timeline.hasTimes;
                 this.find("keys").replaceChildren(...KEYS.flatMap(([key, what]) => [element("dt", {}, key),
                         element("dd", {}, what)]));
@@ -396,6 +446,9 @@ class Page {
                 press("flames", this.flame.upright);
                 press("by-size", this.view.bySize);
                 press("by-name", !this.view.bySize);
+                this.find("widths").hidden = !this.view.isDiff;
+                for (const width of WIDTHS)
+                        press(`width-${width}`, this.view.width === width);
         }
 
         showFilters() {
@@ -506,13 +559,16 @@ class Page {
         tell(box) {
                 const { name, total, self, lines } = this.describe(box);
 
-                this.find("status").replaceChildren(element("b", {}, element("bdi", {}, name)),
+                const title = element("b", { title: name }, element("bdi", {}, name));
+
+                this.find("status").replaceChildren(title,
                         element("span", {}, ` total ${total}`),
                                                     element("span", {}, this.view.callers
                                                             ? ` without further caller ${self}`
                                                             : ` self ${self}`),
                                                     element("span", { className: "muted" },
                                                             element("bdi", {}, lines.join(" · "))));
+                fitNames([title]);
         }
 
         showTip(box, event) {
@@ -532,6 +588,17 @@ class Page {
 
                 tip.style.left = `${Math.max(8, x)}px`;
                 tip.style.top = `${y + tip.offsetHeight > innerHeight - 8 ? Math.max(8, event.clientY - tip.offsetHeight - 12) : y}px`;
+        }
+
+        /** What is shown, with its filters, as a file for another tool. */
+        async save([name, ending, , make]) {
+                const title = this.find("title").textContent, words = title.match(/[\p{L}\p{N}_]+/gu) || [];
+                const stem = words.join("-").slice(0, 60);
+
+                this.find("open").open = false;
+                offer(await make(this.view, this.model.meta.kinds[this.view.kind], title),
+                        `${stem || "profile"}${ending}`);
+                this.find("status").replaceChildren(`Made of what is shown: a file of ${name}`);
         }
 
         copy(text) {
@@ -615,7 +682,7 @@ class Page {
                                 text: (row) => formatValue(row[`${key}A`], unit) },
                         { key: `${key}-share`, title: "%", numeric: true, value: (row) => row[`${key}A`],
                                 bar: (row) => this.view.shareA(row[`${key}A`]),
-                          text: (row) => (this.view.shareA(row[`${key}A`]) * 100).toFixed(2) },
+                          text: (row) => formatTenths(this.view.shareA(row[`${key}A`]) * 100) },
                 ];
 
                 return [...column("self", "Self", "samples in the function itself"),
@@ -632,12 +699,12 @@ class Page {
                         formatChange(how(row)));
 
                 return [{ key: "change", title: "Self ±", help: "change of the function's own share",
-                        numeric: true, value: change, cell: colored(change) },
+                        numeric: true, value: (row) => Math.abs(change(row)), cell: colored(change) },
                         share("selfA", this.sideName(0), (row) => this.view.shareA(row.selfA)),
                                 share("selfB", this.sideName(1), (row) => this.view.shareB(row.selfB)),
                         { key: "change-total", title: "Total ±",
                                 help: "change of the share with what it calls", numeric: true,
-                                value: changeTotal, cell: colored(changeTotal) }];
+                                value: (row) => Math.abs(changeTotal(row)), cell: colored(changeTotal) }];
         }
 
         functionCell(frame) {
@@ -687,15 +754,17 @@ class Page {
                 if (view.isDiff)
                         columns.push({ key: "after", title: this.sideName(1), numeric: true,
                                 value: (row) => row.b, text: (row) => formatValue(row.b, unit) },
-                                     { key: "change", title: "Share ±", numeric: true, value: shareOf,
+                                     { key: "change", title: "Share ±", numeric: true,
+                                             value: (row) => Math.abs(shareOf(row)),
                                              text: (row) => formatChange(shareOf(row)) });
                 else
                         columns.push({ key: "share", title: "%", numeric: true, value: (row) => row.a,
-                                bar: shareOf, text: (row) => (shareOf(row) * 100).toFixed(2) });
+                                bar: shareOf, text: (row) => formatTenths(shareOf(row) * 100) });
                 columns.push({ key: "name", title: words[0], first: true,
                         value: (row) => view.labelOf(dimension, row.value).toLowerCase(),
                                cell: (row) => this.valueCell(dimension, row) });
-                new Table(this.find("table"), words[1], columns, rows, "value");
+                new Table(this.find("table"), words[1], columns, rows,
+                        view.isDiff ? "change" : "value");
         }
 
         valueCell(dimension, row) {

@@ -36,29 +36,47 @@ function formatSeconds(seconds) {
         return `${Math.floor(seconds / 3600)} h ${Math.round(seconds % 3600 / 60)} min`;
 }
 
-function formatBytes(bytes) {
-        const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+/* Numbers of values and shares are written as the text report writes them (formats/report/sheet.c). */
+
+/** So many digits behind the point; what lies between two of them goes to the even one, as in C. */
+function formatFixed(value, digits) {
+        const isBetween = value * 2 ** (digits + 1) % 2 === 1, below = Math.floor(value * 10 ** digits);
+
+        return (isBetween && below % 2 === 0 ? below / 10 ** digits : value).toFixed(digits);
+}
+
+/** Three digits in the largest of the units that leaves one before the point. */
+function formatScaled(value, units, step) {
         let i = 0;
 
-        for (; bytes >= 1024 && i < units.length - 1; i++)
-                bytes /= 1024;
-        return `${i ? bytes.toPrecision(3) : bytes} ${units[i]}`;
+        for (; i + 1 < units.length && value >= step; i++)
+                value /= step;
+        return `${formatFixed(value, i && value < 10 ? 2 : i && value < 100 ? 1 : 0)} ${units[i]}`;
 }
 
 function formatValue(value, unit) {
         if (unit === "nanoseconds")
-                return formatSeconds(value / 1e9);
-        return unit === "bytes" ? formatBytes(value) : unit === "count" ? formatCount(value)
-                : `${formatCount(value)} ${unit}`;
+                return formatScaled(value, ["ns", "µs", "ms", "s"], 1000);
+        if (unit === "bytes")
+                return formatScaled(value, ["B", "KiB", "MiB", "GiB"], 1024);
+        return unit === "count" || !unit ? formatCount(value) : `${formatCount(value)} ${unit}`;
+}
+
+function formatTenths(value) {
+        return formatFixed(value, 1);
 }
 
 function formatShare(share) {
-        return `${(share * 100).toFixed(share && Math.abs(share) < 0.001 ? 3 : Math.abs(share) < 0.1 ? 2 : 1)} %`;
+        return `${formatTenths(share * 100)}%`;
 }
 
-/** In hundredths of the whole, with its sign. */
+/** How many points of the whole, in hundredths, a share has grown. */
 function formatChange(change) {
-        return `${change > 0 ? "+" : change < 0 ? "−" : "±"}${(Math.abs(change) * 100).toFixed(2)} %`;
+        return `${change < 0 ? "-" : "+"}${formatTenths(Math.abs(change) * 100)}`;
+}
+
+function formatPoints(change) {
+        return `${formatChange(change)} points`;
 }
 
 /** An element with properties, and children or text: text is never taken for markup. */
@@ -114,6 +132,7 @@ class Table {
                 this.parent.replaceChildren(element("table", {},
                         element("caption", { className: "unseen" }, this.caption), this.drawHead(), body),
                                             this.drawRest(rows.length) || "");
+                fitNames(this.parent.querySelectorAll(".link"));
         }
 
         drawHead() {

@@ -28,6 +28,7 @@ function lowerBound(array, value, low, high) {
 class View {
         constructor(model) {
                 this.model = model;
+                this.ends = new Map(model.meta.ends);
                 this.isDiff = model.meta.sides.length > 1;
                 this.reset();
         }
@@ -40,6 +41,7 @@ class View {
                 this.group = -1;                /* number of a dimension */
                 this.callers = false;
                 this.bySize = true;
+                this.width = "both";            /* of two sides: whose shares boxes are as wide as */
         }
 
         /** Which contexts count; the filter of one dimension may be left out. */
@@ -262,10 +264,12 @@ class View {
                 return boxes.sort((x, y) => x.frame - y.frame || x.group - y.group);
         }
 
-        /** Share of all that is shown: of two sides the mean of both. */
+        /** Share of all that is shown: of two sides that of one of them, or the mean of both. */
         widthOf(box) {
-                if (!this.isDiff)
-                        return this.totalA ? box.a / this.totalA : 0;
+                if (!this.isDiff || this.width === "before")
+                        return this.shareA(box.a);
+                if (this.width === "after")
+                        return this.shareB(box.b);
                 return (this.shareA(box.a) + this.shareB(box.b)) / (this.totalA && this.totalB ? 2 : 1);
         }
 
@@ -275,6 +279,20 @@ class View {
 
         shareB(value) {
                 return this.totalB ? value / this.totalB : 0;
+        }
+
+        /** The functions whose own share has changed most, the most changed first. */
+        mostChanged(n) {
+                const rows = [];
+
+                for (let i = 0; i < this.model.frames.n; i++) {
+                        const before = this.shareA(this.a.self[i]), after = this.shareB(this.b.self[i]);
+
+                        if (before !== after)
+                                rows.push({ frame: i, before, after, change: after - before });
+                }
+                return rows.sort((x, y) => Math.abs(y.change) - Math.abs(x.change) || x.frame - y.frame)
+                        .slice(0, n);
         }
 
         /** What a box has itself, on each side. */
@@ -300,13 +318,16 @@ class View {
                 const { key, labels, ids } = this.model.dimensions[dimension];
 
                 if (value === 0)
-                        return { process: "no process", thread: "no thread", span: "no span",
+                        return { __proto__: null, process: "no process", thread: "no thread", span: "no span",
                                 operation: "no operation",
                                  coroutine: "no coroutine", end: "complete" }[key] || `no ${key}`;
                 if (value === 1)
                         return "others";
-                if (!ids)
-                        return this.model.strings[labels[value]];
+                if (!ids) {
+                        const label = this.model.strings[labels[value]];
+
+                        return key === "end" ? this.ends.get(label) || label : label;
+                }
                 return `span ${hex(ids, (value - 2) * 24 + 16, 8)}`;
         }
 

@@ -3,12 +3,19 @@
 /* A page or a picture to look at, with the names that the files of this machine have. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/util/error.h"
 #include "formats/convert/format.h"
 #include "formats/page/page.h"
 
 typedef int (*PageWrite)(const Window *window, const PageOptions *options, FILE *out);
+
+static const char *file_name(const char *path) {
+        const char *slash = strrchr(path, '/');
+
+        return slash && slash[1] ? slash + 1 : path;
+}
 
 static int write_page(const Convert *convert, PageWrite write, ConvertSink sink, void *userdata) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
@@ -24,6 +31,7 @@ static int write_page(const Convert *convert, PageWrite write, ConvertSink sink,
         if (!out)
                 return error_origin(-ENOMEM);
         options.symbolizer = symbolizer;
+        options.unnamed_title = convert->first_path ? file_name(convert->first_path) : NULL;
         options.operation = convert->options->filter.operation;
         options.userdata = convert->options->filter.userdata;
         r = write(convert->window, &options, out);

@@ -15,6 +15,10 @@
  * strings and locations are. The second one makes rows of types, mappings and functions; then locations can
  * become frames, since the functions of their lines are known. The last one makes events of the samples. A
  * sample that names an unknown id is dropped and counted.
+ *
+ * Profiles of the CPU, ours and Go's, say each sample twice: how many, and the time that these stand for.
+ * Where the one is the other times the period in every sample, it is read once, as the number: else a report
+ * would have all tables twice, and a sum of both would count double. The writer makes the time again.
  */
 
 #include <errno.h>
@@ -74,9 +78,10 @@ typedef struct Parser {
         FrameWord *words, *stack;
         size_t n_words, words_room, stack_room;
         WindowProfileNames columns[PPROF_MAX_COLUMNS];      /* what each counts */
-        uint32_t n_columns;
+        uint32_t n_columns, counted, timed;     /* of the CPU: samples, and their time */
         uint64_t period_type, period_unit;
         int64_t period, time_ns, duration_ns;
+        bool says_twice;                /* each sample's time is its number times the period */
 } Parser;
 
 static int full(int r) {
@@ -473,14 +478,14 @@ static int find_resource(Parser *parser, const Sample *sample, uint32_t *resourc
         return full(r);
 }
 
-/* Zeros of other columns are no events. */
+/* Zeros of other columns are no events, and the time of samples that are counted says nothing more. */
 static int put_values(Parser *parser, const Sample *sample, uint32_t resource, uint32_t stack, uint32_t set,
                       uint32_t link) {
         for (uint32_t i = 0; i < MIN(sample->n_values, (size_t)parser->n_columns); i++) {
                 uint32_t profile;
                 int r;
 
-                if (!sample->values[i])
+                if (!sample->values[i] || (parser->says_twice && i == parser->timed))
                         continue;
                 r = window_profile_named(parser->window, resource, &parser->columns[i], parser->period,
                                          &profile);
@@ -524,6 +529,64 @@ static int add_sample(Parser *parser, const Field *message) {
         }
         parser->result->n_samples++;
         return put_sample(parser, &sample);
+}
+
+/* ---- columns that say the same ---- */
+
+static bool names_are(const Parser *parser, uint32_t type, uint32_t unit, const char *type_text,
+                      const char *unit_text) {
+        return !strcmp(window_get_string(parser->window, type, NULL), type_text) &&
+                !strcmp(window_get_string(parser->window, unit, NULL), unit_text);
+}
+
+/* Looks for samples/count and cpu/nanoseconds with a period of CPU time. */
+static bool find_pair(Parser *parser) {
+        uint32_t n = parser->n_columns;
+
+        parser->counted = parser->timed = n;
+        for (uint32_t i = 0; i < n; i++) {
+                const WindowProfileNames *column = &parser->columns[i];
+
+                if (!names_are(parser, column->period_type, column->period_unit, "cpu", "nanoseconds"))
+                        return false;
+                if (names_are(parser, column->type, column->unit, "samples", "count"))
+                        parser->counted = i;
+                else if (names_are(parser, column->type, column->unit, "cpu", "nanoseconds"))
+                        parser->timed = i;
+        }
+        return parser->counted < n && parser->timed < n && parser->period > 0;
+}
+
+static void read_values(const Field *field, Sample *sample) {
+        Cursor rest = cursor_make(field->data, field->wire == WIRE_BYTES ? field->size : 0);
+        uint64_t value = field->value;
+
+        if (field->number != SAMPLE_VALUE)
+                return;
+        if (field->wire != WIRE_BYTES)
+                add_value(sample, value);
+        while (field->wire == WIRE_BYTES && next_number(&rest, &value))
+                add_value(sample, value);
+}
+
+/* A sample that disagrees clears says_twice. One that is broken is another pass's to tell. */
+static int compare_columns(Parser *parser, const Field *message) {
+        Cursor cursor = field_cursor(message);
+        Sample sample;
+        Field field;
+        uint64_t time;
+
+        if (message->number != PROFILE_SAMPLE || message->wire != WIRE_BYTES || !parser->says_twice)
+                return 0;
+        sample.n_values = 0;
+        while (field_next(&cursor, &field))
+                read_values(&field, &sample);
+        if (sample.n_values != parser->n_columns)
+                return 0;
+        if (__builtin_mul_overflow(sample.values[parser->counted], (uint64_t)parser->period, &time) ||
+            time != sample.values[parser->timed])
+                parser->says_twice = false;
+        return 0;
 }
 
 /* The whole profile. */
@@ -634,6 +697,9 @@ static int parse(Parser *parser, Bytes message) {
         r = r ? r : each_field(parser, message, take_row);
         if (!r || (r == PPROF_E_MALFORMED && first > 0)) {
                 r = make_locations(parser);
+                parser->says_twice = !r && find_pair(parser);
+                if (parser->says_twice)
+                        each_field(parser, message, compare_columns);
                 r = r ? r : each_field(parser, message, take_samples);
         }
         parser->problem = problem;

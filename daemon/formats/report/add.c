@@ -43,9 +43,12 @@ typedef struct Adding {
         size_t seen_room;
         uint32_t sample;
         uint32_t process;               /* of the profile at hand */
+        int64_t period;                 /* of it; 0 = its values stand for themselves */
+        uint64_t scale;                 /* what they are multiplied by */
         StackSum *sums;                 /* by stack of the window: of the profile at hand */
         uint32_t *touched;              /* stacks that have a sum */
         uint32_t n_touched;
+        bool has_wakers;                /* stacks of this profile are of who ended waits */
 } Adding;
 
 /* What a sample is, apart from where it counts. */
@@ -55,6 +58,7 @@ typedef struct Facts {
         const WindowLink *link;                 /* NULL = none */
         uint64_t n_events;
         uint32_t coroutine, state;              /* 0 = none; its state: string */
+        ReportWaitKey wait;                     /* without a state: none */
 } Facts;
 
 /* Which process a resource is, and whether the options ask for it. */
@@ -152,6 +156,33 @@ static int adding_coroutine_attribute(Adding *adding, const char *key, const Win
         if (!strcmp(key, "id"))
                 return report_names_string(&adding->names, attribute->string, &coroutine->id);
         return strcmp(key, "state") ? 0 : report_names_string(&adding->names, attribute->string, statep);
+}
+
+/* Who waits, and for whom, by the sample's attributes (docs/OFFCPU.md). */
+static int adding_wait_attribute(Adding *adding, const char *key, const WindowAttribute *attribute,
+                                 ReportWaitKey *wait) {
+        uint32_t *strings[] = { &wait->state, &wait->reason, &wait->waker, &wait->file };
+        static const char *const keys[] = { "state", "reason", "waker.kind", "file.kind" };
+        const char *text;
+        uint64_t id;
+        size_t size;
+
+        if (attribute->kind == ATTRIBUTE_INT && !strcmp(key, "waker.thread.id") && attribute->integer > 0 &&
+            attribute->integer <= INT32_MAX)
+                wait->waker_thread = (uint32_t)attribute->integer;
+        if (attribute->kind != ATTRIBUTE_STRING)
+                return 0;
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+                if (!strcmp(key, keys[i]))
+                        return report_names_string(&adding->names, attribute->string, strings[i]);
+        if (strcmp(key, "waker.span_id"))
+                return 0;
+        text = window_get_string(adding->window, attribute->string, &size);
+        if (size != 16 || text_hex(text, text + size, &id))
+                return 0;
+        for (size_t i = 0; i < sizeof(wait->waker_span); i++)
+                wait->waker_span[i] = (uint8_t)(id >> (56 - 8 * i));
+        return 0;
 }
 
 /* Many coroutines of many processes have the same station: the process is a part of who it is. */
@@ -294,6 +325,12 @@ static int count_sample(Report *report, uint32_t section, const Facts *facts) {
                 r = count(report, &report->tallies.by_coroutine, &key, sizeof(key), facts->value,
                           facts->value);
         }
+        if (!r && facts->wait.state) {
+                ReportWaitKey key = facts->wait;
+
+                key.section = section;
+                r = count(report, &report->tallies.by_wait, &key, sizeof(key), facts->value, facts->value);
+        }
         return r ? error_fold(r) : 0;
 }
 
@@ -338,18 +375,45 @@ static int count_stack(Adding *adding, uint32_t section, uint32_t stack, uint64_
         return r;
 }
 
+/* How the innermost frame of a stack of the window ran: `jit compiled`, `native` …; 0 = there is none. */
+static int leaf_kind(Adding *adding, uint32_t stack, uint32_t *kindp) {
+        const Window *window = adding->window;
+        const WindowAttribute *attribute;
+        const FrameWord *frames;
+        WindowFrame leaf;
+        size_t n;
+
+        *kindp = 0;
+        frames = window_get_stack(window, stack, &n);
+        if (!n)
+                return 0;
+        leaf = window_expand_frame(window, frames[0]);
+        attribute = window_get_attribute(window, leaf.attribute);
+        if (attribute->kind != ATTRIBUTE_STRING ||
+            strcmp(window_get_string(window, attribute->key, NULL), "jvm.frame.compilation"))
+                return report_names_string(&adding->names, leaf.type, kindp);
+        adding->report->has_compilations = true;
+        return report_names_string(&adding->names, attribute->string, kindp);
+}
+
 /* Many samples have few stacks: a million of them costs what their stacks cost. */
 static int adding_stacks(Adding *adding, const uint32_t sections[2]) {
         int r = 0;
 
         for (uint32_t i = 0; i < adding->n_touched; i++) {
                 StackSum *sum = &adding->sums[adding->touched[i]];
-                uint32_t stack;
+                uint32_t stack, kind;
 
                 if (!r)
                         r = adding_stack(adding, adding->touched[i], &stack);
-                for (int s = 0; s < 2 && !r; s++)
+                if (!r)
+                        r = leaf_kind(adding, adding->touched[i], &kind);
+                for (int s = 0; s < 2 && !r; s++) {
                         r = count_stack(adding, sections[s], stack, sum->value);
+                        if (!r && kind)
+                                r = count_key(adding->report, &adding->report->tallies.by_frame_kind,
+                                              sections[s], kind, sum->value);
+                }
                 *sum = (StackSum){ 0 };
         }
         adding->n_touched = 0;
@@ -414,6 +478,40 @@ static int find_kind(Adding *adding, const WindowProfileNames *names, uint32_t *
         return r ? r : report_intern(adding->report, &adding->report->kinds, &kind, sizeof(kind), kindp);
 }
 
+static bool is_named(const Adding *adding, const WindowProfileNames *names, const char *type,
+                     const char *unit, const char *period_type) {
+        const Window *window = adding->window;
+
+        return !strcmp(window_get_string(window, names->type, NULL), type) &&
+                !strcmp(window_get_string(window, names->unit, NULL), unit) &&
+                !strcmp(window_get_string(window, names->period_type, NULL), period_type) &&
+                !strcmp(window_get_string(window, names->period_unit, NULL), "nanoseconds");
+}
+
+/*
+ * The CPU time that samples stand for, and waits, are the time of the clock. Return: 0, 1 = this profile is
+ * neither, -ENOMEM.
+ */
+static int find_wall(Adding *adding, const WindowProfile *profile, uint32_t *kindp) {
+        const WindowProfileNames *names = &profile->names;
+        Report *report = adding->report;
+        bool is_cpu = profile->period > 0 && is_named(adding, names, "samples", "count", "cpu");
+        ReportKind kind;
+        int r;
+
+        if (!report->options.wall ||
+            !(is_cpu || is_named(adding, names, "off_cpu", "nanoseconds", "off_cpu")))
+                return 1;
+        adding->scale = is_cpu ? (uint64_t)profile->period : 1;
+        adding->period = 0;
+        r = report_intern(report, &report->strings, "wall", sizeof("wall"), &kind.type);
+        if (!r)
+                r = report_intern(report, &report->strings, "nanoseconds", sizeof("nanoseconds"), &kind.unit);
+        kind.period_type = kind.type;
+        kind.period_unit = kind.unit;
+        return r ? error_fold(r) : report_intern(report, &report->kinds, &kind, sizeof(kind), kindp);
+}
+
 static uint32_t find_operation(const Report *report, const WindowLink *link) {
         uint32_t operation;
 
@@ -432,6 +530,7 @@ static int read_attributes(Adding *adding, uint32_t set, Facts *facts) {
         size_t n;
 
         facts->reason = facts->state = 0;
+        facts->wait = (ReportWaitKey){ 0 };
         attributes = window_get_attribute_set(adding->window, set, &n);
         for (size_t i = 0; i < n && !r; i++) {
                 const WindowAttribute *attribute = window_get_attribute(adding->window, attributes[i]);
@@ -442,8 +541,74 @@ static int read_attributes(Adding *adding, uint32_t set, Facts *facts) {
                 else if (!strncmp(key, "coroutine.", 10))
                         r = adding_coroutine_attribute(adding, key + 10, attribute, &coroutine,
                                                        &facts->state);
+                else if (!strncmp(key, "wait.", 5))
+                        r = adding_wait_attribute(adding, key + 5, attribute, &facts->wait);
         }
         return r ? r : adding_coroutine(adding, adding->process, &coroutine, &facts->coroutine);
+}
+
+/* The operation of a span that is in the list, whose id is then left out. */
+static uint32_t take_operation(const Report *report, uint8_t span_id[8]) {
+        static const uint8_t none[8];
+        WindowLink link = { 0 };
+        uint32_t operation;
+
+        memcpy(link.span_id, span_id, sizeof(link.span_id));
+        operation = find_operation(report, memcmp(span_id, none, sizeof(none)) ? &link : NULL);
+        if (operation >= OPERATION_FIRST)
+                memset(span_id, 0, sizeof(none));
+        return operation;
+}
+
+static void read_wait(const Report *report, const WindowLink *link, ReportWaitKey *wait) {
+        if (link)
+                memcpy(wait->span, link->span_id, sizeof(wait->span));
+        wait->operation = take_operation(report, wait->span);
+        wait->waker_operation = take_operation(report, wait->waker_span);
+        if (wait->waker_operation != OPERATION_NO_SPAN)
+                wait->waker_thread = 0;
+}
+
+/* Whether an object is one that waits are ended by means of: its functions say nothing of the program. */
+static bool is_system_library(const Report *report, uint32_t object) {
+        static const char *const names[] = { "libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "[kernel",
+                                             "[vdso]", "libstdc++" };
+        const char *path = object ? report_string(report, report_object(report, object)->path) : "",
+                   *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!strncmp(name, names[i], strlen(names[i])))
+                        return true;
+        return false;
+}
+
+/* `Cache.rebuild` of unlock ← Cache.rebuild ← handle: the innermost function of the waker's own code. */
+static int find_waker_function(Adding *adding, uint32_t window_stack, ReportWaitKey *wait) {
+        Report *report = adding->report;
+        const uint32_t *functions;
+        uint32_t stack;
+        size_t n;
+        int r = adding_stack(adding, window_stack, &stack);
+
+        if (r)
+                return error_fold(r);
+        functions = report_stack(report, stack, &n);
+        for (size_t i = 0; i < n; i++)
+                if (!is_system_library(report, report_function(report, functions[i])->object)) {
+                        wait->waker_function = functions[i] + 1;
+                        return 0;
+                }
+        if (n)
+                wait->waker_function = functions[0] + 1;
+        return 0;
+}
+
+static uint64_t scaled(int64_t value, uint64_t scale) {
+        uint64_t product;
+
+        if (value <= 0)
+                return 0;
+        return __builtin_mul_overflow((uint64_t)value, scale, &product) ? UINT64_MAX : product;
 }
 
 static int read_facts(Adding *adding, const WindowSample *sample, Facts *facts) {
@@ -452,11 +617,14 @@ static int read_facts(Adding *adding, const WindowSample *sample, Facts *facts) 
         if (r)
                 return error_fold(r);
         facts->window_stack = sample->stack;
-        facts->value = sample->value > 0 ? (uint64_t)sample->value : 0;
+        facts->value = scaled(sample->value, adding->scale);
         facts->n_events = sample->n_times ? sample->n_times : 1;
         facts->link = sample->link ? window_get_link(adding->window, sample->link) : NULL;
         facts->operation = find_operation(adding->report, facts->link);
-        return 0;
+        read_wait(adding->report, facts->link, &facts->wait);
+        return adding->has_wakers && sample->stack
+                ? find_waker_function(adding, sample->stack, &facts->wait)
+                : 0;
 }
 
 static void add_period(ReportSums *sums, int64_t period, double value) {
@@ -488,7 +656,7 @@ static int add_samples(Adding *adding, uint32_t index, const uint32_t sections[2
         if (r)
                 return error_fold(r);
         for (int s = 0; s < 2; s++)
-                add_period(&adding->report->sums[sections[s]], profile->period, (double)value);
+                add_period(&adding->report->sums[sections[s]], adding->period, (double)value);
         return 0;
 }
 
@@ -516,7 +684,13 @@ static int add_profile(Adding *adding, uint32_t index) {
         if (!r && repeated)
                 return 0;
         adding->process = process;
+        adding->period = profile->period;
+        adding->has_wakers = is_named(adding, &profile->names, "off_cpu_waker", "nanoseconds",
+                                      "off_cpu_waker");
+        adding->scale = 1;
         if (!r)
+                r = find_wall(adding, profile, &kind);
+        if (r > 0)
                 r = find_kind(adding, &profile->names, &kind);
         if (!r)
                 r = find_section(report, 0, kind, &sections[0]);

@@ -11,7 +11,17 @@ const formatTime = ns => ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${(ns / 1e3).toFixe
 const formatCount = n => n.toLocaleString("en");
 const placeOf = (address, name) => name ? `${name.replace(/^\(anonymous namespace\)::/, "")} ${address}`
         : address;
-const nameOf = c => c.station === undefined ? c.probe_id : `station ${c.station} ${c.probe_id}`;
+const idOf = c => c.station === undefined ? c.probe_id : `station ${c.station} ${c.probe_id}`;
+/* by what people know: the function, where one is known */
+const functionOf = c => (c.last_function || c.function || "").replace(/^\(anonymous namespace\)::/, "");
+const nameOf = c => functionOf(c) ? `${functionOf(c)} · ${idOf(c)}` : idOf(c);
+/* as much of the function as the number leaves room for */
+const labelOf = (c, letters) => {
+        const number = c.station === undefined ? c.probe_id : `${c.station}`;
+
+        return functionOf(c) ? `${shortName(functionOf(c), Math.max(4, letters - number.length - 1))} ${number}`
+                : idOf(c);
+};
 
 const pairs = (list, rows) => list.replaceChildren(...rows.map(([name, value]) => {
         const row = document.createElement("div");
@@ -83,7 +93,8 @@ const drawRow = (context, c, y, label, width, colors) => {
                 context.fillRect(0, y, width, ROW);
         }
         context.fillStyle = c.state === "lost wake-up?" ? colors.bad : colors.text;
-        context.fillText(nameOf(c), 4, y + ROW / 2, label - 8);
+        context.fillText(labelOf(c, Math.floor((label - 8) / context.measureText("m").width)), 4, y + ROW / 2,
+                label - 8);
         for (let i = 0; i < text.length; i++) {
                 const code = text.charCodeAt(i), run = code >= 97;
 

@@ -10,6 +10,7 @@
 #include "base/util/text.h"
 #include "formats/report/report-private.h"
 #include "formats/report/sheet.h"
+#include "formats/report/words.h"
 
 enum { SIDES = 2, MAX_FUNCTIONS = 8 << 20 };
 
@@ -24,6 +25,7 @@ typedef struct Change {
 typedef struct Kind {
         const char *type, *unit;
         uint64_t value[SIDES];
+        double n_samples[SIDES];        /* that it stands for; 0 = not known */
         Change *changes;
         uint32_t n_changes, room;
         Intern names;                   /* name, NUL, object → index */
@@ -98,6 +100,13 @@ static int find_change(Kind *kind, const char *name, const char *object, Change 
         return 0;
 }
 
+/* The kernel's image has a name of its own in forms that do not say what a frame is. */
+static const char *object_of(const Report *report, uint32_t function) {
+        const char *name = report_object_name(report, report_function(report, function)->object);
+
+        return strcmp(name, "vmlinux") ? name : "[kernel]";
+}
+
 static int add_functions(Kind *kind, const Report *report, int side, uint32_t section) {
         _cleanup_(freep) TallyRow *rows = NULL;
         size_t n;
@@ -108,14 +117,22 @@ static int add_functions(Kind *kind, const Report *report, int side, uint32_t se
                 Change *change;
 
                 r = find_change(kind, report_function_name(report, function),
-                                report_object_name(report, report_function(report, function)->object),
-                                &change);
+                                object_of(report, function), &change);
                 if (r)
                         break;
                 change->self[side] = add_saturated(change->self[side], rows[i].self);
                 change->total[side] = add_saturated(change->total[side], rows[i].total);
         }
         return r;
+}
+
+/* Of samples alone: what weighs or lasts differently each time has no such noise. */
+static double count_samples(const Kind *kind, const ReportSums *sums) {
+        if (!strcmp(kind->type, "samples") && !strcmp(kind->unit, "count"))
+                return (double)sums->value;
+        if (!strcmp(kind->type, "cpu") && !strcmp(kind->unit, "nanoseconds") && sums->period_max > 1)
+                return (double)sums->value / (double)sums->period_max;
+        return 0;
 }
 
 static int add_side(Diff *diff, int side) {
@@ -134,6 +151,7 @@ static int add_side(Diff *diff, int side) {
                 if (r)
                         break;
                 kind->value[side] = add_saturated(kind->value[side], report->sums[section].value);
+                kind->n_samples[side] += count_samples(kind, &report->sums[section]);
                 r = add_functions(kind, report, side, section);
         }
         return r;
@@ -182,10 +200,22 @@ static void add_pair(TextTable *table, const Kind *kind, const uint64_t values[S
         }
 }
 
+static bool has_both(const Kind *kind) {
+        return kind->value[0] && kind->value[1];
+}
+
+/* What one side alone has is no comparison, if there is another: a form may say the time of samples, too. */
+static bool is_aside(const Diff *diff, const Kind *kind) {
+        for (uint32_t i = 0; i < diff->n_kinds; i++)
+                if (has_both(&diff->kinds[i]))
+                        return !has_both(kind);
+        return false;
+}
+
 static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, uint32_t top) {
         static const Column columns[] = { { "change", COLUMN_RIGHT }, { "before", COLUMN_RIGHT },
                                           { "", COLUMN_RIGHT },       { "after", COLUMN_RIGHT },
-                                          { "", COLUMN_RIGHT },       { "function", COLUMN_CUT },
+                                          { "", COLUMN_RIGHT },       { "function", COLUMN_NAME },
                                           { "object", COLUMN_CUT } };
         char before[SHEET_VALUE_MAX], after[SHEET_VALUE_MAX];
         uint32_t n_changed = 0;
@@ -194,6 +224,10 @@ static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, ui
         sheet_part(sheet, 1, "Profile", "%s in %s: %s before, %s after", kind->type, kind->unit,
                    sheet_value(before, kind->unit, (double)kind->value[0]),
                    sheet_value(after, kind->unit, (double)kind->value[1]));
+        if (is_aside(diff, kind)) {
+                sheet_note(sheet, "Only one side has it: nothing to compare.");
+                return 0;
+        }
         text_table_init(&table, columns, ARRAY_SIZE(columns));
         for (uint32_t i = 0; i < kind->n_changes; i++) {
                 const Change *change = &kind->changes[i];
@@ -224,8 +258,84 @@ int report_diff_print(const Report *before, const Report *after, const ReportFor
         sheet_fact(&sheet, 0, "Files", "%zu", format->n_files);
         for (uint32_t i = 0; i < diff.n_kinds && !r; i++)
                 r = print_kind(&diff, &diff.kinds[i], &sheet, top);
+        if (format->explain)
+                words_explain_diff(&sheet);
         diff_deinit(&diff);
         return r ? error_fold(r) : 0;
+}
+
+/* Newton's, from above; libm is loaded for nothing else. */
+static double square_root(double value) {
+        double root = MAX(value, 1.0);
+
+        for (int i = 0; i < 64; i++)
+                root = (root + value / root) / 2;
+        return root;
+}
+
+/* Not below the natural logarithm. */
+static double log_bound(uint32_t value) {
+        double bits = 1;
+
+        for (; value > 1; value /= 2)
+                bits++;
+        return bits * 0.6931472;
+}
+
+/*
+ * The change of a share that chance does not exceed, in points: with a probability of 1 % at most for any of
+ * the kind's functions. The tail of the normal distribution is below exp(-z² / 2). Shares are those of both
+ * sides together, moved towards a half by two samples a side, since few samples are not normal.
+ */
+static double noise(const Kind *kind, const uint64_t values[SIDES]) {
+        const double *n = kind->n_samples, log_100 = 4.6051702;
+        double z2 = 2 * (log_bound(kind->n_changes) + log_100), hits = 2, p;
+
+        for (int side = 0; side < SIDES; side++)
+                hits += sheet_share(values[side], kind->value[side]) / 100 * n[side];
+        p = hits / (n[0] + n[1] + 4);
+        return 100 * square_root(z2 * p * (1 - p) * (1 / n[0] + 1 / n[1]));
+}
+
+static int judge_kind(const Diff *diff, const Kind *kind, unsigned points, Text *text) {
+        int n_worse = 0;
+
+        for (uint32_t i = 0; i < kind->n_changes; i++) {
+                const Change *change = &kind->changes[i];
+                const uint64_t *values = diff->by_total ? change->total : change->self;
+                double bound = noise(kind, values);
+
+                if (change->by <= points || change->by <= bound)
+                        continue;
+                text_append_masked(text, change->name);
+                text_printf(text, ": %+.1f points of %s (%.1f%% → %.1f%%), beyond noise (±%.1f)\n",
+                            change->by, kind->type, sheet_share(values[0], kind->value[0]),
+                            sheet_share(values[1], kind->value[1]), bound);
+                n_worse++;
+        }
+        return n_worse;
+}
+
+int report_diff_judge(const Report *before, const Report *after, unsigned points, Text *text) {
+        bool judged = false;
+        int n_worse = 0, r;
+        Diff diff;
+
+        r = diff_init(&diff, before, after);
+        for (uint32_t i = 0; i < diff.n_kinds && !r && !judged; i++) {
+                const Kind *kind = &diff.kinds[i];
+
+                /* one kind: a program's own profile has samples and their time, which say the same */
+                judged = kind->n_samples[0] > 0 && kind->n_samples[1] > 0;
+                if (judged)
+                        n_worse = judge_kind(&diff, kind, points, text);
+        }
+        diff_deinit(&diff);
+        if (!r && !judged)
+                text_printf(text, "nothing was judged: the two have no samples of the CPU in common\n");
+        if (!r && text->failed)
+                r = error_origin(-ENOMEM);
+        return r ? error_fold(r) : judged ? n_worse : DIFF_NOT_JUDGED;
 }
 
 static void add_kind(JsonWriter *json, const Kind *kind, uint32_t top) {

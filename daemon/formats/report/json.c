@@ -83,6 +83,39 @@ static void add_object(Json *json, uint32_t object) {
         json_text(&json->writer, "names", report_object_state(report, object));
 }
 
+/* Of a span: its id, and its operation where that is known; nothing where there is none. */
+static void add_wait_span(Json *json, const char *prefix, uint32_t operation, const uint8_t span[static 8]) {
+        char id[17], key[32];
+
+        if (operation == OPERATION_NO_SPAN)
+                return;
+        if (operation == OPERATION_NOT_LISTED) {
+                text_to_hex(id, span, 8);
+                snprintf(key, sizeof(key), "%sspan_id", prefix);
+                json_text(&json->writer, key, id);
+                return;
+        }
+        snprintf(key, sizeof(key), "%soperation", prefix);
+        json_text(&json->writer, key, report_operation_name(json->report, operation));
+}
+
+static void add_wait(Json *json, const ReportWaitKey *wait) {
+        const Report *report = json->report;
+
+        add_wait_span(json, "", wait->operation, wait->span);
+        json_text(&json->writer, "state", report_string(report, wait->state));
+        json_text(&json->writer, "on", report_string(report, wait->reason));
+        if (wait->file)
+                json_text(&json->writer, "file", report_string(report, wait->file));
+        json_text(&json->writer, "ended_by", report_string(report, wait->waker));
+        add_wait_span(json, "ended_by_", wait->waker_operation, wait->waker_span);
+        if (wait->waker_thread)
+                json_number(&json->writer, "ended_by_thread", wait->waker_thread);
+        if (wait->waker_function)
+                json_text(&json->writer, "ended_in",
+                          report_string(report, report_function(report, wait->waker_function - 1)->name));
+}
+
 static int add_rows(Json *json, const char *key, ReportTable table, uint32_t section, uint32_t operation);
 
 static int add_row(Json *json, ReportTable table, const TallyRow *row) {
@@ -96,6 +129,8 @@ static int add_row(Json *json, ReportTable table, const TallyRow *row) {
         }
         if (table == REPORT_STACKS)
                 add_stack(json, row->key[1]);
+        else if (table == REPORT_WAITS)
+                add_wait(json, (const ReportWaitKey *)row->key);
         else if (table == REPORT_LINKS)
                 add_link(json, row->key);
         else if (table == REPORT_REASONS)
@@ -136,7 +171,8 @@ static int add_section(Json *json, uint32_t section) {
         } tables[] = {
                 { "truncated_by", REPORT_REASONS }, { "functions", REPORT_FUNCTIONS },
                 { "objects", REPORT_OBJECTS },      { "stacks", REPORT_STACKS },
-                { "spans", REPORT_LINKS },          { "coroutines", REPORT_COROUTINES },
+                { "waits", REPORT_WAITS },          { "spans", REPORT_LINKS },
+                { "coroutines", REPORT_COROUTINES },
         };
         const ReportSums *sums = &json->report->sums[section];
         int r = 0;

@@ -11,9 +11,11 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/short-name.h"
 #include "base/util/text.h"
 #include "formats/report/report-private.h"
 #include "formats/report/sheet.h"
+#include "formats/report/words.h"
 
 typedef struct Printer {
         const Report *report;
@@ -51,7 +53,7 @@ static void print_process_name(const Report *report, uint32_t process, char *to,
 static int print_functions(const Printer *printer, uint32_t operation, const char *title) {
         static const Column columns[] = { { "self", COLUMN_RIGHT },   { "", COLUMN_RIGHT },
                                           { "total", COLUMN_RIGHT },  { "", COLUMN_RIGHT },
-                                          { "function", COLUMN_CUT }, { "object", COLUMN_CUT } };
+                                          { "function", COLUMN_NAME }, { "object", COLUMN_CUT } };
         const Report *report = printer->report;
         _cleanup_(freep) TallyRow *rows = NULL;
         TextTable table;
@@ -96,6 +98,30 @@ static int print_objects(const Printer *printer) {
                 text_table_add(&table, "%s", report_object_state(report, rows[i].key[1]));
         }
         return sheet_table(&printer->sheet, &table, "Objects", n, "objects");
+}
+
+/* Where code of a virtual machine ran: whether it was interpreted, compiled, or none of its own. */
+static int print_frame_kinds(const Printer *printer) {
+        static const Column columns[] = { { "self", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "kind", COLUMN_LEFT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r;
+
+        if (!report->has_compilations)
+                return 0;
+        r = report_rows(report, REPORT_FRAME_KINDS, printer->section, 0, &rows, &n);
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", report_string(report, rows[i].key[1]));
+        }
+        return sheet_table(&printer->sheet, &table, "Innermost frames", n, "kinds of frames");
 }
 
 /* Words separated by arrows, wrapped at the width; Markdown wraps by itself. */
@@ -222,6 +248,74 @@ static int print_spans(const Printer *printer) {
         return sheet_table(&printer->sheet, &table, "Spans", n, "spans");
 }
 
+/* `checkout`, or `span 0000000000000014`. */
+static void add_span(TextTable *table, const Report *report, uint32_t operation,
+                     const uint8_t span[static 8]) {
+        char id[17];
+
+        text_to_hex(id, span, 8);
+        if (operation == OPERATION_NOT_LISTED)
+                text_table_add(table, "span %s", id);
+        else
+                text_table_add(table, "%s", report_operation_name(report, operation));
+}
+
+static void add_waker(TextTable *table, const Report *report, const ReportWaitKey *wait) {
+        if (wait->waker_operation != OPERATION_NO_SPAN)
+                add_span(table, report, wait->waker_operation, wait->waker_span);
+        else if (wait->waker_thread)
+                text_table_add(table, "thread %" PRIu32, wait->waker_thread);
+        else
+                text_table_add(table, "%s", report_string(report, wait->waker));
+}
+
+/* Where the waker was as it ended the wait. */
+static void add_waker_function(TextTable *table, const Report *report, const ReportWaitKey *wait) {
+        const char *name = "";
+
+        if (wait->waker_function) {
+                uint32_t function = report_function(report, wait->waker_function - 1)->name;
+
+                name = function ? report_string(report, function) : "(no name)";
+        }
+        text_table_add(table, "%s", name);
+}
+
+/* What each span, or operation, had no CPU for, and who ended that. */
+static int print_waits(const Printer *printer) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
+                                          { "who", COLUMN_CUT },     { "state", COLUMN_LEFT },
+                                          { "on", COLUMN_LEFT },     { "ended by", COLUMN_CUT },
+                                          { "in", COLUMN_CUT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        bool has_functions = false;
+        size_t n;
+        int r = report_rows(report, REPORT_WAITS, printer->section, 0, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        if (!n)
+                return 0;
+        for (size_t i = 0; i < n; i++)
+                has_functions = has_functions || ((const ReportWaitKey *)rows[i].key)->waker_function;
+        text_table_init(&table, columns, ARRAY_SIZE(columns) - !has_functions);
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                const ReportWaitKey *wait = (const ReportWaitKey *)rows[i].key;
+
+                add_value(&table, printer, rows[i].self);
+                add_span(&table, report, wait->operation, wait->span);
+                text_table_add(&table, "%s", report_string(report, wait->state));
+                text_table_add(&table, "%s%s%s", report_string(report, wait->reason), wait->file ? " " : "",
+                               wait->file ? report_string(report, wait->file) : "");
+                add_waker(&table, report, wait);
+                if (has_functions)
+                        add_waker_function(&table, report, wait);
+        }
+        return sheet_table(&printer->sheet, &table, "Waits", n, "kinds of waits");
+}
+
 /* `3`, or nothing where it is not known. */
 static void add_known(TextTable *table, uint64_t number, bool known) {
         if (known)
@@ -330,7 +424,7 @@ static int print_attributes(const Printer *printer, uint32_t process) {
 
 static int print_process_list(const Printer *printer, const uint32_t *sections, size_t n) {
         static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
-                                          { "with span", COLUMN_RIGHT }, { "truncated", COLUMN_RIGHT },
+                                          { "with span", COLUMN_RIGHT }, { "incomplete", COLUMN_RIGHT },
                                           { "process", COLUMN_CUT }, { "service", COLUMN_CUT } };
         const Report *report = printer->report;
         TextTable table;
@@ -409,13 +503,30 @@ static int print_reasons(const Printer *printer) {
                 return error_fold(r);
         text_printf(&text, "%5.1f%%", sheet_share(sums->truncated, sums->value));
         for (size_t i = 0; i < MIN(n, (size_t)10); i++)
-                text_printf(&text, "%s%s %s", i ? ", " : "  ", report_string(report, rows[i].key[1]),
+                text_printf(&text, "%s%s (%s)", i ? ", " : ", ended at ",
+                            words_of_end(report_string(report, rows[i].key[1])),
                             sheet_value(value, printer->unit, (double)rows[i].self));
         r = text.failed ? error_origin(-ENOMEM) : 0;
         if (!r)
-                sheet_fact(&printer->sheet, SHEET_INDENT, "truncated", "%s", text.data);
+                sheet_fact(&printer->sheet, SHEET_INDENT, "incomplete", "%s", text.data);
         text_deinit(&text);
         return r;
+}
+
+/* The ends that this report shows, one line each. */
+static int explain_reasons(const Printer *printer) {
+        _cleanup_(freep) TallyRow *rows = NULL;
+        size_t n;
+        int r = report_rows(printer->report, REPORT_REASONS, printer->section, 0, &rows, &n);
+
+        for (size_t i = 0; i < n && !r; i++) {
+                const char *reason = report_string(printer->report, rows[i].key[1]),
+                           *meaning = words_explain_end(reason);
+
+                if (meaning)
+                        sheet_note(&printer->sheet, "Ended at %s (%s): %s", words_of_end(reason), reason, meaning);
+        }
+        return r ? error_fold(r) : 0;
 }
 
 /* How much there is and how good it is. */
@@ -467,6 +578,8 @@ static int print_tables(const Printer *printer) {
         if (!r)
                 r = print_stacks(printer);
         if (!r)
+                r = print_waits(printer);
+        if (!r)
                 r = print_spans(printer);
         if (!r)
                 r = print_coroutines(printer);
@@ -513,6 +626,8 @@ static int print_kind_briefly(const Printer *printer) {
         int r = print_functions(printer, OPERATION_ALL, "Functions");
 
         if (!r)
+                r = print_waits(printer);
+        if (!r)
                 r = print_spans(printer);
         return r ? error_fold(r) : print_coroutines(printer);
 }
@@ -525,6 +640,8 @@ static int print_kind_fully(const Printer *printer, const uint32_t *sections, si
                 r = print_operations(printer);
         if (!r)
                 r = print_objects(printer);
+        if (!r)
+                r = print_frame_kinds(printer);
         if (!r)
                 r = print_tables(printer);
         if (!r && n > 1)
@@ -548,6 +665,8 @@ static int print_kind(const Printer *base, const ReportFormat *format, uint32_t 
         printer = printer_for(base, section);
         print_kind_title(&printer);
         r = print_sums(&printer);
+        if (!r && format->explain)
+                r = explain_reasons(&printer);
         if (r)
                 return error_fold(r);
         return format->brief ? print_kind_briefly(&printer) : print_kind_fully(&printer, sections, n);
@@ -570,5 +689,7 @@ int report_print(const Report *report, const ReportFormat *format, FILE *out) {
                 if (r)
                         return error_fold(r);
         }
+        if (format->explain)
+                words_explain_report(&printer.sheet);
         return 0;
 }

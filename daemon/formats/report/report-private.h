@@ -80,8 +80,21 @@ typedef struct ReportCoroutineKey {
         uint32_t section, coroutine, state;     /* state: string */
 } ReportCoroutineKey;
 
+/* What a thread without CPU did, and who ended it. With a span list operations stand for the spans in it. */
+typedef struct ReportWaitKey {
+        uint32_t section, operation;
+        uint32_t state, reason;         /* strings */
+        uint32_t file;                  /* string: kind of the file that the call named; 0 = none */
+        uint32_t waker_function;        /* + 1: where it was as it ended the wait; 0 = not told here */
+        uint32_t waker;                 /* its kind: string, 0 = not known */
+        uint32_t waker_operation;
+        uint32_t waker_thread;          /* 0 where a span or an operation says more */
+        uint8_t span[8], waker_span[8]; /* zero = none, or its operation is known */
+} ReportWaitKey;
+
 typedef struct ReportTallies {
-        Tally by_function, by_stack, by_link, by_reason, by_object, by_operation, by_coroutine;
+        Tally by_function, by_stack, by_link, by_reason, by_object, by_operation, by_coroutine,
+                by_wait, by_frame_kind;
 } ReportTallies;
 
 struct Report {
@@ -95,6 +108,7 @@ struct Report {
         uint64_t n_left_out;            /* rows over max_rows */
         uint64_t n_repeated;            /* profiles whose id was seen before */
         uint64_t n_windows;
+        bool has_compilations;          /* some frames say how their code was made */
         uint64_t start_ns, end_ns;      /* REALTIME */
 };
 
@@ -135,6 +149,8 @@ typedef enum ReportTable {
         REPORT_OBJECTS,
         REPORT_OPERATIONS,
         REPORT_COROUTINES,
+        REPORT_WAITS,
+        REPORT_FRAME_KINDS,
         REPORT_N_TABLES,
 } ReportTable;
 

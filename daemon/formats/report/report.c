@@ -13,7 +13,7 @@ enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
 typedef struct Tables {
         Intern *interns[9];
-        Tally *tallies[7];
+        Tally *tallies[9];
 } Tables;
 
 static Tables tables_of(Report *report) {
@@ -22,7 +22,8 @@ static Tables tables_of(Report *report) {
                            &report->profile_ids },
                          { &report->tallies.by_function, &report->tallies.by_stack, &report->tallies.by_link,
                            &report->tallies.by_reason, &report->tallies.by_object,
-                           &report->tallies.by_operation, &report->tallies.by_coroutine } };
+                           &report->tallies.by_operation, &report->tallies.by_coroutine,
+                           &report->tallies.by_wait, &report->tallies.by_frame_kind } };
 }
 
 static void init_tables(Report *report) {
@@ -250,6 +251,13 @@ static int compare_coroutines(const uint32_t *a, const uint32_t *b, const void *
         return a[1] != b[1] ? (a[1] < b[1] ? -1 : 1) : a[2] < b[2] ? -1 : a[2] > b[2];
 }
 
+static int compare_waits(const uint32_t *a, const uint32_t *b, const void *report) {
+        const ReportWaitKey *x = (const ReportWaitKey *)a, *y = (const ReportWaitKey *)b;
+        int r = strcmp(report_string(report, x->reason), report_string(report, y->reason));
+
+        return r ? r : memcmp(x, y, sizeof(*x));
+}
+
 int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation,
                 TallyRow **rowsp, size_t *np) {
         const struct {
@@ -263,6 +271,8 @@ int report_rows(const Report *report, ReportTable table, uint32_t section, uint3
                 [REPORT_OBJECTS] = { &report->tallies.by_object, compare_objects },
                 [REPORT_OPERATIONS] = { &report->tallies.by_operation, compare_operations },
                 [REPORT_COROUTINES] = { &report->tallies.by_coroutine, compare_coroutines },
+                [REPORT_WAITS] = { &report->tallies.by_wait, compare_waits },
+                [REPORT_FRAME_KINDS] = { &report->tallies.by_frame_kind, compare_strings },
         };
         uint32_t prefix[2] = { section, operation };
         int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1,

@@ -35,6 +35,7 @@ typedef struct ReportOptions {
         char *const *names;
         size_t n_names;
         bool by_total;                  /* functions are sorted by total, not by self */
+        bool wall;                      /* samples of the CPU, as time, and waits are one profile */
         /* of each table that is kept; 0 = 4 million. What is over it is counted */
         uint32_t max_rows;
 } ReportOptions;
@@ -54,6 +55,8 @@ typedef struct ReportFormat {
         uint32_t top;                   /* rows of each table; 0 = 20 */
         unsigned width;                 /* columns of the text, 80 to 200; 0 = 100 */
         bool markdown;                  /* instead of text */
+        bool page;                      /* instead of both: HTML; of an annotation alone */
+        bool explain;                   /* say what the words mean */
         bool brief;                     /* functions and spans alone, as after a recording */
         size_t n_files;                 /* said in the summary; the following, too */
         uint64_t n_repeated;            /* profiles that were left out before the report saw them */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/short-name.h"
 #include "base/util/text.h"
 
 enum {
@@ -23,18 +24,6 @@ void text_table_deinit(TextTable *table) {
         arena_deinit(&table->arena);
         free(table->cells);
         *table = (TextTable){ 0 };
-}
-
-static bool is_first_byte(char c) {
-        return ((unsigned char)c & 0xc0) != 0x80;
-}
-
-size_t text_columns(const char *text) {
-        size_t n = 0;
-
-        for (; *text; text++)
-                n += is_first_byte(*text);
-        return n;
 }
 
 static bool make_room(TextTable *table) {
@@ -93,7 +82,7 @@ static void fit(const TextTable *table, size_t *widths, size_t width) {
                 unsigned widest = table->n_columns;
 
                 for (unsigned i = 0; i < table->n_columns; i++)
-                        if (table->columns[i].kind == COLUMN_CUT && widths[i] > NARROWEST &&
+                        if (table->columns[i].kind >= COLUMN_CUT && widths[i] > NARROWEST &&
                             (widest == table->n_columns || widths[i] > widths[widest]))
                                 widest = i;
                 if (widest == table->n_columns)
@@ -114,7 +103,7 @@ static void print_cut(const char *cell, size_t width, FILE *out) {
         size_t left = is_cut ? width - 1 : width;
 
         for (; *cell; cell++) {
-                if (is_first_byte(*cell) && left-- == 0)
+                if (text_is_first_byte(*cell) && left-- == 0)
                         break;
                 fputc(*cell, out);
         }
@@ -122,21 +111,36 @@ static void print_cut(const char *cell, size_t width, FILE *out) {
                 fputs("…", out);
 }
 
+/*
+ * Prints a cell after @pending blanks. Without memory for a shorter name its end is cut off. Return: how wide
+ * it became, which for a shortened name may be less than there is room.
+ */
+static size_t print_cell(const Column *column, const char *cell, size_t width, size_t pending, FILE *out) {
+        _cleanup_(freep) char *name = NULL;
+        size_t n;
+
+        if (column->kind == COLUMN_NAME && text_columns(cell) > width && !short_name(cell, width, &name))
+                cell = name;
+        n = MIN(text_columns(cell), width);
+        if (column->kind == COLUMN_RIGHT)
+                pending += width - n;
+        if (n) {
+                print_spaces(pending, out);
+                print_cut(cell, width, out);
+        }
+        return n;
+}
+
 static void print_row(const TextTable *table, const char *const *cells, const size_t *widths, unsigned indent,
                       FILE *out) {
         size_t pending = indent;        /* blanks are held back, so that no line ends with one */
 
         for (unsigned i = 0; i < table->n_columns; i++) {
-                size_t n = MIN(text_columns(cells[i]), widths[i]);
+                size_t n = print_cell(&table->columns[i], cells[i], widths[i], pending, out);
 
-                if (table->columns[i].kind == COLUMN_RIGHT)
-                        pending += widths[i] - n;
-                if (n) {
-                        print_spaces(pending, out);
-                        print_cut(cells[i], widths[i], out);
-                        pending = 0;
-                }
-                if (table->columns[i].kind != COLUMN_RIGHT)
+                /* what is left of the cell, or all of it, if nothing was printed */
+                pending = n ? 0 : pending;
+                if (table->columns[i].kind != COLUMN_RIGHT || !n)
                         pending += widths[i] - n;
                 pending += GAP;
         }

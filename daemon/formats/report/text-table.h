@@ -23,6 +23,7 @@ typedef enum ColumnKind {
         COLUMN_LEFT,
         COLUMN_RIGHT,
         COLUMN_CUT,                     /* left, and may be cut at its end */
+        COLUMN_NAME,                    /* the same for functions: cut inside (base/util/short-name.h) */
 } ColumnKind;
 
 typedef struct Column {
@@ -47,6 +48,3 @@ _printf_(2, 3) void text_table_add(TextTable *table, const char *format, ...);
 
 /* Prints titles and rows, each after @indent blanks, in at most @width columns. Return: 0, -ENOMEM. */
 int text_table_print(const TextTable *table, unsigned indent, unsigned width, FILE *out);
-
-/* Characters of UTF-8 text (all taken as one column wide). */
-size_t text_columns(const char *text);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* An annotated source as a page: one file without scripts, its hottest lines first in words. */
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* All borrowed. Rows of @self and @total are lines, from 1; row 0 is what lies behind the file's end. */
+typedef struct SourceLines {
+        const char *path, *source;
+        const char *type, *value;       /* what was measured, and how much of it in all */
+        const uint64_t *self, *total;
+        uint64_t all;
+        uint32_t n_lines;
+} SourceLines;
+
+/* What @out does is the caller's to check. */
+void annotate_page(const SourceLines *lines, FILE *out);
