@@ -8,6 +8,17 @@
 #include "base/util/log.h"
 #include "cli/terminal.h"
 
+/* Verbs of perf and others, and what does their job here. */
+static const char *const of_others[][2] = {
+        { "stat", "`spanprof record -- COMMAND` samples; counters are not read" },
+        { "script", "`spanprof convert FILE -o FILE.folded` (or .json) has each sample" },
+        { "annotate", "`spanprof report --lines FILE` counts by source line" },
+        { "diff", "use `spanprof report --diff BEFORE AFTER`" },
+        { "trace", "use `spanprof coro` for coroutines, `record` for CPU time" },
+        { "flamegraph", "`spanprof record` writes one, as a page; `convert FILE -o FILE.svg` as a picture" },
+        { "dump", "use `spanprof top -p PID`, or `record -p PID -d 1s`" },
+};
+
 const Verb *verb_find(const char *name) {
         const char *names[32], *near;
         size_t n = 0;
@@ -20,6 +31,11 @@ const Verb *verb_find(const char *name) {
         }
         names[n] = NULL;
         near = nearest_word(name, names);
+        for (size_t i = 0; i < ARRAY_SIZE(of_others); i++)
+                if (!strcmp(name, of_others[i][0])) {
+                        log_error("there is no `%s`: %s", name, of_others[i][1]);
+                        return NULL;
+                }
         if (near)
                 log_error("unknown verb `%s`, did you mean `%s`?", name, near);
         else

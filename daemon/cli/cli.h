@@ -22,6 +22,7 @@ enum status {
         STATUS_OK = 0,
         STATUS_FAILURE = 1,             /* it was tried and did not work */
         STATUS_USAGE = 2,               /* wrong command line */
+        STATUS_SLOWER = 3,              /* a comparison found what --fail-above forbids */
         /* configuration or kernel not usable (EX_CONFIG); systemd need not restart */
         STATUS_CONFIG = 78,
 };

@@ -6,6 +6,7 @@
 #include "base/util/text.h"
 #include "cli/cli.h"
 #include "delivery/export/endpoint.h"
+#include "service/config/config-check.h"
 
 static const char *origin(const ConfigOrigin *origin) {
         return origin->where ? origin->where : "default";
@@ -93,16 +94,20 @@ static int check_file(const char *path) {
                 r = config_set(&config, option, path, CONFIG_COMMAND_LINE, "command line", "config", &errors);
         if (!r)
                 r = config_load(&config, &source, &errors);
+        if (!r)
+                r = config_check_machine(&config, &errors);
         r = report(r, &errors);
         if (r == STATUS_OK)
                 printf("%s: valid\n", path);
         return r;
 }
 
-static int load(Cli *cli) {
+static int load(Cli *cli, bool checks) {
         _cleanup_(text_deinit) Text errors = { 0 };
         int r = cli_load(cli, &errors);
 
+        if (!r && checks)
+                r = config_check_machine(&cli->config, &errors);
         return report(r, &errors);
 }
 
@@ -141,7 +146,7 @@ static int run(Cli *cli) {
                           cli->arguments[cli->n_arguments - 1]);
                 return STATUS_USAGE;
         }
-        r = load(cli);
+        r = load(cli, !strcmp(word, "check"));
         if (r)
                 return r;
         if (!strcmp(word, "show"))
@@ -161,7 +166,8 @@ const Verb verb_config = {
         .description =
                 "`show` prints every setting with where it comes from: command line, environment, file and line,\n"
                 "or default. `check` names file and line of each mistake; without FILE it checks what is installed\n"
-                "and the environment. `endpoint` prints where profiles go, and fails if nobody has set it: the\n"
+                "and the environment. What it takes `run` takes, but for what others hold when it starts (a port,\n"
+                "a process that is gone). `endpoint` prints where profiles go, and fails if nobody has set it: the\n"
                 "service does not start then.",
         .run = run,
 };

@@ -14,13 +14,17 @@
 #include "base/util/log.h"
 #include "base/util/text.h"
 #include "cli/cli.h"
+#include "runtime/go/go-runtime.h"
+#include "runtime_abi.h"
 #include "sampling/context/adopt.h"
+#include "sampling/context/goroutine-labels.h"
 #include "sampling/context/publication.h"
 #include "sampling/context/ring.h"
 #include "sampling/context/thread-look.h"
 #include "sampling/process/memory.h"
 #include "sampling/process/object.h"
 #include "sampling/process/process.h"
+#include "sampling/runtime/runtimes.h"
 #include "spanprof/ring.h"
 
 #define RECORD_KEY (UINT64_C(1) << 32)  /* in the table of ages: of a thread's record, not of its slot */
@@ -85,11 +89,15 @@ static void print_process_context(const ProcessContext *context) {
 
 static void print_thread_context(const ThreadContext *thread, const char *unread) {
         static const char *const models[] = { "", "static", "glibc's DTV", "musl's DTV" };
+        static const char *const forms[ABI_FORM_N] = {
+                [ABI_FORM_THREAD] = "",
+                [ABI_FORM_ELASTIC] = " of Elastic",
+                [ABI_FORM_LABELS] = " as custom labels of Polar Signals",
+        };
 
         if (thread->form)
-                printf("thread contexts%s: %s, module %" PRIu32 ", offset %" PRId64 "\n",
-                       thread->form == ABI_FORM_ELASTIC ? " of Elastic" : "", models[thread->model],
-                       thread->module, thread->offset);
+                printf("thread contexts%s: %s, module %" PRIu32 ", offset %" PRId64 "\n", forms[thread->form],
+                       models[thread->model], thread->module, thread->offset);
         else if (unread)
                 printf("thread contexts are not read: %s\n", unread);
 }
@@ -200,6 +208,20 @@ static void print_attributes(const ProcessContext *context, const ThreadLook *lo
                 printf("        (the rest of its attributes is malformed)\n");
 }
 
+static void print_labels(const ThreadLook *look) {
+        size_t at = GO_HEADER_SIZE;
+        GoroutineLabel label;
+
+        while (look->attributes_size &&
+               goroutine_labels_next(look->attributes, look->attributes_size, &at, &label)) {
+                printf("        ");
+                print_text((const char *)label.key, label.key_size);
+                printf(" = ");
+                print_text((const char *)label.value, label.value_size);
+                printf("\n");
+        }
+}
+
 static int print_records(Show *show) {
         static const char *const words[] = {
                 [THREAD_LOOK_NOT] = "could not be stopped",
@@ -221,7 +243,10 @@ static int print_records(Show *show) {
                 else
                         printf("%s", words[looks[i].outcome]);
                 printf("\n");
-                print_attributes(show->publication.context, &looks[i]);
+                if (show->publication.thread.form == ABI_FORM_LABELS)
+                        print_labels(&looks[i]);
+                else
+                        print_attributes(show->publication.context, &looks[i]);
         }
         thread_look_free(looks, n);
         return r;
@@ -245,10 +270,21 @@ static int look(const Process *process, Publication *publication, uint32_t *vers
         return MIN(*conditionp, 0);
 }
 
+/* Labels of goroutines: whether they can be read; not which there are. @text: "" = it is no program of Go. */
+static int describe_go(const Process *process, char text[RUNTIMES_MAX_TEXT]) {
+        _cleanup_(runtimes_freep) Runtimes *runtimes = NULL;
+        int r = runtimes_new(&runtimes, NULL, NULL);
+
+        if (!r)
+                r = runtimes_register(runtimes, &go_runtime, -1, NULL);
+        return r ? r : runtimes_describe(runtimes, process, text);
+}
+
 static int print_all(Show *show, ObjectCache *objects) {
         uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
         Publication *publication = &show->publication;
         Process *process = show->process;
+        char go[RUNTIMES_MAX_TEXT] = "";
         uint32_t version = 0;
         int condition, r;
         const char *unread;
@@ -281,7 +317,11 @@ static int print_all(Show *show, ObjectCache *objects) {
                        publication->ring_address, publication->ring_capacity);
         if (!r && publication->ring_address)
                 r = adopt_threads(process->pid, publication->ring_capacity, print_slot, show);
-        if (!publication->ring_address && !publication->context && !publication->thread.form)
+        if (!r)
+                r = describe_go(process, go);
+        if (!r && *go)
+                printf("%s\n", go);
+        if (!publication->ring_address && !publication->context && !publication->thread.form && !*go)
                 printf("it publishes nothing\n");
         fflush(stdout);
         show->last_ns = now_ns;

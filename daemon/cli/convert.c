@@ -62,7 +62,8 @@ static int check_output(ConvertRun *run) {
 }
 
 static int make_symbolizer(ConvertRun *run) {
-        SymbolizerOptions options = { .want_lines = run->config->lines };
+        bool needs_lines = run->writer && run->writer->lines;   /* no writer: what a receiver gets */
+        SymbolizerOptions options = { .want_lines = run->config->lines || needs_lines };
         int r = remote_symbols_init(&run->remote, run->config);
 
         remote_symbols_put(&run->remote, &options);
@@ -283,9 +284,9 @@ const Verb verb_convert = {
                 "\n"
                 "Writes by the suffix of -o, or --format: .html (one page with flame graph, timeline and tables, without\n"
                 "network), .svg (a flame graph as a picture), .otlp, .pb (OTLP protobuf), .json (OTLP/JSON), .folded (stacks\n"
-                "for flame graphs), .pb.gz (pprof); what a form has no place for is said. Into all but OTLP go names that\n"
-                "files of this machine know. With --endpoint the result is sent to a receiver, too. A damaged input is told\n"
-                "with the place and ends with status 1, but everything readable before it is written.\n"
+                "for flame graphs), .pb.gz (pprof), .speedscope.json; what a form cannot hold is said. Into all but OTLP go\n"
+                "names that files of this machine know. With --endpoint the result is sent to a receiver, too. A damaged\n"
+                "input is told with the place and ends with status 1, but everything readable before it is written.\n"
                 "\n"
                 "Of a recording, samples of CPU time, wall clock, allocations and locks are taken, with their spans and context\n"
                 "attributes. Its environment variables, system properties and lists of processes are never looked into;\n"

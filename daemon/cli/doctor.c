@@ -10,9 +10,11 @@ static int run(Cli *cli) {
         size_t n_failed;
 
         doctor.config = &cli->config;
+        doctor.place = doctor_place();
         doctor_check_kernel(&doctor);
         doctor_check_rights(&doctor);
         doctor_check_limits(&doctor);
+        doctor_check_place(&doctor);
         doctor_check_shipping(&doctor);
         n_failed = doctor_print(&doctor, &text);
         doctor_print_json(&doctor, &json);

@@ -63,7 +63,7 @@ static void print_option(const Option *option) {
         if (option->argument)
                 text_printf(&flags, "=%s", option->argument);
         else if (option->fallback && !strcmp(option->fallback, "on"))
-                text_printf(&flags, "=off");
+                text_printf(&flags, "=on|off");
         describe(option, &help);
         if (!flags.failed && !help.failed) {
                 printf("%s", flags.data);
@@ -120,8 +120,9 @@ static void help_print(void) {
         for (const Verb *const *verb = verbs; *verb; verb++)
                 printf("  %-12s  %s\n", (*verb)->name, (*verb)->summary);
         printf("\n`spanprof VERB --help` tells more.\n\n"
-               "Exit status: %d done; %d failed; %d wrong command line; %d configuration or kernel not usable.\n",
-               STATUS_OK, STATUS_FAILURE, STATUS_USAGE, STATUS_CONFIG);
+               "Exit status: %d done; %d failed; %d wrong command line; %d slower than --fail-above allows;\n"
+               "%d configuration or kernel not usable.\n",
+               STATUS_OK, STATUS_FAILURE, STATUS_USAGE, STATUS_SLOWER, STATUS_CONFIG);
 }
 
 static int run(Cli *cli) {

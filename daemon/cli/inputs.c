@@ -31,6 +31,10 @@ bool inputs_asked(const Config *config, const char *option) {
                 CONFIG_COMMAND_LINE;
 }
 
+bool inputs_is_set(const Config *config, const char *option) {
+        return config->origins[option_index(option_find(option, strlen(option)))].level > CONFIG_DEFAULT;
+}
+
 /* Progress: only for people who look at it, and only on work that takes a while. */
 static void show_progress(const char *name, uint64_t done, uint64_t size, void *userdata) {
         Inputs *inputs = userdata;
@@ -311,6 +315,8 @@ int inputs_add(Inputs *inputs, size_t index, Convert *convert) {
         _cleanup_(source_deinit) Source source = { .fd = -1 };
         int r = inputs_open(inputs, index, &source);
 
+        if (!r && !convert->first_path && strcmp(inputs->paths[index], "-"))
+                convert->first_path = inputs->paths[index];
         return r < 0 ? r : r ? 0 : inputs_add_source(inputs, &source, convert);
 }
 

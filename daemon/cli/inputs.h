@@ -33,6 +33,9 @@ typedef struct Inputs {
 /* Whether an option stands on the command line. */
 bool inputs_asked(const Config *config, const char *option);
 
+/* Whether it stands anywhere: there, or in the environment. */
+bool inputs_is_set(const Config *config, const char *option);
+
 /* Whether they are one file, which writing would destroy; says so. */
 bool inputs_is_output(const char *path, const char *output);
 

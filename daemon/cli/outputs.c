@@ -38,7 +38,7 @@ static void say_losses(const Outputs *outputs, const ConvertWriter *writer, cons
         if (writer->losses)
                 writer->losses(convert, &words);
         if (words.data)
-                log_notice("%s: %s has no place for: %s", outputs->path, writer->name, words.data);
+                log_notice("%s: left out, since %s cannot hold it: %s", outputs->path, writer->name, words.data);
         text_deinit(&words);
 }
 

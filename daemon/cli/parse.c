@@ -31,10 +31,28 @@ static bool is_taken(const Parse *parse, const Option *option) {
         return option && (option_is_for(option, parse->cli->verb->bit) || !option_is_setting(option));
 }
 
-/* What does the job of an option that is gone, by the verb that had it; NULL = there was no such option. */
+/* What does the job of an option that is gone, or of one of perf's; NULL = there is no word for it. */
 static const char *replacement(const Verb *verb, const char *typed) {
-        if (verb == &verb_report && !strcmp(typed, "raw"))
-                return "use `spanprof convert FILE -o FILE.json --pretty`";
+        static const struct {
+                const Verb *verb;
+                const char *typed, *hint;
+        } table[] = {
+                { &verb_report, "raw", "use `spanprof convert FILE -o FILE.json --pretty`" },
+                { &verb_record, "g", "stacks are always taken" },
+                { &verb_record, "call-graph", "stacks are always taken, without frame pointers too" },
+                { &verb_record, "e", "CPU time is what is sampled; -F says how often" },
+                { &verb_record, "event", "CPU time is what is sampled; -F says how often" },
+                { &verb_record, "c", "-F says how many samples a second" },
+                { &verb_record, "t", "-p takes a process; its page and `report --thread` show a thread alone" },
+                { &verb_report, "stdio", "that is what it does" },
+                { &verb_report, "i", "name the file without it" },
+                { &verb_report, "input", "name the file without it" },
+                { &verb_report, "g", "`Stacks` are below the functions; `-o FILE.html` has the whole tree" },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                if (verb == table[i].verb && !strcmp(typed, table[i].typed))
+                        return table[i].hint;
         return NULL;
 }
 
@@ -101,12 +119,14 @@ static int parse_long(Parse *parse, const char *name) {
 static int parse_short(Parse *parse, const char *letters) {
         for (; *letters; letters++) {
                 const Option *option = option_find_letter(*letters, parse->cli->verb->bit);
-                const char written[] = { '-', *letters, 0 };
+                char written[16] = { '-', *letters };   /* with room: gcc 12 compares it with longer words */
                 int r;
 
                 if (!option) {
-                        text_printf(&parse->errors, "%s: unknown option -%c\n", parse->cli->verb->name,
-                                    *letters);
+                        const char *hint = replacement(parse->cli->verb, written + 1);
+
+                        text_printf(&parse->errors, "%s: unknown option -%c%s%s\n", parse->cli->verb->name,
+                                    *letters, hint ? ": " : "", hint ? hint : "");
                         return complain(parse);
                 }
                 if (option->kind != OPTION_BOOL)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/sandbox/confine.h"
+#include "base/sandbox/landlock.h"
 #include "base/util/clock.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
@@ -308,8 +309,12 @@ static int open_receiver(Receive *receive) {
                 .on_request = on_request,
                 .userdata = receive,
         };
-
-        return receiver_new(&receive->receiver, receive->event, &config) ? STATUS_FAILURE : 0;
+        int r = receiver_new(&receive->receiver, receive->event, &config);
+        if (r == RECEIVER_E_TAKEN)
+                log_error("cannot listen on port %u: %s; another receiver or collector runs there: stop it, or choose "
+                          "another port with --port (--port 0 takes any free one)",
+                          config.port, strerror(EADDRINUSE));
+        return r ? STATUS_FAILURE : 0;
 }
 
 static int add_signals(Receive *receive) {
@@ -417,6 +422,21 @@ static uint64_t needed_capabilities(const Config *config) {
         return forwards ? RIGHTS_OF(CAP_DAC_READ_SEARCH) : 0;
 }
 
+/* What is open stays so: the port, and the connection to the journal. */
+static void lock_files(const Receive *receive) {
+        const Landlock landlock = { .writable = receive->store ? receive->output : NULL,
+                                    .connects = receive->exporter != NULL };
+        int r = landlock_enter(&landlock);
+
+        if (r == LANDLOCK_E_ABSENT)
+                log_info("this kernel has no Landlock: only the user's rights say where files may be written");
+        else if (r)
+                log_warning("no Landlock: %s; only the user's rights say where files may be written",
+                            strerror(-r));
+        else
+                log_debug("Landlock: files change below %s alone", receive->store ? receive->output : "nothing");
+}
+
 /* No matter which user has started it: it starts nothing and looks into no process. */
 static int drop_rights(Receive *receive) {
         int r;
@@ -429,6 +449,7 @@ static int drop_rights(Receive *receive) {
                         return STATUS_FAILURE;
                 }
         }
+        lock_files(receive);
         r = confine();
         if (r < 0)
                 log_debug("no filter of system calls: %s", strerror(-r));

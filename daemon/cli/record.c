@@ -11,8 +11,11 @@
 #include "cli/cli.h"
 #include "cli/desk/about.h"
 #include "cli/desk/counts.h"
+#include "cli/desk/nothing.h"
 #include "cli/desk/session.h"
 #include "cli/desk/tables.h"
+#include "cli/inputs.h"
+#include "cli/judge.h"
 #include "cli/missing-lines.h"
 #include "cli/remote-symbols.h"
 #include "cli/terminal.h"
@@ -22,6 +25,8 @@
 #define DEFAULT_OUTPUT "spanprof.html"
 #define WINDOW_NS (2 * NS_PER_SEC)              /* how often the recording takes in what was sampled */
 #define PROGRESS_NS (200 * NS_PER_MS)
+
+enum { MAX_NAMED = 5 };                         /* processes, at the start */
 
 /* It says what ran on the machine. */
 static const OutfileOptions recording = { .mode = 0600, .for_caller = true, .keeps_old = true };
@@ -37,18 +42,18 @@ typedef struct Record {
         RemoteSymbols remote;
         Summary summary;
         About about;
+        Report *baseline;               /* of --compare … */
+        Symbolizer *baseline_names;     /* … and what it borrows */
         uint64_t begin_ns;              /* REALTIME */
+        size_t most_targets;            /* at one time */
         bool progress_shown;
 } Record;
-
-static bool asked(const Config *config, const char *option) {
-        return config->origins[option_index(option_find(option, strlen(option)))].level > CONFIG_DEFAULT;
-}
 
 /* ---- before it ---- */
 
 static bool chooses(const Config *config) {
-        return config->all || config->pids.n_items || config->comms.n_items || config->exes.n_items ||
+        return config->all || config->publishers || config->pids.n_items || config->comms.n_items ||
+                config->exes.n_items ||
                 config->cgroups.n_items || config->containers.n_items || config->users.n_items ||
                 config->units.n_items;
 }
@@ -74,7 +79,7 @@ static int check_output(Record *record) {
         if (!record->writer) {
                 log_error(
                         strcmp(record->path, "-")
-                                ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json"
+                                ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json, .speedscope.json"
                                 : "-o %s: say which --format",
                         record->path);
                 return STATUS_USAGE;
@@ -90,12 +95,31 @@ static int check_output(Record *record) {
         return r ? STATUS_FAILURE : 0;
 }
 
+/* Before anything is recorded: a mistake shall not cost the recording. */
+static int read_baseline(Record *record) {
+        const Config *config = &record->cli->config;
+        int r;
+
+        if (!*config->compare && inputs_asked(config, "fail-above"))
+                log_error("--fail-above is of comparisons: use it with --compare");
+        if (!*config->compare)
+                return inputs_asked(config, "fail-above") ? STATUS_USAGE : 0;
+        r = symbolizer_new(&record->baseline_names, NULL);
+        if (!r)
+                r = judge_read_baseline(config->compare, record->baseline_names, &record->baseline);
+        if (r < 0)
+                log_error("%s: cannot be read: %s", config->compare, strerror(-r));
+        return r < 0 ? STATUS_FAILURE : r;
+}
+
 static int check(Record *record) {
         const char *obstacle;
         int r = check_targets(record->cli);
 
         if (!r)
                 r = check_output(record);
+        if (!r)
+                r = read_baseline(record);
         if (r)
                 return r;
         obstacle = session_obstacle();
@@ -109,13 +133,48 @@ static int check(Record *record) {
 static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
         Record *record = userdata;
 
+        record->most_targets = MAX(record->most_targets, daemon_n_targets(record->session.daemon));
         return window_merge(record->convert.window, window, n_lostp);
+}
+
+typedef struct Chosen {
+        Text names;
+        size_t n;
+} Chosen;
+
+static void name_target(void *userdata, const Process *process, SelectorReason reason) {
+        Chosen *chosen = userdata;
+
+        if (chosen->n++ >= MAX_NAMED)
+                return;
+        text_printf(&chosen->names, "%s", chosen->n > 1 ? ", " : ": ");
+        text_append_masked(&chosen->names, process->comm);
+        text_printf(&chosen->names, " (%" PRIu32 ")", process->pid);
+}
+
+/* Whom, before time goes into a recording of others, or of nobody. */
+static void say_whom(Daemon *daemon) {
+        _cleanup_(text_deinit) Text more = { 0 };
+        Chosen chosen = { 0 };
+
+        daemon_each_target(daemon, name_target, &chosen);
+        if (chosen.n > MAX_NAMED)
+                text_printf(&more, " and %zu more", chosen.n - MAX_NAMED);
+        if (chosen.n)
+                log_notice("chosen: %zu process%s%s%s", chosen.n, chosen.n == 1 ? "" : "es",
+                           chosen.names.data ? chosen.names.data : "", more.data ? more.data : "");
+        else
+                log_notice("none of the processes that run is chosen; what begins meanwhile may be");
+        text_deinit(&chosen.names);
 }
 
 static int on_started(void *userdata, Daemon *daemon) {
         Record *record = userdata;
 
         record->begin_ns = clock_read_ns(CLOCK_REALTIME);
+        record->most_targets = daemon_n_targets(daemon);
+        if (!record->cli->n_arguments)
+                say_whom(daemon);
         return 0;
 }
 
@@ -145,7 +204,7 @@ static void hide_progress(Record *record) {
 /* A command that writes to the terminal is not written over, unless that is asked for. */
 static bool wants_progress(const Record *record) {
         const Config *config = &record->cli->config;
-        bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO) && !asked(config, "progress");
+        bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO) && !inputs_is_set(config, "progress");
 
         return config->progress && isatty(STDERR_FILENO) && !shared;
 }
@@ -189,7 +248,7 @@ static int write_file(Record *record) {
 /* On standard error if the recording itself goes to standard output. */
 static int print_tables(const Record *record) {
         const Config *config = &record->cli->config;
-        TablesFormat format = { .rows = asked(config, "top") ? config->top : 10,
+        TablesFormat format = { .rows = inputs_is_set(config, "top") ? config->top : 10,
                                 .width = cli_output_width() };
         FILE *out = strcmp(record->path, "-") ? stdout : stderr;
         Counts counts;
@@ -201,6 +260,36 @@ static int print_tables(const Record *record) {
                 r = tables_print(&counts, &record->summary, &format, out);
         counts_deinit(&counts);
         fflush(out);
+        return r;
+}
+
+/* With the recording that --compare names. Return: 0, STATUS_SLOWER, STATUS_FAILURE, -ENOMEM. */
+static int compare(const Record *record) {
+        const Config *config = &record->cli->config;
+        _cleanup_(report_freep) Report *after = NULL;
+        int r;
+
+        if (!record->baseline)
+                return 0;
+        if (!window_n_events(record->convert.window))   /* which was said */
+                return inputs_is_set(config, "fail-above") ? STATUS_FAILURE : 0;
+        r = report_new(&after, &(ReportOptions){ 0 });
+        if (!r)
+                r = report_add(after, record->convert.window);
+        if (!r)
+                r = judge_print(config, record->baseline, after, strcmp(record->path, "-") ? stdout : stderr);
+        fflush(stdout);
+        return r ? r : judge_reports(config, record->baseline, after);
+}
+
+/* A map of code that is written at half time, or as the program ends, names what was sampled before. */
+static int name_late(Window *window, void *userdata) {
+        Record *record = userdata;
+        uint32_t n;
+        int r = daemon_name_late(record->session.daemon, window, &n);
+
+        if (!r && n)
+                log_info("%" PRIu32 " places in code that was made at run time got their names at the end", n);
         return r;
 }
 
@@ -219,6 +308,8 @@ static int close_window(Record *record) {
         if (rate > 0)
                 window_set_period(record->convert.window, PROFILE_CPU, (int64_t)((double)NS_PER_SEC / rate));
         convert_cover(&record->convert, record->begin_ns, clock_read_ns(CLOCK_REALTIME));
+        record->options.closed = name_late;
+        record->options.userdata = record;
         r = convert_close(&record->convert);
         missing_lines_say(symbolizer);
         record->options.symbolizer = NULL;
@@ -232,6 +323,27 @@ static void say_where(const Record *record) {
                 log_notice("%s: %.1f KiB", record->path, (double)record->output.size / 1024);
 }
 
+static void say_nothing(const Record *record) {
+        const Summary *summary = &record->summary;
+        double rate = summary_rate(summary);
+        const NothingFacts facts = { .command = record->cli->n_arguments > 0,
+                                     .n_processes = record->most_targets,
+                                     .cpu_ns = summary->target_cpu_ns,
+                                     .period_ns = rate > 0 ? (uint64_t)((double)NS_PER_SEC / rate) : 0,
+                                     .n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET) };
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        nothing_explain(&facts, &record->cli->config, &text);
+        log_warning("%s", text.data ? text.data : "not one sample");
+}
+
+/* A command has a status of its own, which is told whatever was sampled of it. */
+static int status_of(const Record *record) {
+        bool has_any = window_n_events(record->convert.window);
+
+        return has_any || record->cli->n_arguments ? 0 : STATUS_FAILURE;
+}
+
 static int finish(Record *record) {
         int r, r_tables;
 
@@ -240,14 +352,16 @@ static int finish(Record *record) {
         if (r)
                 return r;
         if (!window_n_events(record->convert.window))
-                log_warning("not one sample: nothing that was chosen used a CPU meanwhile");
+                say_nothing(record);
         about_make(&record->about, &record->cli->config, record->session.command.name, &record->summary);
         record->convert.page = &record->about.options;
         r = write_file(record);
         r_tables = print_tables(record);
         if (!r)
                 say_where(record);
-        return r ? r : r_tables;
+        if (!r && !r_tables)
+                r = compare(record);
+        return r ? r : r_tables ? r_tables : status_of(record);
 }
 
 /* ---- all of it ---- */
@@ -305,7 +419,7 @@ static int run(Cli *cli) {
         int r = check(&record);
 
         if (!r) {
-                if (!asked(&cli->config, "log-level"))
+                if (!inputs_is_set(&cli->config, "log-level"))
                         log_set_level(LOG_LEVEL_NOTICE);
                 r = remote_symbols_init(&record.remote, &cli->config);
                 if (!r)
@@ -314,6 +428,8 @@ static int run(Cli *cli) {
         }
         outfile_deinit(&record.output);
         convert_deinit(&record.convert);
+        report_free(record.baseline);
+        symbolizer_free(record.baseline_names);
         return r;
 }
 
@@ -329,21 +445,23 @@ const Verb verb_record = {
                 "processes that run already, until the duration or Ctrl-C ends it. What came out is written to a file\n"
                 "(default: " DEFAULT_OUTPUT
                 ") in the form that its ending says: .html (a page with a flame graph), .svg,\n"
-                ".folded, .pb.gz (pprof), .otlp or .pb, .json; `-o -` is standard output and needs --format. The file\n"
-                "appears whole or not at all, and one that was there is kept as FILE.old. Ends with tables: the hottest\n"
-                "functions and spans, coverage, losses.\n"
+                ".folded, .pb.gz (pprof), .otlp or .pb, .json, .speedscope.json; `-o -` is standard output and needs\n"
+                "--format. The file appears whole or not at all, and one that was there is kept as FILE.old. Ends with\n"
+                "tables: the hottest functions and spans, coverage, losses.\n"
                 "\n"
                 "COMMAND is started as whoever has started spanprof: under sudo, as root, as with other profilers; for a\n"
                 "program that should not be, `sudo spanprof record -- sudo -u \"$USER\" ./app`. A new recording belongs to\n"
                 "the caller of sudo. If the duration ends first, COMMAND runs on, and spanprof waits for it. The exit\n"
                 "status is COMMAND's, 128 + N for signal N, 126 if it cannot be executed and 127 if it is not found;\n"
-                "failures of spanprof itself are 1, 2 and 78.\n"
+                "failures of spanprof itself are 1, 2 and 78, and 3 is what --fail-above found. Without a COMMAND it is a\n"
+                "failure, too, if there is not one sample; what was missing is said.\n"
                 "\n"
                 "No configuration file is read. The daemon of this host may run meanwhile: each samples for itself.\n"
                 "\n"
                 "  spanprof record -- ./app -x                    a command, to " DEFAULT_OUTPUT "\n"
                 "  spanprof record -d 10 -p 812 -o hot.pb.gz      a process for ten seconds, for pprof\n"
                 "  spanprof record -a -d 30 -F 499 -o all.html    everything on this machine\n"
+                "  spanprof record --compare main.pb --fail-above 5 -- ./bench   in CI: status 3 if a function grew so\n"
                 "  spanprof record -u nginx -d 10 -o - --format folded | flamegraph.pl >nginx.svg\n",
         .run = run,
 };

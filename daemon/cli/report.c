@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/util/heap.h"
 #include "base/util/log.h"
@@ -12,6 +13,7 @@
 #include "base/util/text.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
+#include "cli/judge.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
 #include "cli/remote-symbols.h"
@@ -19,6 +21,7 @@
 #include "cli/report-trace.h"
 #include "cli/terminal.h"
 #include "formats/page/page.h"
+#include "formats/report/annotate.h"
 #include "formats/report/diff.h"
 #include "formats/report/report.h"
 
@@ -54,7 +57,8 @@ static int find_form(ReportRun *run) {
         bool by_suffix = !strcmp(format, "auto");
 
         run->form = FORM_WRITER;
-        if (run->config->json || !strcmp(format, "json") || (by_suffix && has_suffix(output, ".json")))
+        if (run->config->json || !strcmp(format, "json") ||
+            (by_suffix && has_suffix(output, ".json") && !has_suffix(output, ".speedscope.json")))
                 run->form = FORM_JSON;
         else if (!strcmp(format, "markdown") || (by_suffix && has_suffix(output, ".md")))
                 run->form = FORM_MARKDOWN;
@@ -150,6 +154,7 @@ static int print_profiles(const ReportRun *run) {
         ReportFormat format = { .top = (uint32_t)run->config->top,
                                 .width = cli_output_width(),
                                 .markdown = run->form == FORM_MARKDOWN,
+                                .explain = run->config->explain,
                                 .n_files = run->inputs.n_read + run->inputs.n_partly - run->traces.n_files,
                                 .n_repeated = run->n_repeated,
                                 .n_filtered = run->n_filtered,
@@ -234,7 +239,8 @@ static int make_report(ReportRun *run) {
                                   .n_pids = config->pids.n_items,
                                   .names = config->comms.items,
                                   .n_names = config->comms.n_items,
-                                  .by_total = !strcmp(config->sort, "total") };
+                                  .by_total = !strcmp(config->sort, "total"),
+                                  .wall = config->wall };
         FilterOptions *filter = &run->inputs.options.filter;
         int r = report_new(&run->report, &options);
 
@@ -251,7 +257,9 @@ static int make_report(ReportRun *run) {
         if (r)
                 return r;
         r = print_report(run);
-        return r ? r : close_output(run);
+        if (!r)
+                r = close_output(run);
+        return r || !run->before ? r : judge_reports(config, run->before, run->report);
 }
 
 /* Forms that other programs read: one window, with the names that this machine knows. */
@@ -278,6 +286,44 @@ static int write_window(ReportRun *run) {
         return r;
 }
 
+static int print_annotation(ReportRun *run, const Window *window) {
+        const char *path = run->config->annotate;
+        ReportFormat format = { .width = cli_output_width(), .markdown = run->form == FORM_MARKDOWN,
+                                .page = run->form == FORM_WRITER };
+        _cleanup_(text_deinit) Text problem = { 0 };
+        struct stat status;
+        int r;
+
+        if (!stat(path, &status))
+                outfile_note_input(&run->inputs.readers, &status);
+        r = open_output(run);
+        if (!r)
+                r = annotate_print(window, path, &format, run->out, &problem);
+        if (r == ANNOTATE_E_SOURCE) {
+                log_error("%s: %s", path, problem.data ? problem.data : "cannot be shown");
+                return STATUS_FAILURE;
+        }
+        return r ? r : close_output(run);
+}
+
+static int write_annotation(ReportRun *run) {
+        Convert convert = { 0 };
+        int r;
+
+        run->inputs.options.symbolizer = run->symbolizer;
+        r = convert_init(&convert, &run->inputs.options);
+        for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
+                r = inputs_add(&run->inputs, i, &convert);
+        if (!r)
+                r = convert_close(&convert);
+        if (!r && !(run->inputs.n_read + run->inputs.n_partly))
+                r = STATUS_FAILURE;
+        if (!r)
+                r = print_annotation(run, convert.window);
+        convert_deinit(&convert);
+        return r;
+}
+
 /* The page of differences. */
 static int read_side(ReportRun *run, Convert *convert, size_t first, size_t end) {
         int r = convert_init(convert, &run->inputs.options);
@@ -297,7 +343,9 @@ static int print_diff_page(ReportRun *run, const Convert *before, const Convert 
 
         if (!r)
                 r = page_write_diff(before->window, after->window, &options, run->out);
-        return r ? r : close_output(run);
+        if (!r)
+                r = close_output(run);
+        return r ? r : judge_windows(run->config, run->symbolizer, before->window, after->window);
 }
 
 static int write_diff_page(ReportRun *run) {
@@ -318,6 +366,34 @@ static int write_diff_page(ReportRun *run) {
         return r;
 }
 
+static int check_wall(const ReportRun *run) {
+        if (!run->config->wall || run->form != FORM_WRITER)
+                return 0;
+        log_error("--wall writes text, markdown or json");
+        return STATUS_USAGE;
+}
+
+static int check_explain(const ReportRun *run) {
+        if (!run->config->explain || run->form == FORM_TEXT || run->form == FORM_MARKDOWN)
+                return 0;
+        log_error("--explain writes text or markdown");
+        return STATUS_USAGE;
+}
+
+static int check_annotate(const ReportRun *run) {
+        const Config *config = run->config;
+        bool is_page = run->form == FORM_WRITER && !strcmp(run->writer->name, "html");
+
+        if (!*config->annotate)
+                return 0;
+        if (config->diff || config->wall ||
+            (run->form != FORM_TEXT && run->form != FORM_MARKDOWN && !is_page)) {
+                log_error("--annotate writes text, markdown or html, without --diff and --wall");
+                return STATUS_USAGE;
+        }
+        return inputs_is_output(config->annotate, config->output) ? STATUS_USAGE : 0;
+}
+
 static int check_diff(const ReportRun *run) {
         if (!run->config->diff)
                 return 0;
@@ -329,6 +405,10 @@ static int check_diff(const ReportRun *run) {
 }
 
 static int check_options(const Cli *cli) {
+        if (!cli->config.diff && inputs_asked(&cli->config, "fail-above")) {
+                log_error("--fail-above is of comparisons: use it with --diff");
+                return STATUS_USAGE;
+        }
         if (cli->config.diff && cli->n_arguments != 2) {
                 log_error("--diff takes two files or directories, what was before and what is after");
                 return STATUS_USAGE;
@@ -337,6 +417,8 @@ static int check_options(const Cli *cli) {
 }
 
 static int run_form(ReportRun *run) {
+        if (*run->config->annotate)
+                return write_annotation(run);
         if (run->config->diff && (!run->inputs.n_first || run->inputs.n_first == run->inputs.n_paths))
                 return STATUS_FAILURE;          /* a side without files, which was said */
         if (run->config->diff && run->form == FORM_WRITER)
@@ -347,7 +429,9 @@ static int run_form(ReportRun *run) {
 }
 
 static int make_symbolizer(ReportRun *run) {
-        SymbolizerOptions options = { .want_lines = run->config->lines };
+        bool needs_lines = run->writer && run->writer->lines;
+        SymbolizerOptions options = { .want_lines = run->config->lines || needs_lines ||
+                                              *run->config->annotate };
         int r = remote_symbols_init(&run->remote, run->config);
 
         remote_symbols_put(&run->remote, &options);
@@ -359,6 +443,12 @@ static int run_forms(ReportRun *run, const Cli *cli) {
 
         if (!r)
                 r = check_diff(run);
+        if (!r)
+                r = check_wall(run);
+        if (!r)
+                r = check_explain(run);
+        if (!r)
+                r = check_annotate(run);
         if (!r)
                 r = inputs_init(&run->inputs, cli);
         if (!r)
@@ -416,13 +506,17 @@ const Verb verb_report = {
                 "DWARF. With --spans, samples are joined with the operations of their spans.\n"
                 "\n"
                 "Writes text to the terminal; by the suffix of -o, or --format: .txt, .md (Markdown), .json (a summary for\n"
-                "programs), .html (a page), .svg, .folded, .pb.gz (pprof), .otlp and .pb, with the names that were found.\n"
+                "programs), .html (a page), .svg, .folded, .speedscope.json, .pb.gz (pprof), .otlp and .pb, with the names that\n"
+                "were found.\n"
                 "\n"
                 "  spanprof report profiles/                      what was hot\n"
                 "  spanprof report --spans spans.csv *.pb         … by operation\n"
                 "  spanprof report --process shop --thread 'io-*' --start +10s --end +20s *.pb\n"
                 "  spanprof report cpu.pb.gz -o cpu.md            a profile of a Go program as Markdown\n"
                 "  spanprof report --diff before.pb after.pb      which functions have become slower; -o FILE.html for a page\n"
+                "  spanprof report --diff --fail-above 5 a.pb b.pb  in CI: status 3 if a share grew by over 5 points\n"
+                "  spanprof report --annotate src/main.c *.pb     source with samples beside its lines\n"
+                "  spanprof report --explain *.pb                 … and what each word of the report means\n"
                 "  spanprof report trace.db -o coroutines.html    who never woke up\n"
                 "  spanprof report 4711 -d 5s                     who waits in a process that runs, and since when\n"
                 "\n"

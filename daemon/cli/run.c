@@ -29,7 +29,6 @@ static int reload(void *userdata) {
         if (!cli_reload(run->cli, &next)) {
                 config_deinit(&run->next);      /* of a reload that is still under way */
                 run->next = next;
-                stat_add(COUNTER_RELOADS, 1);
                 return 0;
         }
         stat_add(COUNTER_RELOADS_REFUSED, 1);
@@ -65,9 +64,12 @@ static int run_all(Run *run) {
 
                 run->cli->config = run->next;
                 run->next = (Config){ 0 };
+                run->totals.is_reload = true;
                 r = run_once(run);
+                run->totals.is_reload = false;
                 if (r != DAEMON_E_UNUSABLE && r != DAEMON_E_NO_TARGET)
                         continue;
+                stat_add(COUNTER_RELOADS_REFUSED, 1);
                 log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "start",
                                 "the new configuration cannot be used: the old one comes back");
                 config_deinit(&run->cli->config);
@@ -101,9 +103,15 @@ static Zygotes *start_zygotes(void) {
 /* As who we are now. */
 static int run_confined(Cli *cli) {
         _cleanup_(zygotes_freep) Zygotes *zygotes = start_zygotes();
-        Run run = { .cli = cli, .reloads = !has_terminal(), .totals.zygotes = zygotes };
+        _cleanup_(control_servers_freep) ControlServers *servers = control_servers_new();
+        Run run = { .cli = cli, .reloads = !has_terminal(),
+                    .totals = { .zygotes = zygotes, .servers = servers } };
         int r;
 
+        if (!servers) {
+                log_error("out of memory");
+                return STATUS_FAILURE;
+        }
         self_raise_descriptor_limit();
         log_never_wait();
         r = confine();

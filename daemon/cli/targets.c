@@ -11,14 +11,19 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "formats/report/text-table.h"
+#include "runtime/go/go-runtime.h"
 #include "runtime/hotspot/hotspot-runtime.h"
+#include "runtime/jvm/other-jvm.h"
+#include "runtime/python/python-runtime.h"
 #include "sampling/discover/survey.h"
+#include "sampling/discover/tracing-hint.h"
 #include "sampling/runtime/runtimes.h"
 #include "service/config/config-selector.h"
 
 enum {
         SHORT_ID = 12,                  /* digits of a container's id that people use */
         UNCUT = 10000,                  /* width for programs that read the table */
+        MAX_HINTS = 16,                 /* lines behind the table; JSON has all */
 };
 
 static const Column columns[] = {
@@ -35,6 +40,8 @@ typedef struct Listing {
         Runtimes *runtimes;             /* NULL = they are not asked for */
         char runtime[RUNTIMES_MAX_TEXT];        /* of the process that is being visited; "" = none */
         size_t n_chosen, n_users, n_hidden;     /* processes; n_users: those that are no kernel threads */
+        size_t n_hints;
+        Text hints;                     /* lines for people, on stderr */
 } Listing;
 
 static const char *service_name(const Environment *environment) {
@@ -141,6 +148,11 @@ static void add_published(JsonWriter *json, const char *key, uint64_t address) {
 
 static void add_json_contexts(JsonWriter *json, const Publication *publication) {
         static const char *const models[] = { "", "static", "glibc-dtv", "musl-dtv" };
+        static const char *const forms[ABI_FORM_N] = {
+                [ABI_FORM_THREAD] = "otel",
+                [ABI_FORM_ELASTIC] = "elastic",
+                [ABI_FORM_LABELS] = "custom-labels",
+        };
 
         if (publication->ring_address) {
                 json_open(json, "context", '{');
@@ -153,7 +165,7 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 add_published(json, "process_context", publication->context->address);
         if (publication->thread.form) {
                 json_open(json, "thread_context", '{');
-                json_text(json, "form", publication->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel");
+                json_text(json, "form", forms[publication->thread.form]);
                 json_text(json, "model", models[publication->thread.model]);
                 json_close(json, '}');
         }
@@ -161,7 +173,23 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 add_published(json, "coroutines", publication->stations_address);
 }
 
-static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *runtime) {
+/* With --verbose: the tracing library of a process that publishes nothing; NULL = none. */
+static const TracingHint *find_hint(Listing *listing, const SurveyEntry *entry) {
+        const Publication *publication = entry->publication;
+        const TracingHint *hint;
+
+        if (!listing->config->verbose || entry->process->is_kernel || entry->hidden ||
+            publication->ring_address || publication->context || publication->thread.form)
+                return NULL;
+        hint = tracing_hint_read((pid_t)entry->process->pid);
+        if (hint && ++listing->n_hints <= MAX_HINTS)
+                text_printf(&listing->hints, "spanprof: process %" PRIu32 " runs %s and publishes no spans; this switches it on: %s\n",
+                            entry->process->pid, hint->library, hint->line);
+        return hint;
+}
+
+static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *runtime,
+                       const TracingHint *hint) {
         static const Identity unknown = { 0 };
         const Publication *publication = entry->publication;
         const Process *process = entry->process;
@@ -183,6 +211,12 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *r
         add_text(json, "service", service_name(&identity->environment));
         add_text(json, "runtime", *runtime ? runtime : NULL);
         add_json_contexts(json, publication);
+        if (hint) {
+                json_open(json, "tracing", '{');
+                json_text(json, "library", hint->library);
+                json_text(json, "switched_on_by", hint->line);
+                json_close(json, '}');
+        }
         if (entry->hidden)
                 json_bool(json, "hidden", true);
         json_close(json, '}');
@@ -191,6 +225,7 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *r
 static int visit(void *userdata, const SurveyEntry *entry) {
         Listing *listing = userdata;
         bool chosen = selector_is_chosen(entry->reason);
+        const TracingHint *hint;
 
         listing->n_users += !entry->process->is_kernel;
         listing->n_chosen += chosen;
@@ -201,8 +236,9 @@ static int visit(void *userdata, const SurveyEntry *entry) {
         if (listing->runtimes && chosen &&
             runtimes_describe(listing->runtimes, entry->process, listing->runtime))
                 return -ENOMEM;
+        hint = find_hint(listing, entry);
         if (listing->config->json)
-                add_object(&listing->json, entry, listing->runtime);
+                add_object(&listing->json, entry, listing->runtime, hint);
         else
                 add_row(&listing->table, entry, listing->runtime);
         return listing->document.failed ? -ENOMEM : 0;
@@ -217,6 +253,10 @@ static void explain(const Listing *listing) {
         if (listing->n_hidden)
                 log_warning("the memory of %zu of them is not readable for us, so no context is seen there%s",
                             listing->n_hidden, geteuid() ? ": run it as root" : "");
+        if (listing->hints.data)
+                fputs(listing->hints.data, stderr);
+        if (listing->n_hints > MAX_HINTS)
+                log_info("… and %zu more; --json has all", listing->n_hints - MAX_HINTS);
         for (size_t i = 0; i < config->pids.n_items; i++)
                 if (kill((pid_t)config->pids.items[i], 0) && errno == ESRCH)
                         log_warning("there is no process %" PRIu32, config->pids.items[i]);
@@ -241,7 +281,13 @@ static int make_runtimes(Listing *listing) {
         int r = runtimes_new(&listing->runtimes, NULL, NULL);
 
         if (!r && config_has_runtime(listing->config, hotspot_runtime.name))
-                r = runtimes_register(listing->runtimes, &hotspot_runtime, -1);
+                r = runtimes_register(listing->runtimes, &hotspot_runtime, -1, NULL);
+        if (!r && config_has_runtime(listing->config, go_runtime.name))
+                r = runtimes_register(listing->runtimes, &go_runtime, -1, NULL);
+        if (!r && config_has_runtime(listing->config, python_runtime.name))
+                r = runtimes_register(listing->runtimes, &python_runtime, -1, NULL);
+        if (!r && config_has_runtime(listing->config, other_jvm_runtime.name))
+                r = runtimes_register(listing->runtimes, &other_jvm_runtime, -1, NULL);
         return r;
 }
 
@@ -267,6 +313,7 @@ static int run(Cli *cli) {
         runtimes_free(listing.runtimes);
         text_table_deinit(&listing.table);
         text_deinit(&listing.document);
+        text_deinit(&listing.hints);
         config_selector_deinit(&selection);
         return r ? STATUS_FAILURE : STATUS_OK;
 }

@@ -7,12 +7,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"
 #include "cli/desk/counts.h"
+#include "cli/desk/history.h"
 #include "cli/desk/keys.h"
 #include "cli/desk/screen.h"
 #include "cli/desk/session.h"
@@ -25,8 +27,11 @@ typedef struct Top {
         Config *config;
         Daemon *daemon;                 /* while it runs */
         View view;
-        Counts last, all;               /* of the last interval, and since the start */
-        uint64_t last_ns, all_ns;       /* their lengths */
+        History history;                /* the last intervals */
+        uint64_t moment;                /* number of the one that is shown … */
+        bool is_past;                   /* … or else the newest */
+        Counts none, all;               /* before the first one, and since the start */
+        uint64_t all_ns;                /* its length */
         uint64_t n_shown;               /* refreshes */
         bool on_screen;
         char keys[KEYS_MAX];            /* read, and not yet a whole key */
@@ -36,13 +41,40 @@ typedef struct Top {
 
 /* ---- what is shown ---- */
 
-static const Counts *shown_counts(const Top *top, ViewFigures *figures) {
-        uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
+/* One that is not kept any more gives way to the oldest. */
+static uint64_t shown_number(const Top *top) {
+        uint64_t oldest = top->history.n_taken - top->history.n_kept;
 
-        *figures = (ViewFigures){ .length_ns = top->view.since_start ? top->all_ns : top->last_ns,
-                                  .n_lost = n_lost,
+        return top->is_past ? MAX(top->moment, oldest) : top->history.n_taken - (top->history.n_taken > 0);
+}
+
+static const Counts *shown_counts(const Top *top, ViewFigures *figures) {
+        const Moment *moment = history_get(&top->history, shown_number(top));
+
+        *figures = (ViewFigures){ .n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET),
                                   .n_processes = daemon_n_targets(top->daemon) };
-        return top->view.since_start ? &top->all : &top->last;
+        if (top->view.since_start) {
+                figures->length_ns = top->all_ns;
+                return &top->all;
+        }
+        if (!moment)
+                return &top->none;
+        figures->length_ns = moment->length_ns;
+        if (top->is_past)
+                figures->ago_ns = MAX(clock_monotonic_ns() - moment->end_ns, UINT64_C(1));
+        return &moment->counts;
+}
+
+/* What the arrow keys asked for, as far as it is kept. */
+static void move_in_time(Top *top) {
+        uint64_t newest = top->history.n_taken, oldest = newest - top->history.n_kept, at = shown_number(top);
+
+        for (; top->view.by_moments > 0; top->view.by_moments--)
+                at -= at > oldest;
+        for (; top->view.by_moments < 0; top->view.by_moments++)
+                at += at + 1 < newest;
+        top->is_past = at + 1 < newest;
+        top->moment = at;
 }
 
 static int draw(Top *top) {
@@ -51,6 +83,8 @@ static int draw(Top *top) {
         Text page = { 0 };
         int r;
 
+        if (top->view.by_moments)
+                move_in_time(top);
         screen_size(&top->view.rows, &top->view.columns);
         r = view_page(&top->view, counts, &figures, &page);
         if (!r)
@@ -88,13 +122,16 @@ static int show(Top *top) {
 
 static int take_window(Top *top, const Window *window) {
         uint64_t length_ns = window_end_ns(window) - window_start_ns(window);
+        Counts last;
         int r;
 
-        counts_reset(&top->last);
-        r = counts_add(&top->last, window);
+        counts_init(&last);
+        r = counts_add(&last, window);
         if (!r)
                 r = counts_add(&top->all, window);
-        top->last_ns = length_ns;
+        if (!r)
+                history_add(&top->history, &last, length_ns, clock_monotonic_ns());
+        counts_deinit(&last);
         top->all_ns += length_ns;
         return r;
 }
@@ -224,7 +261,8 @@ static int run_top(Top *top) {
 }
 
 static void choose_all(Config *config) {
-        config->all |= !config->pids.n_items && !config->comms.n_items && !config->exes.n_items &&
+        config->all |= !config->publishers && !config->pids.n_items && !config->comms.n_items &&
+                !config->exes.n_items &&
                 !config->cgroups.n_items && !config->containers.n_items && !config->users.n_items &&
                 !config->units.n_items;
 }
@@ -243,23 +281,25 @@ static void set_view(Top *top) {
 
 static int run(Cli *cli) {
         const char *obstacle = session_obstacle();
-        Top top = { .config = &cli->config };
+        static Top top;                 /* its history is large for a stack */
         int r;
 
         if (obstacle) {
                 log_error("%s", obstacle);
                 return STATUS_CONFIG;
         }
+        top.config = &cli->config;
         choose_all(&cli->config);
         set_view(&top);
         if (cli->config.origins[option_index(option_find("log-level", 9))].level == CONFIG_DEFAULT)
                 log_set_level(LOG_LEVEL_ERROR);
-        counts_init(&top.last);
+        counts_init(&top.none);
         counts_init(&top.all);
         if (top.on_screen)
                 block_signals();
         r = run_top(&top);
-        counts_deinit(&top.last);
+        history_deinit(&top.history);
+        counts_deinit(&top.none);
         counts_deinit(&top.all);
         return r;
 }
@@ -271,11 +311,14 @@ const Verb verb_top = {
         .summary = "show what this host spends its CPU time on, by function, span, thread and process",
         .description =
                 "Samples every process of this host, or those that are chosen, and shows once an interval what their CPU\n"
-                "time went into: functions (self, and anywhere in the stack), spans, threads, processes, coroutines. Shares\n"
-                "are of the samples; CPU is in percent of one. Names of functions come a moment after the samples.\n"
+                "time went into: functions (self, and anywhere in the stack), spans, threads, processes, coroutines, and the\n"
+                "tree of calls. Shares are of the samples; CPU is in percent of one. Names of functions come a moment after\n"
+                "the samples.\n"
                 "\n"
-                "Keys: 1 to 5, Tab and arrows change the view, s the order; / filters (Esc ends that), p pauses, c counts\n"
-                "from the start on, + and - change the interval, arrows and pages scroll, h shows all that, q quits.\n"
+                "Keys: 1 to 6 and Tab change the view (t: the tree), s the order; / filters (Esc ends that), p pauses, c\n"
+                "counts from the start on; left and right go through the last minutes, interval by interval; % shows\n"
+                "functions in percent of a CPU, < and > scroll names sideways, + and - change the interval, up, down and\n"
+                "pages scroll, h shows all that, q quits.\n"
                 "\n"
                 "When the output is no terminal, or TERM is `dumb`, there is a block of lines for each interval, or with\n"
                 "--json a line; -n ends after so many. NO_COLOR turns colours off. No configuration file is read.\n"

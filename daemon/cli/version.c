@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/build-revision.h"
+#include "base/util/library.h"
+#include "base/util/macro.h"
 #include "cli/build-info.h"
 #include "cli/cli.h"
 
@@ -11,14 +14,33 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
+static void print_library(void *userdata, const char *soname) {
+        const char **separatorp = userdata;
+        char name[NAME_MAX + 1];
+
+        if (library_file(soname, name, sizeof(name)))
+                printf("%s%s (missing)", *separatorp, soname);
+        else
+                printf("%s%s", *separatorp, name);
+        *separatorp = ", ";
+}
+
 void version_print(void) {
+        static const char *const loaded_later[] = { SONAME_CRYPTO, SONAME_CURL, SONAME_MICROHTTPD,
+                                                    SONAME_SQLITE3 };
+        const char *separator = "";
+
         printf("spanprof %s\n"
                "revision:  %s\n"
                "build:     %s, %s, %s\n"
-               "libraries: %s\n"
-               "kernel:    Linux 5.15 or later with BTF (/sys/kernel/btf/vmlinux)\n",
+               "           with %s\n"
+               "libraries: ",
                SPANPROF_VERSION, SPANPROF_REVISION, SPANPROF_MACHINE, COMPILER, SPANPROF_BUILDTYPE,
                SPANPROF_LIBRARIES);
+        library_each_linked(print_library, &separator);
+        for (size_t i = 0; i < ARRAY_SIZE(loaded_later); i++)
+                print_library(&separator, loaded_later[i]);
+        printf("\nkernel:    Linux 5.15 or later with BTF (/sys/kernel/btf/vmlinux)\n");
 }
 
 static int run(Cli *cli) {
@@ -31,6 +53,7 @@ const Verb verb_version = {
         .arguments = "",
         .summary = "version, build and libraries",
         .description =
-                "Prints the version, how it was built, the libraries it was built with, and the oldest kernel.",
+                "Prints the version, how and with what it was built, the files of the libraries as they are loaded here,\n"
+                "and the oldest kernel.",
         .run = run,
 };

@@ -46,6 +46,8 @@ static void make_title(About *about, const Config *config, const char *command) 
         }
         for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
                 add_list(about, lists[i]);
+        if (config->publishers)
+                add_word(about, "publishers of spans");
         if (config->all)
                 add_word(about, "all of this machine");
 }
@@ -74,9 +76,8 @@ void about_make(About *about, const Config *config, const char *command, const S
         make_title(about, config, command);
         if (*about->title)
                 about->options.title = about->title;
-        add_fact(about, "duration", "%.1f s", (double)summary->duration_ns / (double)NS_PER_SEC);
         add_fact(about, "frequency", "%.0f Hz on %u CPUs", summary_rate(summary), summary->n_cpus);
-        add_fact(about, "CPU time", "%.2f s of the processes, by the kernel's books",
+        add_fact(about, "CPU time", "%.2f s, as the kernel counts",
                  (double)summary->target_cpu_ns / (double)NS_PER_SEC);
         add_losses(about);
 }

@@ -262,6 +262,42 @@ static int first_in_stack(Adding *adding, uint32_t function, uint32_t stack, boo
         return 0;
 }
 
+/* ---- who calls whom ---- */
+
+/*
+ * A call is known by the row of its caller's call (NO_CALL: none calls it) and the row of its function. So
+ * the key of a call comes behind that of its caller.
+ */
+enum { NO_CALL = UINT32_MAX };
+
+typedef struct CallKey {
+        uint32_t caller, function;
+} CallKey;
+
+/* From the outermost function on. What the cap of rows leaves out counts in its callers' totals alone. */
+static int add_calls(Adding *adding, uint32_t stack, const FrameWord *words, size_t n) {
+        Tally *tree = &adding->counts->tables[COUNTS_TREE];
+        CallKey key = { .caller = NO_CALL };
+        uint64_t value = adding->stacks[stack];
+
+        while (n--) {
+                int r = find_function(adding, words[n], &key.function);
+
+                if (r)
+                        return r;
+                if (key.function == UINT32_MAX)
+                        break;
+                r = tally_add(tree, &key, sizeof(key), n ? 0 : value, value);
+                if (r == INTERN_E_FULL)
+                        break;
+                if (r)
+                        return error_fold(r);
+                if (intern_find(&tree->keys, &key, sizeof(key), &key.caller))
+                        break;
+        }
+        return 0;
+}
+
 static int add_stack(Adding *adding, uint32_t stack) {
         Tally *tally = &adding->counts->tables[COUNTS_FUNCTIONS];
         size_t n;
@@ -281,7 +317,7 @@ static int add_stack(Adding *adding, uint32_t stack) {
                 tally->sums[function].self += i ? 0 : adding->stacks[stack];
                 tally->sums[function].total += first ? adding->stacks[stack] : 0;
         }
-        return 0;
+        return add_calls(adding, stack, words, n);
 }
 
 /* Stack 0 is no stack at all. */
@@ -412,4 +448,98 @@ int counts_rows(const Counts *counts, CountsTable table, CountsOrder order, Coun
         *rowsp = rows;
         *np = tally->keys.n_items;
         return 0;
+}
+
+/* ---- the tree in order ---- */
+
+typedef struct Call {
+        uint32_t index, caller, function;
+        uint64_t self, total;
+        uint32_t first, next;           /* callee, and the next one of its caller; NO_CALL = none */
+} Call;
+
+/* The smallest first, since each is put before those that its caller has so far. */
+static int by_size(const void *left, const void *right) {
+        const Call *a = left, *b = right;
+
+        if (a->total != b->total)
+                return a->total < b->total ? -1 : 1;
+        return a->index < b->index ? 1 : a->index > b->index ? -1 : 0;
+}
+
+static uint32_t take_calls(const Tally *tree, uint64_t least, Call *calls) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < tree->keys.n_items; i++) {
+                const CallKey *key = intern_get(&tree->keys, i)->data;
+
+                if (tree->sums[i].total >= least && tree->sums[i].total)
+                        calls[n++] = (Call){ i, key->caller, key->function, tree->sums[i].self,
+                                             tree->sums[i].total, NO_CALL, NO_CALL };
+        }
+        qsort(calls, n, sizeof(*calls), by_size);
+        return n;
+}
+
+/* @places: by index, the place in @calls. A caller has what its callees have, so it is there, too. */
+static uint32_t link_calls(Call *calls, uint32_t n, uint32_t *places) {
+        uint32_t first = NO_CALL;
+
+        for (uint32_t i = 0; i < n; i++)
+                places[calls[i].index] = i;
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t *list = calls[i].caller == NO_CALL ? &first : &calls[places[calls[i].caller]].first;
+
+                calls[i].next = *list;
+                *list = i;
+        }
+        return first;
+}
+
+static CountsRow row_of_call(const Counts *counts, const Call *call, uint32_t depth) {
+        CountsRow row = row_of(&counts->tables[COUNTS_FUNCTIONS], call->function);
+
+        row.self = call->self;
+        row.total = call->total;
+        row.depth = depth;
+        return row;
+}
+
+/* @path: the calls that lead to the next one, room for all. */
+static void walk_calls(const Counts *counts, const Call *calls, uint32_t first, uint32_t *path,
+                       CountsRow *rows) {
+        uint32_t depth = 0, at = first;
+        size_t n = 0;
+
+        while (at != NO_CALL) {
+                rows[n++] = row_of_call(counts, &calls[at], depth);
+                path[depth++] = at;
+                at = calls[at].first;
+                while (at == NO_CALL && depth)
+                        at = calls[path[--depth]].next;
+        }
+}
+
+int counts_tree(const Counts *counts, uint64_t least, CountsRow **rowsp, size_t *np) {
+        const Tally *tree = &counts->tables[COUNTS_TREE];
+        size_t room = tree->keys.n_items + 1u;
+        _cleanup_(freep) Call *calls = calloc(room, sizeof(*calls));
+        _cleanup_(freep) uint32_t *places = calloc(room, sizeof(*places));
+        _cleanup_(freep) uint32_t *path = calloc(room, sizeof(*path));
+        _cleanup_(freep) CountsRow *rows = calloc(room, sizeof(*rows));
+
+        if (!calls || !places || !path || !rows)
+                return error_origin(-ENOMEM);
+        *np = take_calls(tree, least, calls);
+        walk_calls(counts, calls, link_calls(calls, (uint32_t)*np, places), path, rows);
+        *rowsp = take(rows);
+        return 0;
+}
+
+size_t counts_n_rows(const Counts *counts) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < COUNTS_N_TABLES; i++)
+                n += counts->tables[i].keys.n_items;
+        return n;
 }

@@ -5,9 +5,9 @@
  * Counts
  *
  * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads,
- * processes, coroutines, and why stacks end early. Windows are added one after the other; their frames have
- * their names already. A row is known by its texts, which come from profiles: a caller that shows them on a
- * terminal cleans them.
+ * processes, coroutines, calls, and why stacks end early. Windows are added one after the other; their
+ * frames have their names already. A row is known by its texts, which come from profiles: a caller that shows
+ * them on a terminal cleans them.
  */
 
 #include <stddef.h>
@@ -23,6 +23,7 @@ typedef enum CountsTable {
         COUNTS_THREADS,                 /* name, thread id, process */
         COUNTS_PROCESSES,               /* name, pid */
         COUNTS_COROUTINES,              /* station, probe id, birth, process */
+        COUNTS_TREE,                    /* functions as they call each other: counts_tree() */
         COUNTS_REASONS,                 /* why stacks end early */
         COUNTS_N_TABLES,
 } CountsTable;
@@ -48,6 +49,7 @@ int counts_add(Counts *counts, const Window *window);
 typedef struct CountsRow {
         const char *texts[COUNTS_MAX_TEXTS];    /* "" where there is none; they live as long as the counts */
         uint64_t self, total;
+        uint32_t depth;                 /* of a tree: 0 = the outermost function */
 } CountsRow;
 
 typedef enum CountsOrder { COUNTS_BY_SELF, COUNTS_BY_TOTAL, COUNTS_BY_NAME } CountsOrder;
@@ -57,3 +59,12 @@ typedef enum CountsOrder { COUNTS_BY_SELF, COUNTS_BY_TOTAL, COUNTS_BY_NAME } Cou
  * -ENOMEM.
  */
 int counts_rows(const Counts *counts, CountsTable table, CountsOrder order, CountsRow **rowsp, size_t *np);
+
+/*
+ * The tree of calls from the outermost functions on, each followed by what it calls, the largest first;
+ * without calls that have less than @least. Texts as of COUNTS_FUNCTIONS. Return: as counts_rows().
+ */
+int counts_tree(const Counts *counts, uint64_t least, CountsRow **rowsp, size_t *np);
+
+/* Rows of all tables, which is what the memory of counts goes by. */
+size_t counts_n_rows(const Counts *counts);

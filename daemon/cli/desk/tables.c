@@ -9,6 +9,7 @@
 #include "base/util/stat.h"
 #include "base/util/text.h"
 #include "formats/report/text-table.h"
+#include "formats/report/words.h"
 
 enum { INDENT = 2 };
 
@@ -19,7 +20,7 @@ static double percent(uint64_t part, uint64_t whole) {
 static int print_functions(const Counts *counts, const TablesFormat *format, FILE *out) {
         static const Column columns[] = { { "self", COLUMN_RIGHT },
                                           { "total", COLUMN_RIGHT },
-                                          { "function", COLUMN_CUT },
+                                          { "function", COLUMN_NAME },
                                           { "in", COLUMN_CUT } };
         _cleanup_(freep) CountsRow *rows = NULL;
         TextTable table;
@@ -98,14 +99,54 @@ static int print_truncated(const Counts *counts, FILE *out) {
 
         if (r)
                 return r;
-        fprintf(out, "  truncated  %.1f %% of the stacks", percent(counts->n_truncated, counts->n_events));
+        fprintf(out, "  incomplete %.1f %% of the stacks", percent(counts->n_truncated, counts->n_events));
         for (size_t i = 0; i < n; i++) {
-                fprintf(out, "%s", i ? ", " : ": ");
-                text_print(rows[i].texts[0], strlen(rows[i].texts[0]), out);
-                fprintf(out, " %" PRIu64, rows[i].self);
+                const char *words = words_of_end(rows[i].texts[0]);
+
+                fprintf(out, "%s", i ? ", " : ", ended at ");
+                text_print(words, strlen(words), out);
+                fprintf(out, " (%" PRIu64 ")", rows[i].self);
         }
         fprintf(out, "\n");
         return 0;
+}
+
+static bool begins_with(const char *name, const char *start) {
+        return !strncmp(name, start, strlen(start));
+}
+
+/* What names code that a program makes while it runs, by the program that used most. */
+static const char *hint_for_code(const Counts *counts) {
+        static const struct {
+                const char *program, *hint;
+        } hints[] = {
+                { "node", "`node --perf-basic-prof` names such code" },
+                { "java", "`jcmd PID Compiler.perfmap`, or -XX:+DumpPerfMapAtExit, names such code; `spanprof targets "
+                          "--verbose` says why this JVM is not read by itself" },
+                { "dotnet", "DOTNET_PerfMapEnabled=1 names such code" },
+                { "php", "opcache.jit_debug=0x10 names such code" },
+                { "ruby", "`ruby --yjit-perf` names such code" },
+        };
+        const char *hint = "`node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code";
+        _cleanup_(freep) CountsRow *rows = NULL;
+        size_t n;
+
+        if (counts_rows(counts, COUNTS_PROCESSES, COUNTS_BY_SELF, &rows, &n) || !n)
+                return hint;
+        for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+                if (begins_with(rows[0].texts[0], hints[i].program))
+                        hint = hints[i].hint;
+        return hint;
+}
+
+/* Of an interpreter it is not its own symbols that people miss. */
+static const char *hint_for_file(const char *object) {
+        if (begins_with(object, "python") || begins_with(object, "libpython"))
+                return "the interpreter itself; `spanprof targets --verbose` says whether functions of Python are read";
+        if (begins_with(object, "libjvm"))
+                return "the JVM itself: its collectors and compilers; `spanprof targets --verbose` says whether "
+                       "functions of Java are read";
+        return "packages of debug symbols name them, and --debuginfod fetches these";
 }
 
 /*
@@ -129,19 +170,19 @@ static int print_unnamed(const Counts *counts, FILE *out) {
                 n_files += rows[i].self;
         }
         if (n_code > least)
-                fprintf(out,
-                        "  unnamed    %.1f %% outside of files: `node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code\n",
-                        percent(n_code, counts->n_events));
+                fprintf(out, "  unnamed    %.1f %% outside of files: %s\n", percent(n_code, counts->n_events),
+                        hint_for_code(counts));
         if (n_files > least) {
                 fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
                         percent(n_files, counts->n_events));
                 text_print(most, strlen(most), out);
-                fprintf(out, ": packages of debug symbols name them\n");
+                fprintf(out, ": %s\n", hint_for_file(most));
         }
         return r;
 }
 
 static int print_quality(const Counts *counts, const Summary *summary, FILE *out) {
+        const char *cause = coverage_cause_text(summary_coverage_cause(summary));
         double coverage = summary_coverage(summary);
         int r;
 
@@ -150,8 +191,10 @@ static int print_quality(const Counts *counts, const Summary *summary, FILE *out
                 counts->cpu_ns / (double)NS_PER_SEC);
         if (coverage > 0)
                 fprintf(out,
-                        "  coverage   %.1f %% of the ticks that %.2f s of CPU time by the kernel's books stand for\n",
+                        "  coverage   %.1f %% of the %.2f s of CPU time that the kernel counted for them\n",
                         100 * coverage, (double)summary->target_cpu_ns / (double)NS_PER_SEC);
+        if (*cause)
+                fprintf(out, "             not whole: %s\n", cause);
         print_losses(out);
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, out);

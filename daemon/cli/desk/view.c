@@ -11,10 +11,14 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/json-writer.h"
+#include "base/util/short-name.h"
 #include "cli/desk/keys.h"
 #include "cli/desk/screen.h"
 
-enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8 };
+enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8, SIDEWAYS = 8 };
+
+/* Calls below this part of all samples are not in the tree. */
+#define TREE_PART 200
 
 typedef struct TabColumn {
         const char *title;
@@ -28,27 +32,32 @@ static const struct Tab {
         TabColumn columns[4];
         unsigned n_columns;
         const char *keys[COUNTS_MAX_TEXTS];     /* of JSON, by text */
+        const char *empty;              /* what an empty one waits for */
 } tabs[VIEW_N_TABS] = {
         [COUNTS_FUNCTIONS] = { "functions",
                                { "self", "total" },
                                { { "function", 0, 0 }, { "in", 1, 28 } },
                                2,
-                               { "name", "object" } },
+                               { "name", "object" },
+                               "no sample: nothing that is looked at uses a CPU" },
         [COUNTS_SPANS] = { "spans",
                            { "share", "CPU" },
                            { { "span", 0, 17 }, { "trace", 1, 33 }, { "of", 3, 16 }, { "which says", 2, 0 } },
                            4,
-                           { "span_id", "trace_id", "attributes", "process" } },
+                           { "span_id", "trace_id", "attributes", "process" },
+                           "no sample is in a span: waiting for a service that publishes its spans (docs/SPANS.md)" },
         [COUNTS_THREADS] = { "threads",
                              { "share", "CPU" },
                              { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } },
                              3,
-                             { "name", "thread_id", "process" } },
+                             { "name", "thread_id", "process" },
+                             "no sample: no thread that is looked at uses a CPU" },
         [COUNTS_PROCESSES] = { "processes",
                                { "share", "CPU" },
                                { { "process", 0, 0 }, { "pid", 1, 9 } },
                                2,
-                               { "name", "pid" } },
+                               { "name", "pid" },
+                               "no sample: no process that is looked at uses a CPU" },
         [COUNTS_COROUTINES] = { "coroutines",
                                 { "share", "CPU" },
                                 { { "station", 0, 9 },
@@ -56,8 +65,19 @@ static const struct Tab {
                                   { "birth", 2, 18 },
                                   { "of", 3, 0 } },
                                 4,
-                                { "station", "probe_id", "birth_ns", "process" } },
+                                { "station", "probe_id", "birth_ns", "process" },
+                                "no sample is in a coroutine: waiting for a program with stations (docs/ABI.md)" },
+        [COUNTS_TREE] = { "tree",
+                          { "self", "total" },
+                          { { "function, and below it what it calls", 0, 0 }, { "in", 1, 28 } },
+                          2,
+                          { "name", "object" },
+                          "no sample: nothing that is looked at uses a CPU" },
 };
+
+static bool is_of_functions(CountsTable tab) {
+        return tab == COUNTS_FUNCTIONS || tab == COUNTS_TREE;
+}
 
 static const char *const orders[] = {
         [COUNTS_BY_SELF] = "self", [COUNTS_BY_TOTAL] = "total", [COUNTS_BY_NAME] = "name"
@@ -124,9 +144,17 @@ ViewAction view_key(View *view, int key) {
                 return type_key(view, key);
         switch (key) {
         case 'q': case 'Q': return VIEW_QUIT;
-        case '1': case '2': case '3': case '4': case '5': turn_tab(view, key - '1' - (int)view->tab); break;
-        case '\t': case KEY_RIGHT: turn_tab(view, 1); break;
-        case KEY_BACK_TAB: case KEY_LEFT: turn_tab(view, -1); break;
+        case '1': case '2': case '3': case '4': case '5': case '6':
+                turn_tab(view, key - '1' - (int)view->tab);
+                break;
+        case 't': turn_tab(view, (int)COUNTS_TREE - (int)view->tab); break;
+        case '\t': turn_tab(view, 1); break;
+        case KEY_BACK_TAB: turn_tab(view, -1); break;
+        case KEY_LEFT: view->by_moments++; break;
+        case KEY_RIGHT: view->by_moments--; break;
+        case '>': view->sideways += SIDEWAYS; break;
+        case '<': view->sideways -= MIN(view->sideways, (size_t)SIDEWAYS); break;
+        case '%': view->of_cpu = !view->of_cpu; break;
         case 's': view->order = (CountsOrder)((view->order + 1) % ARRAY_SIZE(orders)); break;
         case '/': view->typing = true; break;
         case KEY_ESCAPE: view->filter[0] = 0; break;
@@ -154,7 +182,8 @@ static int choose_rows(const View *view, const Counts *counts, CountsTable tab, 
                        size_t *np) {
         size_t n, n_kept = 0;
         CountsRow *rows;
-        int r = counts_rows(counts, tab, view->order, &rows, &n);
+        int r = tab == COUNTS_TREE ? counts_tree(counts, counts->n_events / TREE_PART, &rows, &n)
+                                   : counts_rows(counts, tab, view->order, &rows, &n);
 
         if (r)
                 return r;
@@ -195,21 +224,51 @@ static void print_line(Text *page, const char *line, unsigned columns) {
         text_append(page, "\n", 1);
 }
 
+/* What is left of a text when so many letters of it are left of the screen. */
+static const char *scroll_text(const char *text, size_t letters) {
+        for (; *text && (letters || !text_is_first_byte(*text)); text++)
+                letters -= text_is_first_byte(*text);
+        return text;
+}
+
+/* Without memory for a shorter name its end is cut off. */
+static void print_function(const View *view, Text *line, const CountsRow *row, unsigned columns) {
+        unsigned indent = (unsigned)MIN((size_t)2 * row->depth, (size_t)columns / 2);
+        _cleanup_(freep) char *shorter = NULL;
+        const char *name = row->texts[0];
+
+        text_printf(line, "%*s", (int)indent, "");
+        columns -= indent;
+        if (view->sideways)
+                name = scroll_text(name, MIN(view->sideways, text_columns(name)));
+        else if (!short_name(name, columns, &shorter))
+                name = shorter;
+        screen_text(line, name, columns, true);
+}
+
+static double percent(const View *view, const Counts *counts, const ViewFigures *figures, uint64_t part) {
+        return view->of_cpu ? cpu(part, counts, figures) : share(part, counts);
+}
+
 static void print_row(const View *view, const Counts *counts, const ViewFigures *figures,
                       const CountsRow *row, unsigned columns, Text *page) {
         const struct Tab *tab = &tabs[view->tab];
         Text line = { 0 };
 
-        text_printf(&line, "%6.1f %%", share(row->self, counts));
-        if (view->tab == COUNTS_FUNCTIONS)
-                text_printf(&line, "%6.1f %%", share(row->total, counts));
+        if (is_of_functions(view->tab))
+                text_printf(&line, "%6.1f %%%6.1f %%", percent(view, counts, figures, row->self),
+                            percent(view, counts, figures, row->total));
         else
-                text_printf(&line, "%6.1f %%", cpu(row->self, counts, figures));
+                text_printf(&line, "%6.1f %%%6.1f %%", share(row->self, counts), cpu(row->self, counts, figures));
         text_printf(&line, "  ");
         for (unsigned i = 0; i < tab->n_columns; i++) {
                 const TabColumn *column = &tab->columns[i];
+                unsigned width = column_width(tab, column, columns);
 
-                screen_text(&line, row->texts[column->text], column_width(tab, column, columns), true);
+                if (is_of_functions(view->tab) && !column->text)
+                        print_function(view, &line, row, width);
+                else
+                        screen_text(&line, row->texts[column->text], width, true);
                 text_append(&line, " ", 1);
         }
         while (line.size && line.data[line.size - 1] == ' ')
@@ -241,14 +300,23 @@ static void print_titles(const View *view, unsigned columns, Text *page) {
 static void print_figures(const View *view, const Counts *counts, const ViewFigures *figures,
                           unsigned columns, Text *page) {
         char line[256];
+        int n = 0;
 
-        snprintf(line, sizeof(line),
+        /* what must not be overlooked comes first, since a narrow terminal cuts the end */
+        if (view->paused)
+                n += snprintf(line + n, sizeof(line) - (size_t)n, "PAUSED ");
+        if (figures->ago_ns)
+                n += snprintf(line + n, sizeof(line) - (size_t)n, "%.0f s AGO ",
+                              (double)figures->ago_ns / (double)NS_PER_SEC);
+        if (figures->n_lost)
+                n += snprintf(line + n, sizeof(line) - (size_t)n, "%" PRIu64 " LOST ", figures->n_lost);
+        snprintf(line + n, sizeof(line) - (size_t)n,
                  "spanprof top: %zu process%s, %" PRIu64
-                 " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans, %" PRIu64 " lost%s",
+                 " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans%s",
                  figures->n_processes, figures->n_processes == 1 ? "" : "es", counts->n_events,
                  (double)figures->length_ns / (double)NS_PER_SEC,
                  cpu(counts->n_events, counts, figures) / 100, share(counts->n_linked, counts),
-                 figures->n_lost, view->paused ? "  PAUSED" : "");
+                 figures->n_lost ? "" : ", 0 lost");
         print_line(page, line, columns);
 }
 
@@ -273,18 +341,34 @@ static void print_state(const View *view, size_t n_rows, unsigned columns, Text 
         Text line = { 0 };
 
         if (view->help)
-                text_printf(
-                        &line,
-                        "q quit  1-5 Tab view  s sort  / filter  Esc no filter  p pause  c since start  +/- interval  arrows scroll");
+                text_printf(&line, "q quit  1-6 Tab view  t tree  s sort  / filter  p pause  c since start  "
+                                   "←/→ earlier  %% of a CPU  </> sideways  +/- interval");
         else if (view->typing)
                 text_printf(&line, "filter: %s_", view->filter);
         else
-                text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s   h help", n_rows,
-                            orders[view->order],
+                text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s%s   h help", n_rows,
+                            view->tab == COUNTS_TREE ? "total" : orders[view->order],
                             view->since_start ? "since the start" : "of the last interval",
-                            (double)view->interval_ns / (double)NS_PER_SEC, *view->filter ? ", filter: " : "",
-                            view->filter);
+                            (double)view->interval_ns / (double)NS_PER_SEC,
+                            view->of_cpu && is_of_functions(view->tab) ? ", % of a CPU" : "",
+                            *view->filter ? ", filter: " : "", view->filter);
         print_line(page, line.data ? line.data : "", columns);
+        text_deinit(&line);
+}
+
+/* What an empty view waits for; in the place of rows. */
+static void print_empty(const View *view, const ViewFigures *figures, Text *page) {
+        Text line = { 0 };
+
+        if (*view->filter)
+                text_printf(&line, "  no row has \"%s\" in it; Esc shows all", view->filter);
+        else if (!figures->n_processes)
+                text_printf(&line, "  no process is chosen (yet): `spanprof targets --verbose` says why");
+        else if (!figures->length_ns)
+                text_printf(&line, "  the first interval is not over yet");
+        else
+                text_printf(&line, "  %s", tabs[view->tab].empty);
+        print_line(page, line.data ? line.data : "", view->columns);
         text_deinit(&line);
 }
 
@@ -304,6 +388,8 @@ int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text
                 print_state(view, n, view->columns, page);
         if (view->rows >= 4)
                 print_titles(view, view->columns, page);
+        if (!n && room)
+                print_empty(view, figures, page);
         for (size_t i = 0; i < room && view->first + i < n; i++)
                 print_row(view, counts, figures, &rows[view->first + i], view->columns, page);
         return page->failed ? error_origin(-ENOMEM) : 0;
@@ -362,7 +448,7 @@ int view_json(const View *view, const Counts *counts, const ViewFigures *figures
         json_number(&json, "lost", figures->n_lost);
         json_number(&json, "processes_sampled", figures->n_processes);
         json_decimal(&json, "cpus_busy", cpu(counts->n_events, counts, figures) / 100, 3);
-        for (CountsTable tab = 0; tab < VIEW_N_TABS && !r; tab++)
+        for (CountsTable tab = 0; tab < COUNTS_TREE && !r; tab++)
                 r = json_rows(view, counts, figures, tab, n_rows, &json);
         json_close(&json, '}');
         json_end(&json);

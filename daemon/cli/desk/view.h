@@ -27,7 +27,10 @@ typedef struct View {
         bool since_start;               /* all so far, not the last interval */
         bool help;
         bool colour;
+        bool of_cpu;                    /* shares of functions in percent of one CPU, not of the samples */
         size_t first;                   /* row at the top */
+        size_t sideways;                /* letters of the first name column that are left of the screen */
+        int64_t by_moments;             /* what the keys asked for: so many intervals back, < 0 forth */
         unsigned rows, columns;         /* of the terminal */
         uint64_t interval_ns;
 } View;
@@ -37,6 +40,7 @@ typedef struct ViewFigures {
         uint64_t length_ns;             /* of the time that was counted */
         uint64_t n_lost;                /* since the start */
         size_t n_processes;             /* that are sampled */
+        uint64_t ago_ns;                /* of a moment that has passed: how long ago it ended; 0 = now */
 } ViewFigures;
 
 enum { VIEW_INTERVAL_MIN_MS = 200, VIEW_INTERVAL_MAX_MS = 60000 };

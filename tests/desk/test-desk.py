@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What people come to the tool with, in the words they would type, and what they must see for it.
+
+Each case is one task of the first hour. A case says what must be seen, and nothing of how it looks
+otherwise."""
+import oracle
+
+oracle.enter()
+
+import json
+import re
+import signal
+
+import session
+import tap
+
+DATA = tap.SOURCE_DIR / "tests/data"
+COROUTINES = tap.BUILD_DIR / "sdk/example/example-coroutines"
+
+
+class Desk(session.TestCase):
+    def setUp(self):
+        self.where = self.directory()
+
+    def at_desk(self, *words, expect=0):
+        return self.spanprof(*words, expect=expect, cwd=self.where, env=session.clean_environment())
+
+    def record(self, *words):
+        """Of a victim that works for a while: what is said in the end."""
+        child = self.spawn([tap.SPANPROF, "record", "-F", "499", *words, "--", tap.VICTIMS / "victim-shares"],
+                           cwd=self.where, env=session.clean_environment())
+        session.wait_cpu([int(child.wait_for(r"^pid (\d+)$")[1])], 1)
+        self.assertEqual(child.stop(signal.SIGTERM), 0, child)
+        return child
+
+    def test_what_is_slow_in_this_program(self):
+        """The hottest function first, the losses, and where the page is; which a report reads again."""
+        child = self.record()
+        first = re.search(r"^ +self +total +function.*\n +([\d.]+) % +[\d.]+ % +(\S+)", child.out, re.M)
+        self.assertEqual(first[2], "share_50", child)
+        self.assertRegex(child.out, r"(?m)^  lost +\d+")
+        self.assertRegex(child.err, r"(?m)^spanprof: spanprof\.html: [\d.]+ KiB$")
+        again = json.loads(self.at_desk("report", "--json", "spanprof.html").stdout)["profiles"][0]
+        self.assertEqual(again["functions"][0]["function"], "share_50")
+
+    def test_what_does_this_process_do(self):
+        """Whom it records, before the time is spent."""
+        victim = self.victim("shares")
+        child = self.spawn([tap.SPANPROF, "record", "-p", str(victim.pid), "-o", "a.pb.gz"], cwd=self.where,
+                           env=session.clean_environment())
+        child.wait_for(rf"chosen: 1 process: victim-shares \({victim.pid}\)")
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        self.assertIn("share_50", child.out)
+
+    def test_a_selector_that_matches_nobody(self):
+        """Said at the start, and at the end with what tells why; the status says it, too."""
+        done = self.at_desk("record", "-u", "nosuchunit", "-d", "300ms", "-o", "a.pb", expect=1)
+        self.assertIn("none of the processes that run is chosen", done.stderr)
+        self.assertIn("not one sample: no process that ran meanwhile was chosen; `spanprof targets --verbose`",
+                      done.stderr)
+        self.assertIn("a recording without one sample", self.at_desk("report", "a.pb", expect=1).stderr)
+
+    def test_a_program_that_waits(self):
+        """That it used no CPU, and that waits can be had."""
+        said = r"not one sample: .* used [\d.]+ ms of CPU, and a sample stands for [\d.]+ ms.*--off-cpu"
+
+        def is_said():          # a tick may hit its start: then there is one
+            return re.search(said, self.at_desk("record", "-F", "20", "--", "sleep", "0.2").stderr)
+
+        self.assertTrue(tap.wait_until(is_said, "a recording without a sample"))
+
+    def test_what_other_profilers_are_asked(self):
+        """A word for what has another name here."""
+        for words, hint in ((["record", "-g", "--", "true"], "stacks are always taken"),
+                            (["record", "-e", "cycles", "--", "true"], "CPU time is what is sampled"),
+                            (["stat", "--", "true"], "`spanprof record -- COMMAND`")):
+            self.assertIn(hint, self.at_desk(*words, expect=2).stderr)
+
+    def test_which_function_became_slower(self):
+        """One answer in text and page, whatever folder each build lies in; a status for scripts."""
+        before, after = (self.where / name for name in ("before.folded", "after.folded"))
+        before.write_text("main;fold 300\nmain;sort 700\n")
+        after.write_text("main;fold 450\nmain;sort 550\n")
+        shown = self.at_desk("report", "--diff", before, after).stdout
+        self.assertRegex(shown, r"(?m)^ +\+15\.0 +300 +30\.0% +450 +45\.0% +fold")
+        self.at_desk("report", "--diff", before, after, "-o", "diff.html")
+        self.assertGreater((self.where / "diff.html").stat().st_size, 10000)
+        judged = self.at_desk("report", "--diff", "--fail-above", "5", before, after, expect=3)
+        self.assertRegex(judged.stderr, r"fold: \+15\.0 points of samples .*beyond noise")
+
+    def test_a_profile_of_go(self):
+        """Its samples once, and what Go's tool says of them first."""
+        kinds = json.loads(self.at_desk("report", "--json", DATA / "go-cpu.pb.gz").stdout)["profiles"]
+        self.assertEqual([kind["type"] for kind in kinds], ["samples"])
+        said = re.search(r"%  (\S+)$", (DATA / "go-cpu.top.txt").read_text(), re.M)[1]
+        self.assertEqual(kinds[0]["functions"][0]["function"], said)
+
+    def test_which_line_is_it(self):
+        """The source with numbers beside its lines, at the terminal and as a page."""
+        (self.where / "main.go").write_text("// a line\n" * 200)
+        self.assertRegex(self.at_desk("report", "--annotate", "main.go", DATA / "go-cpu.pb.gz").stdout,
+                         r"(?m)^ +[\d.]+% +[\d.]+% +\d+  // a line$")
+        self.at_desk("report", "--annotate", "main.go", DATA / "go-cpu.pb.gz", "-o", "main.html")
+        self.assertRegex((self.where / "main.html").read_text(), r"Hottest by their own share: <a href=")
+
+    def test_what_does_the_machine_do_now(self):
+        """Functions of the process that works, in a second."""
+        victim = self.victim("shares")
+
+        def shown():
+            done = self.at_desk("top", "-p", str(victim.pid), "-n", "1", "-i", "1", "--json")
+            return [row["name"] for row in json.loads(done.stdout)["functions"]]
+
+        self.assertTrue(tap.wait_until(lambda: "share_50" in shown(), "its hottest function"))
+
+    def test_who_never_woke_up(self):
+        """The order that waits for nobody, by its function; nothing is left beside the trace."""
+        if not COROUTINES.exists():
+            self.skipTest("tool: the example of coroutines is not built")
+        self.at_desk("coro", "-o", "orders.db", "--", str(COROUTINES))
+        shown = self.at_desk("report", "orders.db").stdout
+        self.assertRegex(shown, r"(?i)lost wake-up")
+        self.at_desk("report", "orders.db", "-o", "orders.html")
+        self.assertEqual(sorted(path.name for path in self.where.iterdir()), ["orders.db", "orders.html"])
+
+    def test_give_it_to_others(self):
+        """One file that needs no network, and forms that other tools read."""
+        self.record("-o", "a.otlp")
+        for name in ("a.html", "a.svg", "a.folded", "a.pb.gz", "a.speedscope.json", "a.md"):
+            self.at_desk("report", "a.otlp", "-o", name)
+            self.assertGreater((self.where / name).stat().st_size, 0, name)
+        page = (self.where / "a.html").read_text()
+        self.assertEqual(re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]+", page), [])
+        self.assertIn("Content-Security-Policy", page)
+
+
+if __name__ == "__main__":
+    tap.main()
