@@ -61,6 +61,9 @@ class Status(Case):
                                int(pathlib.Path(f"/proc/{run.pid}/statm").read_text().split()[1]), delta=512)
         text = self.spanprof("status", "--control", self.socket).stdout
         self.assertIn(f"pid {run.pid}, up ", text)
+        self.assertIn(status["coverage_cause"], ("", "lost", "throttled", "stolen", "late", "unseen"))
+        tap.wait_until(lambda: self.status()["coverage_ratio"] > 0, "a window of which the CPU time is known")
+        self.assertRegex(self.spanprof("status", "--control", self.socket).stdout, r"\ncoverage +[\d.]+ % of \d+ samples")
         self.assertIn("499 Hz on ", text)
         self.assertIn("targets      1 of ", text)
         result = run.stop()
@@ -194,9 +197,11 @@ class Status(Case):
 
     def test_a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not(self):
         run, victim = self.begin()
-        done = self.spanprof("run", "--control", self.socket, "-p", victim.pid, expect=78)
-        self.assertIn("another spanprof does", done.stderr)
+        other = self.start("--control", self.socket, "-p", victim.pid, ready=False)
+        other.child.wait_for("another spanprof does; runs without and tries again")
+        other.wait_events(1)
         self.assertEqual(self.status()["pid"], run.pid)
+        other.stop()
         run.child.kill()
         tap.wait_until(lambda: not self.socket.exists(), "its end: it takes its socket along")
         with socket.socket(socket.AF_UNIX) as left:
@@ -273,6 +278,8 @@ class Metrics(Case):
         self.assertEqual([value("unsaved_samples", name) for name in ("[export]", "refusing", "away")],
                          [0, 0, 0])
         self.assertEqual(prometheus.value(families, "spanprof_lost_total", reason="export_refused"), 0)
+        self.assertEqual([value("spool_bytes", name) > 0 for name in ("refusing", "away")], [False, True])
+        self.assertEqual(value("spool_max_bytes", "away"), 1 << 30)
         receivers = {r["name"]: r for r in self.status()["receivers"]}
         self.assertEqual(
             {name: (r["delivered"], r["lost"], r["in_spool"], r["failing"]) for name, r in receivers.items()},
@@ -291,6 +298,13 @@ class Metrics(Case):
         )
         result = run.stop()
         self.assertIn(f"[export away]: 0 samples delivered, 0 lost, {n:.0f} left in its spool", result.log)
+
+    def test_say_what_the_cpu_time_of_targets_stands_for(self):
+        run, _ = self.begin()
+        tap.wait_until(lambda: prometheus.value(self.metrics(), "spanprof_expected_ticks_total") > 50, "CPU time")
+        result = run.stop()
+        rate = result.summary["frequency"] * 1.25 * result.summary["target_cpu_ns"] / 1e9
+        self.assertLessEqual(result.counter("expected_ticks_total"), rate, "periods are drawn from 0.75 to 1.25")
 
     def test_agree_with_the_summary_and_with_proc(self):
         run, victim = self.begin()
@@ -321,8 +335,9 @@ class Metrics(Case):
         run.stop()
 
     def test_a_wrong_address_is_a_wrong_configuration(self):
-        for address in ("9464", "127.0.0.1:", "127.0.0.1:99999", "/nonexistent/directory/socket"):
-            self.spanprof("run", "--metrics", address, "--comm", "nobody", expect=78)
+        for address, status in (("9464", 2), ("127.0.0.1:", 2), ("127.0.0.1:99999", 2),
+                                ("/nonexistent/directory/socket", 78)):
+            self.spanprof("run", "--metrics", address, "--comm", "nobody", expect=status)
 
 
 class Probes(Case):
@@ -423,12 +438,15 @@ class Pause(Case):
         self.spanprof("pause", "--control", self.socket)
         self.assertEqual(self.status()["paused"], "command")
         self.assertIn("paused (command)", self.spanprof("status", "--control", self.socket).stdout)
+        metric = lambda name: prometheus.value(self.metrics(), name)
+        expected, n = metric("spanprof_expected_ticks_total"), metric("spanprof_windows_total")
         self.assert_no_ticks(victim)
+        tap.wait_until(lambda: metric("spanprof_windows_total") > n, "a window within the pause")
+        self.assertEqual(metric("spanprof_expected_ticks_total"), expected)
         self.assertEqual(self.ask("/readyz")[:2], (200, "ok, paused\n"))
         self.spanprof("resume", "--control", self.socket)
         before = self.status()["ticks"]
-        session.wait_cpu([victim.pid], 0.5)
-        self.assertGreater(self.status()["ticks"], before)
+        tap.wait_until(lambda: self.status()["ticks"] > before, "ticks")
         self.assertEqual(prometheus.value(self.metrics(), "spanprof_pauses_total", reason="command"), 1)
         result = run.stop()
         periods = {sample.period for sample in result.samples}
@@ -442,6 +460,106 @@ class Pause(Case):
         self.assertEqual(self.status()["paused"], "command")
         self.assert_no_ticks(victim)
         run.stop()
+
+
+class HostShare(Case):
+    def test_a_host_samples_in_its_turns_alone(self):
+        """Half of the hosts, 3 s each."""
+        run, victim = self.begin("--sample-hosts", "50%/3s", "--export-interval", "1s")
+
+        def pauses():
+            return prometheus.value(self.metrics(), "spanprof_pauses_total", reason="hosts")
+
+        def silent():
+            """Ticks before and after some work, if both lie in one turn of other hosts. There is some work in
+            front of it: ticks of the turn before may be on their way."""
+            n = pauses()
+            if self.status()["paused"] != "sample-hosts":
+                return None
+            session.wait_cpu([victim.pid], 0.02)
+            before = self.status()
+            session.wait_cpu([victim.pid], 0.05)        # 25 ticks
+            after = self.status()
+            return (before["ticks"], after["ticks"]) if after["paused"] and n == pauses() else None
+
+        self.assertEqual(*tap.wait_until(silent, "a turn of other hosts", 120))
+        tap.wait_until(lambda: self.status()["paused"] is None, "this host's turn")
+        run.wait_events(20)
+        result = run.stop()
+        self.assertEqual({sample.resource["spanprof.hosts.percent"] for sample in result.samples}, {"50"})
+
+    def test_a_part_that_is_none_is_refused(self):
+        self.assertIn("is not PERCENT%/TIME", self.spanprof("run", "--sample-hosts", "10", expect=2).stderr)
+
+
+class Taken(Case):
+    """Another process has the port or the socket at the start: not the end, and not for good."""
+
+    def log_of_taken(self, run, name):
+        run.child.wait_for(rf"cannot listen on [^\n]*; runs without and tries again[^\n]*`{name}`")
+        self.assertNotIn("--port", run.log)
+
+    def test_a_port_of_metrics(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            run, _ = self.begin("--metrics", f"127.0.0.1:{port}")
+            self.log_of_taken(run, "metrics")
+            run.wait_events(1)
+        run.child.wait_for(rf"metrics are at http://127.0.0.1:{port}/metrics")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+        connection.request("GET", "/healthz")
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
+        run.stop()
+
+    def test_the_control_socket(self):
+        path = self.directory() / "control.sock"
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(path))
+            other.listen()
+            run = self.start("--control", path, "-p", self.victim("chain", 5).pid, "--run-as", "root")
+            self.log_of_taken(run, "control")
+            run.wait_events(1)
+        tap.wait_until(lambda: self.answers(path), "the socket of the daemon")
+        run.stop()
+
+    def answers(self, path):
+        try:
+            return ask(Unix(path), "/healthz", "GET")[0] == 200
+        except OSError:
+            return False
+
+
+class Spool(Case):
+    """The spool that somebody has set, and that of the service."""
+    OWN = ["unshare", "--mount", "sh", "-c",
+           "mount -t tmpfs none /var/lib && mkdir -m 700 -p /var/lib/spanprof/spool && "
+           "chown -R 65534:65534 /var/lib/spanprof && exec \"$@\"", "sh"]
+
+    def test_one_that_was_set_and_cannot_be_made_is_an_end(self):
+        path = self.directory() / "spanprof.conf"
+        path.write_text("[export]\nspool = /proc/1/spool\n")
+        for options in (["--spool", "/proc/1/spool"], ["--config", path]):
+            run = self.start("-p", self.victim("chain", 5).pid, *options, ready=False)
+            self.assertEqual(run.child.wait(), 78, run.child)
+            self.assertIn("spool /proc/1/spool: ", run.log)
+
+    def test_that_of_the_service_is_done_without_and_shown(self):
+        run, _ = self.begin(environment={"STATE_DIRECTORY": "/proc/1"})
+        run.child.wait_for("spool /proc/1/spool: .*; samples that cannot be sent wait in memory alone")
+        self.assertEqual(prometheus.value(self.metrics(), "spanprof_spools_unusable"), 1)
+        self.assertIn("its spool cannot be used", self.spanprof("status", "--control", self.socket).stdout)
+        run.stop()
+
+    def test_that_of_the_service_is_found_from_outside(self):
+        def ask_for(*words):
+            return self.run_command([*self.OWN, tap.SPANPROF, *words], env=session.clean_environment(),
+                                    expect=0).stdout
+
+        self.assertIn("0 requests, 0 samples, 0 bytes in /var/lib/spanprof/spool", ask_for("spool", "ls"))
+        self.assertRegex(ask_for("config", "show"),
+                         r"(?m)^spool += /var/lib/spanprof/spool +# STATE_DIRECTORY of the service$")
+        ask_for("spool", "flush", "--endpoint", "http://127.0.0.1:9")
 
 
 class KillSwitch(Case):
@@ -477,8 +595,7 @@ class KillSwitch(Case):
         self.assertEqual(self.status()["ticks"], before)
         self.file(run).unlink()
         run.child.wait_for("sampling goes on")
-        session.wait_cpu([victim.pid], 0.5)
-        self.assertGreater(self.status()["ticks"], before)
+        tap.wait_until(lambda: self.status()["ticks"] > before, "ticks")
         run.stop()
 
     def test_at_the_start_nothing_is_sampled(self):

@@ -46,6 +46,14 @@ def forbid(number, action):
 
 
 class Doctor(session.TestCase):
+    def pasteable(self, fix):
+        """A shell takes it, and it begins with a command; what is no command is behind a `#`."""
+        read = subprocess.run(["bash", "-n"], input=fix, capture_output=True, text=True)
+        self.assertEqual((read.returncode, read.stderr), (0, ""), fix)
+        word = fix.removeprefix("sudo ").split()[0]
+        self.assertRegex(word, r"^(spanprof|apt-get|sysctl|systemctl|curl|chown|install|ss|ip|df|findmnt|unset|zgrep|grep"
+                         r"|sed|rm|uname|dmesg|date|docker|kubectl|useradd|openssl|d=\S+;)$", fix)
+
     def doctor(self, *options, prefix=(), status=None, env=None):
         """name → finding, and the exit status."""
         done = self.run_command([*prefix, tap.SPANPROF, "doctor", "--json", *options],
@@ -58,6 +66,8 @@ class Doctor(session.TestCase):
             self.assertEqual(report[key], sum(f["result"] == key for f in report["checks"]))
         for finding in report["checks"]:
             self.assertEqual(bool(finding["fix"]), finding["result"] != "ok", finding)
+            if finding["fix"]:
+                self.pasteable(finding["fix"])
         if status is not None:
             self.assertEqual(done.returncode, status, done.stdout)
         return findings
@@ -87,7 +97,7 @@ class Doctor(session.TestCase):
                 self.assertEqual(findings["kernel-half"]["result"], "fail" if name in NEEDED else "ok")
                 done = self.run_command([
                     *without(name), tap.SPANPROF, "run", "--endpoint", receiver.url, "--pid", victim.pid,
-                    "--duration", "500ms"
+                    "--frequency", "1999", "--duration", "500ms"
                 ], env=session.clean_environment())
                 self.assertEqual(done.returncode, 78 if name in NEEDED else 0, done.stderr)
                 self.assertIn(label, done.stderr)
@@ -121,6 +131,48 @@ class Doctor(session.TestCase):
         done = self.spanprof("run", "--duration", "1s", expect=78,
                              env={**session.clean_environment(), "SPANPROF_BTF": "/nonexistent"})
         self.assertIn("CONFIG_DEBUG_INFO_BTF", done.stderr)
+
+    def test_btf_that_is_none(self):
+        path = self.directory() / "btf"
+        for content in (b"", b"garbage" * 100):
+            path.write_bytes(content)
+            finding = self.doctor(env={"SPANPROF_BTF": str(path)})["btf"]
+            self.assertEqual((finding["result"], "unset SPANPROF_BTF" in finding["fix"]), ("fail", True), finding)
+
+    def test_a_spool_that_cannot_be_made_or_used(self):
+        receiver = session.Receiver(self)
+        for spool, word in (("/proc/1/spool", "cannot be made"), ("/nonexistent/spool/here", "No such file")):
+            finding = self.doctor("--endpoint", receiver.url, "--spool", spool)["spool"]
+            self.assertEqual(finding["result"], "fail", finding)
+            self.assertIn(word, finding["text"])
+        own = ["unshare", "--mount", "sh", "-c",
+               "mount -t tmpfs none /var/lib && mkdir -m 700 -p /var/lib/spanprof/spool && exec \"$@\"", "sh"]
+        finding = self.doctor("--endpoint", receiver.url, "--run-as", "nobody", prefix=own)["spool"]
+        self.assertEqual(finding["result"], "fail", "root's, and the service is not root")
+        self.assertIn("chown -R spanprof:spanprof /var/lib/spanprof/spool", finding["fix"])
+
+    def test_a_port_that_is_taken(self):
+        receiver = session.Receiver(self)
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            finding = self.doctor("--endpoint", receiver.url, "--metrics", f"127.0.0.1:{port}")["metrics"]
+            self.assertEqual(finding["result"], "warn", finding)
+            self.assertIn(f"ss -ltnp 'sport = :{port}'", finding["fix"])
+
+    def test_a_proxy_that_is_dead(self):
+        """What it says of both ends in tickets: no password is in it."""
+        finding = self.doctor("--endpoint", "http://me:hidden@collector.example:4318?key=hidden&more",
+                              env={"http_proxy": "http://me:hidden@127.0.0.1:9"})["endpoint"]
+        self.assertEqual(finding["result"], "fail", finding)
+        self.assertIn("by the proxy http://127.0.0.1:9 of http_proxy", finding["text"])
+        self.assertIn("curl -v -x \"$http_proxy\" 'http://collector.example:4318/v1development/profiles'",
+                      finding["fix"])
+        self.assertNotIn("hidden", str(finding))
+
+    def test_a_selector_that_fits_nobody(self):
+        receiver = session.Receiver(self)
+        finding = self.doctor("--endpoint", receiver.url, "--comm", "no-such-prog")["targets"]
+        self.assertEqual((finding["result"], finding["fix"]), ("warn", "spanprof targets --verbose"), finding)
 
     def test_tells_what_is_wrong_with_a_receiver(self):
         class Handler(http.server.BaseHTTPRequestHandler):

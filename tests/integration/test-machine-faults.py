@@ -70,21 +70,41 @@ class Machine(session.TestCase):
         self.assertGreater(lost["ring_full"], 1000)
         self.assertEqual(set(lost), {"ring_full"}, lost)
 
+    def test_ticks_of_strangers_that_nobody_judged_are_no_coverage(self):
+        """While the daemon is held up the ring is filled by processes that it has never seen."""
+        victim = self.victim("chain", 200)
+        run = self.start("--exe", f"{tap.VICTIMS}/victim-chain", "--frequency", 9999, "--timeout", "10m")
+        run.wait_events(100)
+        run.child.process.send_signal(signal.SIGSTOP)
+        strangers = [self.spawn(["sh", "-c", "while :; do :; done"]) for _ in range(6)]
+        session.wait_cpu([stranger.pid for stranger in strangers], 9)   # their records are short
+        for stranger in strangers:
+            stranger.process.kill()
+        run.child.process.send_signal(signal.SIGCONT)
+        run.child.wait_for(r"\d+ samples were lost since the start: the ring to the daemon was full")
+        session.wait_cpu([victim.pid], 0.2)
+        result = run.stop()
+        self.assertGreater(result.summary["counters"]["undecided_lost_total"], 1000)
+        self.assertNotIn("coverage_ratio", result.summary)
+        self.assertIn("coverage: not known", result.log)
+
     def test_too_few_descriptors_are_said_or_done_without(self):
         self.victim("chain", 5)
         receiver = session.Receiver(self)
         refused = worked = 0
-        for n in (16, 32, 64, 96):
+        for n in (16, 32, 128):
             done = self.run_command([
                 "prlimit", f"--nofile={n}:{n}", tap.SPANPROF, "run", "--all", "--duration", "700ms",
                 "--endpoint", receiver.url
             ], env=session.clean_environment(SPANPROF_STOP_TIMEOUT="10s"))
             with self.subTest(descriptors=n):
-                self.assertIn(done.returncode, (0, 1, 78), done.stderr)
+                # 1: the service manager tries again
+                self.assertIn(done.returncode, (0, 1), done.stderr)
                 if done.returncode:
                     refused += 1
-                    self.assertRegex(done.stderr, "(?i)too many open files|invalid argument|cannot",
-                                     done.stderr)
+                    self.assertIn(f"out of file descriptors to load the kernel half (BPF): this process may have {n}",
+                                  done.stderr)
+                    self.assertNotIn("this kernel", done.stderr)
                 else:
                     worked += 1
                     self.assertRegex(done.stderr, r"\d+ ticks = \d+ samples delivered \+ \d+ lost")

@@ -8,6 +8,9 @@ import prometheus
 import tap
 
 FOLDER = tap.SOURCE_DIR / "packaging/monitoring"
+RULES = tap.SOURCE_DIR / "packaging/helm/spanprof/files/spanprof.rules.yaml"
+FROM_PROMETHEUS = ("instance", "cluster", "node")       # labels that it adds, not we
+VARIABLES = ("$instance", "$cluster", "$node")
 
 
 def known():
@@ -21,6 +24,13 @@ def known():
                            (tap.SOURCE_DIR / "daemon/service/run/metrics.c").read_text()):
         families[name] = {}
     families["spanprof_build_info"] = {}
+    exports = (tap.SOURCE_DIR / "daemon/service/run/exports.c").read_text()
+    for name in re.findall(r'^        \{ "(\w+)", "[^"]+",\s', exports, re.M):
+        families[f"spanprof_receiver_{name}"] = {"receiver": {"[export]"}}
+    families["spanprof_certificate_end_seconds"] = {
+        "receiver": {"[export]"},
+        "certificate": set(re.findall(r'"(\w+)"', re.search(r"certificate_names\[\] = \{(.+?)\}", exports)[1]))
+    }
     return families
 
 
@@ -30,7 +40,7 @@ def problems(expression, families):
             yield f"{name} does not exist: {expression}"
             continue
         for label, values in re.findall(r'(\w+)[=!]~?"([^"]*)"', labels):
-            if label == "instance":
+            if label in FROM_PROMETHEUS:
                 continue
             if label not in families[name]:
                 yield f"{name} has no label {label}: {expression}"
@@ -40,10 +50,17 @@ def problems(expression, families):
     for groups in re.findall(r"by \(([^)]*)\)", expression):
         for label in groups.split(","):
             names = re.findall(r"\b(spanprof_\w+)", expression)
-            if label.strip() != "instance" and not any(label.strip() in families.get(n, {}) for n in names):
+            if label.strip() not in FROM_PROMETHEUS and not any(label.strip() in families.get(n, {})
+                                                                for n in names):
                 yield f"no metric has the label {label}: {expression}"
     if expression.count("(") != expression.count(")") or expression.count("{") != expression.count("}"):
         yield f"brackets: {expression}"
+
+
+def without_variables(expression):
+    for variable in VARIABLES:
+        expression = expression.replace(variable, ".*")
+    return expression
 
 
 class Monitoring(tap.TestCase):
@@ -66,7 +83,7 @@ class Monitoring(tap.TestCase):
                 prometheus.parse(bad)
 
     def test_alerts_ask_for_what_exists(self):
-        text = (FOLDER / "spanprof.rules.yaml").read_text()
+        text = RULES.read_text()
         rules = re.split(r"^      - alert: ", text, flags=re.M)[1:]
         self.assertGreater(len(rules), 5)
         for rule in rules:
@@ -75,12 +92,17 @@ class Monitoring(tap.TestCase):
             self.assertEqual(list(problems(expression[1], known())), [])
             self.assertRegex(rule, r"labels: \{severity: (info|warning|critical)\}")
             self.assertRegex(rule, r'summary: ".+"')
+            section = re.search(r'^          runbook: "\S+/OPERATING.md#(\w+)"$', rule, re.M)
+            self.assertIsNotNone(section, rule)
+            self.assertEqual(section[1], rule.split()[0].lower())
+            self.assertRegex((tap.SOURCE_DIR / "docs/OPERATING.md").read_text(),
+                             rf"(?m)^### {rule.split()[0]}\n- Means: .+\n- See: `.+`\n- Do: .+\n")
         self.assertEqual(len({rule.split()[0] for rule in rules}), len(rules))
 
     def test_alerts_are_valid_for_prometheus(self):
-        text = (FOLDER / "spanprof.rules.yaml").read_text()
+        text = RULES.read_text()
         n = len(re.findall(r"^      - alert: ", text, re.M))
-        self.assertEqual(prometheus.judge(self, "rules", FOLDER / "spanprof.rules.yaml"), (0, [f"{n} rules"]))
+        self.assertEqual(prometheus.judge(self, "rules", RULES), (0, [f"{n} rules"]))
         broken = self.directory() / "rules.yaml"
         for what, instead in (("expr: ", "expr: )"), ("for: ", "fore: "), ("{{ $", "{{ $nothing"),
                               ("severity:", "not-a-label:")):
@@ -95,14 +117,23 @@ class Monitoring(tap.TestCase):
         expressions += [v["query"] for v in board["templating"]["list"] if v["type"] == "query"]
         self.assertGreater(len(expressions), 10)
         for expression in expressions:
-            self.assertEqual(list(problems(expression.replace("$instance", ".*"), known())), [])
+            self.assertEqual(list(problems(without_variables(expression), known())), [])
         self.assertEqual(len({panel["id"] for panel in board["panels"]}), len(board["panels"]))
+
+    def test_dashboard_chooses_by_cluster_and_node(self):
+        board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
+        self.assertEqual([v["name"] for v in board["templating"]["list"]],
+                         ["datasource", "cluster", "node", "instance"])
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                for variable in VARIABLES:
+                    self.assertIn(f'{variable[1:]}=~"{variable}"', target["expr"])
 
     def test_queries_of_the_dashboard_are_valid_for_prometheus(self):
         board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
         # what Grafana puts there itself
         queries = [
-            t["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
+            without_variables(t["expr"].replace("$__rate_interval", "5m"))
             for panel in board["panels"] for t in panel["targets"]
         ]
         self.assertEqual(prometheus.judge(self, "queries", text="\n".join(queries)), (0, []))

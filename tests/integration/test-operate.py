@@ -10,12 +10,16 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
 import fault_server
+import prometheus
+import real_server
 import session
 import tap
+from unix_http import Unix, ask, ask_once
 
 HZ = ["--frequency", 499]
 
@@ -62,7 +66,8 @@ class Case(session.TestCase):
 
     def run_configured(self, text, *options, **environment):
         self.configure(text)
-        return self.start("--config", self.file, *options,
+        self.control = self.directory() / "control.sock"
+        return self.start("--config", self.file, "--control", self.control, *options,
                           environment={"NOTIFY_SOCKET": self.manager.path, **environment})
 
     def wait_stopped(self, run):
@@ -86,6 +91,38 @@ class Case(session.TestCase):
 
 
 class Reload(Case):
+    def reloads(self, run):
+        """Counted so far, by the metrics that an alert asks for."""
+        families = prometheus.parse(ask(Unix(self.control), "/metrics", "GET")[1])
+        return {result: prometheus.value(families, "spanprof_reloads_total", result=result)
+                for result in ("applied", "refused")}
+
+    def unit_reload(self, run):
+        """What `systemctl reload` does: each ExecReload= of our unit, and the first that fails is its result."""
+        unit = (tap.BUILD_DIR / "systemd/spanprof.service").read_text()
+        for line in re.findall(r"^ExecReload=(.+)$", unit, re.M):
+            words = line.replace("$MAINPID", str(run.pid)).split()
+            if words[0].endswith("/spanprof"):
+                words[0] = tap.SPANPROF
+            done = subprocess.run(words, env={**os.environ, "SPANPROF_CONFIG": str(self.file)}, capture_output=True,
+                                  text=True)
+            if done.returncode:
+                return done
+        return done
+
+    def test_by_the_unit_fails_when_the_new_one_is_wrong(self):
+        run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n")
+        run.wait_events(1)
+        self.configure(f"[targets]\npid = {self.victim_.pid}\ncomm = [abc\n")
+        done = self.unit_reload(run)
+        self.assertEqual(done.returncode, 78, done)
+        self.assertIn(f"{self.file}:3: comm", done.stderr)
+        tap.wait_until(lambda: self.reloads(run) == {"applied": 0, "refused": 1}, "the daemon's own refusal")
+        self.configure(f"[targets]\npid = {self.victim_.pid}\n")
+        self.assertEqual(self.unit_reload(run).returncode, 0)
+        tap.wait_until(lambda: self.reloads(run)["applied"] == 1, "the new configuration")
+        run.stop()
+
     def test_applies_what_has_changed(self):
         run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n[sampling]\nfrequency = 499\n")
         run.wait_events(1, self.victim_.pid)
@@ -108,6 +145,7 @@ class Reload(Case):
         self.assertIn("did you mean `frequency`?", run.log)
         self.assertIn("the old one stays in force", run.log)
         self.assertEqual(len(re.findall("at 499 Hz", run.log)), 1, "it must not have been made anew")
+        self.assertEqual(self.reloads(run), {"applied": 0, "refused": 1})
         before = run.receiver.paths()
         tap.wait_until(lambda: len(run.receiver.paths()) > len(before), "profiles go on")
         run.stop()
@@ -121,6 +159,7 @@ class Reload(Case):
         self.reload(run)
         self.assertIn(f"there is no process {gone.pid}", run.log)
         self.assertIn("the old one comes back", run.log)
+        self.assertEqual(self.reloads(run), {"applied": 0, "refused": 1})
         n = len(run.receiver.paths())
         tap.wait_until(lambda: len(run.receiver.paths()) > n, "profiles of the old configuration")
         result = run.stop()
@@ -136,13 +175,112 @@ class Reload(Case):
         self.assertGreaterEqual(len(self.manager.of("RELOADING")), 2)
         self.assertEqual(result.summary["lost"], 0, result.summary["lost_by_reason"])
 
-    def test_does_not_start_the_duration_anew(self):
-        run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n", "--duration", "3s")
+    def serving(self, path):
+        """A configuration whose metrics are at @path, a socket or ADDRESS:PORT."""
+        return f"[targets]\npid = {self.victim_.pid}\n[daemon]\nmetrics = {path}\n"
+
+    def test_cuts_off_no_client(self):
+        """Who asks in its midst is answered, at each try: by the control socket, the metrics and `status`."""
+        metrics = self.directory() / "metrics.sock"
+        run = self.run_configured(self.serving(metrics))
         run.wait_events(1)
+        over, problems, counts = threading.Event(), [], []
+
+        def keep_asking(path, pages):
+            n = 0
+            while not over.is_set():
+                for page in pages:
+                    try:
+                        status = ask_once(Unix(path), page)[0]
+                    except OSError as problem:
+                        status = problem
+                    if status != 200:
+                        problems.append((str(path), page, status))
+                n += 1
+            counts.append(n)
+
+        def keep_saying():
+            n = 0
+            while not over.is_set():
+                done = self.spanprof("status", "--json", "--control", self.control, expect=None)
+                # its patience is 5 s, which a busy machine may need for the change itself
+                if done.returncode and "the daemon does not answer" not in done.stderr:
+                    problems.append(done)
+                n += 1
+            counts.append(n)
+
+        threads = [threading.Thread(target=keep_asking, args=(self.control, ("/status.json", "/metrics"))),
+                   threading.Thread(target=keep_asking, args=(metrics, ("/metrics", "/healthz"))),
+                   threading.Thread(target=keep_saying)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            self.reload(run)
+        over.set()
+        for thread in threads:
+            thread.join()
+        run.stop()
+        self.assertEqual(problems, [])
+        self.assertEqual(len([n for n in counts if n]), 3, counts)
+
+    def test_answers_a_request_that_it_comes_into(self):
+        """Half of it before, half after; a connection is given up when its headers take too long, so it may need a few."""
+        run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n")
+        run.wait_events(1)
+
+        def answered():
+            connection = Unix(self.control)
+            connection.connect()
+            connection.sock.sendall(b"GET /metrics HTTP/1.0\r\n")
+            ask(Unix(self.control), "/healthz")         # which is accepted later, and answered: so is that one
+            self.reload(run)
+            try:
+                connection.sock.sendall(b"\r\n")
+                return connection.sock.recv(64).startswith(b"HTTP/1.")
+            except (BrokenPipeError, ConnectionResetError):
+                return False
+            finally:
+                connection.close()
+
+        self.assertTrue(any(answered() for _ in range(5)))
+        run.stop()
+
+    def test_moves_sockets_and_takes_them_back(self):
+        first, second = (self.directory() / "metrics.sock" for _ in range(2))
+        second.parent.chmod(0o777)      # made by a daemon that is not root any more
+        run = self.run_configured(self.serving(first))
+        run.wait_events(1)
+        for path in (second, first, second):
+            self.configure(self.serving(path))
+            self.reload(run)
+            self.assertEqual([ask(Unix(where), "/healthz")[0] for where in (path, self.control)], [200, 200])
+        second.unlink()                 # somebody tidied up: a reload makes it anew
         self.reload(run)
-        result = run.wait()
-        self.assertLess(result.summary["duration_ns"], 3.9e9)
-        self.assertGreater(result.summary["duration_ns"], 2.9e9)
+        self.assertEqual([ask(Unix(where), "/healthz")[0] for where in (second, self.control)], [200, 200])
+        run.stop()
+
+    def test_moves_a_port_to_all_addresses_and_back(self):
+        port, = real_server.free_ports(1)
+        run = self.run_configured(self.serving(f"127.0.0.1:{port}"))
+        run.child.wait_for(rf"metrics are at http://127.0.0.1:{port}/")
+        before = len(run.log)
+        for address in ("0.0.0.0", "127.0.0.1"):
+            self.configure(self.serving(f"{address}:{port}"))
+            self.reload(run)
+            with real_server.DIRECT.open(f"http://127.0.0.1:{port}/healthz") as answer:
+                self.assertEqual(answer.status, 200)
+        self.assertNotIn("cannot listen", run.log[before:])
+        run.stop()
+
+    def test_does_not_start_the_duration_anew(self):
+        run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n", "--duration", "5s")
+        ready = time.monotonic()
+        tap.wait_until(lambda: len(run.receiver.paths()) > 1, "two windows of a second")
+        before = time.monotonic() - ready
+        self.reload(run)
+        seconds = run.wait().summary["duration_ns"] / 1e9
+        self.assertGreater(seconds, 4.9)
+        self.assertLess(seconds, before + 4.9, "what it is if it begins anew")
 
     def test_gives_way_to_the_end(self):
         run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n")
@@ -197,7 +335,7 @@ class Reload(Case):
         self.addCleanup(server.close)
         self.addCleanup(answer.set)
         configure(499)
-        run = self.start("--config", self.file, endpoint=server.url("/"))
+        run = self.start("--config", self.file, "--stop-timeout", "60s", endpoint=server.url("/"))
         tap.wait_until(lambda: server.requests, "profiles")
         held.set()
         configure(397)

@@ -137,6 +137,17 @@ class Publishers(session.TestCase):
         self.assertTrue(all("datadog.local_root_span_id" not in x.attributes for x in linked))
         self.assertIn("thread contexts: static, ", self.show(child))
 
+    def test_polar_signals_labels_in_the_executable(self):
+        run = self.start_for("publisher-label")
+        child = self.publish([publisher("rust-labels") / "publisher-labels", "120"])
+        result, linked = self.check(run, child)
+        self.assertEqual({x.attributes.get("tenant") for x in linked}, {"blue"})
+        # the label is set inside of the span, and is gone before it ends
+        self.assertLessEqual({x.attributes.get("http.method") for x in linked}, {"GET", "POST", None})
+        self.assertIn("GET", {x.attributes.get("http.method") for x in linked})
+        self.assertEqual([x for x in linked if "trace_id" in x.attributes or "go.goroutine.id" in x.attributes], [])
+        self.assertIn("thread contexts as custom labels of Polar Signals: static, ", self.show(child))
+
     def show(self, child):
         return self.run_command([tap.SPANPROF, "contexts", child.pid], expect=0).stdout
 
@@ -176,4 +187,5 @@ class Publishers(session.TestCase):
         self.assertIn("ready profiler\ndone\n", child.out)
 
 
-tap.main()
+if __name__ == "__main__":
+    tap.main()

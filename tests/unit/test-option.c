@@ -87,6 +87,8 @@ Test(option, takes_times_with_a_unit) {
                 { "2m", UINT64_C(120000000000), "2m" },      { "1h", UINT64_C(3600000000000), "1h" },
                 { "90 s", UINT64_C(90000000000), "90s" },    { "0", 0, "0" },
                 { "3600000ms", UINT64_C(3600000000000), "1h" },
+                { "0.3", UINT64_C(300000000), "300ms" },     { "1.25s", UINT64_C(1250000000), "1250ms" },
+                { "0.5 h", UINT64_C(1800000000000), "30m" }, { "0.0", 0, "0" },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
@@ -97,7 +99,12 @@ Test(option, takes_times_with_a_unit) {
         refuses("export-interval", "15", "`15` needs a unit: ms, s, m or h (1s to 1h)");
         refuses("export-interval", "15sec", "`15sec` needs a unit: ms, s, m or h (1s to 1h)");
         refuses("export-interval", "1m30s", "`1m30s` needs a unit: ms, s, m or h (1s to 1h)");
-        refuses("export-interval", "1.5s", "`1.5s` needs a unit: ms, s, m or h (1s to 1h)");
+        refuses("export-interval", "1.5", "`1.5` needs a unit: ms, s, m or h (1s to 1h)");
+        refuses("export-interval", "1.s", "`1.s` needs a unit: ms, s, m or h (1s to 1h)");
+        refuses("export-interval", "1.5.5s", "`1.5.5s` needs a unit: ms, s, m or h (1s to 1h)");
+        refuses("export-interval", ".5s", "`.5s` is no time (1s to 1h)");
+        refuses("export-interval", "0.999s", "`0.999s` is out of range (1s to 1h)");
+        refuses("duration", "0.0001", "`0.0001` is finer than a millisecond (0 to 8784h)");
         refuses("export-interval", "soon", "`soon` is no time (1s to 1h)");
         refuses("export-interval", "-1s", "`-1s` is no time (1s to 1h)");
         refuses("export-interval", "", "`` is no time (1s to 1h)");
@@ -125,6 +132,7 @@ Test(option, takes_sizes_with_or_without_a_unit) {
         cr_assert_eq(set("max-queue", "1536K"), 0);
         cr_assert_str_eq(shown("max-queue"), "1536KiB");
         refuses("max-queue", "8MB", "`8MB` has an unknown unit: K, M, G, KiB, MiB or GiB (64KiB to 1GiB)");
+        refuses("max-queue", "1.5M", "`1.5M` has an unknown unit: K, M, G, KiB, MiB or GiB (64KiB to 1GiB)");
         refuses("max-queue", "much", "`much` is no size (64KiB to 1GiB)");
         refuses("max-queue", "2G", "`2G` is out of range (64KiB to 1GiB)");
         refuses("max-queue", "17179869184G", "`17179869184G` is out of range (64KiB to 1GiB)");

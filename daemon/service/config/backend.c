@@ -91,6 +91,12 @@ static ReshapeLinks links_of(const Config *config) {
                                                   : RESHAPE_LINKS_SPAN;
 }
 
+static CarryPaths paths_of(const Config *config) {
+        return !strcmp(config->mapping_paths, "none") ? CARRY_PATHS_NONE
+                : !strcmp(config->mapping_paths, "name") ? CARRY_PATHS_NAME
+                                                         : CARRY_PATHS_FULL;
+}
+
 static ReshapeNumbers numbers_of(const Config *config) {
         return !strcmp(config->resource_numbers, "off") ? RESHAPE_NUMBERS_OFF
                 : !strcmp(config->resource_numbers, "text") ? RESHAPE_NUMBERS_TEXT
@@ -112,6 +118,7 @@ OtlpPayload backend_payload(const Config *config) {
                              .repeat = words_of(&config->repeat_on_samples),
                              .links = links_of(config),
                              .numbers = numbers_of(config),
+                             .paths = paths_of(config),
                              .plain_types = is_pyroscope,
                              /* it takes each name for that of another function, until it is mended */
                              .nameless = is_backend(config, "parca") && !backend_has_names(config),

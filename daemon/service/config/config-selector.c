@@ -82,6 +82,7 @@ int config_selector_init(ConfigSelector *self, const Config *config) {
                 .trees = config->trees,
                 .n_trees = config->n_trees,
                 .all = config->all,
+                .publishers = config->publishers,
                 .excluded = &self->self,
                 .n_excluded = 1,
                 .exclude_rules = self->exclude_rules,

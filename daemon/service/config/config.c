@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/util/error.h"
 #include "base/util/file.h"
@@ -12,6 +15,7 @@
 #include "base/util/log.h"
 #include "delivery/export/endpoint.h"
 #include "service/config/backend.h"
+#include "service/config/config-check.h"
 #include "service/config/option.h"
 
 enum {
@@ -22,6 +26,7 @@ enum {
 };
 
 #define EXPORT_PREFIX "export "
+#define SERVICE_DIRECTORY "/var/lib/spanprof"    /* StateDirectory= of the unit */
 #define PROFILES_PATH "/v1development/profiles"
 
 int config_init(Config *config) {
@@ -470,6 +475,19 @@ static int load_otel_protocol(LoadState *state, const char *const *environment) 
         return r < 0 ? r : 0;
 }
 
+/* What the daemon's own environment says of resources is said of all targets: they run where it does. */
+static int load_otel_resource(LoadState *state, int verb, const char *const *environment) {
+        const Option *option = option_find("resource-attributes", strlen("resource-attributes"));
+        const char *name = "OTEL_RESOURCE_ATTRIBUTES", *value = environment_get(environment, name);
+        int r;
+
+        if (!value || !option_is_for(option, verb))
+                return 0;
+        r = config_set(state->config, option, value, CONFIG_OTEL, name, name, state->errors);
+        state->invalid |= r > 0;
+        return r < 0 ? r : 0;
+}
+
 static int load_environment(LoadState *state, int verb, const char *const *environment) {
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
@@ -564,11 +582,10 @@ static int make_urls(Config *config) {
 }
 
 /*
- * The TLS library opens these files when the first request is sent: a mistake would show late, and a pipe
+ * The TLS library opens such a file when the first request is sent: a mistake would show late, and a pipe
  * would hang. A user who only checks a configuration may lack the right to read a key.
  */
-static int check_tls_file(LoadState *state, const Config *config, int verb, const char *name,
-                          const char *path) {
+static int check_file(LoadState *state, const Config *config, int verb, const char *name, const char *path) {
         const ConfigOrigin *origin = &config->origins[option_index(option_find(name, strlen(name)))];
         int r = *path ? file_check_regular(path) : 0;
 
@@ -585,14 +602,23 @@ static int check_tls_files(LoadState *state, const Config *config, int verb) {
 
         if (!(verb & (VERB_RUN | VERB_RECEIVE | VERB_CONFIG)))
                 return 0;
-        r = check_tls_file(state, config, verb, "certificate", config->certificate);
+        r = check_file(state, config, verb, "certificate", config->certificate);
         if (!r)
-                r = check_tls_file(state, config, verb, "client-certificate", config->client_certificate);
+                r = check_file(state, config, verb, "client-certificate", config->client_certificate);
         if (!r)
-                r = check_tls_file(state, config, verb, "client-key", config->client_key);
+                r = check_file(state, config, verb, "client-key", config->client_key);
         for (size_t i = 0; !r && i < config->n_exports; i++)
                 r = check_tls_files(state, config->exports[i].config, verb);
         return r;
+}
+
+static int check_pods_files(LoadState *state, const Config *config, int verb) {
+        int r;
+
+        if (!(verb & (VERB_RUN | VERB_CONFIG)))
+                return 0;
+        r = check_file(state, config, verb, "pods-token", config->pods_token);
+        return r ? r : check_file(state, config, verb, "pods-certificate", config->pods_certificate);
 }
 
 static int check_together(LoadState *state) {
@@ -610,20 +636,63 @@ static int check_together(LoadState *state) {
         return r < 0 ? r : 0;
 }
 
+bool config_spool_is_chosen(const Config *config) {
+        return config->origins[option_index(option_find("spool", strlen("spool")))].level > CONFIG_DEFAULT;
+}
+
+/* The service manager has made its directory, as StateDirectory= of the unit says, when it ran first. */
+static bool is_service_there(const char *root) {
+        char path[PATH_MAX];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "%s" SERVICE_DIRECTORY, root);
+        return !lstat(path, &st) && S_ISDIR(st.st_mode);
+}
+
 /*
  * The directory for state that a service manager gives means the spool. Any other setting of the spool wins.
+ * Who asks for the service's spool from outside has no such variable, and means the same directory.
  */
-static int load_state_directory(LoadState *state, int verb, const char *const *environment) {
-        const char *directory = verb == VERB_RUN ? environment_get(environment, "STATE_DIRECTORY") : NULL;
+static int load_state_directory(LoadState *state, int verb, const char *root,
+                                const char *const *environment) {
+        const char *directory = environment_get(environment, "STATE_DIRECTORY"), *where = "STATE_DIRECTORY";
         const Option *option = option_find("spool", strlen("spool"));
         _cleanup_(freep) char *path = NULL;
 
-        if (!directory || state->config->origins[option_index(option)].level > CONFIG_DEFAULT)
+        if (config_spool_is_chosen(state->config))
+                return 0;
+        if (!directory && verb != VERB_RUN && is_service_there(root)) {
+                directory = SERVICE_DIRECTORY;
+                where = "STATE_DIRECTORY of the service";
+        }
+        if (!directory || !(verb & (VERB_RUN | VERB_CONFIG | VERB_SPOOL | VERB_DOCTOR)))
                 return 0;
         if (asprintf(&path, "%s/spool", directory) < 0)
                 return error_origin(-ENOMEM);
-        return config_set(state->config, option, path, CONFIG_DEFAULT, "STATE_DIRECTORY", "STATE_DIRECTORY",
-                          state->errors);
+        return config_set(state->config, option, path, CONFIG_DEFAULT, where, where, state->errors);
+}
+
+/*
+ * attributes-deny also covers what is no attribute in OTLP but a field: the paths of mappings. It wins over
+ * what a section says.
+ */
+static int deny_paths(Config *config) {
+        static const char key[] = "mapping.path";
+        const ConfigList *deny = &config->attributes_deny;
+        bool denied = false;
+
+        for (size_t i = 0; i < deny->n_items; i++)
+                denied |= !fnmatch(deny->items[i], key, 0);
+        for (size_t i = 0; denied && i <= config->n_exports; i++) {
+                Config *own = i ? config->exports[i - 1].config : config;
+                char *none = strdup("none");
+
+                if (!none)
+                        return error_origin(-ENOMEM);
+                free(own->mapping_paths);
+                own->mapping_paths = none;
+        }
+        return 0;
 }
 
 int config_load(Config *config, const ConfigSource *source, Text *errors) {
@@ -637,9 +706,11 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
         else if (!r && source->files)
                 r = config_visit_files(source->root, source->as_root, load_found, &state);
         if (!r)
-                r = load_state_directory(&state, source->verb, source->environment);
+                r = load_state_directory(&state, source->verb, source->root, source->environment);
         if (!r && source->verb & (VERB_RUN | VERB_CONFIG))
                 r = load_otel_protocol(&state, source->environment);
+        if (!r)
+                r = load_otel_resource(&state, source->verb, source->environment);
         if (!r)
                 r = check_together(&state);
         if (!r)
@@ -650,7 +721,16 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 r = r < 0 ? r : 0;
         }
         if (!r)
+                r = deny_paths(config);
+        if (!r && source->verb & (VERB_RUN | VERB_CONFIG | VERB_SPOOL)) {
+                r = config_check_values(config, errors);
+                state.invalid |= r > 0;
+                r = r < 0 ? r : 0;
+        }
+        if (!r)
                 r = check_tls_files(&state, config, source->verb);
+        if (!r)
+                r = check_pods_files(&state, config, source->verb);
         if (!r)
                 r = make_urls(config);
         if (r)

@@ -75,18 +75,27 @@ typedef struct Config {
         const uint32_t *trees;
         size_t n_trees;
         bool all;
+        bool publishers;                /* beside what the others choose */
         bool target_environment;        /* whether targets' environments are looked into */
+        char *pods_directory;           /* of the kubelet; "" = none */
+        char *pods_url;                 /* who lists pods; "" = nobody */
+        char *pods_token, *pods_certificate;    /* files; "" = none, those of the system */
 
         ConfigList attributes_allow, attributes_deny;   /* globs on keys */
         bool coroutine_ids;
         char *host_id;                  /* hashed, machine, none */
+        char *resource_attributes;      /* of each resource, as in OTEL_RESOURCE_ATTRIBUTES */
 
         /* sampling */
         uint64_t frequency;             /* Hz */
         uint64_t depth;                 /* user frames */
         bool kernel_stacks;
         char *runtimes;                 /* all, off, or names separated by commas: config_has_runtime() */
+        bool java_signatures;           /* in names of methods */
         bool jitter;
+        char *sample_hosts;             /* host_share_parse() */
+        bool off_cpu;
+        uint64_t off_cpu_walks;         /* a second and CPU */
 
         /* export */
         char *endpoint;                 /* base URL, as given; "" = default */
@@ -112,6 +121,7 @@ typedef struct Config {
         char *certificate, *client_certificate, *client_key;
         bool timestamps;
         char *symbols;                  /* remote, local, upload */
+        char *mapping_paths;            /* full, name, none */
         /* the form of requests */
         char *backend;                  /* otlp, pyroscope, parca */
         char *tenant;                   /* X-Scope-OrgID; "" = none */
@@ -149,7 +159,10 @@ typedef struct Config {
         char *validate_for;             /* otlp, pyroscope, parca */
         char *probe;                    /* none, health, ready */
         uint64_t top;                   /* rows of each table */
-        bool diff;
+        const char *annotate;           /* a source file, of report */
+        uint64_t fail_above;            /* points of the whole, of comparisons */
+        const char *compare;            /* baseline of record */
+        bool explain, diff, wall;       /* of report */
         char *sort;                     /* self, total */
 
         /* report and convert */
@@ -225,6 +238,9 @@ int config_profiles_url(const char *base, bool full, char **urlp);
 
 /* Sets profiles_url and shown_url from @base. Return: 0, -ENOMEM. */
 int config_set_urls(Config *config, const char *base, bool full);
+
+/* Whether somebody has set the spool; else it is none, or that of the service manager. */
+bool config_spool_is_chosen(const Config *config);
 
 /* Whether a section [export NAME] takes @option. */
 bool config_export_takes(const Option *option);

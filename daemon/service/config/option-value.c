@@ -42,9 +42,24 @@ static const Unit *find_unit(const Unit *units, const char *name) {
         return NULL;
 }
 
-/* NUMBER, blanks, UNIT → product. Return: 0, 1 = no number, 2 = no such unit, 3 = too large. */
+/* What @n digits behind a point are of @factor: 25 of 1000 is 250. */
+static uint64_t part_of(uint64_t factor, const char *digits, size_t n) {
+        uint64_t part = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                factor /= 10;
+                part += (uint64_t)(digits[i] - '0') * factor;
+        }
+        return part;
+}
+
+/*
+ * NUMBER, of times also NUMBER.DIGITS, blanks, UNIT → product. Return: 0, 1 = no number, 2 = no such unit,
+ * 3 = too large, 4 = finer than a millisecond.
+ */
 static int parse_with_unit(const char *value, const Unit *units, const char *bare, uint64_t *resultp) {
-        size_t n_digits = strspn(value, "0123456789");
+        size_t n_digits = strspn(value, "0123456789"), n_behind = 0;
+        const char *behind;
         char digits[24];
         const Unit *unit;
         uint64_t number;
@@ -58,15 +73,23 @@ static int parse_with_unit(const char *value, const Unit *units, const char *bar
         if (text_u64(digits, UINT64_MAX, &number))
                 return 3;
         value += n_digits;
+        behind = value + 1;
+        if (units == time_units && *value == '.')
+                n_behind = strspn(behind, "0123456789");
+        if (n_behind)
+                value = behind + n_behind;
         value += strspn(value, " ");
-        if (!number && !*value) {
+        if (!number && !n_behind && !*value) {
                 *resultp = 0;           /* zero needs no unit */
                 return 0;
         }
         unit = find_unit(units, *value ? value : bare);
         if (!unit)
                 return 2;
-        return __builtin_mul_overflow(number, unit->factor, resultp) ? 3 : 0;
+        if (__builtin_mul_overflow(number, unit->factor, resultp) ||
+            __builtin_add_overflow(*resultp, part_of(unit->factor, behind, n_behind), resultp))
+                return 3;
+        return n_behind && *resultp % NS_PER_MS ? 4 : 0;
 }
 
 static int invalid(const Option *option, const char *value, const char *what, Text *problem) {
@@ -114,6 +137,8 @@ static int set_quantity(const Option *option, uint64_t *to, const char *value, T
                                is_time ? "needs a unit: ms, s, m or h"
                                        : "has an unknown unit: K, M, G, KiB, MiB or GiB",
                                problem);
+        if (r == 4)
+                return invalid(option, value, "is finer than a millisecond", problem);
         if (r == 3 || number < option->min || number > option->max)
                 return invalid(option, value, "is out of range", problem);
         *to = number;

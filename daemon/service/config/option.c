@@ -13,7 +13,10 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "delivery/export/endpoint.h"
+#include "sampling/process/environment.h"
+#include "service/config/config-check.h"
 #include "service/config/config-selector.h"
+#include "service/config/host-share.h"
 
 /* ---- checks of values ---- */
 
@@ -26,7 +29,7 @@ static int check_comm(const char *item, Text *problem) {
         enum { COMM_MAX = 15 };
 
         if (strlen(item) <= COMM_MAX || item[strcspn(item, "*?[\\")])
-                return 0;
+                return option_check_glob(item, problem);
         text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`",
                     item, COMM_MAX, COMM_MAX, item);
         return refuse(problem);
@@ -54,7 +57,9 @@ static int check_exclude(const char *item, Text *problem) {
                 text_printf(problem, "`%s` names nobody", item);
         if (r)
                 return refuse(problem);
-        return rule.kind == SELECTOR_KIND_COMM ? check_comm(rule.pattern, problem) : 0;
+        if (rule.kind == SELECTOR_KIND_PID || rule.kind == SELECTOR_KIND_USER)
+                return 0;
+        return (rule.kind == SELECTOR_KIND_COMM ? check_comm : option_check_glob)(rule.pattern, problem);
 }
 
 static int check_id(const char *item, size_t digits, const char *what, Text *problem) {
@@ -94,8 +99,15 @@ static int check_headers(const char *value, Text *problem) {
         return refuse(problem);
 }
 
+static int check_pods_url(const char *value, Text *problem) {
+        if (!*value || !strncasecmp(value, "https://", 8) || !strncasecmp(value, "http://", 7))
+                return 0;
+        text_printf(problem, "is no URL: https://HOST[:PORT]/PATH");
+        return 1;
+}
+
 static int check_runtimes(const char *value, Text *problem) {
-        static const char *const names[] = { "all", "off", "hotspot" };
+        static const char *const names[] = { "all", "off", "hotspot", "python", "go", "jvm" };
 
         for (const char *item = value;; item += strcspn(item, ",") + 1) {
                 size_t size = strcspn(item, ","), i = 0;
@@ -103,13 +115,36 @@ static int check_runtimes(const char *value, Text *problem) {
                 while (i < ARRAY_SIZE(names) && (strlen(names[i]) != size || memcmp(item, names[i], size)))
                         i++;
                 if (i == ARRAY_SIZE(names)) {
-                        text_printf(problem, "`%.*s` is no runtime that spanprof knows: hotspot; or all, off", (int)size,
-                                    item);
+                        text_printf(problem,
+                                    "`%.*s` is no runtime that spanprof knows: hotspot, python, go, jvm; or all, off",
+                                    (int)size, item);
                         return refuse(problem);
                 }
                 if (!item[size])
                         return 0;
         }
+}
+
+static int check_resource_attributes(const char *value, Text *problem) {
+        Environment environment;
+        int r = environment_read_attributes(value, &environment);
+        size_t n_invalid = environment.n_invalid;
+
+        environment_deinit(&environment);
+        if (r || !n_invalid)
+                return r;
+        text_printf(problem, "%zu of its items are not KEY=VALUE, percent-encoded as in OTEL_RESOURCE_ATTRIBUTES",
+                    n_invalid);
+        return refuse(problem);
+}
+
+static int check_sample_hosts(const char *value, Text *problem) {
+        HostShare share;
+
+        if (!host_share_parse(value, &share))
+                return 0;
+        text_printf(problem, "`%s` is not PERCENT%%/TIME, such as 10%%/1h (0.01 to 100 %%; s, m, h or d)", value);
+        return refuse(problem);
 }
 
 /* A header's value, which names a directory in some backends. */
@@ -164,24 +199,40 @@ const Option option_table[] = {
           .check = check_comm,
           .help = "only processes whose name matches (comm; in reports also the service's name)" },
         { "exe", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(exes), .argument = "GLOB[,GLOB…]",
+          .check = option_check_glob,
           .help = "only processes whose executable matches: its path, or its name if there is no slash in GLOB" },
         { "cgroup", 'G', OPTION_LIST, CHOOSERS, "targets", FIELD(cgroups), .argument = "GLOB[,GLOB…]",
+          .check = option_check_glob,
           .help = "only processes in a matching control group, or below it" },
         { "container", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(containers), .argument = "ID[,ID…]",
+          .check = option_check_glob,
           .help = "only processes of these containers: start of the id, or name of an nspawn or LXC machine (* for all)" },
         { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(users), .argument = "USER[,USER…]",
           .check = check_user,
           .help = "only processes of these users, by name or number (the effective one)" },
         { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(units), .argument = "UNIT[,UNIT…]",
+          .check = option_check_glob,
           .help = "only processes of these systemd units; `.service` may be left out" },
         { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(excludes), .argument = "KIND=PATTERN[,…]",
           .check = check_exclude,
           .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
         { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off",
           .help = "profile every process but this one" },
+        { "publishers", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(publishers), "off", .advanced = true,
+          .help = "profile processes that publish a trace context, too; without it any other selector replaces them" },
         { "target-environment", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(target_environment), "on",
           .advanced = true,
-          .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
+          .help = "take service names from OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and DD_* of targets; nothing else is kept" },
+        { "pods-directory", 0, OPTION_STRING, RUN, "targets", FIELD(pods_directory), "", .argument = "DIRECTORY",
+          .advanced = true,
+          .help = "the kubelet's directory with an entry for each pod, NAMESPACE_NAME_UID (/var/log/pods): pods have names by it" },
+        { "pods-url", 0, OPTION_STRING, RUN, "targets", FIELD(pods_url), "", .argument = "URL",
+          .check = check_pods_url, .advanced = true,
+          .help = "who lists the pods of this node: a kubelet's /pods or the API server's /api/v1/pods; for those that pods-directory does not name" },
+        { "pods-token", 0, OPTION_STRING, RUN, "targets", FIELD(pods_token), "", .argument = "FILE",
+          .advanced = true, .help = "file with the bearer token for pods-url, which must be https then; read at each request" },
+        { "pods-certificate", 0, OPTION_STRING, RUN, "targets", FIELD(pods_certificate), "", .argument = "FILE",
+          .advanced = true, .help = "certificate authorities that pods-url must be signed by (PEM)" },
 
         { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(frequency), "99", 1, 10000,
           .argument = "HZ", .help = "samples per second and CPU" },
@@ -191,9 +242,21 @@ const Option option_table[] = {
           .advanced = true, .help = "add the kernel's part of each stack" },
         { "runtimes", 0, OPTION_STRING, CHOOSERS, "sampling", FIELD(runtimes), "all",
           .argument = "NAME[,NAME…]|all|off", .check = check_runtimes, .advanced = true,
-          .help = "walk and name frames of these runtimes, without their help: hotspot (Java)" },
+          .help = "read these runtimes, without their help: hotspot (Java) and python: frames and names; go: labels of goroutines; jvm: which other virtual machine of Java it is" },
+        { "java-signatures", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(java_signatures), "off",
+          .advanced = true,
+          .help = "names of Java's methods with their parameters, `Cart.add(int, java.lang.String)`: overloads are told apart" },
+        { "sample-hosts", 0, OPTION_STRING, RUN, "sampling", FIELD(sample_hosts), "",
+          .argument = "PERCENT%/TIME", .check = check_sample_hosts, .advanced = true,
+          .help = "sample on this part of the hosts at each time, in turns of TIME (10%/1h); each host has its turn" },
         { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
           .advanced = true, .help = "vary the period, so that periodic work is not sampled in lock-step" },
+
+        { "off-cpu", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(off_cpu), "off",
+          .help = "count how long threads have no CPU, by span and reason" },
+        { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(off_cpu_walks), "1000", 0, 100000,
+          .argument = "N", .advanced = true,
+          .help = "with --off-cpu: stacks of waits, a second and CPU; waits beyond are counted without a stack" },
 
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",
@@ -209,12 +272,12 @@ const Option option_table[] = {
           .help = "headers added to each request, percent-encoded" },
         { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip",
           .choices = "gzip none", .argument = "METHOD", .otel = "COMPRESSION",
-          .advanced = true, .help = "of requests" },
+          .advanced = true, .help = "how requests are packed" },
         { "protocol", 0, OPTION_CHOICE, SENDERS, "export", FIELD(protocol), "http/protobuf",
           .choices = "http/protobuf http/json", .argument = "PROTOCOL",
-          .advanced = true, .help = "of requests (also OTEL_EXPORTER_OTLP_PROTOCOL)" },
+          .advanced = true, .help = "how requests are written (also OTEL_EXPORTER_OTLP_PROTOCOL)" },
         { "timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(timeout_ns), "10s", NS_PER_MS,
-          SECONDS(3600), .argument = "TIME", .otel = "TIMEOUT", .advanced = true, .help = "of one request" },
+          SECONDS(3600), .argument = "TIME", .otel = "TIMEOUT", .advanced = true, .help = "longest time that one request may take" },
         { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
           SECONDS(3600), .argument = "TIME",
           .help = "length of one window of profiles (the first takes 0.5 s)" },
@@ -283,11 +346,14 @@ const Option option_table[] = {
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on",
           .is_form = true, .advanced = true, .help = "send the time of each sample" },
+        { "mapping-paths", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(mapping_paths), "full",
+          .choices = "full name none", .argument = "WHAT", .is_form = true, .advanced = true,
+          .help = "of mapped files send the whole path, its last part, or nothing; build ids name them in any case" },
         { "links", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(links), "span",
           .choices = "span trace off", .argument = "WHAT", .is_form = true,
           .advanced = true, .help = "what samples say of their span: its trace and id (some 30 bytes for each span), the trace alone as the attribute trace_id, or nothing" },
         { "attributes", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(attributes), "full",
-          .choices = "full lean", .argument = "WHICH", .is_form = true,
+          .choices = "full lean", .argument = "WHICH", .is_form = true, .advanced = true,
           .help = "lean: only the service, environment, host and namespace of resources, and none of samples: for backends that index them" },
         { "attributes-keep", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(attributes_keep),
           .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
@@ -309,9 +375,13 @@ const Option option_table[] = {
           .advanced = true,
           .help = "host.id of resources: the machine's id hashed for spanprof alone; the id of "
                   "/etc/machine-id itself, to join with other telemetry; or none" },
+        { "resource-attributes", 0, OPTION_STRING, RUN | RECORD, "export", FIELD(resource_attributes), "",
+          .argument = "KEY=VALUE[,…]", .check = check_resource_attributes, .advanced = true,
+          .help = "add these to each resource, where a target says nothing else: cluster, region, node; percent-encoded "
+                  "(also OTEL_RESOURCE_ATTRIBUTES of the daemon)" },
         { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
           .advanced = true,
-          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines: one word for a backend to group by, and a new value for each coroutine" },
+          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines, and go.goroutine.id to those of goroutines: one word for a backend to group by, and a new value for each" },
 
         { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(duration_ns), "0", 0,
           SECONDS(366 * UINT64_C(86400)), .argument = "TIME", .bare_seconds = true,
@@ -321,6 +391,7 @@ const Option option_table[] = {
           .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT
                   ", if that directory is there)" },
         { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(metrics), "", .argument = "ADDRESS:PORT|PATH",
+          .check = option_check_metrics,
           .help = "serve /metrics for Prometheus, /healthz and /readyz there, e.g. 127.0.0.1:9464 (empty: nowhere)" },
         { "max-cpu", 0, OPTION_NUMBER, RUN, "daemon", FIELD(max_cpu), "0", 0, 100000, .argument = "PERCENT",
           .help = "of one CPU that the daemon itself may use; above it the frequency is halved (0: no limit)" },
@@ -355,8 +426,8 @@ const Option option_table[] = {
           .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report` and "
                   "`record`, the file, whose suffix says the format (- for standard output)" },
         { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD, NULL, FIELD(format), "auto",
-          .choices = "auto text markdown json html svg folded pprof otlp", .argument = "FORMAT",
-          .help = "of the output, whatever its suffix" },
+          .choices = "auto text markdown json html svg folded pprof pgo otlp speedscope", .argument = "FORMAT",
+          .help = "form of the output, whatever its suffix" },
         { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
         { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",
           .check = check_resource,
@@ -397,8 +468,19 @@ const Option option_table[] = {
                   "learn the build ids" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off",
           .help = "two files or directories: what the second has more and less of" },
+        { "wall", 0, OPTION_BOOL, REPORT, NULL, FIELD(wall), "off",
+          .help = "one profile of the time that threads ran and waited (record --off-cpu)" },
+        { "annotate", 0, OPTION_STRING, REPORT, NULL, FIELD(annotate), "", .argument = "FILE",
+          .help = "print this source file with what was measured beside its lines" },
+        { "fail-above", 0, OPTION_NUMBER, REPORT | VERB_RECORD, NULL, FIELD(fail_above), "100", 0, 100,
+          .argument = "POINTS",
+          .help = "with --diff or --compare: exit status 3 if a function's share grew by more, and by more than noise" },
+        { "compare", 0, OPTION_STRING, VERB_RECORD, NULL, FIELD(compare), "", .argument = "BASELINE",
+          .help = "compare with this earlier recording, of any form; see --fail-above" },
+        { "explain", 0, OPTION_BOOL, REPORT, NULL, FIELD(explain), "off",
+          .help = "say what the words of the report mean" },
         { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(sort), "self", .choices = "self total",
-          .argument = "COLUMN", .help = "of the functions" },
+          .argument = "COLUMN", .help = "what functions are sorted by" },
         { "spans", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(spans), "", .argument = "FILE",
           .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
         { "json", 0, OPTION_BOOL,
@@ -422,7 +504,7 @@ const Option option_table[] = {
         { "count", 'n', OPTION_NUMBER, VERB_TOP, NULL, FIELD(count), "0", 0, 1000000000, .argument = "N",
           .help = "end after so many refreshes (0: until stopped)" },
         { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(view), "functions",
-          .choices = "functions spans threads processes coroutines", .argument = "VIEW",
+          .choices = "functions spans threads processes coroutines tree", .argument = "VIEW",
           .help = "what to begin with, or what lines are of" },
         { "filter", 0, OPTION_STRING, VERB_TOP, NULL, FIELD(filter), "", .argument = "TEXT",
           .help = "only rows with this text in one of their names" },
@@ -440,7 +522,7 @@ const Option option_table[] = {
         { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50,
           .argument = "SIZE",
           .advanced = true,
-          .help = "of the trace; events that come then are counted and left out; 0 = no limit" },
+          .help = "largest trace; events that come then are counted and left out; 0 = no limit" },
         { "places", 0, OPTION_BOOL, CORO, NULL, FIELD(places), "on",
           .advanced = true,
           .help = "keep beside the trace where the program's code lay (paths, build ids), so that reports name its functions" },

@@ -3,8 +3,10 @@
 /* What the kernel has, and what it lets the daemon do. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/btf.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +51,7 @@ static void check_version(Doctor *doctor) {
 
         uname(&name);
         if (version < MACHINE_VERSION(5, 15))
-                doctor_add(doctor, "kernel", DOCTOR_FAIL, "boot Linux 5.15 or later", "Linux %s is too old",
+                doctor_add(doctor, "kernel", DOCTOR_FAIL, "uname -r; sudo apt-get install linux-image-amd64 || sudo dnf upgrade kernel   # then reboot: Linux 5.15 or later", "Linux %s is too old",
                            name.release);
         else
                 doctor_add(doctor, "kernel", DOCTOR_OK, NULL, "Linux %s%s", name.release,
@@ -57,14 +59,28 @@ static void check_version(Doctor *doctor) {
                                                             : "");
 }
 
+/* Whether it begins as BTF does (linux/btf.h); libbpf judges the rest at the load. */
+static bool is_btf(const char *path) {
+        struct btf_header header = { 0 };
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+        return fd >= 0 && read(fd, &header, sizeof(header)) == (ssize_t)sizeof(header) &&
+                header.magic == BTF_MAGIC && header.version == BTF_VERSION && header.type_len;
+}
+
 static void check_btf(Doctor *doctor) {
         const char *path = getenv("SPANPROF_BTF") ?: SAMPLER_BTF_PATH;
-        bool there = !access(path, R_OK);
+        bool there = !access(path, R_OK), sound = there && is_btf(path);
 
-        doctor_add(
-                doctor, "btf", there ? DOCTOR_OK : DOCTOR_FAIL,
-                "use a kernel with CONFIG_DEBUG_INFO_BTF=y (every current distribution has it); in a container, mount /sys",
-                there ? "%s" : "%s cannot be read", path);
+        if (there && !sound)
+                doctor_add(doctor, "btf", DOCTOR_FAIL,
+                           "unset SPANPROF_BTF   # or make that file anew: pahole --btf_encode_detached FILE vmlinux",
+                           "%s is empty, or no BTF", path);
+        else
+                doctor_add(
+                        doctor, "btf", there ? DOCTOR_OK : DOCTOR_FAIL,
+                        "zgrep DEBUG_INFO_BTF /proc/config.gz /boot/config-$(uname -r)   # boot a kernel with =y (distributions have it); in a container, mount /sys",
+                        there ? "%s" : "%s cannot be read", path);
 }
 
 /* The options that are needed. Others belong to modules or to one architecture. */
@@ -91,12 +107,14 @@ static bool has_line(const char *text, const char *option) {
 
 void doctor_judge_config(Doctor *doctor, const char *config) {
         bool complete = true;
+        char fix[DOCTOR_CURE_MAX];
 
         for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
                 if (has_line(config, options[i].option))
                         continue;
                 complete = false;
-                doctor_add(doctor, "kernel-config", options[i].verdict, "build or boot a kernel with it",
+                snprintf(fix, sizeof(fix), "grep %s= /boot/config-*   # lists kernels; boot one with =y", options[i].option);
+                doctor_add(doctor, "kernel-config", options[i].verdict, fix,
                            "%s is not set: %s", options[i].option, options[i].lost);
         }
         if (complete)
@@ -140,7 +158,7 @@ static void check_jit(Doctor *doctor) {
         _cleanup_(freep) char *text = read_text("/proc/sys/net/core/bpf_jit_enable");
 
         if (text && *text == '0')
-                doctor_add(doctor, "jit", DOCTOR_WARN, "sysctl net.core.bpf_jit_enable=1",
+                doctor_add(doctor, "jit", DOCTOR_WARN, "sudo sysctl -w net.core.bpf_jit_enable=1",
                            "is off: each sample costs several times as much");
         else
                 doctor_add(doctor, "jit", DOCTOR_OK, NULL, text ? "is on" : "is not shown");
@@ -153,7 +171,7 @@ static void check_clock(Doctor *doctor) {
         bool slow = !strncmp(name, "hpet", 4) || !strncmp(name, "acpi_pm", 7) || !strncmp(name, "jiffies", 7);
 
         doctor_add(doctor, "clock", slow ? DOCTOR_WARN : DOCTOR_OK,
-                   "find out why the kernel does not trust the CPU's counter (dmesg)", "%.*s%s",
+                   "sudo dmesg | grep -iE 'clocksource|tsc'   # why the kernel does not trust the CPU's counter", "%.*s%s",
                    (int)strcspn(name, "\n"), name,
                    slow ? ": each look at the clock takes a microsecond" : "");
 }
@@ -162,8 +180,8 @@ void doctor_judge_time(Doctor *doctor, time_t seconds, int state) {
         bool set = seconds >= BUILT_AFTER;
 
         doctor_add(doctor, "time", set && state != TIME_ERROR ? DOCTOR_OK : DOCTOR_WARN,
-                   set ? "run an NTP client (chrony, systemd-timesyncd)"
-                       : "set it (date, a battery for the machine's clock)",
+                   set ? "sudo systemctl enable --now systemd-timesyncd   # or chrony"
+                       : "sudo date --set 'YYYY-MM-DD hh:mm:ss' && sudo hwclock --systohc",
                    "%s",
                    !set                ? "is in the past: receivers will not find the profiles"
                            : state < 0 ? "is set; who keeps it is not shown"
@@ -183,7 +201,7 @@ void doctor_judge_lockdown(Doctor *doctor, const char *lockdown) {
         bool closed = strstr(lockdown, "[confidentiality]");
 
         doctor_add(doctor, "lockdown", closed ? DOCTOR_FAIL : DOCTOR_OK,
-                   "boot with lockdown=integrity, or without secure boot", "%s",
+                   "sudo sed -i 's/lockdown=confidentiality/lockdown=integrity/' /etc/default/grub && sudo update-grub   # then reboot; or boot without secure boot", "%s",
                    closed ? "is at `confidentiality`: BPF may not read memory"
                            : strstr(lockdown, "[integrity]") ? "integrity, which lets us work"
                                                              : "none");
@@ -211,7 +229,7 @@ static void check_load(Doctor *doctor) {
                 r = sampler_start(sampler);
         if (r)
                 doctor_add(doctor, "kernel-half", DOCTOR_FAIL,
-                           "see what failed above, and the message on standard error",
+                           "sudo spanprof run --duration 1s --log-level debug   # says why, once what failed above is mended",
                            "cannot be loaded and attached");
         else
                 doctor_add(doctor, "kernel-half", DOCTOR_OK, NULL,
@@ -262,31 +280,35 @@ void doctor_judge_capabilities(Doctor *doctor, const char *status) {
         uint64_t set = effective(status);
 
         for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
+                char cure[DOCTOR_CURE_MAX];
                 bool has = holds(set, capabilities[i].bit, capabilities[i].admin_too);
 
-                doctor_add(
-                        doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict,
-                        "run as root, grant it (AmbientCapabilities= of the unit, securityContext of the container)",
-                        "%s%s", has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
+                doctor_cure_capability(doctor->place, capabilities[i].name, cure);
+                doctor_add(doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict, cure, "%s%s",
+                           has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
         }
 }
 
 #define WRITABLE "whoever takes it over may write into other processes of root"
 
 void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change) {
+        char cure[DOCTOR_CURE_MAX];
+
         if (uid != 0)
                 doctor_add(doctor, "user", DOCTOR_OK, NULL,
                            "%u: CAP_SYS_PTRACE reads all memory, and writes that of no other user", uid);
         else if (!becomes)
-                doctor_add(doctor, "user", DOCTOR_FAIL, "make that user, or give run-as= a number",
+                doctor_add(doctor, "user", DOCTOR_FAIL, "sudo useradd --system --no-create-home spanprof   # or give run-as= a number",
                            "there is none of the name that run-as= says");
         else if (becomes->uid == 0)
-                doctor_add(doctor, "user", DOCTOR_WARN, "leave run-as= empty",
+                doctor_add(doctor, "user", DOCTOR_WARN, "sudo sed -i '/^ *run-as/d' /etc/spanprof/spanprof.conf   # and restart it; or take --run-as away",
                            "stays root, as run-as= says: " WRITABLE);
-        else if (!can_change)
-                doctor_add(doctor, "user", DOCTOR_WARN,
-                           "grant CAP_SETUID, CAP_SETGID and CAP_CHOWN: they are given up at the start",
-                           "cannot become `%s`: " WRITABLE, becomes->name);
+        else if (!can_change) {
+                doctor_cure_capability(doctor->place, "CAP_SETUID", cure);
+                doctor_add(doctor, "user", DOCTOR_WARN, cure,
+                           "cannot become `%s`, which takes CAP_SETUID, CAP_SETGID and CAP_CHOWN for a moment: " WRITABLE,
+                           becomes->name);
+        }
         else
                 doctor_add(
                         doctor, "user", DOCTOR_OK, NULL,
@@ -303,7 +325,7 @@ static void check_user(Doctor *doctor) {
 
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon) {
         doctor_add(doctor, "perf_event_paranoid", paranoid > 2 && !has_perfmon ? DOCTOR_FAIL : DOCTOR_OK,
-                   "grant CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2", "%" PRId64 "%s", paranoid,
+                   "sudo sysctl -w kernel.perf_event_paranoid=2   # or grant CAP_PERFMON", "%" PRId64 "%s", paranoid,
                    has_perfmon            ? ", which CAP_PERFMON passes"
                            : paranoid > 2 ? ": no events without CAP_PERFMON"
                                           : "");
@@ -320,17 +342,18 @@ static void check_kallsyms(Doctor *doctor) {
                 fclose(file);
         doctor_add(
                 doctor, "kallsyms", address ? DOCTOR_OK : DOCTOR_WARN,
-                "grant CAP_SYSLOG, and sysctl kernel.kptr_restrict=1 or less; in a container, do not mask /proc/kallsyms",
+                "sudo sysctl -w kernel.kptr_restrict=1   # and grant CAP_SYSLOG; in a container, do not mask /proc/kallsyms",
                 address ? "shows addresses" : "hides addresses: kernel frames have no names");
 }
 
 static void check_namespace(Doctor *doctor) {
         uint32_t inode = 0;
         bool known = !machine_namespace(&inode);
+        char cure[DOCTOR_CURE_MAX];
 
+        doctor_cure_namespace(doctor->place, cure);
         doctor_add(
-                doctor, "pid-namespace", known && inode ? DOCTOR_WARN : DOCTOR_OK,
-                "to see the whole machine: hostPID in Kubernetes, --pid=host elsewhere; a sidecar is right as it is",
+                doctor, "pid-namespace", known && inode ? DOCTOR_WARN : DOCTOR_OK, cure,
                 !known          ? "is not shown"
                         : inode ? "not the machine's: only processes of this container are seen"
                                 : "the machine's");
@@ -341,7 +364,7 @@ static void check_cgroup(Doctor *doctor) {
                 !access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK);
         bool readable = !access("/proc/self/cgroup", R_OK);
 
-        doctor_add(doctor, "cgroup", readable ? DOCTOR_OK : DOCTOR_WARN, "use a kernel with CONFIG_CGROUPS",
+        doctor_add(doctor, "cgroup", readable ? DOCTOR_OK : DOCTOR_WARN, "zgrep CONFIG_CGROUPS= /proc/config.gz /boot/config-$(uname -r)   # boot a kernel with =y; in a container, mount /proc whole",
                    readable ? "%s" : "%s are not shown: containers and units have no names",
                    v2 ? "version 2" : "control groups");
 }
@@ -379,6 +402,7 @@ static bool passes(bool (*try)(void)) {
 
 static void check_seccomp(Doctor *doctor, const char *status, bool has_bpf) {
         const char *line = strstr(status, "\nSeccomp:");
+        char calls[64], cure[DOCTOR_CURE_MAX];
         bool bpf, perf, memory;
 
         if (!line || strtol(line + strlen("\nSeccomp:"), NULL, 10) != SECCOMP_FILTER) {
@@ -389,12 +413,11 @@ static void check_seccomp(Doctor *doctor, const char *status, bool has_bpf) {
         bpf = !has_bpf || passes(try_bpf);
         perf = passes(try_perf_event_open);
         memory = passes(try_process_vm_readv);
-        doctor_add(
-                doctor, "seccomp", bpf && perf && memory ? DOCTOR_OK : DOCTOR_FAIL,
-                "allow them in the profile of the container (seccompProfile, --security-opt seccomp=), or SystemCallFilter=",
-                "a filter is in force%s%s%s%s",
-                bpf && perf && memory ? ", and lets us work" : ", and forbids", bpf ? "" : " bpf",
-                perf ? "" : " perf_event_open", memory ? "" : " process_vm_readv");
+        snprintf(calls, sizeof(calls), "%s%s%s", bpf ? "" : " bpf", perf ? "" : " perf_event_open",
+                 memory ? "" : " process_vm_readv");
+        doctor_cure_calls(doctor->place, calls + (*calls == ' '), cure);
+        doctor_add(doctor, "seccomp", *calls ? DOCTOR_FAIL : DOCTOR_OK, cure, "a filter is in force%s%s",
+                   *calls ? ", and forbids" : ", and lets us work", calls);
 }
 
 void doctor_check_rights(Doctor *doctor) {
@@ -417,9 +440,12 @@ static void check_rate(Doctor *doctor) {
         int64_t rate = 0;
         bool known = !machine_setting("perf_event_max_sample_rate", &rate);
         bool low = known && rate < (int64_t)doctor->config->frequency;
+        char fix[DOCTOR_CURE_MAX];
 
+        snprintf(fix, sizeof(fix), "sudo sysctl -w kernel.perf_event_max_sample_rate=%" PRIu64 "   # or a lower frequency",
+                 doctor->config->frequency);
         doctor_add(doctor, "sample-rate", low ? DOCTOR_WARN : DOCTOR_OK,
-                   "sysctl kernel.perf_event_max_sample_rate, or a lower frequency",
+                   fix,
                    "%" PRId64 " Hz allowed, %" PRIu64 " wanted%s", rate, doctor->config->frequency,
                    low ? ": samples will be lost" : "");
 }
@@ -436,10 +462,12 @@ static void check_memlock(Doctor *doctor) {
 
 static void check_files(Doctor *doctor) {
         struct rlimit limit = { 0 };
+        char cure[DOCTOR_CURE_MAX];
 
+        doctor_cure_files(doctor->place, cure);
         getrlimit(RLIMIT_NOFILE, &limit);
         doctor_add(doctor, "open-files", limit.rlim_max < 4096 ? DOCTOR_WARN : DOCTOR_OK,
-                   "raise LimitNOFILE= (or ulimit -Hn) to 65536", "%" PRIu64 " allowed%s",
+                   cure, "%" PRIu64 " allowed%s",
                    (uint64_t)limit.rlim_max,
                    limit.rlim_max < 4096 ? ": stacks in files beyond that end early" : "");
 }
@@ -454,7 +482,7 @@ static void check_workers(Doctor *doctor) {
         if (r)
                 doctor_add(
                         doctor, "workers", DOCTOR_WARN,
-                        "a kernel with seccomp filters; a runtime that lets capset and prctl pass",
+                        "grep -E 'Seccomp|NoNewPrivs' /proc/self/status   # its filter must let capset, prctl and seccomp pass",
                         "no process without rights can be had (%s): the daemon reads files of targets itself",
                         strerror(-r));
         else

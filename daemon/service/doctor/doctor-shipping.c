@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Where profiles go: the kill switch, the spool, names, and a request to the receiver that carries nothing.
+ * Where profiles go: the kill switch, names, and a request to the receiver that carries nothing.
  */
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/util/clock.h"
 #include "base/util/macro.h"
+#include "delivery/export/certificate.h"
 #include "delivery/export/endpoint.h"
 #include "delivery/export/http.h"
+#include "runtime/jvm/other-jvm.h"
 #include "service/config/config-exporter.h"
 #include "service/doctor/doctor.h"
 #include "service/run/control.h"
@@ -28,8 +32,29 @@ static void check_switch(Doctor *doctor) {
         if (lstat("/etc/spanprof/disabled", &st))
                 doctor_add(doctor, "kill-switch", DOCTOR_OK, NULL, "is off");
         else
-                doctor_add(doctor, "kill-switch", DOCTOR_WARN, "remove /etc/spanprof/disabled",
+                doctor_add(doctor, "kill-switch", DOCTOR_WARN, "sudo rm /etc/spanprof/disabled",
                            "is on: nothing is sampled");
+}
+
+/* What the daemon that runs says of it. */
+static void check_coverage(Doctor *doctor, const char *path) {
+        _cleanup_(text_deinit) Text answer = { 0 };
+        CoverageCause cause;
+        const char *line;
+        size_t size;
+        int status;
+
+        if (control_ask(path, "GET", "/status", &status, &answer) || status != 200 || !answer.data)
+                return;
+        line = strstr(answer.data, "\ncoverage ");
+        if (!line)
+                return;
+        line += 1 + strcspn(line + 1, " ");
+        line += strspn(line, " ");
+        size = strcspn(line, "\n");
+        answer.data[line - answer.data + (ptrdiff_t)size] = 0;
+        cause = coverage_cause_in(line);
+        doctor_add(doctor, "coverage", cause ? DOCTOR_WARN : DOCTOR_OK, coverage_cause_fix(cause), "%s", line);
 }
 
 static void check_daemon(Doctor *doctor) {
@@ -37,38 +62,66 @@ static void check_daemon(Doctor *doctor) {
         _cleanup_(text_deinit) Text answer = { 0 };
         int status;
 
-        if (!control_ask(path, "GET", "/readyz", &status, &answer))
-                doctor_add(doctor, "daemon", status == 200 ? DOCTOR_OK : DOCTOR_WARN, "see `spanprof status`",
+        if (!control_ask(path, "GET", "/readyz", &status, &answer)) {
+                doctor_add(doctor, "daemon", status == 200 ? DOCTOR_OK : DOCTOR_WARN, "spanprof status",
                            "runs, and says: %.*s", (int)strcspn(answer.data ? answer.data : "", "\n"),
                            answer.data ? answer.data : "");
-        else
+                check_coverage(doctor, path);
+        } else {
                 doctor_add(doctor, "daemon", DOCTOR_OK, NULL, "none runs (%s)", path);
+        }
 }
 
-static void check_spool(Doctor *doctor) {
-        const char *path = doctor->config->spool;
-        struct statvfs space;
-        struct stat st;
+/* ---- certificates ---- */
 
-        if (!*path)
-                doctor_add(doctor, "spool", DOCTOR_OK, NULL,
-                           "none is set here; the service has /var/lib/spanprof/spool");
-        else if (stat(path, &st))
-                doctor_add(doctor, "spool", errno == ENOENT ? DOCTOR_OK : DOCTOR_FAIL,
-                           "make it, or give the daemon the right to look there",
-                           errno == ENOENT ? "%s is not there yet" : "%s cannot be looked at", path);
-        else if (!S_ISDIR(st.st_mode) || access(path, R_OK | W_OK | X_OK))
-                doctor_add(doctor, "spool", DOCTOR_FAIL,
-                           "give it to the daemon's user, or choose another with --spool",
-                           "%s is no directory that we may write", path);
-        else if (!statvfs(path, &space) &&
-                 (uint64_t)space.f_bavail * space.f_frsize < doctor->config->spool_max_bytes)
-                doctor_add(doctor, "spool", DOCTOR_WARN, "make room, or lower spool-max-bytes",
-                           "%s: %" PRIu64 " MiB free, %" PRIu64 " may be used", path,
-                           (uint64_t)space.f_bavail * space.f_frsize >> 20,
-                           doctor->config->spool_max_bytes >> 20);
+static bool is_https(const Doctor *doctor) {
+        return !strncasecmp(doctor->config->profiles_url, "https:", strlen("https:"));
+}
+
+void doctor_judge_certificate(Doctor *doctor, const char *name, const char *what, const char *fix, time_t end,
+                              time_t now) {
+        char date[sizeof("2026-11-23 12:00:00")] = "";
+        struct tm tm;
+
+        strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", gmtime_r(&end, &tm));
+        if (end <= now)
+                doctor_add(doctor, name, DOCTOR_FAIL, fix, "%s has ended: %s UTC", what, date);
         else
-                doctor_add(doctor, "spool", DOCTOR_OK, NULL, "%s", path);
+                doctor_add(doctor, name, end - now < CERTIFICATE_SOON_S ? DOCTOR_WARN : DOCTOR_OK, fix,
+                           "%s ends %s UTC, in %lld days", what, date, (long long)(end - now) / (24 * 3600));
+}
+
+static void check_certificate(Doctor *doctor, const char *name, const char *path, CertificatesOf of) {
+        char fix[DOCTOR_CURE_MAX];
+        time_t end;
+
+        snprintf(fix, sizeof(fix),
+                 "sudo install -m 600 NEW.pem %s.new && sudo mv %s.new %s   # it is read at the next connection",
+                 path, path, path);
+        switch (certificate_end(path, of, &end)) {
+        case 0:
+                doctor_judge_certificate(doctor, name, path, fix, end, time(NULL));
+                return;
+        case CERTIFICATE_E_UNREADABLE:
+                doctor_add(doctor, name, DOCTOR_FAIL, fix, "%s: %s", path, strerror(errno));
+                return;
+        case CERTIFICATE_E_NONE:
+                snprintf(fix, sizeof(fix), "openssl x509 -in %s -noout -enddate", path);
+                doctor_add(doctor, name, DOCTOR_FAIL, fix, "%s holds no certificate in PEM", path);
+                return;
+        default:
+                doctor_add(doctor, name, DOCTOR_WARN, "sudo apt-get install libssl3 || sudo dnf install openssl-libs",
+                           "%s cannot be read without it", path);
+        }
+}
+
+static void check_certificates(Doctor *doctor) {
+        const Config *config = doctor->config;
+
+        if (is_https(doctor) && *config->certificate)
+                check_certificate(doctor, "certificate", config->certificate, CERTIFICATES_AUTHORITIES);
+        if (is_https(doctor) && *config->client_certificate)
+                check_certificate(doctor, "client-certificate", config->client_certificate, CERTIFICATES_CHAIN);
 }
 
 /* ---- the receiver ---- */
@@ -92,32 +145,77 @@ static const char *fault_text(const HttpReply *reply) {
 }
 
 static void judge_status(Doctor *doctor, int status) {
-        const char *url = doctor->config->profiles_url;
+        const char *url = doctor->config->shown_url;
+        char fix[DOCTOR_CURE_MAX];
 
+        snprintf(fix, sizeof(fix), "curl -v -X POST -H 'Content-Type: application/x-protobuf' '%s'   # %s", url,
+                 status == 401 || status == 403 ? "needs credentials: set headers= with the right ones"
+                         : status == 404 ? "its profiles signal must be enabled, or the path of endpoint= mended"
+                                         : "and see the receiver's log");
         if (status >= 200 && status < 300)
                 doctor_add(doctor, "endpoint", DOCTOR_OK, NULL, "%s takes profiles", url);
         else if (status == 429 || status == 502 || status == 503 || status == 504)
-                doctor_add(doctor, "endpoint", DOCTOR_WARN, "look at the receiver", "%s answers %d: busy",
-                           url, status);
+                doctor_add(doctor, "endpoint", DOCTOR_WARN, fix, "%s answers %d: busy", url, status);
         else
-                doctor_add(doctor, "endpoint", DOCTOR_FAIL,
-                           status == 401 || status == 403 ? "set headers= with the right credentials"
-                                   : status == 404
-                                   ? "enable the profiles signal in the receiver, or mend the path"
-                                   : "look at the receiver's log",
-                           "%s answers %d", url, status);
+                doctor_add(doctor, "endpoint", DOCTOR_FAIL, fix, "%s answers %d", url, status);
+}
+
+/*
+ * The variable of the environment by which libcurl finds a proxy for @url; NULL = none. A name in no_proxy
+ * goes without one; here only `*` and the whole name are known.
+ */
+static const char *proxy_for(const char *url) {
+        static const char *const https[] = { "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", NULL },
+                          *const http[] = { "http_proxy", "all_proxy", "ALL_PROXY", NULL };
+        const char *none = getenv("no_proxy") ?: getenv("NO_PROXY") ?: "", *host = strstr(url, "://");
+        _cleanup_(freep) char *name = host ? strndup(host + 3, strcspn(host + 3, ":/")) : NULL;
+
+        if (!name || !strcmp(none, "*") || (*none && strstr(none, name)))
+                return NULL;
+        for (const char *const *at = strncasecmp(url, "https", 5) ? http : https; *at; at++)
+                if (getenv(*at) && *getenv(*at))
+                        return *at;
+        return NULL;
+}
+
+static const char *fix_of_proxy(const char *proxy, const char *url) {
+        static char fix[DOCTOR_CURE_MAX];
+
+        snprintf(fix, sizeof(fix), "curl -v -x \"$%s\" '%s'   # tries it; or start without it: env -u %s", proxy,
+                 url, proxy);
+        return fix;
+}
+
+static void judge_reply(Doctor *doctor, const HttpReply *reply) {
+        char fix[DOCTOR_CURE_MAX];
+
+        judge_status(doctor, reply->status);
+        snprintf(fix, sizeof(fix), "curl -v '%s'   # shows the chain; who runs the receiver renews it",
+                 doctor->config->shown_url);
+        if (reply->certificate_end)
+                doctor_judge_certificate(doctor, "receiver-certificate", "the receiver's certificate", fix,
+                                         reply->certificate_end, time(NULL));
 }
 
 static void on_reply(const HttpReply *reply, void *userdata) {
         Request *request = userdata;
-        const char *url = request->doctor->config->profiles_url;
+        const Config *config = request->doctor->config;
+        const char *url = config->shown_url, *proxy = proxy_for(config->profiles_url);
+        Text shown = { 0 };
 
-        if (reply->status)
-                judge_status(request->doctor, reply->status);
-        else
+        if (reply->status) {
+                judge_reply(request->doctor, reply);
+        } else if (proxy) {
+                endpoint_append_shown(&shown, getenv(proxy));
+                doctor_add(request->doctor, "endpoint", DOCTOR_FAIL, fix_of_proxy(proxy, url),
+                           "%s by the proxy %s of %s: %s%s%s", url, shown.data ? shown.data : "", proxy,
+                           fault_text(reply), *reply->error ? ": " : "", reply->error);
+                text_deinit(&shown);
+        } else {
                 doctor_add(request->doctor, "endpoint", DOCTOR_FAIL,
-                           "start a receiver there (`spanprof receive` is one), or set endpoint=",
+                           "spanprof receive --port 4318 -o profiles/   # is a receiver for a try; or set endpoint=",
                            "%s: %s%s%s", url, fault_text(reply), *reply->error ? ": " : "", reply->error);
+        }
         sd_event_exit(request->event, 0);
 }
 
@@ -158,8 +256,8 @@ static void check_endpoint(Doctor *doctor) {
                 return;
         if (make_request(doctor, &request, why, sizeof(why), &http) ||
             http_post(http, body, strlen(body), on_reply, &request))
-                doctor_add(doctor, "endpoint", DOCTOR_FAIL, "mend endpoint= or headers=", "%s: %s",
-                           doctor->config->profiles_url, why);
+                doctor_add(doctor, "endpoint", DOCTOR_FAIL, "spanprof config show | grep -E 'endpoint|headers'   # says where they come from", "%s: %s",
+                           doctor->config->shown_url, why);
         else
                 sd_event_loop(request.event);
         http_free(http);
@@ -182,7 +280,7 @@ static void check_symbols(Doctor *doctor) {
                            "functions in files are named by the backend (symbols = remote); %s", code);
         else if (access(DEBUG_DIRECTORY, X_OK))
                 doctor_add(doctor, "symbols", DOCTOR_WARN,
-                           "install debug packages (-dbgsym, -debuginfo) of what is profiled",
+                           "sudo apt-get install libc6-dbg || sudo dnf debuginfo-install glibc   # and the same for what is profiled",
                            "no " DEBUG_DIRECTORY ": of stripped files only exported functions have names; %s",
                            code);
         else
@@ -192,11 +290,20 @@ static void check_symbols(Doctor *doctor) {
 
 static void check_runtimes(Doctor *doctor) {
         bool java = config_has_runtime(doctor->config, "hotspot");
+        bool python = config_has_runtime(doctor->config, "python");
 
-        doctor_add(doctor, "runtimes", DOCTOR_OK, NULL,
-                   java ? "frames of Java (HotSpot 8 and newer) are walked and named without flags; `spanprof status` "
-                          "names processes that are not, and why"
-                        : "frames of Java are not walked (runtimes = %s)", doctor->config->runtimes);
+        if (!java && !python)
+                doctor_add(doctor, "runtimes", DOCTOR_OK, NULL, "frames of runtimes are not walked (runtimes = %s)",
+                           doctor->config->runtimes);
+        else
+                doctor_add(doctor, "runtimes", DOCTOR_OK, NULL,
+                           "frames of %s%s%s are walked and named without flags%s; `spanprof status` names "
+                           "processes that are not, and why",
+                           java ? "Java (HotSpot 8 and newer)" : "", java && python ? " and " : "",
+                           python ? "Python (CPython 3.8 and newer)" : "",
+                           config_has_runtime(doctor->config, other_jvm_runtime.name)
+                                   ? ", those of OpenJ9, Zing and native-image are walked natively"
+                                   : "");
 }
 
 void doctor_check_shipping(Doctor *doctor) {
@@ -204,6 +311,6 @@ void doctor_check_shipping(Doctor *doctor) {
         check_runtimes(doctor);
         check_switch(doctor);
         check_daemon(doctor);
-        check_spool(doctor);
+        check_certificates(doctor);
         check_endpoint(doctor);
 }

@@ -17,6 +17,7 @@
 #include "base/sandbox/rights.h"
 #include "base/util/text.h"
 #include "service/config/config.h"
+#include "service/doctor/doctor-cure.h"
 
 typedef enum Verdict {
         DOCTOR_OK,
@@ -28,13 +29,14 @@ typedef struct Finding {
         char name[32];                  /* of the check */
         Verdict verdict;
         char text[256];                 /* what was found, and what is lost */
-        char fix[256];                  /* what to do, "" = nothing */
+        char fix[DOCTOR_CURE_MAX];      /* what to paste into a shell, "" = nothing */
 } Finding;
 
 enum { DOCTOR_MAX_FINDINGS = 40 };
 
 typedef struct Doctor {
         const Config *config;
+        DoctorPlace place;
         Finding findings[DOCTOR_MAX_FINDINGS];
         size_t n_findings;
 } Doctor;
@@ -47,6 +49,7 @@ _printf_(5, 6) void doctor_add(Doctor *doctor, const char *name, Verdict verdict
 void doctor_check_kernel(Doctor *doctor);
 void doctor_check_rights(Doctor *doctor);
 void doctor_check_limits(Doctor *doctor);
+void doctor_check_place(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
 
 /*
@@ -59,6 +62,9 @@ void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
 void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
 /* @becomes: the user that root's daemon will be; NULL = there is no such user. */
 void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change);
+/* @what, @fix: words for it. @end: when it ends, @now: seconds since 1970. */
+void doctor_judge_certificate(Doctor *doctor, const char *name, const char *what, const char *fix, time_t end,
+                              time_t now);
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon);
 
 /* `ok    name   text`, with the fix below. Return: how many failed. */

@@ -17,3 +17,13 @@ uint64_t call_budget_spend(CallBudget *budget, uint64_t now_ns, _Bool *laterp) {
         *laterp = paid_ns > due_ns + credit_ns;
         return *laterp ? paid_ns - credit_ns : due_ns;
 }
+
+_Bool call_budget_looks(CallBudget *budget, uint64_t now_ns) {
+        const uint64_t credit_ns = CALL_BUDGET_LOOKS_BURST * CALL_BUDGET_LOOKS_INTERVAL_NS;
+        uint64_t paid_ns = MAX(budget->looks_paid_ns, now_ns);
+
+        if (paid_ns >= now_ns + credit_ns)
+                return 0;
+        budget->looks_paid_ns = paid_ns + CALL_BUDGET_LOOKS_INTERVAL_NS;
+        return 1;
+}

@@ -13,7 +13,7 @@
 #include "base/util/file.h"
 #include "service/run/control.h"
 
-enum { ANSWER_MAX = 4 << 20, TIME_LIMIT_S = 5 };
+enum { ANSWER_MAX = 4 << 20, TIME_LIMIT_S = 5, MAX_TRIES = 2 };
 
 static int reach(const char *path, int *fdp) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -35,28 +35,45 @@ static int reach(const char *path, int *fdp) {
         return 0;
 }
 
-int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer) {
-        _cleanup_(freep) char *data = NULL;
+/*
+ * Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM. *cutp: the connection ended before a byte of the answer came.
+ */
+static int ask_once(const char *path, const char *request, char **datap, bool *cutp) {
         _cleanup_(closep) int fd = -1;
-        char request[256];
-        const char *body;
-        size_t size;
+        size_t size = 0;
         int r = reach(path, &fd);
 
         if (r)
                 return r;
-        snprintf(request, sizeof(request), "%s %s HTTP/1.0\r\n\r\n", method, page);
         r = file_write(fd, request, strlen(request));
-        if (r < 0) {
-                errno = -r;
-                return CONTROL_E_UNREACHABLE;
+        if (!r)
+                r = file_read_fd(fd, ANSWER_MAX, datap, &size);
+        *cutp = r ? errno == EPIPE || errno == ECONNRESET : size == 0;
+        return r == -ENOMEM ? error_fold(r) : r ? CONTROL_E_UNREACHABLE : 0;
+}
+
+/*
+ * A daemon that ends closes what it has not answered, and the next one may be there at once. All that can be
+ * asked may be asked twice.
+ */
+int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer) {
+        _cleanup_(freep) char *data = NULL;
+        char request[256];
+        const char *body;
+        bool cut = true;
+        int r = 0;
+
+        snprintf(request, sizeof(request), "%s %s HTTP/1.0\r\n\r\n", method, page);
+        for (int i = 0; i < MAX_TRIES && cut && r >= 0; i++) {
+                free(take(data));
+                cut = false;
+                r = ask_once(path, request, &data, &cut);
         }
-        r = file_read_fd(fd, ANSWER_MAX, &data, &size);
-        if (r < 0)
-                return error_fold(r);
-        body = r ? NULL : strstr(data, "\r\n\r\n");
+        if (r)
+                return r;
+        body = strstr(data, "\r\n\r\n");
         if (!body || sscanf(data, "HTTP/%*u.%*u %d", statusp) != 1) {
-                errno = r ? errno : EPROTO;
+                errno = EPROTO;
                 return CONTROL_E_UNREACHABLE;
         }
         text_append(answer, body + 4, strlen(body + 4));

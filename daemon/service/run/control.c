@@ -1,22 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The control socket and the metrics: one table of pages, served at a path and at a port.
+ *
+ * At the start another process may have either: the daemon before this one, for the moment that it takes to
+ * end, or a stranger. That ends nothing: profiles matter more than what is said of them. The daemon says so,
+ * runs without, and tries again after 1, 2, 4 … 30 s until it has what the configuration asks for.
+ *
+ * Servers outlive the daemon that a reload ends: control-servers.c.
+ */
+
 #include "service/run/control.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "delivery/receive/listen.h"
 #include "delivery/receive/receiver.h"
+#include "service/config/config-check.h"
 
 struct Control {
         ControlDaemon daemon;
         sd_event *event;
         const Config *config;
+        ControlServers *servers;        /* borrowed, and so are the next */
         Receiver *socket, *port;        /* NULL = not served */
-        Receiver *unused[LISTEN_MAX_KEPT];
+        bool socket_taken, port_taken;  /* another process has it */
+        sd_event_source *retry;
+        uint64_t retry_ns;              /* until the next try */
 };
 
 /* ---- what is shown ---- */
@@ -100,22 +117,35 @@ static int private_page(const char *method, const char *path, Text *page, const 
 
 /* ---- where it is served ---- */
 
-static int serve_path(Control *control, const char *path, ReceiverPage page, bool must,
-                      Receiver **receiverp) {
+/* Another process has @where, which the option @name asks for. Return: 0: it goes without. */
+static int go_without(const char *name, const char *where, const char *why, bool *takenp) {
+        if (*takenp)
+                return 0;               /* was said */
+        *takenp = true;
+        log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_UNSERVED, name,
+                        "cannot listen on %s: %s; runs without and tries again. Stop the other one, or set `%s` to "
+                        "another place", where, why, name);
+        return 0;
+}
+
+static int serve_path(Control *control, const char *name, const char *path, bool must, bool *takenp,
+                      ReceiverPage page, Receiver **receiverp) {
         const ReceiverConfig config = { .path = path, .on_page = page, .userdata = control };
-        int r = receiver_new(receiverp, control->event, &config);
+        int r = control_servers_open(control->servers, control->event, &config, receiverp), error = errno;
 
         if (r != RECEIVER_E_PATH)
                 return r;
-        if (must) {
-                log_error("cannot listen on %s: %s", path,
-                          errno == EADDRINUSE ? "another spanprof does" : strerror(errno));
+        if (error == EADDRINUSE && must)
+                return go_without(name, path, "another spanprof does", takenp);
+        if (must && !*takenp) {
+                log_error("cannot listen on %s (option `%s`): %s", path, name, strerror(error));
                 return CONTROL_E_UNUSABLE;
         }
-        if (errno == EADDRINUSE)
+        if (error != EADDRINUSE)
+                log_debug("no control socket at %s: %s", path, strerror(error));
+        else if (!*takenp)
                 log_notice("another spanprof runs and has %s: `spanprof status` shows that one", path);
-        else
-                log_debug("no control socket at %s: %m", path);
+        *takenp |= error == EADDRINUSE;
         return 0;
 }
 
@@ -124,25 +154,8 @@ static const char *control_path(const Config *config) {
 }
 
 static int serve_control(Control *control) {
-        return serve_path(control, control_path(control->config), private_page, *control->config->control,
-                          &control->socket);
-}
-
-/* `ADDRESS:PORT`, with brackets around an address that has colons itself. */
-static int split_address(const char *text, char *host, size_t size, uint16_t *portp) {
-        const char *colon = strrchr(text, ':');
-        size_t length = colon ? (size_t)(colon - text) : 0;
-        uint64_t port;
-
-        if (!length || length >= size || text_u64(colon + 1, 65535, &port))
-                return 1;
-        if (*text == '[' && colon[-1] == ']') {
-                text++;
-                length -= 2;
-        }
-        snprintf(host, size, "%.*s", (int)length, text);
-        *portp = (uint16_t)port;
-        return 0;
+        return serve_path(control, "control", control_path(control->config), *control->config->control,
+                          &control->socket_taken, private_page, &control->socket);
 }
 
 static int serve_metrics(Control *control) {
@@ -154,17 +167,56 @@ static int serve_metrics(Control *control) {
         if (!*where)
                 return 0;
         if (*where == '/')
-                return serve_path(control, where, public_page, true, &control->port);
-        if (split_address(where, host, sizeof(host), &config.port)) {
-                log_error("metrics: `%s` is neither ADDRESS:PORT nor a path", where);
-                return CONTROL_E_UNUSABLE;
-        }
+                return serve_path(control, "metrics", where, true, &control->port_taken, public_page,
+                                  &control->port);
+        if (config_split_address(where, host, sizeof(host), &config.port))
+                return CONTROL_E_UNUSABLE;      /* which the configuration's check has refused */
         config.address = host;
-        r = receiver_new(&control->port, control->event, &config);
+        r = control_servers_open(control->servers, control->event, &config, &control->port);
+        if (r == RECEIVER_E_TAKEN)
+                return go_without("metrics", where, "another process does", &control->port_taken);
         if (r)
                 return r > 0 ? CONTROL_E_UNUSABLE : r;
         log_info("metrics are at %s/metrics", receiver_url(control->port));
         return 0;
+}
+
+#define RETRY_FIRST_NS NS_PER_SEC
+#define RETRY_LAST_NS (30 * NS_PER_SEC)
+
+static bool lacks_something(const Control *control) {
+        return (control->socket_taken && !control->socket) || (control->port_taken && !control->port);
+}
+
+/* What cannot be had for another reason now (it is root's, and we are not any more) may be had later. */
+static int on_retry(sd_event_source *source, uint64_t time_us, void *userdata) {
+        Control *control = userdata;
+        int r = 0;
+
+        if (control->socket_taken && !control->socket)
+                r = serve_control(control);
+        if (r >= 0 && control->port_taken && !control->port)
+                r = serve_metrics(control);
+        if (r < 0)
+                return error_fold(r);
+        if (!lacks_something(control))
+                return 0;
+        control->retry_ns = MIN(2 * control->retry_ns, RETRY_LAST_NS);
+        r = sd_event_source_set_time_relative(source, control->retry_ns / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int begin_retries(Control *control) {
+        int r;
+
+        if (!lacks_something(control))
+                return 0;
+        control->retry_ns = RETRY_FIRST_NS;
+        r = sd_event_add_time_relative(control->event, &control->retry, CLOCK_MONOTONIC,
+                                       control->retry_ns / NS_PER_US, 0, on_retry, control);
+        return r < 0 ? error_origin(r) : 0;
 }
 
 /*
@@ -186,7 +238,7 @@ static bool is_used(const Config *config, const char *where, bool is_path, uint1
 
         if (is_path)
                 return !strcmp(where, control_path(config)) || !strcmp(where, config->metrics);
-        return !split_address(config->metrics, host, sizeof(host), &used) && used == port &&
+        return !config_split_address(config->metrics, host, sizeof(host), &used) && used == port &&
                 !strcmp(host, where);
 }
 
@@ -202,16 +254,23 @@ static void serve_unused(Control *control) {
                                                 .port = port,
                                                 .on_page = unused_page,
                                                 .userdata = control };
+                Receiver *unused;
 
                 if (!is_used(control->config, where, is_path, port))
-                        (void)!receiver_new(&control->unused[i], control->event, &config);
+                        (void)!control_servers_open(control->servers, control->event, &config, &unused);
         }
 }
 
-enum { FIRST_FREE_PORT = 1024, SOCKET_MODE = 0660 };
+enum { FIRST_FREE_PORT = 1024, SOCKET_MODE = 0660, KEEP_TRIES = 30, KEEP_PAUSE_US = 100000 };
 
-static void keep_path(const char *path, const char **paths) {
-        if (listen_keep_path(path, SOCKET_MODE))
+/* @must: as for ports; the default socket may well be another daemon's, and is not waited for. */
+static void keep_path(const char *path, bool must, const char **paths) {
+        int r;
+
+        for (int i = 0; (r = listen_keep_path(path, SOCKET_MODE)) == LISTEN_E_PATH && errno == EADDRINUSE &&
+             must && i < KEEP_TRIES; i++)
+                usleep(KEEP_PAUSE_US);
+        if (r)
                 return;         /* control_new() logs why */
         while (*paths)
                 paths++;
@@ -219,27 +278,34 @@ static void keep_path(const char *path, const char **paths) {
         paths[1] = NULL;
 }
 
-/* Ports from 1024 on need no right: they can be opened later. */
+/*
+ * Ports from 1024 on need no right: they can be opened later. A lower one is waited for a little, since this
+ * is the only time that it can be had.
+ */
 static int keep_port(const char *where) {
         char host[256];
         uint16_t port;
+        int r;
 
-        if (split_address(where, host, sizeof(host), &port) || !port || port >= FIRST_FREE_PORT)
+        if (config_split_address(where, host, sizeof(host), &port) || !port || port >= FIRST_FREE_PORT)
                 return 0;
-        return listen_keep(host, port) ? CONTROL_E_UNUSABLE : 0;
+        for (int i = 0; (r = listen_keep(host, port)) == LISTEN_E_TAKEN && i < KEEP_TRIES; i++)
+                usleep(KEEP_PAUSE_US);
+        return r && r != LISTEN_E_TAKEN ? CONTROL_E_UNUSABLE : 0;
 }
 
 int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         paths[0] = NULL;
-        keep_path(control_path(config), paths);
+        keep_path(control_path(config), *config->control, paths);
         if (*config->metrics == '/')
-                keep_path(config->metrics, paths);
+                keep_path(config->metrics, true, paths);
         else if (*config->metrics)
                 return keep_port(config->metrics);
         return 0;
 }
 
-int control_new(Control **controlp, sd_event *event, const Config *config, const ControlDaemon *daemon) {
+int control_new(Control **controlp, sd_event *event, const Config *config, ControlServers *servers,
+                const ControlDaemon *daemon) {
         _cleanup_(control_freep) Control *control = calloc(1, sizeof(*control));
         int r;
 
@@ -248,12 +314,17 @@ int control_new(Control **controlp, sd_event *event, const Config *config, const
         control->daemon = *daemon;
         control->event = event;
         control->config = config;
+        control->servers = servers;
         r = serve_control(control);
         if (!r)
                 r = serve_metrics(control);
         if (r)
                 return r > 0 ? CONTROL_E_UNUSABLE : error_fold(r);
         serve_unused(control);
+        control_servers_sweep(servers, event, unused_page, control);
+        r = begin_retries(control);
+        if (r)
+                return r;
         *controlp = take(control);
         return 0;
 }
@@ -261,10 +332,9 @@ int control_new(Control **controlp, sd_event *event, const Config *config, const
 Control *control_free(Control *control) {
         if (!control)
                 return NULL;
-        receiver_free(control->socket);
-        receiver_free(control->port);
-        for (size_t i = 0; i < LISTEN_MAX_KEPT; i++)
-                receiver_free(control->unused[i]);
+        sd_event_source_disable_unref(control->retry);
+        if (control->servers)
+                control_servers_rest(control->servers);
         free(control);
         return NULL;
 }

@@ -15,6 +15,7 @@
 #include "base/util/macro.h"
 #include "base/util/text.h"
 #include "service/config/config.h"
+#include "service/run/control-servers.h"
 #include "service/run/metrics.h"
 
 typedef struct Control Control;
@@ -34,15 +35,16 @@ enum { CONTROL_N_PATHS = 2 };           /* sockets in the filesystem: its own, t
 
 enum {
         _CONTROL_E_SUCCESS,
-        CONTROL_E_UNUSABLE,             /* the socket or port that was asked for cannot be had; logged */
+        CONTROL_E_UNUSABLE,             /* what was asked for cannot be had, now or ever; logged */
         CONTROL_E_UNREACHABLE,          /* no daemon answers there; errno says why */
 };
 
 /*
- * Serves what @config asks for. @daemon is copied; @config, @event and userdata are borrowed. Return: 0,
- * CONTROL_E_UNUSABLE, -errno.
+ * Serves what @config asks for, by @servers, which the daemons of one process hand on. @daemon is copied;
+ * @config, @event, @servers and userdata are borrowed. Return: 0, CONTROL_E_UNUSABLE, -errno.
  */
-int control_new(Control **controlp, sd_event *event, const Config *config, const ControlDaemon *daemon);
+int control_new(Control **controlp, sd_event *event, const Config *config, ControlServers *servers,
+                const ControlDaemon *daemon);
 Control *control_free(Control *control);
 DEFINE_CLEANUP(Control, control_free)
 
@@ -52,5 +54,8 @@ DEFINE_CLEANUP(Control, control_free)
  */
 int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]);
 
-/* Asks the daemon behind the socket @path. *statusp: of HTTP. Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM. */
+/*
+ * Asks the daemon behind the socket @path, once more if the connection ends without an answer. *statusp: of
+ * HTTP. Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM.
+ */
 int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer);

@@ -17,7 +17,8 @@
  * An exec maps the program and ld.so. Libraries come some ms later, and only the side-band tells of them. It
  * could wake us at each record, but of any process, and each wake-up is an interrupt that the mapping process
  * pays. So there are looks for a while. A look reads where the rings end, and drains if there is something.
- * In a storm, when an answer had to wait, the next answer does that.
+ * In a storm, when an answer had to wait or too many had looks before, the next answer does that; until rows
+ * are in force, the top of the stack comes along with each sample (bpf/defer.bpf.h).
  *
  * An edge that is lost costs no more than the time until the next drain by the loop's own clock, which hears
  * again. What such a drain reads of samples is told to that clock, which sends the loop to sleep only if none
@@ -81,17 +82,17 @@ static int on_due(sd_event_source *source, uint64_t usec, void *userdata) {
 
 int daemon_take_call(Daemon *daemon) {
         DaemonCalls *calls = &daemon->calls;
-        uint64_t due_ns;
+        uint64_t now_ns = clock_monotonic_ns(), due_ns;
         bool later;
         int r;
 
         if (!calls->hears || sampler_hears(daemon->stages.sampler))
                 return 0;
-        due_ns = call_budget_spend(&calls->budget, clock_monotonic_ns(), &later);
+        due_ns = call_budget_spend(&calls->budget, now_ns, &later);
         stat_add(COUNTER_CALLS_PUT_OFF, later);
         calls->hears = false;
         calls->is_called = true;
-        calls->n_looks = later ? LOOKS : 0;
+        calls->n_looks = later || !call_budget_looks(&calls->budget, now_ns) ? LOOKS : 0;
         r = set_timer(calls, due_ns);
         return r ? r : DAEMON_CALLS_E_TAKEN;
 }

@@ -7,6 +7,7 @@
  *     /etc/spanprof/disabled      each drain           pauses
  *     `spanprof pause`            on the command       pauses, over reloads too
  *     max-memory                  each second          pauses until 10 % below the limit
+ *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
  *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
  *     max-export-rate,            each whole window    lowers the frequency to what fits, doubles it after
  *     max-samples                                      4 calm windows
@@ -33,6 +34,7 @@
 #include "service/run/daemon-stages.h"
 #include "service/run/self.h"
 
+#define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
 /* The directory is root's: no other user can remove the file, nor can the daemon, which is not root. */
 #define DISABLED_PATH "/etc/spanprof/disabled"
 
@@ -43,6 +45,7 @@ static const struct {
         [DAEMON_PAUSE_DISABLED] = { "disabled", COUNTER_PAUSES_DISABLED },
         [DAEMON_PAUSE_COMMAND] = { "command", COUNTER_PAUSES_COMMAND },
         [DAEMON_PAUSE_MEMORY] = { "memory", COUNTER_PAUSES_MEMORY },
+        [DAEMON_PAUSE_HOSTS] = { "sample-hosts", COUNTER_PAUSES_HOSTS },
 };
 
 const char *daemon_pause_reason(const Daemon *daemon) {
@@ -128,6 +131,13 @@ static uint64_t resident_bytes(const Daemon *daemon) {
                 (daemon->totals->zygotes ? zygotes_resident_bytes(daemon->totals->zygotes) : 0);
 }
 
+static void follow_hosts(Daemon *daemon) {
+        const DaemonLimits *limits = &daemon->limits;
+        uint64_t now_ns = clock_read_ns(CLOCK_REALTIME);
+
+        set_pause(daemon, DAEMON_PAUSE_HOSTS, !host_share_has_turn(&limits->hosts, limits->host, now_ns));
+}
+
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
 
@@ -135,8 +145,11 @@ void daemon_make_governor(Daemon *daemon) {
                       config->max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
         volume_init(&daemon->limits.volume, (uint32_t)config->frequency, config->max_export_rate,
                     config->max_samples, config->export_interval_ns);
+        host_share_parse(config->sample_hosts, &daemon->limits.hosts);
+        daemon->limits.host = host_share_number();
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
+        follow_hosts(daemon);
 }
 
 /*
@@ -216,16 +229,37 @@ static int follow_memory(Daemon *daemon) {
                                 " KiB, above max-memory: no samples until it is less",
                                 resident >> 10);
         set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
+        follow_hosts(daemon);
         r = apply(daemon);
         if (is)
                 malloc_trim(0);
         return r;
 }
 
+/*
+ * Losses between the kernel half and us, when they happen: the books at the stop would say so only weeks
+ * later. Counters of the kernel half have just been read.
+ */
+static void tell_losses(Daemon *daemon) {
+        uint64_t n = stat_get(COUNTER_LOST_RING_FULL), now_ns = clock_monotonic_ns();
+        DaemonLosses *losses = &daemon->totals->losses;
+
+        if (n == losses->n_told || now_ns < losses->next_ns)
+                return;
+        log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_RING_FULL, "ring_full",
+                        "%" PRIu64 " samples were lost since %s: the ring to the daemon was full. It was held up, or has "
+                        "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now)",
+                        n - losses->n_told, losses->n_told ? "this was said last" : "the start",
+                        daemon_frequency(daemon), (uint64_t)targets_count_all(daemon->stages.targets));
+        losses->n_told = n;
+        losses->next_ns = now_ns + LOSSES_INTERVAL_NS;
+}
+
 int daemon_govern(Daemon *daemon) {
         uint64_t n_ok = stat_get(COUNTER_EXPORT_OK);
         int r;
 
+        tell_losses(daemon);
         if (n_ok != daemon->totals->n_exported) {
                 daemon->totals->n_exported = n_ok;
                 daemon->totals->exported_ns = clock_monotonic_ns();

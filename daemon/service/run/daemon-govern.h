@@ -18,7 +18,7 @@ int daemon_govern(Daemon *daemon);
 /* Return: 0, -errno. */
 int daemon_pause_by_command(Daemon *daemon, bool paused);
 
-/* disabled, command, memory; NULL = not paused. */
+/* disabled, command, memory, sample-hosts; NULL = not paused. */
 const char *daemon_pause_reason(const Daemon *daemon);
 
 /*

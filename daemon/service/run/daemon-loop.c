@@ -354,6 +354,8 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = sampler_jitter(daemon->stages.sampler);
         if (!r)
                 r = daemon_govern(daemon);
+        if (!r && daemon->pod_api)
+                r = pod_api_collect(daemon->pod_api, daemon->pods);
         if (r)
                 return error_fold(r);
         return again(source, daemon->loop.is_asleep ? ASLEEP_NS

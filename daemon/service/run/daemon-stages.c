@@ -33,6 +33,7 @@
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "formats/otlp/validate.h"
+#include "sampling/aggregate/wait-reason.h"
 #include "sampling/sample/decode.h"
 #include "service/run/daemon-deferred.h"
 
@@ -144,6 +145,9 @@ int daemon_on_mappings_end(void *userdata) {
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
         Daemon *daemon = userdata;
 
+        /* what reads labels is in the part of the kernel half that is loaded when it is needed */
+        if (row->thread_form == ABI_FORM_LABELS)
+                (void)sampler_want_runtimes(daemon->stages.sampler);
         return sampler_set_process(daemon->stages.sampler, tgid, row);
 }
 
@@ -190,6 +194,76 @@ int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
         return r < 0 ? error_fold(r) : 0;
 }
 
+/* ---- waits, with --off-cpu ---- */
+
+/* @n: of them. */
+static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const WaitTimes *times, uint64_t n) {
+        Program program;
+        int r = targets_admit(daemon->stages.targets, sample->header, &program);
+
+        if (r > 0) {
+                stat_add(COUNTER_WAITS_NOT_TARGET, n);
+                return 0;
+        }
+        if (!r)
+                r = aggregator_add_wait(daemon->stages.aggregator, &program, sample, reason, times);
+        stat_add(COUNTER_WAITS_WINDOW_FULL, r > 0 ? n : 0);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+int daemon_on_wait(const void *data, size_t size, void *userdata) {
+        Daemon *daemon = userdata;
+        const struct abi_wait *wait;
+        WakerStack stack;
+        WaitTimes times;
+        Program program;
+        Sample sample;
+        int r = 0;
+
+        if (decode_wait(data, size, &wait, &sample)) {
+                stat_add(COUNTER_WAITS_MALFORMED, 1);
+                return 0;
+        }
+        times = (WaitTimes){ wait->blocked_ns, wait->runnable_ns, wait->end_ns, wait->weight,
+                             &wait->waker,     wait->file,        NULL };
+        if (wait->n_waker) {
+                r = targets_program(daemon->stages.targets, wait->waker.tgid, wait->waker_generation,
+                                    &program);
+                stack = (WakerStack){ &program, decode_wait_waker(wait), wait->n_waker, wait->waker_end,
+                                      wait->waker_ns };
+                times.waker_stack = r ? NULL : &stack;
+        }
+        if (r < 0)
+                return error_fold(r);
+        return add_waits(daemon, &sample, wait_reason(wait->call, wait->flags), &times, 1);
+}
+
+int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata) {
+        struct abi_sample header = { .time_ns = sum->end_ns,
+                                     .start_time_ns = sum->start_time_ns,
+                                     .generation = sum->generation,
+                                     .tgid = key->tgid,
+                                     .tid = key->tid,
+                                     .ns_tid = sum->ns_tid,
+                                     .kind = ABI_KIND_OFF_CPU,
+                                     .stack_end = ABI_STACK_NO_USER,
+                                     .context = key->context,
+                                     .form = key->form,
+                                     .span = key->span };
+        Sample sample = { .header = &header };
+        Daemon *daemon = userdata;
+
+        if (decode_wait_sum(key, sum)) {
+                stat_add(COUNTER_WAITS_MALFORMED, sum->n);
+                return 0;
+        }
+        memcpy(header.comm, sum->comm, sizeof(header.comm));
+        return add_waits(daemon, &sample, wait_reason(key->call, key->flags),
+                         &(WaitTimes){ sum->blocked_ns, sum->runnable_ns, sum->end_ns, 0, &key->waker,
+                                       key->file, NULL },
+                         sum->n);
+}
+
 /* ---- unwind tables: made in steps, while nothing else is due ---- */
 
 int daemon_on_mapped(void *userdata, const Process *process) {
@@ -203,6 +277,18 @@ int daemon_on_mapped(void *userdata, const Process *process) {
         sampler_know_name(daemon->stages.sampler, process->comm);
         r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
         return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_on_looked(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+
+        return error_fold(runtimes_process(daemon->stages.runtimes, process));
+}
+
+int daemon_on_waits(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+
+        return error_fold(thread_reader_ask_again(daemon->stages.threads, process));
 }
 
 int daemon_step_tables(Daemon *daemon) {
@@ -299,6 +385,31 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         return (int64_t)((double)(length_ns * daemon->window.n_cpus) / n);
 }
 
+/*
+ * For coverage while it runs: what the CPU time of a window stands for. What is less than a tick stays for
+ * the next window, and what a pause has seen is passed over. A reload begins anew.
+ */
+static void count_expected(Daemon *daemon, int64_t period_ns) {
+        uint64_t seen_ns = targets_cpu_time_passed(daemon->stages.targets),
+                 before_ns = daemon->window.target_cpu_ns;
+        uint64_t n = period_ns > 0 && seen_ns > before_ns ? (seen_ns - before_ns) / (uint64_t)period_ns : 0;
+        CoverageClock now;
+
+        /* the window that a pause ends has begun before it */
+        if (daemon->pause.is_on && daemon->window.start_ns >= daemon->pause.since_ns) {
+                daemon->window.target_cpu_ns = MAX(before_ns, seen_ns);
+                return;
+        }
+        stat_add(COUNTER_EXPECTED_TICKS, n);
+        coverage_clock_read(&now);
+        daemon->coverage = (CoverageFacts){
+                .expected = (double)stat_get(COUNTER_EXPECTED_TICKS),
+                .stolen = coverage_stolen(&daemon->totals->clock, &now),
+        };
+        coverage_count(&daemon->coverage);
+        daemon->window.target_cpu_ns += n * (uint64_t)period_ns;
+}
+
 static int hand_over(Daemon *daemon, const Window *window) {
         uint64_t n_lost = 0, n_samples = window_n_events_of(window, PROFILE_CPU);
         int r;
@@ -326,15 +437,32 @@ static uint64_t most_samples(const Window *window) {
         return most;
 }
 
+/*
+ * Ends the window at *@end_nsp: it gets the part of each wait that lies in it, and no sum of later waits.
+ * Nothing more of waits comes once the sampler has stopped.
+ */
+static int split_waits(Daemon *daemon, uint64_t *end_nsp) {
+        bool has_waits = daemon->config->off_cpu && !daemon->stop.time_ns && !daemon->pause.is_on;
+        int r = has_waits ? sampler_split_waits(daemon->stages.sampler) : 0;
+
+        *end_nsp = clock_monotonic_ns();
+        return r || !has_waits ? r : sampler_drain(daemon->stages.sampler, NULL);
+}
+
 int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
         _cleanup_(window_freep) Window *window = NULL;
-        uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window.start_ns;
+        uint64_t now_ns, begun_ns = daemon->window.start_ns;
+        int64_t period_ns;
         int r;
 
         r = coro_join_close(daemon->stages.coroutines, daemon->pause.is_on);
+        if (!r)
+                r = split_waits(daemon, &now_ns);
         if (r)
                 return error_fold(r);
-        r = aggregator_rotate(daemon->stages.aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
+        period_ns = mean_period_ns(daemon, now_ns);
+        count_expected(daemon, period_ns);
+        r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns, &window);
         if (r)
                 return error_fold(r);
         daemon->window.start_ns = now_ns;

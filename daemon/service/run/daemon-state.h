@@ -19,22 +19,26 @@
 #include <systemd/sd-event.h>
 
 #include "coro/station/join.h"
+#include "runtime/hotspot/hotspot-link.h"
 #include "sampling/aggregate/aggregate.h"
 #include "sampling/context/thread-reader.h"
 #include "sampling/discover/targets.h"
 #include "sampling/frames/frames.h"
+#include "sampling/process/environment.h"
 #include "sampling/runtime/runtimes.h"
 #include "sampling/sample/other-profilers.h"
 #include "sampling/sample/sampler.h"
 #include "sampling/unwind/tables.h"
 #include "service/config/config-selector.h"
 #include "service/config/config.h"
+#include "service/config/host-share.h"
 #include "service/run/call-budget.h"
 #include "service/run/clock-watch.h"
 #include "service/run/control.h"
 #include "service/run/daemon.h"
 #include "service/run/exports.h"
 #include "service/run/governor.h"
+#include "service/run/pod-api.h"
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
 #include "symbol/remote/uploads.h"
@@ -46,6 +50,7 @@ enum daemon_pause {
         DAEMON_PAUSE_DISABLED,          /* /etc/spanprof/disabled is there */
         DAEMON_PAUSE_COMMAND,           /* `spanprof pause` */
         DAEMON_PAUSE_MEMORY,            /* the daemon is above max-memory */
+        DAEMON_PAUSE_HOSTS,             /* it is other hosts' turn */
 };
 
 /* The event loop: its sources, and when it looks next. Times are MONOTONIC, here and below. */
@@ -88,6 +93,7 @@ typedef struct DaemonStages {
         Frames *frames;
         Naming *naming;
         Runtimes *runtimes;
+        HotspotLinks *jvms;             /* NULL = this process reads memory of JVMs itself */
         Aggregator *aggregator;
         Exports *exports;               /* NULL with a sink */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
@@ -99,6 +105,7 @@ typedef struct DaemonWindow {
         uint64_t start_ns;
         uint64_t n_entries, n_throttled;
         double programmed;              /* entries that the periods stand for */
+        uint64_t target_cpu_ns;         /* of all targets, as seen until then */
         uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
 } DaemonWindow;
 
@@ -112,6 +119,8 @@ typedef struct DaemonLimits {
         Governor governor;
         Volume volume;
         uint64_t sent_bytes;            /* of all requests until the window began */
+        HostShare hosts;                /* `sample-hosts` */
+        uint64_t host;                  /* host_share_number() */
 } DaemonLimits;
 
 typedef struct DaemonStop {
@@ -137,15 +146,19 @@ struct Daemon {
         DaemonPause pause;
         DaemonLimits limits;
         DaemonStop stop;
+        Environment own;                /* `resource-attributes` */
+        PodNames *pods;                 /* NULL = not wanted */
+        PodApi *pod_api;                /* lists for them; NULL = not wanted */
         Control *control;
         uint64_t start_ns;
         uint64_t sampling_ns;           /* when the events were opened */
         uint64_t target_cpu_ns;         /* of all targets, when sampling stopped */
+        CoverageFacts coverage;         /* when the last window ended */
 };
 
 /* Only processes by their number were chosen: when they are gone, the daemon is done. */
 static inline bool daemon_has_pids_alone(const Daemon *daemon) {
-        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector);
+        return !selector_takes_publishers(daemon->selector) && !selector_is_by_name(daemon->selector);
 }
 
 /* Hz that all limits allow. */

@@ -21,7 +21,11 @@
 #include "base/util/log.h"
 #include "base/util/outfile.h"
 #include "base/util/stat.h"
+#include "runtime/go/go-runtime.h"
 #include "runtime/hotspot/hotspot-runtime.h"
+#include "runtime/jvm/other-jvm.h"
+#include "runtime/python/python-runtime.h"
+#include "sampling/aggregate/wait-reason.h"
 #include "sampling/sample/machine.h"
 #include "service/config/backend.h"
 #include "service/run/control.h"
@@ -44,6 +48,7 @@ enum {
  * Mappings are read with each drain (250 ms at most), counters once a second: older values are not current.
  */
 #define CURRENT_NS (5 * NS_PER_SEC)
+#define LATE_NAMES_NS (2 * NS_PER_SEC)          /* at most, for what targets said of their code at the end */
 
 /* ---- making it ---- */
 
@@ -78,6 +83,7 @@ static int make_uploads(Daemon *daemon) {
 
 static int make_sampler(Daemon *daemon) {
         const Config *config = daemon->config;
+        uint64_t file_calls[WAIT_FILE_CALLS_WORDS];
         SamplerConfig sampler = {
                 .frequency = (uint32_t)config->frequency,
                 .depth = (uint32_t)config->depth,
@@ -87,22 +93,28 @@ static int make_sampler(Daemon *daemon) {
                                                                        : ABI_STATE_REJECTED,
                 .names = names_of(daemon),
                 .watch_targets = true, /* a chosen target may start to publish later, too */
-                .watch_non_targets = selector_is_default(daemon->selector),
+                .watch_non_targets = selector_takes_publishers(daemon->selector),
                 /* under --all a program is read at its first sample */
                 .names_choose = selector_is_by_name(daemon->selector) && !daemon->selector->all,
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .btf_path = getenv("SPANPROF_BTF"),
                 .stack_bytes = STACK_BYTES_PER_SECOND,
+                .waits = config->off_cpu,
+                .wait_walks = (uint32_t)config->off_cpu_walks,
+                .wait_file_calls = file_calls,
         };
-        int r = sampler_new(&daemon->stages.sampler, &sampler);
+        int r;
 
+        wait_file_calls(file_calls);
+        r = sampler_new(&daemon->stages.sampler, &sampler);
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         other_profilers_init(&daemon->stages.other_profilers, sampler_processes_fd(daemon->stages.sampler));
         sampler_set_callbacks(daemon->stages.sampler, daemon_on_sample, daemon_on_notice, daemon);
         sampler_set_sideband(daemon->stages.sampler, daemon_on_mapping, daemon_on_mappings_end);
         sampler_set_stacks(daemon->stages.sampler, daemon_on_stack);
+        sampler_set_waits(daemon->stages.sampler, daemon_on_wait, daemon_on_wait_sum);
         return 0;
 }
 
@@ -121,6 +133,7 @@ static int make_frames(Daemon *daemon) {
                                       .userdata = daemon->stages.uploads,
                                       .objects = backend_wants_names(daemon->config),
                                       .code = daemon->config->jit_symbols,
+                                      .late = daemon->sink,
                                       .zygotes = daemon->totals->zygotes };
         FramesNaming hooks;
         int r = frames_new(&daemon->stages.frames);
@@ -135,20 +148,39 @@ static int make_frames(Daemon *daemon) {
         return 0;
 }
 
-static void switch_runtimes(void *userdata, bool is_on) {
+static enum runtimes_walk want_runtimes(void *userdata, const RuntimeOps *ops) {
         Daemon *daemon = userdata;
 
-        sampler_set_runtimes(daemon->stages.sampler, is_on);
+        sampler_add_runtime(daemon->stages.sampler, ops->bit);
+        switch (sampler_want_runtimes(daemon->stages.sampler)) {
+        case RUNTIME_WALK_ON:
+                return RUNTIMES_WALK_ON;
+        case RUNTIME_WALK_REFUSED:
+                return RUNTIMES_WALK_REFUSED;
+        default:
+                return RUNTIMES_WALK_LOADING;
+        }
 }
 
 /* Here and nowhere else is said which runtimes there are. */
 static int make_runtimes(Daemon *daemon) {
         DaemonStages *stages = &daemon->stages;
-        int r = runtimes_new(&stages->runtimes, switch_runtimes, daemon);
+        int r = runtimes_new(&stages->runtimes, want_runtimes, daemon);
 
+        if (!r && daemon->config->java_signatures)
+                runtimes_show_signatures(stages->runtimes);
+        if (!r && daemon->totals->zygotes)
+                r = hotspot_links_new(&stages->jvms, daemon->totals->zygotes);
         if (!r && config_has_runtime(daemon->config, hotspot_runtime.name))
                 r = runtimes_register(stages->runtimes, &hotspot_runtime,
-                                      sampler_hotspot_fd(stages->sampler));
+                                      sampler_hotspot_fd(stages->sampler), stages->jvms);
+        if (!r && config_has_runtime(daemon->config, go_runtime.name))
+                r = runtimes_register(stages->runtimes, &go_runtime, sampler_go_fd(stages->sampler), NULL);
+        if (!r && config_has_runtime(daemon->config, python_runtime.name))
+                r = runtimes_register(stages->runtimes, &python_runtime, sampler_python_fd(stages->sampler),
+                                      NULL);
+        if (!r && config_has_runtime(daemon->config, other_jvm_runtime.name))
+                r = runtimes_register(stages->runtimes, &other_jvm_runtime, -1, NULL);
         if (!r)
                 frames_set_runtimes(stages->frames, stages->runtimes);
         return error_fold(r);
@@ -206,6 +238,8 @@ static int make_targets(Daemon *daemon) {
                                .row_remove = daemon_remove_row,
                                .adopt = daemon_adopt,
                                .mapped = daemon_on_mapped,
+                               .looked = daemon_on_looked,
+                               .waits = daemon_on_waits,
                                .stations = daemon_on_stations,
                                .reject_name = daemon_on_rejected_name,
                                .userdata = daemon },
@@ -227,6 +261,34 @@ static LabelHostId host_id_of(const Config *config) {
         return strcmp(config->host_id, "none") ? LABEL_HOST_HASHED : LABEL_HOST_NONE;
 }
 
+/* What the configuration says of each resource. A sum over the fleet is to be divided by the share. */
+static int read_own_attributes(Daemon *daemon) {
+        const Config *config = daemon->config;
+        _cleanup_(freep) char *text = NULL;
+        size_t size = strcspn(config->sample_hosts, "%");
+        int r;
+
+        if (asprintf(&text, "%s%s%.*s", config->resource_attributes,
+                     size ? ",spanprof.hosts.percent=" : "", (int)size, config->sample_hosts) < 0)
+                return error_origin(-ENOMEM);
+        r = environment_read_attributes(text, &daemon->own);
+        return error_fold(r);
+}
+
+static int make_pods(Daemon *daemon) {
+        const Config *config = daemon->config;
+        const PodApiConfig api = { config->pods_url, config->pods_token, config->pods_certificate };
+        PodLister lister = { .want = pod_api_want };
+        int r = *config->pods_url ? pod_api_new(&daemon->pod_api, &api) : 0;
+
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        lister.userdata = daemon->pod_api;
+        if (!*config->pods_directory && !daemon->pod_api)
+                return 0;
+        return pod_names_new(&daemon->pods, config->pods_directory, daemon->pod_api ? &lister : NULL);
+}
+
 static int make_aggregator(Daemon *daemon) {
         const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
         AttributeFilter filter = { allow->items,
@@ -234,11 +296,18 @@ static int make_aggregator(Daemon *daemon) {
                                    allow->n_items,
                                    deny->n_items,
                                    daemon->config->coroutine_ids,
-                                   host_id_of(daemon->config) };
-        int r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
+                                   host_id_of(daemon->config),
+                                   &daemon->own,
+                                   NULL };
+        int r = read_own_attributes(daemon);
 
+        if (!r && !daemon->sink)
+                r = make_pods(daemon);
+        filter.pods = daemon->pods;
+        if (!r)
+                r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
         if (r)
-                return error_fold(r);
+                return r > 0 ? r : error_fold(r);
         aggregator_set_filter(daemon->stages.aggregator, &filter);
         return 0;
 }
@@ -262,8 +331,10 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         daemon->totals = totals;
         daemon->sink = sink;
         daemon->start_ns = clock_monotonic_ns();
-        if (!totals->start_ns)
+        if (!totals->start_ns) {
                 totals->start_ns = daemon->start_ns;
+                coverage_clock_read(&totals->clock);
+        }
         r = config_selector_init(&daemon->selection, config);
         daemon->selector = &daemon->selection.selector;
         if (totals->zygotes) {
@@ -313,6 +384,7 @@ Daemon *daemon_free(Daemon *daemon) {
         frames_free(daemon->stages.frames);
         naming_free(daemon->stages.naming);
         runtimes_free(daemon->stages.runtimes);
+        hotspot_links_free(daemon->stages.jvms);
         uploads_free(daemon->stages.uploads);
         targets_free(daemon->stages.targets);
         coro_join_free(daemon->stages.coroutines);
@@ -327,6 +399,9 @@ Daemon *daemon_free(Daemon *daemon) {
         clock_watch_free(daemon->loop.clock_watch);
         sd_event_unref(daemon->loop.event);
         config_selector_deinit(&daemon->selection);
+        environment_deinit(&daemon->own);
+        pod_names_free(daemon->pods);
+        pod_api_free(daemon->pod_api);
         free(daemon);
         return NULL;
 }
@@ -338,7 +413,7 @@ static void log_targets(Daemon *daemon) {
 
         if (n)
                 log_info("profiling %zu process%s of %zu", n, n == 1 ? "" : "es", n_all);
-        else if (selector_is_default(daemon->selector))
+        else if (selector_takes_publishers(daemon->selector))
                 log_info(
                         "no process publishes a trace context yet; `--all` would profile %zu processes; --pid, --comm, "
                         "--unit and others choose some: see `spanprof targets`",
@@ -409,10 +484,12 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .queued_events = exports_queued_events(stages->exports),
                 .queued_bytes = exports_queued_bytes(stages->exports),
                 .unsaved_events = exports_unsaved_events(stages->exports),
+                .lacking_spools = exports_lacking_spools(stages->exports),
                 .exports = stages->exports,
                 .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns
                                                            : UINT64_MAX,
                 .url = daemon->config->shown_url,
+                .coverage = daemon->coverage,
                 .naming = naming_state(stages->naming),
                 .runtimes = stages->runtimes,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
@@ -438,10 +515,13 @@ static int pause_by_command(void *userdata, bool paused, const char **reasonp) {
  */
 static int open_to_others(Daemon *daemon) {
         const ControlDaemon asked = { read_metrics, pause_by_command, daemon };
-        int r = daemon->sink ? 0 : control_new(&daemon->control, daemon->loop.event, daemon->config, &asked);
+        int r = daemon->sink ? 0
+                             : control_new(&daemon->control, daemon->loop.event, daemon->config,
+                                           daemon->totals->servers, &asked);
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        stat_add(COUNTER_RELOADS, daemon->totals->is_reload);
         log_start(daemon);
         if (!daemon->sink)
                 sd_notify(0, "READY=1");
@@ -519,6 +599,16 @@ size_t daemon_n_targets(const Daemon *daemon) {
         return targets_count(daemon->stages.targets);
 }
 
+int daemon_name_late(Daemon *daemon, Window *window, uint32_t *n_namedp) {
+        return naming_late(daemon->stages.naming, window, clock_monotonic_ns() + LATE_NAMES_NS, n_namedp);
+}
+
+void daemon_each_target(const Daemon *daemon,
+                        void (*visit)(void *userdata, const Process *process, SelectorReason reason),
+                        void *userdata) {
+        targets_each(daemon->stages.targets, visit, userdata);
+}
+
 static uint64_t since_start(const Daemon *daemon, uint64_t time_ns) {
         return time_ns ? time_ns - daemon->totals->start_ns : 0;
 }
@@ -535,7 +625,11 @@ static void add_up(Daemon *daemon) {
 void daemon_summarize(const Daemon *daemon, Summary *summary) {
         const DaemonTotals *totals = daemon->totals;
 
+        CoverageClock now;
+
+        coverage_clock_read(&now);
         *summary = (Summary){
+                .stolen = coverage_stolen(&totals->clock, &now),
                 .duration_ns = totals->duration_ns,
                 .frequency = (uint32_t)daemon->config->frequency,
                 .n_cpus = daemon->window.n_cpus,

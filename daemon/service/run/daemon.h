@@ -20,7 +20,10 @@
 #include "base/sandbox/zygotes.h"
 #include "base/util/macro.h"
 #include "profile/window.h"
+#include "sampling/discover/targets.h"
 #include "service/config/config.h"
+#include "service/run/control-servers.h"
+#include "service/run/coverage.h"
 #include "service/run/summary.h"
 
 typedef struct Daemon Daemon;
@@ -37,6 +40,12 @@ enum {
         DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
 };
 
+/* What was said of samples that the ring had no room for. */
+typedef struct DaemonLosses {
+        uint64_t n_told;                /* of them, by then */
+        uint64_t next_ns;               /* MONOTONIC: nothing is said before */
+} DaemonLosses;
+
 /* What the daemons of one process, one after the other, each with its configuration, add up to. */
 typedef struct DaemonTotals {
         uint64_t start_ns;              /* of the first one, MONOTONIC; 0 = there was none */
@@ -47,9 +56,13 @@ typedef struct DaemonTotals {
         uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet; so is the next */
         uint64_t exported_ns;           /* when a request was accepted last */
         uint64_t n_exported;            /* requests accepted until then */
+        DaemonLosses losses;
+        CoverageClock clock;            /* at the first start */
         bool paused;                    /* `spanprof pause` is in force */
+        bool is_reload;                 /* the next one has a new configuration, that a reload has read */
         /* of workers that read targets' files for all of them, borrowed; NULL = none */
         Zygotes *zygotes;
+        ControlServers *servers;        /* borrowed; NULL with a sink alone */
 } DaemonTotals;
 
 /*
@@ -97,4 +110,10 @@ bool daemon_stopped_by_terminal(const Daemon *daemon);
 
 /* How many processes are sampled now, and what was done until now or, after daemon_run(), in all. */
 size_t daemon_n_targets(const Daemon *daemon);
+/* As naming_late(): after daemon_run(), in a session. */
+int daemon_name_late(Daemon *daemon, Window *window, uint32_t *n_namedp);
+/* As targets_each(). */
+void daemon_each_target(const Daemon *daemon,
+                        void (*visit)(void *userdata, const Process *process, SelectorReason reason),
+                        void *userdata);
 void daemon_summarize(const Daemon *daemon, Summary *summary);

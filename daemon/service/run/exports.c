@@ -17,11 +17,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/json-writer.h"
 #include "base/util/log.h"
+#include "delivery/export/certificate.h"
 #include "service/config/config-exporter.h"
 
 typedef struct Export {
@@ -29,6 +31,9 @@ typedef struct Export {
         OtlpPayload payload;
         size_t as;                      /* the first one that has the same payload: its requests are ours */
         const char *name, *url;         /* the configuration's; name "" = the section without one */
+        const Config *config;           /* as these */
+        time_t files_end[2];            /* of certificates in files: authorities, client; 0 = there is none */
+        uint64_t look_ns;               /* next time to look at them */
 } Export;
 
 struct Exports {
@@ -53,7 +58,8 @@ static bool is_same_shape(const ReshapeOptions *a, const ReshapeOptions *b) {
         return a->lean == b->lean && are_same_words(&a->always, &b->always) &&
                 are_same_words(&a->keep, &b->keep) && are_same_words(&a->repeat, &b->repeat) &&
                 a->links == b->links && a->numbers == b->numbers && a->plain_types == b->plain_types &&
-                a->unnamed == b->unnamed && a->nameless == b->nameless && a->untimed == b->untimed;
+                a->paths == b->paths && a->unnamed == b->unnamed &&
+                a->nameless == b->nameless && a->untimed == b->untimed;
 }
 
 static bool is_same_encoding(const OtlpOptions *a, const OtlpOptions *b) {
@@ -71,11 +77,13 @@ static int add(Exports *exports, sd_event *event, const Config *config, bool nam
         int r;
 
         exporter.secondary = exports->n > 0;
+        exporter.spool_chosen = config_spool_is_chosen(config);
         r = exporter_new(&export->exporter, event, &exporter);
         if (r)
                 return r > 0 ? EXPORTS_E_UNUSABLE : error_fold(r);
         export->name = name;
         export->url = config->shown_url;
+        export->config = config;
         export->payload = backend_payload(config);
         export->payload.encoding.count_cpu = true;
         /* what others want named, and this one does not */
@@ -196,12 +204,50 @@ uint64_t exports_unsaved_events(const Exports *exports) {
         return n;
 }
 
+size_t exports_lacking_spools(const Exports *exports) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < exports->n; i++)
+                n += exporter_lacks_spool(exports->items[i].exporter);
+        return n;
+}
+
 uint64_t exports_submitted_bytes(const Exports *exports) {
         uint64_t n = 0;
 
         for (size_t i = 0; i < exports->n; i++)
                 n = MAX(n, exporter_submitted_bytes(exports->items[i].exporter));
         return n;
+}
+
+/* ---- certificates ---- */
+
+#define CERTIFICATES_INTERVAL_NS (60 * NS_PER_SEC)
+
+static const char *const certificate_names[] = { "authorities", "client", "receiver" };
+
+/* A file that is replaced is seen at the next look. What cannot be read is said by the requests that fail. */
+static void look_at_files(Export *export) {
+        const Config *config = export->config;
+        const char *const paths[] = { config->certificate, config->client_certificate };
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (now_ns < export->look_ns || strncasecmp(export->url, "https:", strlen("https:")))
+                return;
+        for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+                export->files_end[i] = 0;
+                if (*paths[i])
+                        certificate_end(paths[i], i ? CERTIFICATES_CHAIN : CERTIFICATES_AUTHORITIES,
+                                        &export->files_end[i]);
+        }
+        export->look_ns = now_ns + CERTIFICATES_INTERVAL_NS;
+}
+
+/* @i: into certificate_names. Return: seconds since 1970; 0 = there is none, or it is not known. */
+static time_t certificate_end_of(Export *export, size_t i) {
+        look_at_files(export);
+        return i < ARRAY_SIZE(export->files_end) ? export->files_end[i]
+                                                 : exporter_certificate_end(export->exporter);
 }
 
 /* ---- shown: the summary, status ---- */
@@ -277,9 +323,30 @@ static void append_status(const Export *export, uint64_t now_ns, Text *text) {
                             exporter_is_failing(exporter) ? ", FAILING" : "");
 }
 
+/* Those that are about to end. */
+static void append_certificates(Export *export, Text *text) {
+        char date[sizeof("2026-11-23 12:00:00")];
+        struct tm tm;
+
+        for (size_t i = 0; i < ARRAY_SIZE(certificate_names); i++) {
+                time_t end = certificate_end_of(export, i);
+
+                if (end && end - time(NULL) < CERTIFICATE_SOON_S &&
+                    strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", gmtime_r(&end, &tm)))
+                        text_printf(text, "certificate  %s (%s): ends %s UTC\n", certificate_names[i], export->url,
+                                    date);
+        }
+}
+
 void exports_append_status(const Exports *exports, Text *text) {
         uint64_t now_ns = clock_monotonic_ns();
 
+        for (size_t i = 0; i < exports->n; i++)
+                if (exporter_lacks_spool(exports->items[i].exporter))
+                        text_printf(text, "receiver     %s: its spool cannot be used: what it misses waits in memory alone\n",
+                                    exports->items[i].url);
+        for (size_t i = 0; i < exports->n; i++)
+                append_certificates(&exports->items[i], text);
         for (size_t i = 0; exports->n > 1 && i < exports->n; i++)
                 append_status(&exports->items[i], now_ns, text);
 }
@@ -304,7 +371,7 @@ static const enum counter shown[] = {
         COUNTER_LOST_ENCODE,        COUNTER_LOST_SPOOL_FULL,     COUNTER_LOST_SPOOL_AGE,
         COUNTER_LOST_SPOOL_CORRUPT, COUNTER_LOST_SPOOL_SCHEMA,   COUNTER_LOST_STOP,
         COUNTER_SPOOL_WRITTEN,      COUNTER_SPOOL_TAKEN,         COUNTER_SPOOL_CORRUPT,
-        COUNTER_SPOOL_FAILED,
+        COUNTER_SPOOL_FAILED,       COUNTER_SPOOL_DEAD,
 };
 
 static void append_counter(const Exports *exports, enum counter counter, bool first, Text *text) {
@@ -338,8 +405,30 @@ static const struct {
         { "unsaved_samples", "samples that are in memory alone: the death of the daemon would lose them",
           exporter_unsaved_events },
         { "spool_samples", "samples that wait in its spool", exporter_spooled_events },
+        { "spool_bytes", "bytes of the files in its spool", exporter_spooled_bytes },
+        { "spool_max_bytes", "spool-max-bytes; 0 = no limit, or no spool", exporter_max_spool_bytes },
         { "failing", "1 while the last request to it has failed", is_failing },
 };
+
+static void append_certificate_ends(const Exports *exports, Text *text) {
+        static const char name[] = "spanprof_certificate_end_seconds";
+        bool said = false;
+
+        for (size_t i = 0; i < exports->n; i++)
+                for (size_t j = 0; j < ARRAY_SIZE(certificate_names); j++) {
+                        time_t end = certificate_end_of(&exports->items[i], j);
+
+                        if (!end)
+                                continue;
+                        if (!said)
+                                text_printf(text,
+                                            "# HELP %s when a certificate ends, since 1970: ours, our authorities', "
+                                            "the receiver's\n# TYPE %s gauge\n", name, name);
+                        said = true;
+                        text_printf(text, "%s{receiver=\"%s\",certificate=\"%s\"} %lld\n", name,
+                                    label_of(&exports->items[i]), certificate_names[j], (long long)end);
+                }
+}
 
 void exports_append_metrics(const Exports *exports, Text *text) {
         for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
@@ -353,6 +442,7 @@ void exports_append_metrics(const Exports *exports, Text *text) {
                                     gauges[i].name, label_of(&exports->items[j]),
                                     gauges[i].value(exports->items[j].exporter));
         }
+        append_certificate_ends(exports, text);
 }
 
 void exports_log(const Exports *exports) {

@@ -39,6 +39,7 @@ int exports_window(Exports *exports, const Window *window, ExportsLook look);
 int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
 uint64_t exports_queued_events(const Exports *exports);
+size_t exports_lacking_spools(const Exports *exports);  /* receivers whose spool could not be used */
 size_t exports_queued_bytes(const Exports *exports);
 
 /* Of all requests so far, as they go to the one to which most goes. */

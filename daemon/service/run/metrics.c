@@ -103,6 +103,8 @@ static void append_gauges(Text *text, const Metrics *m) {
                       "bytes that wait for the receiver");
         append_number(text, "spanprof_export_unsaved_samples", "gauge", (double)m->unsaved_events,
                       "samples that are in memory alone: the death of the daemon would lose them");
+        append_number(text, "spanprof_spools_unusable", "gauge", (double)m->lacking_spools,
+                      "receivers whose spool could not be used at the start: what they miss waits in memory alone");
         append_number(text, "spanprof_export_age_seconds", "gauge",
                       (double)(m->exported_ns == UINT64_MAX ? m->age_ns : m->exported_ns) /
                               (double)NS_PER_SEC,
@@ -122,6 +124,8 @@ static void append_gauges(Text *text, const Metrics *m) {
                       "held for names of runtimes' frames");
         append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory,
                       "held for names, symbol tables of files not counted");
+        append_number(text, "spanprof_symbol_table_bytes", "gauge", (double)m->naming.table_bytes,
+                      "held for symbol tables of files (symbols = local)");
         if (m->has_uploads) {
                 append_number(text, "spanprof_symbol_uploads_waiting", "gauge", m->uploads.n_waiting,
                               "files whose symbols wait for their upload");
@@ -215,6 +219,11 @@ static void append_naming(Text *text, const Metrics *m) {
                 text_printf(text, ": %" PRIu64 " found, %u wait, %" PRIu64 " dropped",
                             stat_get(COUNTER_NAMES_NAMED), m->naming.n_waiting,
                             stat_get(COUNTER_NAMES_DROPPED));
+        if (m->naming.objects)
+                text_printf(text, "; symbol tables: %.1f of %zu MiB, %" PRIu64 " dropped for age, %" PRIu64
+                            " for room", (double)m->naming.table_bytes / (1 << 20),
+                            m->naming.max_table_bytes >> 20, stat_get(COUNTER_SYMBOL_TABLES_AGED),
+                            stat_get(COUNTER_SYMBOL_TABLES_EVICTED));
         if (m->naming.n_processes)
                 text_printf(text, "; %u processes make code, of which %" PRIu64 " functions are known",
                             m->naming.n_processes, stat_get(COUNTER_CODE_RECORDS));
@@ -233,11 +242,14 @@ static void append_runtimes(Text *text, const Metrics *m) {
         if (!m->runtimes)
                 return;
         state = runtimes_state(m->runtimes);
-        if (!state.n_processes)
-                return;
-        text_printf(text, "runtimes     %u processes are walked by their runtime, %u are not; %" PRIu64
-                    " frames named, %" PRIu64 " unnamed\n", state.n_walked, n_unwalked(m->runtimes),
-                    stat_get(COUNTER_RUNTIME_FRAMES_NAMED), stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED));
+        if (state.n_processes)
+                text_printf(text, "runtimes     %u processes are walked by their runtime, %u are not; %" PRIu64
+                            " frames named, %" PRIu64 " unnamed\n", state.n_walked, n_unwalked(m->runtimes),
+                            stat_get(COUNTER_RUNTIME_FRAMES_NAMED), stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED));
+        if (state.n_read)
+                text_printf(text, "go           labels of goroutines in %u processes; %" PRIu64 " samples read, %" PRIu64
+                            " unreadable, %" PRIu64 " labels left out\n", state.n_read, stat_get(COUNTER_GO_READ),
+                            stat_get(COUNTER_GO_UNREADABLE), stat_get(COUNTER_GO_LEFT_OUT));
         runtimes_each(m->runtimes, append_runtime, text);
 }
 
@@ -279,6 +291,14 @@ static void append_export(Text *text, const Metrics *m) {
         }
 }
 
+static void append_coverage(Text *text, const CoverageFacts *facts) {
+        const char *cause = coverage_cause_text(coverage_cause(facts));
+
+        if (facts->expected > 0)
+                text_printf(text, "coverage     %.1f %% of %.0f samples that targets' CPU time stands for%s%s\n",
+                            100 * coverage_ratio(facts), facts->expected, *cause ? ": " : "", cause);
+}
+
 void metrics_print_status(Text *text, const Metrics *m) {
         text_printf(text, "spanprof %s, pid %u, up ", SPANPROF_VERSION, m->pid);
         append_age(text, m->age_ns);
@@ -295,6 +315,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 append_losses(text);
                 text_printf(text, "\n");
         }
+        append_coverage(text, &m->coverage);
         append_naming(text, m);
         append_runtimes(text, m);
         if (m->has_uploads)
@@ -324,6 +345,10 @@ static void append_json_sampling(JsonWriter *json, const Metrics *m) {
         json_number(json, "delivered", stat_get(COUNTER_SAMPLES_DELIVERED));
         json_number(json, "lost", stat_lost());
         json_number(json, "pending", n_pending());
+        json_line(json, 2);
+        json_decimal(json, "coverage_ratio", coverage_ratio(&m->coverage), 4);
+        json_text(json, "coverage_cause", coverage_cause_name(coverage_cause(&m->coverage)));
+        json_decimal(json, "stolen_ratio", m->coverage.stolen, 4);
 }
 
 static void append_json_losses(JsonWriter *json) {
@@ -360,6 +385,8 @@ static void append_json_naming(JsonWriter *json, const Metrics *m) {
         json_number(json, "names_waiting", m->naming.n_waiting);
         json_number(json, "code_processes", m->naming.n_processes);
         json_number(json, "naming_bytes", m->naming.memory);
+        json_number(json, "symbol_table_bytes", m->naming.table_bytes);
+        json_number(json, "max_symbol_table_bytes", m->naming.max_table_bytes);
 }
 
 static void append_json_runtime(void *userdata, uint32_t pid, const char *text, bool is_walked) {

@@ -13,6 +13,7 @@
 
 #include "base/util/text.h"
 #include "sampling/runtime/runtimes.h"
+#include "service/run/coverage.h"
 #include "service/run/exports.h"
 #include "service/run/self.h"
 #include "symbol/naming/naming.h"
@@ -23,10 +24,11 @@ typedef struct Metrics {
         uint64_t age_ns;                /* since the first start */
         uint32_t frequency, nominal_frequency;  /* Hz */
         uint32_t n_cpus;                /* sampled now */
-        const char *pause;              /* why nothing is sampled: disabled, command, memory; NULL = it is */
+        const char *pause;              /* why nothing is sampled (daemon_pause_reason()); NULL = it is */
         const char *unready;            /* the reason why it is not ready, NULL = ready */
         uint64_t n_targets, n_processes;
         uint64_t queued_events, queued_bytes, unsaved_events;
+        size_t lacking_spools;          /* receivers whose spool could not be used */
         const Exports *exports;         /* NULL = nothing is shown of single receivers */
         uint64_t exported_ns;           /* since a request was accepted, UINT64_MAX = none was */
         const char *url;                /* that profiles go to */
@@ -35,6 +37,7 @@ typedef struct Metrics {
         const Runtimes *runtimes;       /* NULL = nothing is said of them */
         bool has_uploads;               /* symbols = upload */
         UploaderState uploads;
+        CoverageFacts coverage;         /* until the last window ended */
         Self self;
 } Metrics;
 

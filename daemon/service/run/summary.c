@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,13 @@
 #include "base/util/stat.h"
 #include "base/util/text.h"
 
-enum { LABEL_MAX = 64 };                /* bytes of the value of a label */
+#define MAX_RATIO 1.05                  /* of ticks; the rest is the clocks of ticks and books */
+
+enum {
+        CHANCE_TICKS = 30,              /* of few ticks, a few more by chance are none that were missed */
+        LABEL_MAX = 64,                 /* bytes of the value of a label */
+        MAX_UNKNOWN_PERCENT = 2,        /* of the ticks that coverage counts */
+};
 
 double summary_rate(const Summary *summary) {
         double cpu_seconds = (double)summary->duration_ns / (double)NS_PER_SEC * summary->n_cpus;
@@ -23,12 +30,33 @@ double summary_rate(const Summary *summary) {
         return cpu_seconds > 0 ? summary->programmed / cpu_seconds : 0;
 }
 
-/* Ticks on processes that were undecided and then rejected belong to no target's CPU time. */
+/*
+ * Ticks on processes that were undecided and then rejected belong to no target's CPU time. Of those that were
+ * lost before anybody judged their process nobody knows: they are left out, and where they are many the ratio
+ * would say little. More ticks than the CPU time stands for mean that time was missed, of processes that came
+ * and went between two looks of a daemon that was held up: that is no ratio of anything either.
+ */
 double summary_coverage(const Summary *summary) {
         double expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary);
+        uint64_t unknown = stat_get(COUNTER_UNDECIDED_LOST),
+                 ticks = stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET) - unknown;
 
-        return expected > 0 ? (double)(stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET)) / expected
-                            : 0;
+        if (expected <= 0)
+                return 0;
+        if (unknown * 100 > ticks * MAX_UNKNOWN_PERCENT ||
+            (double)ticks > MAX_RATIO * expected + CHANCE_TICKS)
+                return NAN;
+        return (double)ticks / expected;
+}
+
+CoverageCause summary_coverage_cause(const Summary *summary) {
+        CoverageFacts facts = {
+                .expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary),
+                .stolen = summary->stolen,
+        };
+
+        coverage_count(&facts);
+        return coverage_cause(&facts);
 }
 
 /* The value in a label's text: reason="stop" → stop. */
@@ -80,6 +108,7 @@ static double percent(uint64_t part, uint64_t whole) {
 /* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
 void summary_log(const Summary *summary) {
         uint64_t samples = sum_of("contexts_total"), not_targets = stat_get(COUNTER_LOST_NOT_TARGET);
+        const char *cause = coverage_cause_text(summary_coverage_cause(summary));
         Text losses = { 0 };
 
         append_losses(&losses);
@@ -99,7 +128,13 @@ void summary_log(const Summary *summary) {
                          percent(stat_get(COUNTER_CONTEXT_PRESENT), samples),
                          percent(stat_get(COUNTER_STACKS_COMPLETE),
                                  samples - stat_get(COUNTER_STACKS_NO_USER)));
-        if ((double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary) >= 1)
+        if (*cause)
+                log_info("coverage is not whole: %s", cause);
+        if (isnan(summary_coverage(summary)))
+                log_info("coverage: not known, since CPU time of targets was missed, or ticks (%" PRIu64
+                         ") were lost on processes that nobody had judged yet",
+                         stat_get(COUNTER_UNDECIDED_LOST));
+        else if ((double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary) >= 1)
                 log_info(
                         "coverage: %.3f of the ticks that %.2f s of the targets' CPU time at %.1f Hz stand for",
                         summary_coverage(summary), (double)summary->target_cpu_ns / (double)NS_PER_SEC,
@@ -160,7 +195,10 @@ static void append_sampling(JsonWriter *json, const Summary *summary) {
         append_json_losses(json);
         json_line(json, 1);
         json_number(json, "target_cpu_ns", summary->target_cpu_ns);
-        json_decimal(json, "coverage_ratio", summary_coverage(summary), 4);
+        if (!isnan(summary_coverage(summary)))
+                json_decimal(json, "coverage_ratio", summary_coverage(summary), 4);
+        json_text(json, "coverage_cause", coverage_cause_name(summary_coverage_cause(summary)));
+        json_decimal(json, "stolen_ratio", summary->stolen, 4);
         json_number(json, "sampler_entries", summary->sampler_entries);
         json_decimal(json, "rate_hz", summary_rate(summary), 3);
         json_line(json, 1);

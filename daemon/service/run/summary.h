@@ -13,6 +13,7 @@
 
 #include "base/sandbox/sweeper.h"
 #include "base/util/outfile.h"
+#include "service/run/coverage.h"
 
 typedef struct Summary {
         uint64_t duration_ns;
@@ -25,6 +26,7 @@ typedef struct Summary {
         uint64_t first_sample_ns;       /* after start; 0 = none */
         uint64_t first_delivery_ns;
         const char *exports;            /* JSON of what each receiver got; NULL = none */
+        double stolen;                  /* coverage_stolen() of the run */
         size_t map_bytes;               /* of all BPF maps, unwind tables included */
 } Summary;
 
@@ -33,6 +35,9 @@ double summary_rate(const Summary *summary);
 
 /* Ticks ÷ (targets' CPU time × that rate); 0 when the targets used no CPU. */
 double summary_coverage(const Summary *summary);
+
+/* What explains it, where it is not nearly 1. */
+CoverageCause summary_coverage_cause(const Summary *summary);
 
 /* Writes a few lines to the log. */
 void summary_log(const Summary *summary);

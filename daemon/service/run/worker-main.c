@@ -17,7 +17,11 @@
 
 #include "base/sandbox/channel.h"
 #include "base/util/macro.h"
+#include "runtime/go/go-runtime.h"
+#include "runtime/hotspot/hotspot-runtime.h"
 #include "runtime/hotspot/hotspot-wire.h"
+#include "runtime/jvm/other-jvm.h"
+#include "runtime/python/python-runtime.h"
 #include "sampling/context/thread-wire.h"
 #include "sampling/unwind/table-job.h"
 #include "symbol/function/symbol-wire.h"
@@ -39,7 +43,13 @@ static void serve_table(int socket, int fd, const Request *request) {
 }
 
 static void serve_thread(int socket, int fd, const Request *request) {
-        thread_wire_serve(socket, fd, &request->thread);
+        static const RuntimeOps *const all[] = { &hotspot_runtime, &go_runtime, &python_runtime,
+                                                 &other_jvm_runtime };
+        ObjectRuntimes runtimes = { 0 };
+
+        for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+                runtimes_look(all[i], fd, request->thread.size, &runtimes);
+        thread_wire_serve(socket, fd, &request->thread, &runtimes);
 }
 
 /* The pieces of its file follow on the socket. */
