@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * bpf-cost VICTIM OMIT [REPETITIONS [MS]]: what one sample costs in BPF.
+ * bpf-cost VICTIM OMIT [REPETITIONS [MS [HZ DEPTH]]]: what one sample costs in BPF.
  *
  * Three programs run on the same victim (tests/victims/victim-frames on one CPU) by the
  * same kind of event, one after the other, forth and back, many times over; ours also
@@ -9,7 +9,8 @@
  * walks by unwind rows. The
  * kernel's own statistics give ns a run. The ring is drained meanwhile, so that
  * every record is really written. Prints the lowest and the median repetition, and
- * the medians as ratio to bpf_get_stack(). The interrupt itself is not in it.
+ * the medians as ratio to bpf_get_stack(). The interrupt itself is not in it. With HZ
+ * it compares at that rate and depth alone (cold.py), without what publishers cost.
  */
 
 #include <bpf/bpf.h>
@@ -34,11 +35,12 @@
 #include "sampling/unwind/tables.h"
 
 enum {
-        HZ = 3999,
+        DEFAULT_HZ = 3999,
         RING_BYTES = 8 << 20,
         DRAIN_MS = 20,
         RING_CAPACITY = 64,             /* of the victim's context ring */
         MAX_REPETITIONS = 1000,
+        N_WITHOUT_PUBLISHERS = 5,       /* variants that come first */
         SANE_NS = 1000000,              /* the kernel's statistics are off by 2^64 now and then */
 };
 
@@ -65,6 +67,7 @@ typedef struct Variant {
         int n;
 } Variant;
 
+static unsigned hz = DEFAULT_HZ;
 static struct sampler_bpf *sampler;
 static struct ring_buffer *samples;
 
@@ -162,7 +165,7 @@ static double measure(const Variant *variant, const Victim *victim, int ms) {
                 .type = PERF_TYPE_SOFTWARE,
                 .size = sizeof(attr),
                 .config = PERF_COUNT_SW_CPU_CLOCK,
-                .sample_period = 1000000000 / HZ,
+                .sample_period = 1000000000 / hz,
                 .disabled = 1,
         };
         int fd = (int)syscall(SYS_perf_event_open, &attr, victim->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
@@ -270,8 +273,10 @@ int main(int argc, char **argv) {
         const int n_repetitions = argc > 3 ? atoi(argv[3]) : 15, ms = argc > 4 ? atoi(argv[4]) : 200;
         struct bpf_cost_bpf *other;
 
-        if (argc < 3 || n_repetitions > MAX_REPETITIONS) {
-                fprintf(stderr, "usage: bpf-cost VICTIM OMIT [REPETITIONS [MS]]\n");
+        if (argc > 6)
+                hz = (unsigned)atoi(argv[5]);
+        if (argc < 3 || argc == 6 || n_repetitions > MAX_REPETITIONS || !hz) {
+                fprintf(stderr, "usage: bpf-cost VICTIM OMIT [REPETITIONS [MS [HZ DEPTH]]]\n");
                 return 2;
         }
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -283,12 +288,16 @@ int main(int argc, char **argv) {
         if (bpf_enable_stats(BPF_STATS_RUN_TIME) < 0)
                 die("enable statistics");
         printf("| depth | program | lowest ns | median ns | ratio to bpf_get_stack |\n|---|---|---|---|---|\n");
-        for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+        for (size_t i = 0; i < (argc > 6 ? 1 : sizeof(depths) / sizeof(depths[0])); i++) {
                 Variant variants[] = {
                         { .name = "empty", .program = other->progs.empty },
                         { .name = "bpf_get_stack (user)", .program = other->progs.get_stack },
                         { .name = "spanprof, not a target", .program = sampler->progs.sample },
                         { .name = "spanprof, target", .program = sampler->progs.sample, .row = ROW_TARGET },
+                        { .name = "spanprof, target without frame pointers",
+                          .program = sampler->progs.sample,
+                          .row = ROW_TARGET,
+                          .by_rows = true },
                         { .name = "spanprof, target with a ring",
                           .program = sampler->progs.sample,
                           .row = ROW_TARGET_WITH_RING },
@@ -298,13 +307,10 @@ int main(int argc, char **argv) {
                         { .name = "spanprof, target with a thread context, DTV",
                           .program = sampler->progs.sample,
                           .row = ROW_TARGET_DTV },
-                        { .name = "spanprof, target without frame pointers",
-                          .program = sampler->progs.sample,
-                          .row = ROW_TARGET,
-                          .by_rows = true },
                 };
 
-                compare(argv + 1, depths[i], variants, 8, n_repetitions, ms);
+                compare(argv + 1, argc > 6 ? argv[6] : depths[i], variants,
+                        argc > 6 ? N_WITHOUT_PUBLISHERS : 8, n_repetitions, ms);
         }
         return 0;
 }

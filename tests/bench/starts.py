@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What starts cost: the daemon's own, and those of other processes while it runs.
 
-usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start] [short] [idle]
+usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start] [short] [programs] [idle]
 
     start   daemon → ready; CPU until then; → first sample of a program that runs already; → first delivery
     short   CPU and peak memory of the daemon's cgroup beside a shell that starts one short program after the
             other: all of them are targets, or none is (by name, by user)
+    programs    CPU and switches of the daemon for each of 240 short programs, all of them targets; alone with
+            them: unshare -fp --mount-proc python3 tests/bench/starts.py programs
     idle    CPU per minute with --all while a shell starts two programs a second
 
 --old names another build, which takes turns with this one (SPANPROF, default ./build) in the same run. The
@@ -22,6 +24,8 @@ import tap
 
 PERF = bench.tool("perf")
 SHORT = "while :; do /bin/true; ls /usr/lib >/dev/null; sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done"
+FEW = SHORT.replace("while :", "n=80; while [ $((n=n-1)) -ge 0 ]")
+N_FEW = 240
 SELDOM = "while :; do sleep 0.5; done"
 
 
@@ -108,6 +112,32 @@ def short(options):
                 [[*key, *map(bench.spread, zip(*values))] for key, values in figures.items()])
 
 
+def switches(pid):
+    """Of all threads of a process, until now."""
+    return sum(int(line.split()[1]) for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status")
+               for line in status.read_text().splitlines() if "ctxt_switches" in line)
+
+
+def short_programs(options):
+    figures = {}
+    for _ in range(options.rounds):
+        for name, program in programs(options):
+            with bench.Bench() as b:
+                daemon = Daemon(b, program, "--all")
+                time.sleep(0.5)
+                # the first ones make it read rows and /proc/kallsyms
+                b.spawn(["sh", "-c", FEW]).process.wait()
+                time.sleep(1)
+                cpu_ns, n = daemon.cgroup.cpu_ns, switches(daemon.child.pid)
+                b.spawn(["sh", "-c", FEW]).process.wait()
+                time.sleep(1)
+                cpu_ns, n = daemon.cgroup.cpu_ns - cpu_ns, switches(daemon.child.pid) - n
+                daemon.stop()
+                figures.setdefault(name, []).append((cpu_ns / 1e3 / N_FEW, n / N_FEW))
+    bench.table(f"{N_FEW} short programs", ["build", "CPU µs a program", "switches a program"],
+                [[name, *map(bench.spread, zip(*values))] for name, values in figures.items()])
+
+
 def idle(options):
     figures = {}
     for _ in range(options.rounds):
@@ -127,12 +157,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--old")
-    parser.add_argument("parts", nargs="*", default=["start", "short", "idle"])
+    parser.add_argument("parts", nargs="*", default=["start", "short", "programs", "idle"])
     options = parser.parse_args()
     bench.need_root()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
     for part in options.parts:
-        {"start": start, "short": short, "idle": idle}[part](options)
+        {"start": start, "short": short, "programs": short_programs, "idle": idle}[part](options)
 
 
 if __name__ == "__main__":

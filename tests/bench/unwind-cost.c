@@ -89,7 +89,7 @@ static int on_record(void *context, void *data, size_t size) {
 }
 
 static void load(unsigned depth) {
-        struct bpf_prog_info info = { 0 };
+        struct bpf_prog_info info = { 0 }, runtimes = { 0 };
         uint32_t size = sizeof(info);
         uint64_t begin = clock_monotonic_ns();
 
@@ -102,10 +102,11 @@ static void load(unsigned depth) {
         sampler->rodata->setting_watch_non_targets = true;
         if (sampler_bpf__load(sampler))
                 die("load");
-        if (bpf_obj_get_info_by_fd(bpf_program__fd(sampler->progs.sample), &info, &size))
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(sampler->progs.sample), &info, &size) ||
+            bpf_obj_get_info_by_fd(bpf_program__fd(sampler->progs.sample_runtimes), &runtimes, &size))
                 die("info");
-        printf("all programs loaded in %.1f ms; the sampler has %u verified instructions\n",
-               (double)(clock_monotonic_ns() - begin) / 1e6, info.verified_insns);
+        printf("all programs loaded in %.1f ms; the sampler has %u verified instructions, with runtimes %u\n",
+               (double)(clock_monotonic_ns() - begin) / 1e6, info.verified_insns, runtimes.verified_insns);
         ring = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
         if (!ring || object_cache_new(&objects, 1024) ||
             tables_new(&tables, &(TablesConfig){ .array_fd = bpf_map__fd(sampler->maps.row_tables),
