@@ -30,6 +30,7 @@ GROUPS = {
 ROOMS = {
     "base/util": set(),
     "base/sandbox": {"util"},
+    "base/elf": {"util"},
     "sampling/process": set(),
     "sampling/context": {"process"},
     "sampling/discover": {"context", "process"},
@@ -38,7 +39,10 @@ ROOMS = {
     "sampling/frames": {"process", "runtime"},
     "sampling/runtime": {"process", "unwind"},
     "sampling/aggregate": {"context", "frames", "sample"},
+    "runtime/go": set(),
     "runtime/hotspot": set(),
+    "runtime/jvm": set(),
+    "runtime/python": set(),
     "symbol/line": set(),
     "symbol/jit": set(),
     "symbol/function": {"line"},
@@ -52,7 +56,7 @@ ROOMS = {
     "delivery/receive": set(),
     "formats/convert": set(),
     "formats/otlp": {"convert"},
-    "formats/page": {"convert"},
+    "formats/page": {"convert", "report"},
     "formats/coro": {"convert"},
     "formats/folded": {"convert"},
     "formats/jfr": {"convert"},
@@ -67,13 +71,14 @@ ROOMS = {
 
 # library header → the only files that may include it (one library, one file)
 LIBRARIES = {
-    r"bpf/(libbpf|bpf)\.h": {"daemon/sampling/sample/kernel-half.c"},
+    # the second: an object that is loaded beside the first, on request
+    r"bpf/(libbpf|bpf)\.h": {"daemon/sampling/sample/kernel-half.c", "daemon/sampling/sample/kernel-waits.c"},
     r"(libelf|gelf)\.h": {"daemon/sampling/process/elf.c"},
     r"curl/.*": {"daemon/delivery/export/http.c"},
     r"microhttpd\.h": {"daemon/delivery/receive/receiver.c"},
     r"xxhash\.h": {"daemon/base/util/intern.c"},
     # the second: answers of three fields, for which no form of OTLP's is of use
-    r"cjson/.*": {"daemon/formats/otlp/json.c", "daemon/symbol/remote/upload-protocol.c"},
+    r"cjson/.*": {"daemon/formats/otlp/json.c", "daemon/formats/page/page-decode.c", "daemon/symbol/remote/upload-protocol.c"},
     r"protobuf-c/.*": {
         "daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
         "daemon/formats/otlp/message-field.h"
@@ -84,7 +89,8 @@ LIBRARIES = {
     r"lzma\.h": {"daemon/base/util/xz.c"},
     r"sqlite3\.h": {"daemon/coro/trace/trace-db.c"},
     r"(elfutils/.*|dwarf\.h)": {"daemon/symbol/line/lines-worker.c"},
-    r"openssl/.*": {"daemon/sampling/process/htlhash.c"},
+    # the second: dates of certificates, which no hash has
+    r"openssl/.*": {"daemon/sampling/process/htlhash.c", "daemon/delivery/export/certificate.c"},
     r"libiberty/.*": {"daemon/symbol/function/demangle.c"},
 }
 
@@ -99,7 +105,7 @@ def room_of(path):
 
 def target_of(include):
     """Where an included header lies: a room, "abi", "sdk", or None = everybody may include it."""
-    if include in ("abi.h", "unwind_abi.h", "unwind.bpf.h"):
+    if include in ("abi.h", "offcpu_abi.h", "unwind_abi.h", "unwind.bpf.h"):
         return "abi"
     if include.startswith("spanprof/"):
         return "sdk"

@@ -32,6 +32,13 @@ def copied(n_bytes=1024, address=STACK, cut=0, there=1024):
                                *range(16)) + struct.pack("<Q2I", address, n_bytes, cut) + bytes(there)
 
 
+def wait(blocked=5, weight=256, flags=8, size=None, kind=2, waker=(0, 0, 0, 0, 0, 0), **options):
+    """struct abi_wait of bpf/offcpu_abi.h and its sample."""
+    body = sample(kind=kind, **options)[1:]
+    return b"\3" + struct.pack("<3QIhBBQ3QIIB7x", blocked, 7, 10**9, weight, 202, flags, 0,
+                               80 + len(body) if size is None else size, *waker) + body
+
+
 def stack(depth, bp, words):
     return struct.pack("<BQ", depth, bp) + b"".join(struct.pack("<Q", x & (2**64 - 1)) for x in words)
 
@@ -57,6 +64,18 @@ FILES = {
     "decode/name-without-end": sample(comm=b"x" * 16),
     "decode/header-cut": sample()[:60],
     "decode/empty": b"\0",
+    "decode/wait": wait(),
+    "decode/wait-no-frames": wait(n_user=0, end=1),
+    "decode/wait-centuries": wait(blocked=2**63),
+    "decode/wait-no-weight": wait(weight=0),
+    "decode/wait-unknown-flag": wait(flags=128),
+    "decode/wait-other-size": wait(size=2**40),
+    "decode/wait-of-the-cpu": wait(kind=1),
+    "decode/wait-cut": wait()[:30],
+    "decode/wait-waker": wait(waker=(3, 4, 5, 1, 2, 1)),
+    "decode/wait-waker-without-id": wait(waker=(3, 4, 5, 1, 0, 1)),
+    "decode/wait-waker-stranger": wait(waker=(0, 0, 0, 0, 2, 2)),
+    "decode/wait-waker-unknown": wait(waker=(0, 0, 0, 0, 0, 5)),
     "decode/runtime-frames": sample(words=[0x401000, 1 << 56 | 0x7F00, 2**64 - 1, 5, 2 << 56, 6, 7, 3 << 56, 8, 9]),
     "decode/runtime-frame-cut": sample(words=[0x401000, 2 << 56 | 0x7F00, 5]),
     "decode/runtime-kind-unknown": sample(words=[4 << 56, 1, 2]),

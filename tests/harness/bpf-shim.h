@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "abi.h"
+#include "unwind_abi.h"
 
 #define barrier_var(var) __asm__ volatile("" : "+r"(var))
 

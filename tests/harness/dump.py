@@ -63,8 +63,9 @@ class Dump:
     def samples(self, tgid=None, since=0):
         return [x for x in self.lines("sample") if tgid in (None, x["tgid"]) and x["time"] >= since]
 
-    def notices(self, kind, tgid=None):
-        return [x for x in self.lines("notice") if x["notice"] == kind and tgid in (None, x["tgid"])]
+    def notices(self, kind, tgid=None, since=0):
+        return [x for x in self.lines("notice")
+                if x["notice"] == kind and tgid in (None, x["tgid"]) and x["time"] >= since]
 
     def wait_samples(self, n, tgid=None, since=0):
         self.wait(lambda: len(self.samples(tgid, since)) >= n, f"{n} samples of {tgid}")

@@ -4,6 +4,7 @@
     kernel = qemu.debian_kernel()                               # path of a vmlinuz; skips with a reason
     console = qemu.boot(test, kernel, programs, script)         # what the guest wrote until it powered off
     console = qemu.boot(…, options="lockdown=integrity")        # more for the kernel's command line
+    console = qemu.boot_arm64(test, programs, script)           # the same for arm64, programs of build-arm64
 
 The guest is a RAM disk: busybox, the programs with the libraries that they need here, and @script as /init
 after the usual file systems are mounted. Nothing is shared with the host but the console.
@@ -65,6 +66,33 @@ def debian_kernel():
     return next((download(names[0]) / "boot").glob("vmlinuz-*"))
 
 
+def arm64_root(name, *packages):
+    """Where Debian's packages for arm64 lie unpacked (tests/harness/arm64-root)."""
+    root = CACHE / name
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run([tap.SOURCE_DIR / "tests/harness/arm64-root", root, *packages],
+                              capture_output=True, text=True, timeout=1200)
+    if done.returncode:
+        tap.skip(f"machine: no packages for arm64 (no network?): {done.stderr.strip().splitlines()[-1:]}")
+    return root
+
+
+def arm64_libraries(programs, directories):
+    """path in the guest → path here, of all that @programs are linked with or note that they load."""
+    found, left = {}, list(programs)
+    while left:
+        said = subprocess.run(["readelf", "-dW", "-p", ".note.dlopen", left.pop()], capture_output=True, text=True)
+        for name in re.findall(r'NEEDED.*\[(.*?)\]|"soname":\["([^"]*)', said.stdout):
+            name = name[0] or name[1]
+            path = next((d / name for d in directories if (d / name).exists()), None)
+            if path and f"lib/aarch64-linux-gnu/{name}" not in found:
+                found[f"lib/aarch64-linux-gnu/{name}"] = path.resolve()
+                left.append(path)
+    return found
+
+
 def libraries(program):
     """Nothing for what is linked statically."""
     return subprocess.run([tap.SOURCE_DIR / "packaging/libraries", program], capture_output=True,
@@ -87,10 +115,9 @@ def archive(entries):
     return b"".join(parts)
 
 
-def ram_disk(programs, script):
-    busybox = download("busybox-static") / "bin/busybox"
-    files = {"bin/busybox": busybox, **{f"bin/{pathlib.Path(p).name}": p for p in programs}}
-    files |= {library.lstrip("/"): library for program in programs for library in libraries(program)}
+def ram_disk(busybox, programs, files, script):
+    """@files: path in the guest → path here."""
+    files = {"bin/busybox": busybox, **{f"bin/{pathlib.Path(p).name}": p for p in programs}, **files}
     entries = {name: (0o100755, pathlib.Path(path).read_bytes()) for name, path in files.items()}
     entries["init"] = (0o100755, (PRELUDE + script + "\npoweroff -f\n").encode())
     directories = {"dev", "proc", "sys", "tmp"
@@ -99,14 +126,36 @@ def ram_disk(programs, script):
     return gzip.compress(archive(entries), 1)
 
 
-def boot(test, kernel, programs, script, patience=540, options=""):
-    qemu = shutil.which("qemu-system-x86_64") or tap.skip(
-        "machine: no qemu-system-x86_64 (package qemu-system-x86)")
+def run(test, emulator, kernel, content, options, patience):
     disk = test.directory() / "disk"
-    disk.write_bytes(ram_disk(programs, script))
+    disk.write_bytes(content)
     guest = test.spawn([
-        qemu, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "768", "-nographic", "-nic", "none",
-        "-no-reboot", "-kernel", kernel, "-initrd", disk, "-append", f"console=ttyS0 quiet panic=-1 {options}"
+        *emulator, "-accel", "tcg,thread=multi", "-smp", "2", "-nographic", "-nic", "none", "-no-reboot", "-kernel",
+        kernel, "-initrd", disk, "-append", f"quiet panic=-1 {options}"
     ], stdin=subprocess.DEVNULL)
     test.assertEqual(guest.wait(patience), 0, guest)
     return guest.out.replace("\r", "")
+
+
+def boot(test, kernel, programs, script, patience=540, options=""):
+    qemu = shutil.which("qemu-system-x86_64") or tap.skip(
+        "machine: no qemu-system-x86_64 (package qemu-system-x86)")
+    files = {library.lstrip("/"): library for program in programs for library in libraries(program)}
+    content = ram_disk(download("busybox-static") / "bin/busybox", programs, files, script)
+    return run(test, [qemu, "-m", "768"], kernel, content, f"console=ttyS0 {options}", patience)
+
+
+def boot_arm64(test, programs, script, patience=900, options=""):
+    """With pointer authentication and branch targets in the processor, as new servers have."""
+    qemu = shutil.which("qemu-system-aarch64") or tap.skip(
+        "machine: no qemu-system-aarch64 (package qemu-system-arm)")
+    root, kernel = CACHE / "arm64", arm64_root("arm64-kernel", "linux-image-arm64", "busybox-static")
+    if not (root / "packages").exists():
+        tap.skip("tool: no libraries for arm64; `sudo ./bootstrap cross` unpacks them")
+    directories = [root / "lib/aarch64-linux-gnu", root / "usr/lib/aarch64-linux-gnu",
+                   tap.SOURCE_DIR / "build-arm64/sdk"]
+    loader = root / "lib/aarch64-linux-gnu/ld-linux-aarch64.so.1"
+    files = {"lib/ld-linux-aarch64.so.1": loader, **arm64_libraries(programs, directories)}
+    content = ram_disk(kernel / "bin/busybox", programs, files, script)
+    return run(test, [qemu, "-M", "virt", "-cpu", "max,pauth-impdef=on", "-m", "1024"],
+               next((kernel / "boot").glob("vmlinuz-*")), content, f"console=ttyAMA0 {options}", patience)

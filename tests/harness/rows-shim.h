@@ -45,6 +45,7 @@ static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf)
 static inline struct rows_cache *hotspot_cache(void);
 #include "hotspot-code.bpf.h"
 #include "hotspot.bpf.h"
+#include "python.bpf.h"
 
 static struct rows_cache *shim_cache;
 static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_SPACE runs no Java */
@@ -58,6 +59,12 @@ static inline bool rules_hotspot(const struct rows_walk *walk) {
                                      .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
 
         return hotspot_do_step(&step);
+}
+
+static struct python *shim_python;      /* NULL = SHIM_SPACE runs no Python */
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write(walk->unwind, walk->python, walk->frames);
 }
 
 static inline uint64_t rows_rule(uint32_t table, uint64_t offset) {
@@ -79,9 +86,10 @@ static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_
         static struct hotspot state;
         const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames,
                                         .root = &shim_nodes.nodes[0], .cache = cache,
-                                        .hotspot = shim_hotspot, .state = &state };
+                                        .hotspot = shim_hotspot, .state = &state,
+                                        .python = shim_python };
 
         shim_cache = cache;
-        while (rules_step(&walk))
+        while (python_step(&walk))
                 ;
 }

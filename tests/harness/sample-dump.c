@@ -6,6 +6,8 @@
  *     sample-dump [frequency=99] [depth=512] [kernel=0] [jitter=0] [default=0] [watch=0]
  *                 [ring=BYTES] [spare=TGID] [btf=PATH] [stack-bytes=0]
  *
+ * watch=1: changes of mappings are told of targets and of all others; 2: of targets alone.
+ *
  * Prints one JSON object a line: {"ready":…}, then samples, copies of stacks and notices as they are
  * drained (every 20 ms). Reads commands from standard input, and answers each with
  * {"done":COMMAND} once it is in force:
@@ -18,6 +20,7 @@
  *     churn A B N         write the nodes of two processes N times, one after the other, while samples go on
  *     hold 0|1            do not drain (to fill the ring)
  *     jitter              draw new periods
+ *     runtimes            want the walk over runtimes' frames; the result is enum runtime_walk
  *     sleep               drain, ask to be woken, print {"asleep":1}, wait for that up to a minute, print
  *                         {"woken":0|1}
  *     counters            print all counters and sizes
@@ -253,6 +256,8 @@ static int obey(Driver *driver, const char *line) {
                 driver->is_held = n;
         else if (!strcmp(line, "jitter"))
                 return sampler_read_counters(driver->sampler) ?: sampler_jitter(driver->sampler);
+        else if (!strcmp(line, "runtimes"))
+                return (int)sampler_want_runtimes(driver->sampler);
         else if (!strcmp(line, "sleep"))
                 return sleep_until_woken(driver);
         else if (!strcmp(line, "listen"))
@@ -336,7 +341,7 @@ int main(int argc, char **argv) {
                 .jitter = option(argc, argv, "jitter", 0),
                 .default_state = option(argc, argv, "default", ABI_STATE_REJECTED),
                 .watch_targets = option(argc, argv, "watch", 0),
-                .watch_non_targets = option(argc, argv, "watch", 0),
+                .watch_non_targets = option(argc, argv, "watch", 0) == 1,
                 .self_tgid = option(argc, argv, "spare", (uint32_t)getpid()),
                 .helper_comm = option_text(argc, argv, "spare-children"),
                 .ring_bytes = option(argc, argv, "ring", 0),

@@ -69,6 +69,9 @@ def wait_cpu(pids, seconds, patience=120):
                    f"{seconds} s of CPU of {pids}", patience)
 
 
+NO_TICKS = {"suspended", "off_cpu", "off_cpu_waker"}     # types of events that are no samples of the CPU
+
+
 class Receiver:
     """`spanprof receive` on a port of its own."""
 
@@ -96,9 +99,10 @@ class Result:
         self.paths = run.receiver.paths() if run.receiver else []
         self.requests = [otlp_read.load(path) for path in self.paths]
         events = [sample for request in self.requests for sample in otlp_read.request_samples(request)]
-        self.samples = [sample for sample in events if sample.type != "suspended"]
-        # of coroutines: no ticks
+        self.samples = [sample for sample in events if sample.type not in NO_TICKS]
         self.suspended = [sample for sample in events if sample.type == "suspended"]
+        self.waits = [sample for sample in events if sample.type == "off_cpu"]
+        self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
 
     def counter(self, metric, label=None):
         value = self.summary["counters"][metric]
@@ -191,7 +195,7 @@ class Run:
             for path in self.receiver.paths():
                 if path not in seen and path.with_suffix(".json").exists():
                     seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path)
-                                  if s.type != "suspended"]
+                                  if s.type not in NO_TICKS]
             return sum(value for rows in seen.values() for who, value in rows if pid in (None, who)) >= n
 
         return tap.wait_until(arrived, f"{n} samples of {pid or 'all'} at the receiver; {self.child}",

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the subtests of meson test runs: what failed, with the end of its log, what was skipped and why.
 
-usage: summarize.py LABEL=TESTLOG.json…
+usage: summarize.py LABEL=TESTLOG.json[+SECOND.json]…
+       summarize.py --again TESTLOG.json    names, a line each, what of this log is worth a second run
 
-The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start with
+SECOND is the log of a second run, of some suites and each alone (second_run() in bootstrap). A suite that
+failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what it
+said. The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start with
 `kernel:` or `machine:` counts as failed: what a package or a privilege would mend must not go unnoticed.
 A log that is missing or empty counts as a failure too.
 """
@@ -16,6 +19,8 @@ import sys
 LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)\s*(?:#\s*SKIP\b\s*(.*))?$", re.I)
 ACCEPTED = ("kernel:", "machine:")
 TAIL = 40  # lines of a failed test's log
+PASSED = ("OK", "SKIP")
+MAX_AGAIN = 3  # suites: when more of them fail, it is no disturbance
 
 
 def subtests(stdout):
@@ -34,9 +39,25 @@ def is_tap(stdout):
     return re.search(r"^(TAP version|1\.\.\d+)", stdout, re.M) is not None
 
 
+def read_log(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def worth_again(path):
+    """Names of the suites that failed in this log, if what ran beside them may be the cause.
+
+    None of them if too many failed. Unit tests and corpora need no clock and no neighbour: they have no
+    second run.
+    """
+    failed = [test["name"] for test in read_log(path) if test["result"] not in PASSED]
+    real = [name.split(" / ")[-1] for name in failed if name.split(":")[-1].startswith("integration /")]
+    return real if len(real) == len(failed) <= MAX_AGAIN else []
+
+
 class Count:
     def __init__(self, strict):
-        self.strict, self.passed, self.failed, self.skips = strict, 0, [], []
+        self.strict, self.passed, self.failed, self.skips, self.disturbed = strict, 0, [], [], []
 
     def skip(self, name, reason):
         if self.strict and not reason.startswith(ACCEPTED):
@@ -54,7 +75,7 @@ class Count:
                 self.passed += 1
             else:
                 self.failed.append((full, "\n".join(said)))
-        if len(self.failed) == n_failed and test["result"] not in ("OK", "SKIP"):  # died between two subtests
+        if len(self.failed) == n_failed and test["result"] not in PASSED:  # died between two subtests
             self.failed.append(
                 (f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
 
@@ -70,29 +91,48 @@ class Count:
             self.failed.append(
                 (f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
 
-    def add_log(self, label, path):
+    def add_disturbed(self, label, test, second):
+        first = Count(self.strict)
+        first.add(label, test)
+        self.disturbed += first.failed
+        self.add(label, second)
+
+    def add_log(self, label, paths):
+        path, _, second_path = paths.partition("+")
         try:
-            with open(path) as file:
-                tests = [json.loads(line) for line in file if line.strip()]
+            tests = read_log(path)
+            second = {test["name"]: test for test in read_log(second_path)} if second_path else {}
         except (OSError, ValueError) as error:
             self.failed.append((f"{label}: no results ({error})", ""))
             return
         if not tests:
             self.failed.append((f"{label}: not one test ran", ""))
         for test in tests:
-            self.add(label, test)
+            again = second.get(test["name"], test)
+            if test["result"] not in PASSED and again["result"] in PASSED:
+                self.add_disturbed(label, test, again)
+            else:
+                self.add(label, test)
+
+
+def show(word, tests):
+    for name, log in tests:
+        print(f"{word:8} {name}")
+        for line in log.splitlines()[-TAIL:]:
+            print(f"         | {line}")
 
 
 def main(arguments):
+    if arguments[:1] == ["--again"]:
+        print("\n".join(worth_again(arguments[1])))
+        return 0
     count = Count(os.environ.get("CI") == "true")
     for argument in arguments:
         count.add_log(*argument.split("=", 1))
     for name, reason in count.skips:
         print(f"skipped  {name}: {reason}")
-    for name, log in count.failed:
-        print(f"FAILED   {name}")
-        for line in log.splitlines()[-TAIL:]:
-            print(f"         | {line}")
+    show("DISTURBED, and passed when run again alone:", count.disturbed)
+    show("FAILED", count.failed)
     print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skips)} skipped")
     return 1 if count.failed or not count.passed else 0
 

@@ -18,11 +18,20 @@ class Unix(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def ask(connection, path, method="GET"):
+def ask_once(connection, path, method="GET"):
     """(status, text, headers) of one request."""
     connection.request(method, path)
     answer = connection.getresponse()
     return answer.status, answer.read().decode(), dict(answer.headers)
+
+
+def ask(connection, path, method="GET"):
+    """As ask_once(); a connection that ends without a byte, as at the end of a daemon, is made once more."""
+    try:
+        return ask_once(connection, path, method)
+    except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+        connection.close()
+        return ask_once(connection, path, method)
 
 
 def metrics(path):

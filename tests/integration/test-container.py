@@ -136,6 +136,30 @@ class Kubernetes(tap.TestCase):
             self.assertEqual(set(opened), ports, "nothing else of the pod is closed by it")
             self.assertTrue(opened["metrics"])
 
+    def test_the_nodes_profiler_has_a_place_of_its_own_on_nodes_that_can_run_it(self):
+        objects = documents("daemonset.yaml")
+        of = {document["kind"]: document for document in objects}
+        labels = of["Namespace"]["metadata"]["labels"]
+        self.assertEqual(labels["pod-security.kubernetes.io/enforce"], "privileged", "hostPID and hostPath need it")
+        for kind in ("ConfigMap", "DaemonSet", "NetworkPolicy"):
+            self.assertEqual(of[kind]["metadata"]["namespace"], of["Namespace"]["metadata"]["name"])
+        pod = pod_of(objects)
+        self.assertEqual(pod["nodeSelector"], {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"})
+        self.assertEqual(pod["priorityClassName"], of["PriorityClass"]["metadata"]["name"])
+        self.assertEqual(set(container_of("daemonset.yaml")["resources"]["requests"]), {"cpu", "memory"})
+
+    def test_the_pod_monitor_finds_the_pods_and_names_the_job_of_the_alerts(self):
+        folder = tap.SOURCE_DIR / "packaging/monitoring"
+        monitor = module("yaml").safe_load((folder / "spanprof-podmonitor.yaml").read_text())
+        daemons = next(d for d in documents("daemonset.yaml") if d["kind"] == "DaemonSet")
+        labels = daemons["spec"]["template"]["metadata"]["labels"]
+        self.assertEqual(monitor["metadata"]["namespace"], daemons["metadata"]["namespace"])
+        self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), labels.items())
+        ports = {port["name"] for port in container_of("daemonset.yaml")["ports"]}
+        self.assertEqual({end["port"] for end in monitor["spec"]["podMetricsEndpoints"]}, ports)
+        rules = tap.SOURCE_DIR / "packaging/helm/spanprof/files/spanprof.rules.yaml"
+        self.assertIn(f'job="{labels[monitor["spec"]["jobLabel"]]}"', rules.read_text())
+
     def test_volumes_and_configuration_fit(self):
         for name in ("daemonset.yaml", "sidecar.yaml"):
             objects = documents(name)

@@ -422,6 +422,20 @@ class Contexts(session.TestCase):
             for tid, kind in threads.items() if kind == "set"
         })
 
+    def test_a_worker_of_io_uring_has_no_span(self):
+        """The kernel makes it with the thread pointer of the thread that asked first."""
+        run = self.start("--frequency", "499", "--comm", "victim-uring")
+        child = self.spawn([tap.VICTIMS / "victim-uring"])
+        if child.wait_for(r"^(pid|none)").group(1) == "none":
+            tap.skip("kernel: no io_uring")
+        run.wait_events(300, pid=child.pid)
+        session.wait_cpu([child.pid], 1.5)
+        samples = run.stop().of(child.pid)
+        workers = [x for x in samples if x.attributes["thread.name"].startswith("iou-wrk-")]
+        self.assertGreater(len(workers), 10)
+        self.assertGreater(sum(bool(x.trace_id) for x in samples), 10)
+        self.assertEqual([x for x in workers if x.trace_id], [])
+
     def test_a_form_that_is_not_read_is_named(self):
         run = self.start("--frequency", "199", "--comm", "victim-context*")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-node.so", before=1, after=1)

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 
@@ -197,6 +198,252 @@ class Names(tap.TestCase):
         addresses = sorted(GO.functions(build(self.dir, "plain", "names")))
         self.assertTrue(self.names_of(bare, addresses))
         self.assertEqual(self.names_of(damage(bare, self.dir / "damaged"), addresses), {})
+
+
+# Each leaf prints the calls that have led to it once, as Go's own unwinder knows them; then it works.
+CHAINS = """package main
+
+import (
+        "fmt"
+        "runtime"
+        "sort"
+        "strings"
+)
+
+type shape interface{ area(n int) int }
+type square struct{ side int }
+
+var told [6]bool
+var sink int
+
+func tell(which int) {
+        if told[which] {
+                return
+        }
+        told[which] = true
+        pcs := make([]uintptr, 64)
+        frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+        var out []string
+        for {
+                frame, more := frames.Next()
+                out = append(out, fmt.Sprintf("%s:%d", frame.Function, frame.Line))
+                if !more {
+                        break
+                }
+        }
+        fmt.Println("chain", strings.Join(out, ";"))
+}
+
+//go:noinline
+func leaf0(n int) (s int) { tell(0); for i := 0; i < n; i++ { s += i * s }; return }
+func inner(n int) int { return leaf0(n) + 1 }
+func middle(n int) int { return inner(n) * 3 }
+func outer(n int) int { return middle(n) ^ 5 }
+
+//go:noinline
+func leaf1(n int) (s int) { tell(1); for i := 0; i < n; i++ { s ^= i + s }; return }
+func (s square) area(n int) int { return leaf1(n) * s.side }
+
+//go:noinline
+func leaf2(n int) (s int) { tell(2); for i := 0; i < n; i++ { s += i ^ s }; return }
+func descend(n int) int { if n == 0 { return leaf2(30000) }; return descend(n-1) + 1 }
+
+//go:noinline
+func leaf3(n int) (s int) { tell(3); for i := 0; i < n; i++ { s += s>>1 + i }; return }
+
+//go:noinline
+func guarded() (r int) {
+        defer func() { recover(); r = leaf3(30000) }()
+        var p *int
+        return *p
+}
+
+//go:noinline
+func leaf4(n int) int { tell(4); m := map[int]string{}; for i := 0; i < n; i++ { m[i] = fmt.Sprint(i) }; return len(m) }
+func build() int { return leaf4(200) }
+
+func leaf5(a []int) int { for i := range a { a[i] = (i * 7919) % 2003 }; sort.Ints(a); return a[5] }
+
+func main() {
+        var s shape = square{3}
+        numbers, done := make([]int, 500), make(chan int)
+        for {
+                sink += outer(30000)
+                sink += s.area(30000)
+                sink += descend(5)
+                sink += guarded()
+                sink += build()
+                sink += leaf5(numbers)
+                go func() { done <- descend(9) }()
+                sink += <-done
+                if told[3] && told[4] && sink != 1 {
+                        sink = 1
+                        println("ready")
+                }
+        }
+}
+"""
+ROOTS = {"runtime.goexit", "runtime.mcall", "runtime.mstart", "runtime.rt0_go", "runtime.morestack"}
+# A function that is too large to be inlined, but for a hot call.
+HOT_CALL = """package main
+
+func mix(a []int, n int) int {
+        s := n
+        for i := range a {
+                s += a[i] * 31
+                s ^= s >> 7
+                a[i] = s & 1023
+                if s%5 == 0 {
+                        s += i * 3
+                } else if s%7 == 0 {
+                        s -= i
+                }
+                s = s*17 + 3
+                s ^= s << 3
+                s -= n * i
+                if s < 0 {
+                        s = -s
+                }
+                s += i >> 2
+        }
+        return s
+}
+
+//go:noinline
+func run(a []int) (t int) {
+        for i := 0; i < 1000; i++ {
+                t += mix(a, i)
+        }
+        return
+}
+
+func main() {
+        a, t := make([]int, 512), 0
+        println("ready")
+        for {
+                t += run(a)
+        }
+}
+"""
+
+
+def numbers(data):
+    """Packed varints."""
+    out, value, shift = [], 0, 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            out.append(value)
+            value = shift = 0
+    return out
+
+
+def stacks(path):
+    """[(number of samples, [(address, name, file, line)], the innermost first)] of a pprof file."""
+    profile = wire.parse(gzip.decompress(path.read_bytes()))
+    text = [s.decode() for s in profile[6]]
+    functions = {f[1][0]: f for f in map(wire.parse, profile[5])}
+    places = {}
+    for location in map(wire.parse, profile[4]):
+        line = wire.parse(location[4][0]) if location.get(4) else {}
+        function = functions.get(line.get(1, [0])[0], {})
+        places[location[1][0]] = (location.get(3, [0])[0], text[function.get(2, [0])[0]],
+                                  text[function.get(4, [0])[0]], line.get(2, [0])[0])
+    return [(numbers(s[2][0])[0], [places[i] for i in numbers(s[1][0])])
+            for s in map(wire.parse, profile[2])]
+
+
+class Stacks(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        Names.setUpClass()
+
+    def setUp(self):
+        self.dir = self.directory()
+
+    def record(self, path, out, *options, processors="2"):
+        child = self.spawn([path], env={**os.environ, "GOMAXPROCS": processors})
+        tap.wait_until(lambda: "ready" in child.err, child)
+        recorder = self.spawn([tap.SPANPROF, "record", "--pid", child.pid, *HZ, *options, "-o", out, "--log-level",
+                               "info"])
+        recorder.wait_for("profiling 1 process")
+        session.wait_cpu([child.pid], 2)
+        self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
+        said = child.out
+        child.kill()
+        return said
+
+    def check_chains(self, form, *linker):
+        (self.dir / "chains.go").write_text(CHAINS)
+        flags, options = FORMS[form]
+        program = GO.build(self.dir / "chains.go", self.dir / f"chains-{form}", *options,
+                           "-ldflags=" + " ".join([flags, *linker]))
+        said = self.record(program, self.dir / "out.pb.gz", "--lines")
+        truth = set()
+        for chain in re.findall(r"^chain (.*)$", said, re.M):
+            inner, *callers = chain.split(";")
+            truth.add((inner.rsplit(":", 1)[0], *callers[:-1]))
+        self.assertGreaterEqual(len(truth), 5)
+        told = {chain[0] for chain in truth}
+        total = whole = known = 0
+        wrong, lines = {}, {}
+        for n, frames in stacks(self.dir / "out.pb.gz"):
+            names = [golang.plain(name) for _, name, _, _ in frames]
+            total += n
+            if names[-1] not in ROOTS:
+                continue
+            whole += n
+            lines.update({a: (f, line) for a, name, f, line in frames[:1] if name.startswith("main.")})
+            at = next((i for i, name in enumerate(names) if name in told), None)
+            # leaf2 has two callers, of which the first alone has told
+            if at is None or names[at] == "main.leaf2" and "main.main" not in names:
+                continue
+            chain = (names[at], *(f"{name}:{line}" for name, (_, _, _, line) in
+                                  zip(names[at + 1:-1], frames[at + 1:-1])))
+            known += n
+            if chain not in truth:
+                wrong[chain] = wrong.get(chain, 0) + n
+        self.assertEqual(wrong, {})
+        self.assertGreater(total, 300)
+        self.assertGreater(known, total / 3)
+        # the others are in front of the program's rows, which a busy machine has late
+        self.assertGreaterEqual(whole, total * 0.9, f"{whole} of {total}")
+        return program, lines
+
+    def test_chains_of_a_program_that_inlines_are_those_of_its_own_unwinder(self):
+        program, lines = self.check_chains("plain")
+        out = subprocess.run([GO.program, "tool", "addr2line", program], check=True, text=True,
+                             input="".join(f"{a:#x}\n" for a in lines), capture_output=True,
+                             env=GO.environment).stdout.splitlines()
+        self.assertGreater(len(lines), 10)
+        self.assertEqual({a: f"{f}:{line}" for a, (f, line) in lines.items()},
+                         dict(zip(lines, out[1::2])))
+
+    def test_chains_of_a_stripped_program_that_may_lie_anywhere(self):
+        self.check_chains("pie", "-s", "-w")
+
+    def test_a_profile_makes_the_compiler_inline_a_hot_call(self):
+        (self.dir / "hot.go").write_text(HOT_CALL)
+        program = GO.build(self.dir / "hot.go", self.dir / "hot")
+        self.record(program, self.dir / "hot.otlp", processors="1")
+        self.spanprof("report", "-o", self.dir / "default.pgo", self.dir / "hot.otlp")
+
+        def inlined(*options):
+            result = subprocess.run(
+                [GO.program, "build", "-o", self.dir / "again", *options, "-gcflags=-m", "hot.go"], check=True,
+                capture_output=True, text=True, env=GO.environment, cwd=self.dir)
+            return "inlining call to mix" in result.stderr
+
+        self.assertFalse(inlined("-pgo=off"))
+        self.assertTrue(inlined(f"-pgo={self.dir / 'default.pgo'}"))
+
+    def test_a_profile_without_first_lines_is_refused(self):
+        folded = self.dir / "in.folded"
+        folded.write_text("main;work 5\n")
+        result = self.spanprof("report", "-o", self.dir / "default.pgo", folded, expect=1)
+        self.assertIn("no function's first line is known", result.stderr)
+        self.assertFalse((self.dir / "default.pgo").exists())
 
 
 class Daemon(session.NamingCase):

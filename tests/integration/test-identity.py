@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Who a target is: what the daemon ships, and `targets` lists, of real processes in real control groups."""
-import collections
 import hmac
 import json
 import os
@@ -83,10 +82,12 @@ class Identity(tap.TestCase):
             "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,team=a%2Cb,process.pid=1,process.executable.path=/x,"
             "bad,host.name=pod-7,telemetry.profiler.name=x"
         })
+        datadog = self.spin({"DD_SERVICE": "till", "DD_ENV": "prod", "DD_VERSION": "1.5", "DD_API_KEY": "hunter3",
+                             "OTEL_RESOURCE_ATTRIBUTES": "db.password=hunter4"})
         attributes = self.spin({"OTEL_RESOURCE_ATTRIBUTES": "service.name=search,euro=%E2%82%AC,broken=%FF"})
         comm = self.spin(code=f"open('/proc/self/comm', 'w').write('misleading')\n{SPIN}")
-        directory, daemon = self.run_daemon("--pid", f"{named.pid},{attributes.pid},{comm.pid}")
-        found = self.wait_resources(directory, named.pid, attributes.pid, comm.pid)
+        directory, daemon = self.run_daemon("--pid", f"{named.pid},{datadog.pid},{attributes.pid},{comm.pid}")
+        found = self.wait_resources(directory, named.pid, datadog.pid, attributes.pid, comm.pid)
         self.assertEqual(daemon.stop(), 0, daemon)
 
         executable = os.readlink(f"/proc/{comm.pid}/exe")
@@ -96,13 +97,17 @@ class Identity(tap.TestCase):
                 "process.executable.path": executable, "host.name": "pod-7",
                 "telemetry.profiler.name": "spanprof"
             }),
+            (datadog, {
+                "service.name": "till", "deployment.environment.name": "prod", "service.version": "1.5",
+                "db.password": "***"
+            }),
             (attributes,
              {"service.name": "search", "euro": "€", "broken": "\ufffd", "host.name": os.uname().nodename}),
             (comm, {"service.name": f"unknown_service:{os.path.basename(executable)}"}),
         ):
             self.assertLessEqual(expected.items(), found[victim.pid][0].items())
         for path in directory.iterdir():
-            self.assertNotIn(b"hunter2", path.read_bytes())
+            self.assertNotRegex(path.read_bytes(), b"hunter[234]")
         counters = json.loads((directory / "summary").read_text())["counters"]
         self.assertEqual(counters["environment_attributes_invalid_total"], 1)
 
@@ -135,7 +140,8 @@ class Identity(tap.TestCase):
                 if "machine" not in options:
                     self.assertFalse([p for p in directory.iterdir() if machine.encode() in p.read_bytes()])
             out = self.directory() / "a.json"
-            self.spanprof("record", "--pid", victim.pid, "--duration", "500ms", "-o", out, *options)
+            self.spanprof("record", "--pid", victim.pid, "--frequency", "1999", "--duration", "500ms", "-o", out,
+                          *options)
             attributes = json.loads(out.read_text())["resourceProfiles"][0]["resource"]["attributes"]
             self.assertEqual(
                 {a["key"]: a["value"]["stringValue"] for a in attributes if a["key"] == "host.id"},
@@ -143,17 +149,34 @@ class Identity(tap.TestCase):
         self.assertIn("`plain` is not one of its values",
                       self.spanprof("run", "--host-id", "plain", expect=2).stderr)
 
-    def test_variables_of_the_daemon_are_about_itself_and_not_about_its_targets(self):
+    def test_variables_of_the_daemon_name_no_service_but_where_it_runs(self):
         victim = self.spin()
         directory, daemon = self.run_daemon(
             "--pid", victim.pid, environment={
-                "OTEL_SERVICE_NAME": "profiler", "OTEL_RESOURCE_ATTRIBUTES": "team=platform",
+                "OTEL_SERVICE_NAME": "profiler",
+                "OTEL_RESOURCE_ATTRIBUTES": "team=platform,service.name=profiler,service.version=7",
                 "OTEL_SDK_DISABLED": "true"
             })
         found = self.wait_resources(directory, victim.pid)[victim.pid][0]
         self.assertEqual(daemon.stop(), 0, daemon)
         self.assertRegex(found["service.name"], "^unknown_service:")
-        self.assertNotIn("team", found)
+        self.assertEqual((found["team"], "service.version" in found), ("platform", False))
+
+    def test_an_operator_says_what_is_true_for_all(self):
+        silent, named = self.spin(), self.spin({"OTEL_RESOURCE_ATTRIBUTES": "host.name=pod-7,region=moon"})
+        directory, daemon = self.run_daemon(
+            "--pid", f"{silent.pid},{named.pid}", "--resource-attributes",
+            "host.name=node-1,k8s.cluster.name=blue%2C1,region=earth,process.pid=1,api_key=hunter2",
+            environment={"OTEL_RESOURCE_ATTRIBUTES": "team=platform"})
+        found = self.wait_resources(directory, silent.pid, named.pid)
+        self.assertEqual(daemon.stop(), 0, daemon)
+        for pid, host, region in ((silent.pid, "node-1", "earth"), (named.pid, "pod-7", "moon")):
+            got = found[pid][0]
+            self.assertEqual((got["host.name"], got["region"], got["k8s.cluster.name"], got["process.pid"],
+                              got["api_key"], "team" in got),
+                             (host, region, "blue,1", str(pid), "***", False), "the option replaces the variable")
+        self.assertIn("2 of its items are not KEY=VALUE",
+                      self.spanprof("run", "--resource-attributes", "a,=b", expect=2).stderr)
 
     def test_environments_are_left_alone_when_that_is_asked_for(self):
         victim = self.spin({"OTEL_SERVICE_NAME": "cart"})
@@ -183,8 +206,15 @@ class Identity(tap.TestCase):
         found = self.wait_resources(directory, late.pid)
         self.assertEqual(set(found) & {inside.pid, spared.pid, outside.pid, late.pid}, {inside.pid, late.pid})
 
+    @staticmethod
+    def short_ones(resources):
+        return [
+            pid for pid, parts in resources.items()
+            if any(part["process.executable.name"] == "victim-short" for part in parts)
+        ]
+
     def test_processes_that_are_gone_at_once_belong_to_their_parents_group(self):
-        """20 ms each: nobody could read /proc/PID/cgroup of most. Where an exclude would have to be asked too, they are left out."""
+        """20 ms each: whoever comes late cannot read /proc/PID/cgroup. Where an exclude has to be asked too, those are left out."""
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
         short = tap.VICTIMS / "victim-short"
         code = f"import subprocess\nfor _ in range(40): subprocess.run([{str(short)!r}, '20'], stdout=subprocess.DEVNULL)"
@@ -206,16 +236,16 @@ class Identity(tap.TestCase):
         for _, daemon in daemons:
             self.assertEqual(daemon.stop(), 0, daemon)
         found, strict = (self.resources(directory) for directory, _ in daemons)
-        names = {pid: {part["process.executable.name"] for part in parts} for pid, parts in found.items()}
-        chosen = [pid for pid in found if names[pid] & {"victim-short"}]
-        print(f"{len(chosen)} of 40, {len(strict)} with an exclude")
+        chosen, among = (self.short_ones(resources) for resources in (found, strict))
+        print(f"{len(chosen)} of 40, {len(among)} with an exclude")
         self.assertGreater(len(chosen), 30)
-        self.assertLess(len(chosen), 45, "none of the other group")
         # One that exits between two of our looks at it is left without a container, never given another one.
-        containers = collections.Counter(part.get("container.id") for pid in chosen for part in found[pid])
-        self.assertEqual(set(containers) - {None}, {CONTAINER}, containers)
-        self.assertLess(containers[None], 5, containers)
-        self.assertLess(len(strict), len(found))
+        for pids, resources in ((chosen, found), (among, strict)):
+            self.assertLess(len(pids), 45, "none of the other group")
+            containers = {part.get("container.id") for pid in pids for part in resources[pid]}
+            self.assertLessEqual(containers, {CONTAINER, None})
+        named = [pid for pid in chosen if any(part.get("container.id") for part in found[pid])]
+        self.assertGreater(len(named), len(chosen) - 5)
 
     def test_resources_name_the_container(self):
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
@@ -262,6 +292,19 @@ class Identity(tap.TestCase):
         self.assertNotIn("service", self.list_targets("--verbose", "--target-environment=off")[silent.pid])
         self.assertEqual(
             self.list_targets("--exclude", "comm=victim-ring", "-v")[publisher.pid]["reason"], "excluded")
+
+    def test_targets_says_which_line_would_bring_spans(self):
+        options = "--require @opentelemetry/auto-instrumentations-node/register"
+        silent, other = self.spin({"NODE_OPTIONS": options}), self.spin({"NODE_OPTIONS": "--no-warnings"})
+        listed = self.list_targets("--verbose")
+        self.assertEqual(listed[silent.pid]["tracing"], {
+            "library": "OpenTelemetry's instrumentation of Node",
+            "switched_on_by": 'NODE_OPTIONS="$NODE_OPTIONS --require spanprof-otel/register"'
+        })
+        self.assertNotIn("tracing", listed[other.pid])
+        told = self.run_command([tap.SPANPROF, "targets", "--verbose"], expect=0).stderr
+        self.assertIn(f"process {silent.pid} runs OpenTelemetry's instrumentation of Node and publishes no spans", told)
+        self.assertNotIn(f"process {other.pid} runs", told)
 
     def test_targets_names_the_selector_that_chose(self):
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
@@ -328,7 +371,7 @@ class Identity(tap.TestCase):
         self.assertRegex(
             done.stdout,
             rf"^ *PID +NAME +USER .*\n *{victim.pid}  sp\ufffd\?in  root  {CONTAINER[:12]} +cart +"
-            rf"chosen by --pid +{executable}\n$")
+            rf"chosen by --pid +python 3\.\d+ +{executable}\n$")
         self.assertRegex(done.stderr, r"1 of \d+ processes would be profiled")
         self.assertIn("there is no process 4194304", done.stderr)
 

@@ -186,9 +186,16 @@ class Kernel(tap.TestCase):
         # one
         share = re.search(r"(?m)^ +\d+ +[\d.]+% +\d+ +([\d.]+)% +checkout_serve +example-service$", console)
         self.assertGreater(float(share[1]), 30, console)
+        return summary
 
     def test_delivers_the_main_job(self):
         self.main_job()
+
+    def test_measures_waits(self):
+        """Both objects of waits load there: their programs stand in the 512 bytes of stack that it has."""
+        counters = self.main_job("--off-cpu")["counters"]
+        self.assertGreater(counters["waits_total"]["begun"], 100)
+        self.assertGreater(counters["wait_wakers_total"]["thread"], 0, counters)
 
     def stored(self, console, mark="FILE"):
         """Files with what the receiver in the guest stored."""

@@ -14,6 +14,29 @@ import packages
 import tap
 
 
+class Release(tap.TestCase):
+    def test_is_summed_and_signed_by_the_key_that_is_named(self):
+        clone, out, keys = self.directory() / "clone", self.directory() / "out", self.directory() / "keys"
+        gpg = tap.need_tool("gpg")
+        keys.mkdir(mode=0o700)
+        env = {**os.environ, "GNUPGHOME": str(keys)}
+        self.run_command(["git", "clone", "-q", tap.SOURCE_DIR, clone], expect=0)
+        self.run_command([gpg, "--batch", "--passphrase", "", "--quick-generate-key", "releaser@example.com"],
+                         expect=0, env=env)
+        self.run_command([clone / "packaging/release", out, "releaser@example.com"], expect=0, env=env,
+                         timeout=1800)
+        sums = (out / "SHA256SUMS").read_text()
+        self.assertRegex(sums, r"(?m)^[0-9a-f]{64}  spanprof-[0-9.]+\.tar\.xz$")
+        self.run_command(["sha256sum", "--check", "--strict", "SHA256SUMS"], expect=0, cwd=out)
+        self.run_command([gpg, "--batch", "--verify", out / "SHA256SUMS.asc", out / "SHA256SUMS"], expect=0, env=env)
+        (out / "SHA256SUMS").write_text(sums.replace("a", "b", 1))
+        self.assertNotEqual(
+            self.run_command([gpg, "--batch", "--verify", out / "SHA256SUMS.asc", out / "SHA256SUMS"],
+                             env=env).returncode, 0)
+        again = self.run_command([clone / "packaging/release", out], env=env)
+        self.assertEqual((again.returncode, "is not empty" in again.stderr), (1, True))
+
+
 class Deb(tap.TestCase):
     def contents(self, name):
         text = self.run_command(["dpkg-deb", "--contents", packages.of(name)], expect=0).stdout
@@ -41,6 +64,8 @@ class Deb(tap.TestCase):
                      "/usr/share/bash-completion/completions/spanprof",
                      "/usr/share/zsh/vendor-completions/_spanprof", "/usr/share/spanprof/spanprof.spdx.json",
                      "/usr/share/spanprof/monitoring/spanprof.rules.yaml",
+                     "/usr/share/spanprof/kubernetes/daemonset.yaml", "/usr/share/doc/spanprof/README.md",
+                     "/usr/share/doc/spanprof/OPERATING.md.gz", "/usr/share/doc/spanprof/SECURITY.md.gz",
                      "/usr/lib/sysusers.d/spanprof.conf"):
             self.assertIn(path, files)
         for path, fields in files.items():
@@ -48,6 +73,8 @@ class Deb(tap.TestCase):
             self.assertNotIn("s", fields[0], path)          # no setuid
         binary = (self.unpack("spanprof") / "usr/sbin/spanprof").read_bytes()
         self.assertNotIn(str(tap.SOURCE_DIR).encode(), binary)
+        done = self.run_command([self.unpack("spanprof") / "usr/sbin/spanprof", "version"], expect=0)
+        self.assertNotIn("unknown", done.stdout, "which revision it is built from")
 
     def test_symbols_are_in_their_own_package(self):
         binary = self.unpack("spanprof") / "usr/sbin/spanprof"
@@ -137,7 +164,8 @@ class Sources(tap.TestCase):
             tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"
         ], expect=0, timeout=1200)
         rpms = {path.name.rsplit("-", 2)[0]: path for path in top.glob("RPMS/*/*.rpm")}
-        self.assertEqual(set(rpms), {"spanprof", "libspanprof-context", "libspanprof-context-devel"})
+        libraries = {f"libspanprof-{name}{kind}" for name in ("context", "convert") for kind in ("", "-devel")}
+        self.assertEqual(set(rpms), {"spanprof", *libraries})
         files = self.run_command(["rpm", "-qpl", rpms["spanprof"]], expect=0).stdout.split()
         self.assertIn("/usr/sbin/spanprof", files)
         self.assertIn("/usr/lib/systemd/system/spanprof.service", files)

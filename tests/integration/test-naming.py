@@ -252,7 +252,7 @@ class Local(session.NamingCase):
         self.assertEqual((status["symbols"], status["code_processes"]), ("local", 0))
         self.assertRegex(
             self.spanprof("status", "--control", control).stdout,
-            r"(?m)^names +local: [1-9]\d* found, \d+ wait, 0 dropped$")
+            r"(?m)^names +local: [1-9]\d* found, \d+ wait, 0 dropped;")
         begin_ns = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
         self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 100,
                       "100 samples more")

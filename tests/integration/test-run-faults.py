@@ -234,7 +234,7 @@ class Receivers(session.TestCase):
             "no answer in time": ([self.serve(fault_server.hang), "--timeout", "300ms"], r"(?i)timed? ?out", "stop"),
             "an error that will not go away": ([self.serve(fault_server.status(400, b"bad dictionary"))],
                                                r'answered 400, "bad dictionary"', "export_refused"),
-            "gRPC": ([self.serve(fault_server.raw(SETTINGS))], "looks like a gRPC endpoint .*4318", "export_refused"),
+            "gRPC": ([self.serve(fault_server.raw(SETTINGS))], "looks like a gRPC endpoint .*4318", "stop"),
         }
         victim = self.victim("chain", 5)
         runs = {what: self.start("-p", victim.pid, *HZ, *options, endpoint=endpoint,
@@ -366,7 +366,10 @@ class Storms(session.TestCase):
         result = run.stop()
         self.assertAlmostEqual(result.summary["target_cpu_ns"] / 1e9, used, delta=0.005 * used + 0.001)
         ticks = result.summary["delivered"]
-        self.assertLess(result.summary["coverage_ratio"], 1 + 5 / ticks ** 0.5)
+        if "coverage_ratio" in result.summary:
+            self.assertLess(result.summary["coverage_ratio"], 1 + 5 / ticks ** 0.5)
+        else:   # where a machine's host takes CPU time away, there are more ticks than CPU time
+            self.assertIn("coverage: not known", result.log)
 
 
 class Refusals(session.TestCase):

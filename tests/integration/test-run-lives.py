@@ -74,11 +74,10 @@ class Lives(session.TestCase):
         self.assertGreaterEqual(len(burning) / len(user), share)
         self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-family"})
         self.assertEqual(result.summary["lost_by_reason"].get("ring_full", 0), 0)
-        return result
 
     def test_children_by_fork_alone(self):
-        result = self.check_children("fork", 40)
-        self.assertGreater(result.counter("mappings_recalled_total"), 0, "most are gone before anybody looks")
+        """How many of them are gone before anybody looks is the machine's affair: test-mapping-tracker has those."""
+        self.check_children("fork", 40)
 
     def test_children_of_children_by_fork_alone(self):
         self.check_children("grandchild", 30)

@@ -56,8 +56,11 @@ class AgainstPerf(session.TestCase):
         return ours, comparison
 
     def profile(self, pattern, start, cpu=4.0):
-        """Chooses by name, starts, samples beside perf. (result, recording, pids of what start() started)"""
-        run = self.start("--comm", pattern, "--frequency", "499")
+        """
+        Chooses by name, starts, samples beside perf. (result, recording, pids of what start() started). perf
+        knows no runtimes: where ours has a frame of one, it has the interpreter's own.
+        """
+        run = self.start("--comm", pattern, "--frequency", "499", "--runtimes", "off")
         recording = perf.Recording(self)
         pids = start()
         session.wait_cpu(pids, cpu)
@@ -256,7 +259,10 @@ class AgainstClocks(session.TestCase):
                     self.assertLess(abs(sample.period * frequency / 1e9 - 1), 0.3 if jitter == "on" else 0.05)
                 # The daemon's own account: it counts the clock of a process that was gone before the end.
                 self.assertLess(abs(result.summary["target_cpu_ns"] / true - 1), 0.15)
-                self.assertLess(abs(result.summary["coverage_ratio"] - 1), spread + 4 / math.sqrt(n))
+                if "coverage_ratio" in result.summary:
+                    self.assertLess(abs(result.summary["coverage_ratio"] - 1), spread + 4 / math.sqrt(n))
+                else:
+                    self.assertIn("coverage: not known", result.log)
 
     def test_idle_cpus_do_not_make_the_period_longer(self):
         """One CPU works, the others have what they have: the period is the working one's."""

@@ -57,6 +57,38 @@ class Summarize(tap.TestCase):
         self.assertEqual(self.summarize(test, expect=0)[-1], "1 passed, 0 failed, 3 skipped")
         self.assertEqual(self.summarize(test, expect=1, ci="true")[-1], "1 passed, 1 failed, 2 skipped")
 
+    def again(self, tests, second):
+        first, other = self.directory() / "testlog.json", self.directory() / "second.json"
+        first.write_text("".join(json.dumps(test) + "\n" for test in tests))
+        other.write_text("".join(json.dumps(test) + "\n" for test in second))
+        done = self.run_command([sys.executable, SUMMARIZE, f"here={first}+{other}"], expect=None)
+        return done.returncode, done.stdout.splitlines()
+
+    def test_what_passes_alone_was_disturbed_and_is_named(self):
+        first = {"name": "p:integration / a", "result": "FAIL", "stdout": "1..2\nok 1 - x\nnot ok 2 - y\n# why\n"}
+        other = {"name": "p:integration / b", "result": "FAIL", "stdout": "1..1\nnot ok 1 - z\n"}
+        passes = {**first, "result": "OK", "stdout": "1..2\nok 1 - x\nok 2 - y\n"}
+        status, lines = self.again([first], [passes])
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+        self.assertIn("DISTURBED, and passed when run again alone: here: a: y", lines)
+        self.assertIn("         | # why", lines)
+        status, lines = self.again([first, other], [passes, other])
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed, 0 skipped"))
+        self.assertIn("FAILED   here: b: z", lines)
+
+    def test_only_few_suites_with_real_processes_have_a_second_run(self):
+        path = self.directory() / "testlog.json"
+
+        def worth(*names):
+            tests = [{"name": "p:integration / good", "result": "OK"}, *({"name": n, "result": "FAIL"} for n in names)]
+            path.write_text("".join(json.dumps(test) + "\n" for test in tests))
+            return self.run_command([sys.executable, SUMMARIZE, "--again", path], expect=0).stdout.split()
+
+        self.assertEqual(worth(), [])
+        self.assertEqual(worth("p:integration / a", "p:integration / b"), ["a", "b"])
+        self.assertEqual(worth("p:integration / a", "p:unit / u"), [])
+        self.assertEqual(worth(*(f"p:integration / {c}" for c in "abcd")), [])
+
     def test_no_results_are_a_failure(self):
         self.assertEqual(self.summarize(expect=1)[-1], "0 passed, 1 failed, 0 skipped")
         done = self.run_command([sys.executable, SUMMARIZE, "here=/nonexistent"], expect=1)

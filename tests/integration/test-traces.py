@@ -165,16 +165,28 @@ class Convert(tap.TestCase):
         line = '{"probe_id":%d,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5}\n'
         (self.dir / "x.jsonl").write_text(line % 8 + line % 9 + line % 9)
         (self.dir / "y.jsonl").write_text(line % 9 + line % 10 + line % 9)
-        warning = "y.jsonl: 1 of its coroutines were in an earlier trace"
+        warning = "y.jsonl: 1 of its coroutines was in an earlier trace"
         self.assertIn(warning, self.convert("x.jsonl", "y.jsonl", "z.db").stderr)
         self.assertIn(
             warning,
             self.run_command([tap.SPANPROF, "report", "x.jsonl", "y.jsonl"], 0, cwd=self.dir).stderr)
 
+    def check_leaves_nothing_beside(self, name):
+        """A reader of a finished trace leaves no -wal and no -shm, whatever the trace is called."""
+        folder = self.directory()
+        shutil.copy(self.dir / "t.db", folder / name)
+        with contextlib.closing(sqlite3.connect(folder / name)) as database:
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA user_version=1")
+        self.assertEqual([path.name for path in folder.iterdir()], [name])
+        self.spanprof("report", folder / name)
+        self.assertEqual([path.name for path in folder.iterdir()], [name])
+
     def test_a_payload_that_comes_late_has_its_column(self):
         line = '{"probe_id":9,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5%s}\n'
         (self.dir / "t.jsonl").write_text(line % "" * 30000 + line % f',"payload":"{"ab" * 31}"')
         self.convert("t.jsonl", "t.db")
+        self.check_leaves_nothing_beside("a trace?%#.db")
         for source in ("t.jsonl", "t.db"):
             self.convert(source, "t.csv")
             text = (self.dir / "t.csv").read_text()

@@ -19,6 +19,7 @@ import prometheus
 import session
 import tap
 import unix_http
+from workers import descriptors, helpers, status_of
 
 TRUNCATED = "profile.stack.truncated"
 # workers that wait: one for each file that may be read at the same time, daemon/sampling/unwind/table-job.h,
@@ -28,26 +29,9 @@ PREFIX = f"o{os.getpid()}"  # of names: others may run the same test
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
-def status_of(pid):
-    """/proc/PID/status as a dictionary; empty for who is gone."""
-    try:
-        return dict(
-            line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
-            if ":\t" in line)
-    except OSError:
-        return {}
-
-
 def nice_of(pid):
     """Field 19 of /proc/PID/stat."""
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
-
-
-def descriptors(pid):
-    try:
-        return {os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
-    except OSError:
-        return None
 
 
 def has_request(pid):
@@ -57,19 +41,6 @@ def has_request(pid):
         for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()
     ]
     return any(count and int(count[1]) for count in counts)
-
-
-def helpers(run):
-    """Children of the daemon that live: ([nurseries], [workers]). Only the former have standard descriptors."""
-    children = [
-        int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-    ]
-    children = [
-        pid for pid in children
-        if status_of(pid).get("State", "Z")[0] not in "ZX" and status_of(pid).get("Name") != "spanprof-sweep"
-    ]
-    nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
-    return nurseries, [pid for pid in children if pid not in nurseries]
 
 
 def strangers(run):

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * dump-rows [--scan] FILE: the unwind table of an ELF file as text, for comparison
+ * dump-rows [--scan | --derive] FILE: the unwind table of an ELF file as text, for comparison
  * with what other programs make of the same file. One line a row:
  *
  *     ADDRESS CFA OFFSET RBP RBP-OFFSET RBX
  *
  * (the enums of unwind_abi.h by number), then one line `# NAME N` for each counter
  * that is not zero. --scan hides the linker's sorted table by passing a copy
- * without PT_GNU_EH_FRAME.
+ * without PT_GNU_EH_FRAME. --derive adds rows from code that nobody describes.
  */
 
 #include <elf.h>
@@ -78,9 +78,11 @@ static int open_without_hdr(const char *path) {
         return file_write(fd, data, size) ? -1 : fd;
 }
 
-static int build(int fd, Table *table) {
+static int build(int fd, bool derives, Table *table) {
+        const TableLimits limits = { .max_functions = 1 << 20, .max_bytes = 32 << 20,
+                                     .max_scan = derives ? 64 << 20 : 0 };
         _cleanup_(table_builder_freep) TableBuilder *builder = NULL;
-        int r = table_builder_new(&builder, fd, &TABLE_LIMITS_DEFAULT);
+        int r = table_builder_new(&builder, fd, &limits);
 
         if (r)
                 return r;
@@ -91,21 +93,22 @@ static int build(int fd, Table *table) {
 }
 
 int main(int argc, char **argv) {
-        bool scan = argc == 3 && strcmp(argv[1], "--scan") == 0;
+        bool scan = argc == 3 && strcmp(argv[1], "--scan") == 0,
+             derives = argc == 3 && strcmp(argv[1], "--derive") == 0;
         _cleanup_(closep) int fd = -1;
         Table table = { 0 };
         int r;
 
-        if (argc != 2 + scan) {
-                fprintf(stderr, "usage: dump-rows [--scan] FILE\n");
+        if (argc != 2 + (scan || derives)) {
+                fprintf(stderr, "usage: dump-rows [--scan | --derive] FILE\n");
                 return 2;
         }
-        fd = scan ? open_without_hdr(argv[2]) : open(argv[1], O_RDONLY | O_CLOEXEC);
+        fd = scan ? open_without_hdr(argv[2]) : open(argv[argc - 1], O_RDONLY | O_CLOEXEC);
         if (fd < 0) {
                 perror(argv[argc - 1]);
                 return 2;
         }
-        r = build(fd, &table);
+        r = build(fd, derives, &table);
         if (r) {
                 printf("# no-table %d\n", r);
                 return 1;

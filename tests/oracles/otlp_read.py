@@ -25,7 +25,8 @@ import sys
 
 import compare
 
-Frame = collections.namedtuple("Frame", "build_id address name path type")
+Frame = collections.namedtuple("Frame", "build_id address name path type file line compilation",
+                               defaults=("", 0, ""))
 Sample = collections.namedtuple(
     "Sample", "resource type unit period_type period_unit period value attributes "
     "thread_id time_ns trace_id span_id frames")
@@ -107,12 +108,15 @@ class _Tables:
         if index not in self.frames:
             row = self.row("location_table", index)
             build_id, path = self.mapping(row.mapping_index)
-            kind = self.attributes(row.attribute_indices).get("profile.frame.type", "")
-            names = [
-                self.string(self.row("function_table", line.function_index).name_strindex)
-                for line in row.lines
-            ]
-            self.frames[index] = [Frame(build_id, row.address, name, path, kind) for name in names or [""]]
+            attributes = self.attributes(row.attribute_indices)
+            kind = attributes.get("profile.frame.type", "")
+            compilation = attributes.get("jvm.frame.compilation", "")
+            functions = [(self.row("function_table", line.function_index), line.line) for line in row.lines]
+            self.frames[index] = [
+                Frame(build_id, row.address, self.string(function.name_strindex), path, kind,
+                      self.string(function.filename_strindex), line, compilation)
+                for function, line in functions
+            ] or [Frame(build_id, row.address, "", path, kind)]
         return self.frames[index]
 
     def stack(self, index):

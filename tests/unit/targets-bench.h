@@ -76,7 +76,7 @@ typedef struct Bench {
 /* Filled in place: the callbacks keep its address. */
 static inline void bench_init(Bench *bench, const Selector *selector, uint32_t max_targets) {
         TargetsConfig config = { .selector = selector,
-                                 .callbacks = { row_set, row_remove, NULL, &bench->table },
+                                 .callbacks = { row_set, row_remove, .userdata = &bench->table },
                                  .max_targets = max_targets };
 
         stat_reset();

@@ -302,6 +302,111 @@ Test(aggregate, bounds_the_values_of_a_key) {
         bench_deinit(&bench);
 }
 
+/* Adds a sample of a goroutine: its id, then {size, size, key, value}…, as the kernel half has them. */
+static void add_labels(Bench *bench, const char *labels, size_t size) {
+        static const uint64_t user[] = { 0x401000 };
+        struct abi_sample header = sample(2000);
+        uint8_t bytes[ABI_MAX_ATTRIBUTES_SIZE] = { 33 };
+        Sample s = { .header = &header, .kernel = user, .user = user, .attributes = bytes };
+
+        memcpy(bytes + GO_HEADER_SIZE, labels, size);
+        header.form = ABI_FORM_GO;
+        header.context = ABI_CONTEXT_NONE;
+        header.attributes_size = (uint16_t)(GO_HEADER_SIZE + size);
+        cr_assert_eq(add_sample(bench, &s), 0);
+}
+
+#define DATADOG_LABELS "\7\2span id12" "\22\2local root span id77" "\6\4tenantblue"
+
+Test(aggregate, takes_span_and_attributes_from_labels_of_a_goroutine) {
+        AttributeFilter filter = { .coroutine_ids = false };
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        for (int with_id = 0; with_id < 2; with_id++) {
+                bench_init(&bench);
+                filter.coroutine_ids = with_id;
+                aggregator_set_filter(bench.aggregator, &filter);
+                add_labels(&bench, DATADOG_LABELS, sizeof(DATADOG_LABELS) - 1);
+                window = rotate(&bench, 5000);
+                cr_assert_eq(window_get_profile(window, 0)->n_samples, 1);
+                window_get_sample(window, 0, 0, &row);
+                cr_assert_eq(window_get_link(window, row.link)->span_id[7], 12);
+                cr_assert_eq(window_get_link(window, row.link)->trace_id[15], 77);
+                cr_assert_str_eq(text(window, attribute(window, row.attributes, "tenant")->string), "blue");
+                cr_assert_str_eq(
+                        text(window, attribute(window, row.attributes, "datadog.local_root_span_id")->string),
+                        "000000000000004d");
+                cr_assert_null(attribute(window, row.attributes, "span id"));
+                cr_assert_eq(attribute(window, row.attributes, "go.goroutine.id") != NULL, with_id == 1);
+                cr_assert_eq(stat_get(COUNTER_CONTEXT_PRESENT), 1);
+                window_free(window);
+                bench_deinit(&bench);
+        }
+}
+
+static size_t count_attributes(const Window *window, uint32_t set, const char *key) {
+        const uint32_t *members;
+        size_t n, found = 0;
+
+        members = window_get_attribute_set(window, set, &n);
+        for (size_t i = 0; i < n; i++)
+                found += !strcmp(text(window, window_get_attribute(window, members[i])->key), key);
+        return found;
+}
+
+/* A set of attributes has each key once (OTLP's data model). */
+Test(aggregate, says_the_state_of_a_task_within_a_coroutine_once) {
+        static const uint64_t user[] = { 0x401000 };
+        struct abi_sample header = sample(2000);
+        Sample s = { .header = &header, .user = user, .task_name = "fetch" };
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        for (int i = 0; i < 2; i++) {
+                s.coroutine = (SampleCoroutine){ .station = 7, .known = i };
+                cr_assert_eq(add_sample(&bench, &s), 0);
+        }
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_get_profile(window, 0)->n_samples, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+                window_get_sample(window, 0, i, &row);
+                cr_assert_eq(count_attributes(window, row.attributes, "coroutine.state"), 1);
+                cr_assert_eq(count_attributes(window, row.attributes, "coroutine.station"), i);
+                cr_assert_str_eq(text(window, attribute(window, row.attributes, "coroutine.name")->string),
+                                 "fetch");
+        }
+        window_free(window);
+        bench_deinit(&bench);
+}
+
+Test(aggregate, keeps_labels_without_a_span_and_bounds_their_names) {
+        char label[] = "\5\1k0000v";
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        for (int i = 0; i < CONTEXT_ATTRIBUTES_MAX_KEYS + 5; i++) {
+                snprintf(label + 2, 6, "k%04d", i);
+                label[7] = 'v';
+                add_labels(&bench, label, 8);
+        }
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_OVERFLOW), 5);
+        add_labels(&bench, "\7\20span_id0011223344556677\1\1", 27);        /* the last one is cut */
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_PRESENT), 0);
+        window = rotate(&bench, 5000);
+        window_get_sample(window, 0, 0, &row);
+        cr_assert_eq(row.link, 0);
+        cr_assert_str_eq(text(window, attribute(window, row.attributes, "k0000")->string), "v");
+        window_free(window);
+        bench_deinit(&bench);
+}
+
 Test(aggregate, says_why_a_stack_is_not_whole) {
         static const struct {
                 enum abi_stack_end end;

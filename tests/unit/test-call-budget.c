@@ -45,3 +45,17 @@ Test(call_budget, is_whole_again_after_a_pause) {
                 cr_assert_not(later);
         }
 }
+
+Test(call_budget, has_looks_after_a_burst_of_answers_and_then_after_few) {
+        CallBudget budget = { 0 };
+        uint64_t n = 0;
+
+        for (uint64_t i = 0; i < 1000; i++)     /* 100 a second, for ten seconds */
+                n += call_budget_looks(&budget, NOW_NS + i * UINT64_C(10000000));
+        cr_assert_geq(n, CALL_BUDGET_LOOKS_BURST);
+        cr_assert_leq(n, CALL_BUDGET_LOOKS_BURST + UINT64_C(10000000000) / CALL_BUDGET_LOOKS_INTERVAL_NS + 1);
+        n = 0;
+        for (uint64_t i = 0; i < CALL_BUDGET_LOOKS_BURST; i++)
+                n += call_budget_looks(&budget, NOW_NS + UINT64_C(60000000000));
+        cr_assert_eq(n, CALL_BUDGET_LOOKS_BURST, "whole again after a pause");
+}

@@ -172,6 +172,138 @@ static int decode_copy(size_t size) {
         return decode_stack(&copied, size, &stack);
 }
 
+/* A wait: its head, then a sample. */
+typedef struct WaitRecord {
+        struct abi_wait head;
+        Record sample;
+} WaitRecord;
+
+static WaitRecord sound_wait(void) {
+        WaitRecord record = { .head = { .blocked_ns = 5,
+                                        .runnable_ns = 7,
+                                        .end_ns = 100,
+                                        .weight = WAIT_WEIGHT_ONE,
+                                        .call = WAIT_NO_CALL,
+                                        .flags = WAIT_UNINTERRUPTIBLE,
+                                        .size = sizeof(record) },
+                              .sample = sound() };
+
+        record.sample.header.kind = ABI_KIND_OFF_CPU;
+        return record;
+}
+
+static void refuses_wait(const WaitRecord *record, size_t size, const char *what) {
+        const struct abi_wait *wait = NULL;
+        Sample sample = { .header = NULL };
+
+        cr_expect_eq(decode_wait(record, size, &wait, &sample), DECODE_E_MALFORMED, "%s", what);
+        cr_expect(!wait && !sample.header, "%s: output untouched", what);
+}
+
+Test(decode, takes_and_refuses_waits) {
+        WaitRecord record = sound_wait();
+        const struct abi_wait *wait;
+        Sample sample;
+
+        cr_assert_eq(decode_wait(&record, sizeof(record), &wait, &sample), 0);
+        cr_assert_eq(wait->runnable_ns, 7);
+        cr_assert_eq(sample.header, &record.sample.header);
+        cr_assert_eq(sample.user[0], 0x401000);
+        for (size_t size = 0; size < sizeof(record); size++)
+                refuses_wait(&record, size, "too short");
+        record.head.size = sizeof(record) - 8;
+        refuses_wait(&record, sizeof(record), "another size than it says");
+        record = sound_wait();
+        record.head.flags = WAIT_FLAGS + 1;
+        refuses_wait(&record, sizeof(record), "an unknown flag");
+        record = sound_wait();
+        record.head.weight = 0;
+        refuses_wait(&record, sizeof(record), "no weight");
+        record = sound_wait();
+        record.head.blocked_ns = UINT64_MAX / 2;
+        refuses_wait(&record, sizeof(record), "centuries");
+        record = sound_wait();
+        record.sample.header.kind = ABI_KIND_CPU;
+        refuses_wait(&record, sizeof(record), "a sample of the CPU");
+        record = sound_wait();
+        record.head.waker =
+                (struct abi_waker){ .kind = WAKER_THREAD, .tgid = 1, .tid = 2, .span = { 3, 4, 5 } };
+        cr_assert_eq(decode_wait(&record, sizeof(record), &wait, &sample), 0);
+        cr_assert_eq(wait->waker.tid, 2);
+        record.head.waker.tid = 0;
+        refuses_wait(&record, sizeof(record), "a waker without an id");
+        record.head.waker = (struct abi_waker){ .kind = WAKER_PROCESS, .tid = 2 };
+        refuses_wait(&record, sizeof(record), "ids of no target");
+        record.head.waker = (struct abi_waker){ .kind = WAKER_INTERRUPT, .span = { 0, 0, 5 } };
+        refuses_wait(&record, sizeof(record), "a span of no target");
+        record.head.waker = (struct abi_waker){ .kind = WAKER_N };
+        refuses_wait(&record, sizeof(record), "an unknown kind of waker");
+        record = sound_wait();
+        record.head.file = WAIT_FILE_N;
+        refuses_wait(&record, sizeof(record), "an unknown kind of file");
+        record = sound_wait();
+        record.sample.header.n_user++;
+        refuses_wait(&record, sizeof(record), "more frames than there are");
+}
+
+/* A wait with the frames of its waker behind it. */
+Test(decode, takes_and_refuses_stacks_of_wakers) {
+        union {
+                WaitRecord wait;
+                uint64_t words[sizeof(WaitRecord) / sizeof(uint64_t) + 2];
+        } record = { .wait = sound_wait() };
+        uint64_t *waker = record.words + sizeof(WaitRecord) / sizeof(uint64_t);
+        const struct abi_wait *wait;
+        Sample sample;
+
+        waker[0] = 0x402000;
+        waker[1] = 0x403000;
+        record.wait.head.size = sizeof(record);
+        record.wait.head.n_waker = 2;
+        record.wait.head.waker = (struct abi_waker){ .kind = WAKER_THREAD, .tgid = 1, .tid = 2 };
+        cr_assert_eq(decode_wait(&record, sizeof(record), &wait, &sample), 0);
+        cr_assert_eq(sample.user[0], 0x401000);
+        cr_assert_eq(decode_wait_waker(wait)[0], 0x402000);
+        cr_assert_eq(decode_wait_waker(wait)[1], 0x403000);
+        record.wait.head.waker_end = ABI_STACK_END_N;
+        refuses_wait(&record.wait, sizeof(record), "an unknown end");
+        record.wait.head.waker_end = ABI_STACK_COMPLETE;
+        record.wait.head.n_waker = 1;
+        refuses_wait(&record.wait, sizeof(record), "fewer words than there are");
+        record.wait.head.n_waker = WAKER_MAX_WORDS + 1;
+        refuses_wait(&record.wait, sizeof(record), "more words than a waker has");
+        record.wait.head.n_waker = WAKER_MAX_WORDS;
+        refuses_wait(&record.wait, sizeof(record), "more words than there are bytes");
+        record.wait.head.n_waker = 2;
+        waker[0] = (uint64_t)1 << 63;
+        if (runtime_frame_words(waker[0]) != 1)
+                refuses_wait(&record.wait, sizeof(record), "a frame that is cut or of no kind");
+        waker[0] = 0x402000;
+        record.wait.head.waker = (struct abi_waker){ .kind = WAKER_PROCESS };
+        refuses_wait(&record.wait, sizeof(record), "a stack of no target");
+}
+
+Test(decode, takes_and_refuses_sums_of_waits) {
+        struct abi_wait_key key = { .call = 1, .context = ABI_CONTEXT_PRESENT, .form = ABI_FORM_RING };
+        struct abi_wait_sum sum = { .blocked_ns = 1, .comm = "worker" };
+
+        cr_expect_eq(decode_wait_sum(&key, &sum), 0);
+        key.context = ABI_CONTEXT_N;
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
+        key.context = 0;
+        key.form = ABI_FORM_N;
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
+        key.form = 0;
+        key.flags = 0x80;
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
+        key.flags = 0;
+        sum.runnable_ns = UINT64_MAX;
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
+        sum.runnable_ns = 0;
+        memset(sum.comm, 'x', sizeof(sum.comm));
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED, "a name without an end");
+}
+
 Test(decode, takes_copies_of_stacks_in_whole_chunks) {
         const struct abi_stack *stack = NULL;
 

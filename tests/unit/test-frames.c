@@ -214,33 +214,60 @@ Test(frames, keeps_the_raw_address_where_nothing_is_known_and_counts_it) {
         bench_end(&b);
 }
 
+static unsigned n_told;
+
+static int count_told(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
+                      uint64_t address, FrameWord word) {
+        n_told++;
+        return 0;
+}
+
 Test(frames, resolves_a_repeated_stack_once_a_window) {
         uint64_t user[] = { (uintptr_t)printf + 4, (uintptr_t)malloc + 4 }, other[] = { user[1], user[0] };
+        const FramesNaming naming = { .object = count_told };
         Bench b = bench(getpid());
-        uint32_t first = stack(&b, user, 2);
         Window *next;
+        uint32_t first;
 
-        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 2);
+        frames_set_naming(b.frames, &naming);
+        first = stack(&b, user, 2);
+        cr_assert_eq(n_told, 2);
         for (int i = 0; i < 100; i++)
                 cr_assert_eq(stack(&b, user, 2), first);
-        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 2);
+        cr_assert_eq(n_told, 2);
         cr_assert_neq(stack(&b, other, 2), first);
         cr_assert_neq(stack(&b, user, 1), first);
-        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 5);
+        cr_assert_eq(n_told, 5);
 
         /* A program with the same addresses is another one; so is the same with new mappings. */
         b.process->generation++;
         stack(&b, user, 2);
-        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 7);
+        cr_assert_eq(n_told, 7);
         b.process->maps_serial++;
         stack(&b, user, 2);
-        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 9);
+        cr_assert_eq(n_told, 9);
 
         cr_assert_eq(window_new(&next, 2, 0, NULL), 0);
         window_free(b.window);
         b.window = next;
         cr_assert_eq(frame_of(&b, stack(&b, user, 2), 0).module, 1);
-        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 11);
+        cr_assert_eq(n_told, 11);
+        bench_end(&b);
+}
+
+Test(frames, counts_the_frames_of_each_sample) {
+        uint64_t native[] = { (uintptr_t)printf + 4, (uintptr_t)malloc + 4 },
+                 mixed[] = { native[0], getauxval(AT_SYSINFO_EHDR) + 0x900, 0x7fffdead0001 };
+        Bench b = bench(getpid());
+
+        for (int i = 0; i < 100; i++)
+                stack(&b, native, 2);
+        cr_assert_eq(stat_get(COUNTER_FRAMES_NATIVE), 200);
+        for (int i = 0; i < 10; i++)
+                stack(&b, mixed, 3);
+        cr_expect_eq(stat_get(COUNTER_FRAMES_NATIVE), 210);
+        cr_expect_eq(stat_get(COUNTER_FRAMES_VDSO), 10);
+        cr_expect_eq(stat_get(COUNTER_FRAMES_UNMAPPED), 10);
         bench_end(&b);
 }
 

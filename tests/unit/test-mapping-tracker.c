@@ -2,8 +2,10 @@
 
 /* The mappings of this very process, and notices as the kernel would write them. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/util/clock.h"
@@ -193,4 +195,45 @@ Test(mapping_tracker, voids_samples_of_a_child_in_code_over_its_parents) {
         cr_assert_not(answer.is_stale, "its own rows are known since");
         end(&child);
         end(&parent);
+}
+
+/*
+ * A child that is gone before its mappings were read, and the notice of a fork: its own, or that of who had
+ * its id long before. Return: how many come back.
+ */
+static size_t recall_dead_child(bool is_own) {
+        uint64_t fork_ns = 1;
+        _cleanup_(notice_history_freep) NoticeHistory *notices = NULL;
+        Bench bench;
+        size_t n;
+        pid_t child;
+
+        begin(&bench);
+        cr_assert_eq(notice_history_new(&notices, 64 << 10), 0);
+        bench.tracker.config.notices = notices;
+        bench.process = process_free(bench.process);
+        child = fork();
+        if (!child) {
+                pause();
+                _exit(1);
+        }
+        if (is_own)
+                fork_ns = clock_monotonic_ns();
+        cr_assert_eq(process_new(&bench.process, child), 0);
+        kill(child, SIGKILL);
+        cr_assert_eq(waitpid(child, NULL, 0), child);
+        mapping_tracker_begin(&bench.mappings, bench.process);
+        cr_assert_eq(notice_history_add_fork(notices, (uint32_t)child, (uint32_t)getpid(), fork_ns), 0);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, clock_monotonic_ns()), 0);
+        n = bench.process->n_mappings;
+        end(&bench);
+        return n;
+}
+
+Test(mapping_tracker, recalls_what_a_dead_child_was_forked_with) {
+        cr_assert_gt(recall_dead_child(true), 0);
+}
+
+Test(mapping_tracker, recalls_nothing_of_who_had_the_id_before) {
+        cr_assert_eq(recall_dead_child(false), 0, "it was forked long after");
 }

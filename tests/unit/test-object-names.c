@@ -432,3 +432,39 @@ Test(object_names, tries_a_file_again_that_held_up_a_thread, .timeout = 120) {
         names = object_names_free(names);
         zygotes_free(zygotes);
 }
+
+/* Asks for nothing new until all tables are gone. */
+static void wait_until_aged(uint64_t n) {
+        uint64_t end_ns = clock_monotonic_ns() + LONG_NS;
+
+        while (object_names_table_bytes(names) || stat_get(COUNTER_SYMBOL_TABLES_AGED) < n) {
+                cr_assert_lt(clock_monotonic_ns(), end_ns);
+                cr_assert_eq(object_names_work(names), 0);
+                usleep(1000);
+        }
+}
+
+Test(object_names, gives_tables_back_and_reads_them_again) {
+        const ObjectNamesLimits limits = { .aging_ns = NS_PER_MS };
+        FrameWord marker, other;
+
+        object_names_free(names);
+        cr_assert_eq(object_names_new(&names, &limits, NULL), 0);
+        marker = want((uintptr_t)object_names_marker + 4);
+        answer();
+        wait_until_aged(1);
+        cr_assert_str_eq(name_of(marker), "object_names_marker");
+        other = want((uintptr_t)wait_until_aged);
+        answer();
+        cr_assert_str_eq(name_of(other), "wait_until_aged");
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_LOADED), 2, "the same file");
+        wait_until_aged(2);
+        window_close(window, 2);
+}
+
+Test(object_names, says_what_its_tables_take) {
+        want((uintptr_t)object_names_marker);
+        answer();
+        cr_assert_gt(object_names_table_bytes(names), 0);
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_AGED) + stat_get(COUNTER_SYMBOL_TABLES_EVICTED), 0);
+}

@@ -46,7 +46,9 @@ enum {
         F_LAND_RSP = 0x1400,            /* CFA = rsp + 8 */
         F_LAND_RETURN = 0x1500,         /* CFA = rsp, return address in rcx */
         F_LAND_SUM = 0x1600,            /* CFA = rbp + rcx + 16 */
-        F_END_OF_ALL = 0x1700,
+        F_SWITCH = 0x1700,              /* CFA = rbp + 16 on another stack, rbp at CFA - 16 */
+        F_GOROUTINE = 0x1800,
+        F_END_OF_ALL = 0x1900,
 };
 
 static uint64_t words[N_WORDS];
@@ -102,6 +104,8 @@ static void setup(void) {
         add(F_LAND_RSP, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_RSP, 8, 0, 0, 0));
         add(F_LAND_RETURN, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_RETURN + 2, 0, 0, 0, 0));
         add(F_LAND_SUM, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_SUM + 2, 16, UNWIND_RBP_AT_RBP, 0, 0));
+        add(F_SWITCH, unwind_rule(UNWIND_CFA_SWITCH, 16, UNWIND_RBP_AT_CFA, -16, UNWIND_RBX_LOST));
+        add(F_GOROUTINE, unwind_rule(UNWIND_CFA_GOROUTINE, 0, 0, 0, 0));
         cr_assert_eq(rows_finish(&rows, LOW + F_END_OF_ALL), 0);
         shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
         shim_areas[0] = (ShimArea){ .address = STACK, .size = sizeof(words), .data = words };
@@ -185,6 +189,51 @@ Test(rules, read_the_cfa_from_memory) {
         CHECK(ABI_STACK_COMPLETE, in(F_DEREF_RSP), in(F_DEREF_RBP), in(F_END));
         cr_assert_eq(unwind.bp, at(40));
         cr_assert_eq(unwind.sp, at(30));
+}
+
+Test(rules, go_to_a_lower_stack_and_so_often_only) {
+        words[101] = in(F_SWITCH);
+        words[10] = 0;
+        words[11] = in(F_END);
+        walk_from(in(F_RSP), at(100), at(10), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_SWITCH), in(F_END));
+        cr_assert_eq(unwind.sp, at(12));
+        words[10] = at(10);             /* a frame that is its own caller */
+        words[11] = in(F_SWITCH);
+        walk_from(in(F_SWITCH), at(100), at(10), 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_BAD_CFA);
+        cr_assert_eq(unwind.n_frames, RULES_MAX_SIGNALS + 1);
+}
+
+/* g0 at word 200, m at 300, the goroutine at 400: the words that Go's runtime has there. */
+Test(rules, go_on_with_the_goroutine_that_g_leads_to) {
+        words[1] = in(F_GOROUTINE);
+        words[200 + RULES_GO_M / 8] = at(300);
+        words[300] = at(200);
+        words[400 + RULES_GO_M / 8] = at(300);
+        words[400 + RULES_GO_SP / 8] = at(20);
+        words[400 + RULES_GO_PC / 8] = in(F_RSP);
+        words[400 + RULES_GO_SELF / 8] = at(400);
+        words[21] = in(F_END);
+        for (unsigned before = 0; before < 2; before++) {
+                words[300 + RULES_GO_CURG / 8 + !before] = 0;
+                words[300 + RULES_GO_CURG / 8 + before] = at(400);
+                rules.registers[RULES_GO_REGISTER] = at(200);
+                walk_from(in(F_RSP), at(0), 0, 0, 512);
+                CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_GOROUTINE), in(F_RSP) + 1, in(F_END));
+        }
+        words[300 + RULES_GO_CURG / 8 + 1] = 0;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_GOROUTINE));
+        words[300 + RULES_GO_CURG / 8] = at(400);
+        words[400 + RULES_GO_SELF / 8] = at(401);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_GOROUTINE));
+        words[300] = 0;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_GOROUTINE));
+        walk_from(in(F_GOROUTINE), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_GOROUTINE));
 }
 
 Test(rules, know_both_halves_of_a_stub) {

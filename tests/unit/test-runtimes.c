@@ -12,22 +12,25 @@
 #include <unistd.h>
 
 #include "base/util/clock.h"
+#include "base/util/macro.h"
 #include "base/util/stat.h"
 #include "sampling/runtime/runtimes.h"
 
-enum { GENERATION = 77, NOT_YET = 2 };
+enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, NATIVE_BIT = 1 << 6 };
 
 static int map_fd = -1;
-static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched;
-static int attach_result;
+static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
+static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
 static size_t n_functions;
+static uint64_t spent_ns;
 
-static bool recognises(int fd, uint64_t size) {
+static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         n_recognised++;
         return fd >= 0 && size > 1 << 20;
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        cr_assert_eq(subject->userdata, &n_tended);
         *statep = &n_attached;
         if (n_attached++ < NOT_YET)
                 return RUNTIME_E_LATER;
@@ -44,19 +47,53 @@ static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames,
         n_asked++;
         if (words[1] == 404)
                 return RUNTIME_E_UNNAMED;
+        if (words[1] == 503)
+                return RUNTIME_E_LATER;
+        spent_ns += words[1] == 202 ? NS_PER_SEC : 0;
         for (*np = 0; *np < n_functions && *np < max; ++*np)
                 frames[*np] = (RuntimeFrame){ .function = *np ? "outer" : "inner", .file = "toy.t",
                                               .line = (uint32_t)words[1] };
         return 0;
 }
 
-static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
-                                .recognises = recognises, .attach = attach, .detach = detach,
-                                .frames = name_frames };
+static uint64_t cpu_ns(const void *state) {
+        return spent_ns;
+}
 
-static void on_switch(void *userdata, bool is_on) {
+static bool wants(const char *name) {
+        return extend_result >= 0 && !strncmp(name, "libc.so", 7);
+}
+
+static bool extend(void *state, int fd, uint64_t size, void *entry) {
+        n_extended++;
+        *(uint64_t *)entry = GENERATION + 1;
+        return extend_result && fd >= 0 && size > 1 << 20;
+}
+
+static void tend(void *userdata, uint64_t now_ns) {
+        ++*(unsigned *)userdata;
+}
+
+static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
+                                .bit = TOY_BIT,
+                                .recognises = recognises, .attach = attach, .detach = detach,
+                                .frames = name_frames, .cpu_ns = cpu_ns, .tend = tend,
+                                .wants = wants, .extend = extend };
+
+static int attach_native(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        strcpy(text, "a machine, walked natively");
+        return RUNTIME_E_NATIVE;
+}
+
+/* The kernel half has nothing of it. */
+static const RuntimeOps native = { .name = "native", .frame_type = "native", .bit = NATIVE_BIT,
+                                   .recognises = recognises, .attach = attach_native };
+
+static enum runtimes_walk walk_state = RUNTIMES_WALK_ON;
+
+static enum runtimes_walk on_switch(void *userdata, const RuntimeOps *ops) {
         n_switched++;
-        cr_assert(is_on);
+        return walk_state;
 }
 
 static void setup(void) {
@@ -86,14 +123,28 @@ typedef struct Bench {
         Runtimes *runtimes;
 } Bench;
 
-static void begin(Bench *bench) {
+static void set_looks(Bench *bench, enum object_look look, uint32_t bits) {
+        for (size_t i = 0; i < bench->process->n_mappings; i++)
+                if (bench->process->mappings[i].kind == MAPPING_FILE) {
+                        bench->process->mappings[i].object->look = look;
+                        bench->process->mappings[i].object->runtimes.bits = bits;
+                }
+}
+
+/* @look: what workers have said of each file so far. */
+static void begin_looked(Bench *bench, enum object_look look, uint32_t bits) {
         cr_assert_eq(object_cache_new(&bench->objects, 64), 0);
         cr_assert_eq(process_new(&bench->process, getpid()), 0);
         cr_assert_eq(process_read_mappings(bench->process, bench->objects), 0);
         bench->process->generation = GENERATION;
         cr_assert_eq(runtimes_new(&bench->runtimes, on_switch, NULL), 0);
-        cr_assert_eq(runtimes_register(bench->runtimes, &toy, map_fd), 0);
+        cr_assert_eq(runtimes_register(bench->runtimes, &toy, map_fd, &n_tended), 0);
+        set_looks(bench, look, bits);
         cr_assert_eq(runtimes_process(bench->runtimes, bench->process), 0);
+}
+
+static void begin(Bench *bench) {
+        begin_looked(bench, OBJECT_LOOK_NONE, 0);
 }
 
 static void end(Bench *bench) {
@@ -137,6 +188,52 @@ Test(runtimes, a_process_is_attached_once_it_is_ready) {
         cr_assert_eq(n_detached, 1);
 }
 
+/* Each change of its mappings asks again, and what they are called is the process' own matter. */
+Test(runtimes, a_file_that_tells_more_is_read_until_it_does_and_not_for_ever) {
+        static const struct {
+                int result;
+                unsigned n;
+                uint64_t entry;
+        } rows[] = { { 1, 1, GENERATION + 1 }, { 0, 4, GENERATION } };
+        Bench bench;
+
+        for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+                extend_result = rows[row].result;
+                n_attached = n_extended = 0;
+                begin(&bench);
+                work(&bench);
+                cr_assert_eq(n_extended, 0, "the mappings have not changed");
+                for (int i = 0; i < 10; i++)
+                        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+                cr_assert_eq(n_extended, rows[row].n);
+                cr_assert_eq(entry_of((uint32_t)getpid()), rows[row].entry);
+                end(&bench);
+        }
+}
+
+Test(runtimes, a_file_is_left_to_its_worker) {
+        Bench bench;
+
+        begin_looked(&bench, OBJECT_LOOK_ASKED, 0);
+        cr_assert_eq(n_recognised, 0, "nothing is read here, however long the worker takes");
+        cr_assert_not(runtimes_has(bench.runtimes, GENERATION));
+        set_looks(&bench, OBJECT_LOOK_KNOWN, TOY_BIT);
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        work(&bench);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        cr_assert_eq(n_recognised, 0);
+        end(&bench);
+}
+
+Test(runtimes, a_file_whose_worker_failed_has_no_runtime) {
+        Bench bench;
+
+        begin_looked(&bench, OBJECT_LOOK_FAILED, TOY_BIT);
+        cr_assert_eq(n_recognised, 0);
+        cr_assert_not(runtimes_has(bench.runtimes, GENERATION));
+        end(&bench);
+}
+
 Test(runtimes, what_is_unknown_is_said_and_not_walked) {
         Bench bench;
 
@@ -148,9 +245,63 @@ Test(runtimes, what_is_unknown_is_said_and_not_walked) {
         cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9: layout unknown: thing");
         cr_assert_eq(stat_get(COUNTER_RUNTIMES_UNKNOWN), 1);
         cr_assert_eq(runtimes_state(bench.runtimes).n_processes, 1);
-        cr_assert_eq(n_switched, 0);
+        cr_assert_eq(n_switched, 1);
         end(&bench);
         cr_assert_eq(n_detached, 1);
+}
+
+Test(runtimes, the_walk_is_asked_for_until_it_is_there) {
+        Bench bench;
+
+        walk_state = RUNTIMES_WALK_LOADING;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_switched, 11, "once as the process was met, and each time since");
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        walk_state = RUNTIMES_WALK_ON;
+        work(&bench);
+        cr_assert_eq(n_switched, 12);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9");
+        end(&bench);
+}
+
+Test(runtimes, the_walk_is_asked_for_though_one_without_came_last) {
+        Bench bench;
+
+        walk_state = RUNTIMES_WALK_LOADING;
+        begin(&bench);
+        cr_assert_eq(runtimes_register(bench.runtimes, &native, -1, NULL), 0);
+        bench.process->generation = GENERATION + 1;
+        set_looks(&bench, OBJECT_LOOK_KNOWN, NATIVE_BIT);
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION + 1), "a machine, walked natively");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_NATIVE), 1);
+        cr_assert_eq(n_switched, 1, "it needs no walk");
+        work(&bench);
+        cr_assert_eq(n_switched, 11);
+        end(&bench);
+}
+
+Test(runtimes, a_refused_walk_is_said) {
+        static const char text[] = "toy 9: not walked, this kernel cannot load the walk";
+        Bench bench;
+
+        walk_state = RUNTIMES_WALK_LOADING;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 1);
+        walk_state = RUNTIMES_WALK_REFUSED;
+        work(&bench);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), text);
+        runtimes_forget(bench.runtimes, (uint32_t)getpid());
+        bench.process->generation = GENERATION + 1;
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION + 1), text, "the next one, too");
+        end(&bench);
 }
 
 Test(runtimes, names_are_asked_for_once) {
@@ -178,6 +329,32 @@ Test(runtimes, names_are_asked_for_once) {
                      RUNTIME_E_UNNAMED);
         cr_assert_eq(n, 0);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 2);
+        end(&bench);
+}
+
+/* What it says of word @word. */
+static int name(Bench *bench, uint64_t word) {
+        const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, word, 5 };
+        const RuntimeFrame *frames;
+        const char *type;
+        size_t n;
+
+        return runtimes_frames(bench->runtimes, bench->process, words, &frames, &n, &type);
+}
+
+Test(runtimes, who_has_had_the_time_of_this_second_is_late) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_tended, 10);
+        cr_assert_eq(name(&bench, 503), RUNTIME_E_UNNAMED, "there is no worker now");
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 1);
+        cr_assert_eq(name(&bench, 202), 0, "a second of another process");
+        cr_assert_eq(name(&bench, 1), RUNTIME_E_UNNAMED);
+        cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 2);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 0);
         end(&bench);
 }
 

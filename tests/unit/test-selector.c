@@ -44,6 +44,22 @@ Test(selector, joins_selectors_by_or_and_lets_excludes_win) {
         cr_assert_eq(decide(&selector, 100, "nginx", false), SELECTOR_EXCLUDED);
 }
 
+Test(selector, adds_publishers_to_others_when_asked) {
+        Selector selector = { .comms = comms, .n_comms = 2, .publishers = true, .excluded = self,
+                              .n_excluded = 1 };
+
+        cr_assert(selector_takes_publishers(&selector) && !selector_is_default(&selector));
+        cr_assert(selector_is_by_name(&selector));
+        cr_assert_eq(decide(&selector, 8, "nginx", false), SELECTOR_COMM);
+        cr_assert_eq(decide(&selector, 8, "xnginx", true), SELECTOR_PUBLISHER);
+        cr_assert_eq(decide(&selector, 8, "xnginx", false), SELECTOR_SILENT);
+        cr_assert_eq(decide(&selector, 100, "nginx", true), SELECTOR_EXCLUDED);
+        cr_assert_eq(selector_names(&selector), ABI_NAMES_NONE, "a name alone decides nothing any more");
+        selector.publishers = false;
+        cr_assert_not(selector_takes_publishers(&selector));
+        cr_assert(selector_takes_publishers(&(Selector){ 0 }));
+}
+
 static bool rejects(const Selector *selector, const char *comm, uint32_t uid) {
         struct abi_name name = { .uid = uid };
 

@@ -206,3 +206,27 @@ Test(symbolizer, names_functions_of_the_vdso) {
                        "clock_gettime"));
         cr_assert_null(find(symbolizer, "[vdso]", ID, 0x1000, SYMBOL_STATE_OTHER));
 }
+
+Test(symbolizer, forgets_what_nobody_asked_for_between_two_calls) {
+        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = new_symbolizer(0, 0);
+        const char *path = write_elf("object", static_function, 1, id_bytes);
+        const char *other = write_elf("other", exported_function, 1, id_bytes);
+        size_t alone;
+
+        find(symbolizer, path, ID, 0x1008, SYMBOL_STATE_NAMED);
+        alone = symbolizer_memory(symbolizer);
+        find(symbolizer, other, ID, 0x1008, SYMBOL_STATE_DYNAMIC);
+        symbolizer_age(symbolizer);
+        cr_assert_eq(symbolizer_n_objects(symbolizer), 2, "both were asked for");
+        find(symbolizer, path, ID, 0x1008, SYMBOL_STATE_NAMED);
+        symbolizer_age(symbolizer);
+        cr_assert_eq(symbolizer_n_objects(symbolizer), 1);
+        cr_assert_eq(symbolizer_memory(symbolizer), alone);
+        cr_assert_eq(symbolizer_stats(symbolizer)->n_aged, 1);
+        cr_assert_eq(symbolizer_stats(symbolizer)->n_evicted, 0);
+        symbolizer_age(symbolizer);
+        cr_assert_eq(symbolizer_memory(symbolizer), 0);
+        cr_assert_str_eq(find(symbolizer, path, ID, 0x1008, SYMBOL_STATE_NAMED), "static_function",
+                         "it is read again");
+        cr_assert_eq(symbolizer_stats(symbolizer)->n_misses, 3);
+}

@@ -62,9 +62,19 @@ Test(thread_symbol, of_other_forms_is_told_apart) {
         cr_assert_eq(read_corpus("elastic").form, ABI_FORM_ELASTIC);
         cr_assert_eq(read_corpus("node").form, ABI_FORM_NONE);
         cr_assert_not_null(strstr(read_corpus("node").unread, "otel_thread_ctx_nodejs_v1"));
-        cr_assert_not_null(strstr(read_corpus("labels").unread, "custom_labels_current_set "));
+        cr_assert_eq(read_corpus("labels").form, ABI_FORM_LABELS);
+        cr_assert_null(read_corpus("labels").unread);
         cr_assert_not_null(strstr(read_corpus("older").unread, "context_tls_v1"));
         cr_assert_null(read_corpus("general-dynamic").unread);
+}
+
+Test(thread_symbol, of_labels_without_the_known_version_is_none) {
+        static const char *const names[] = { "labels-without-version", "labels-version-2" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_assert_eq(read_corpus(names[i]).form, ABI_FORM_NONE, "%s", names[i]);
+                cr_assert_not_null(strstr(read_corpus(names[i]).unread, "custom_labels_abi_version is not 1"));
+        }
 }
 
 Test(thread_symbol, of_the_wrong_kind_or_size_is_none) {

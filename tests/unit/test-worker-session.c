@@ -35,6 +35,9 @@ static void work(int socket) {
                         *(volatile int *)NULL = 1;
                 if (letter == 'h')
                         poll(NULL, 0, -1);
+                while (letter == 'e')           /* it never stops, unless nobody listens */
+                        if (channel_send(socket, &letter, 1, -1))
+                                _exit(0);
                 if (letter == 'l')
                         channel_send(socket, memset(large, 'l', sizeof(large)), sizeof(large), -1);
                 else if (letter == 'f' && pread(fd, &first, 1, 0) == 1)
@@ -140,6 +143,19 @@ Test(session, who_takes_too_long_is_late_and_killed) {
         cr_assert_eq(session.socket, -1);
         cr_assert_eq(ask(&next, 'x', -1, &answer), 0);
         worker_session_end(&next);
+}
+
+Test(session, who_never_stops_talking_is_late) {
+        WorkerSession session = make(&counts, 200 * NS_PER_MS);
+        char answer = 0;
+        int r = ask(&session, 'e', -1, &answer);
+
+        while (!r)
+                r = worker_session_receive(&session, &answer, 1);
+        cr_assert_eq(r, WORKER_SESSION_E_LATE);
+        cr_assert_geq(clock_monotonic_ns(), session.end_ns);
+        cr_assert_eq(counts.n_late, 1);
+        cr_assert_eq(session.socket, -1);
 }
 
 Test(session, without_a_zygote_there_is_nobody) {

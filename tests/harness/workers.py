@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's processes without rights, as /proc shows them: their ids, what they have open, who they are."""
+import os
+import pathlib
+
+
+def status_of(pid):
+    """/proc/PID/status as a dictionary; empty for who is gone."""
+    try:
+        return dict(
+            line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+            if ":\t" in line)
+    except OSError:
+        return {}
+
+
+def descriptors(pid):
+    """What a process has open, as links; None for who is gone."""
+    try:
+        return {os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    except OSError:
+        return None
+
+
+def helpers(run):
+    """Children of the daemon that live: ([nurseries], [workers]). Only the former have standard descriptors."""
+    children = [
+        int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    ]
+    children = [
+        pid for pid in children
+        if status_of(pid).get("State", "Z")[0] not in "ZX" and status_of(pid).get("Name") != "spanprof-sweep"
+    ]
+    nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
+    return nurseries, [pid for pid in children if pid not in nurseries]
+
+
+def readers_of(run, pid):
+    """The daemon's workers that have the memory of a process open."""
+    return [worker for worker in helpers(run)[1] if f"/proc/{pid}/mem" in (descriptors(worker) or ())]

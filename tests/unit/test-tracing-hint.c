@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "sampling/discover/tracing-hint.h"
+
+#define TEXT(text) (text), sizeof(text)
+
+static const char *line_of(const char *arguments, size_t arguments_size, const char *variables,
+                           size_t variables_size, const char *mappings) {
+        TracingTexts texts = { .arguments = arguments,
+                               .arguments_size = arguments_size,
+                               .variables = variables,
+                               .variables_size = variables_size,
+                               .mappings = mappings,
+                               .mappings_size = mappings ? strlen(mappings) : 0 };
+        const TracingHint *hint = tracing_hint_find(&texts);
+
+        return hint ? hint->line : "";
+}
+
+Test(tracing_hint, of_agents_of_java) {
+        cr_assert_str_eq(line_of(TEXT("java\0-javaagent:/opt/opentelemetry-javaagent-2.33.1.jar\0-jar\0shop.jar"),
+                                 TEXT("A=b"), NULL),
+                         "OTEL_JAVAAGENT_EXTENSIONS=spanprof-otel.jar");
+        cr_assert_str_eq(line_of(TEXT("java"), TEXT("A=b\0JAVA_TOOL_OPTIONS= -javaagent:/x/dd-java-agent.jar=y"), NULL),
+                         "-Ddd.profiling.enabled=true");
+        cr_assert_str_eq(line_of(TEXT("java\0-javaagent:elastic-otel-javaagent.jar"), TEXT("A=b"), NULL),
+                         "ELASTIC_OTEL_UNIVERSAL_PROFILING_INTEGRATION_ENABLED=true");
+}
+
+Test(tracing_hint, of_python_and_node) {
+        cr_assert_str_eq(line_of(TEXT("python3"), TEXT("A=b"),
+                                 "7f00-7f01 r-xp 0 00:00 1 /usr/lib/libc.so.6\n"
+                                 "7f02-7f03 r-xp 0 00:00 2 /venv/ddtrace/internal/_encoding.cpython-311.so\n"),
+                         "DD_TRACE_OTEL_CTX_ENABLED=true");
+        cr_assert_str_eq(line_of(TEXT("python3"),
+                                 TEXT("PYTHONPATH=/venv/opentelemetry/instrumentation/auto_instrumentation:/x"),
+                                 NULL),
+                         "pip install spanprof-otel");
+        cr_assert_not_null(strstr(line_of(TEXT("node"),
+                                          TEXT("NODE_OPTIONS=--require @opentelemetry/auto-instrumentations-node/register"),
+                                          NULL),
+                                  "--require spanprof-otel/register"));
+}
+
+Test(tracing_hint, none_where_it_is_set_or_no_library_is_there) {
+        cr_assert_str_eq(line_of(TEXT("java\0-javaagent:/opt/opentelemetry-javaagent.jar"),
+                                 TEXT("OTEL_JAVAAGENT_EXTENSIONS=/opt/spanprof-otel.jar"), NULL),
+                         "");
+        cr_assert_str_eq(line_of(TEXT("python3"), TEXT("DD_TRACE_OTEL_CTX_ENABLED=true"), "/venv/ddtrace/a.so\n"), "");
+        /* two words, not one */
+        cr_assert_str_eq(line_of(TEXT("java\0-javaagent:x.jar\0opentelemetry-javaagent.jar"), TEXT("A=b"), NULL), "");
+        cr_assert_str_eq(line_of(TEXT("java"), TEXT("A=b"), "/venv/ddtrace/a\n/x/b.so"), "");
+        cr_assert_str_eq(line_of(NULL, 0, NULL, 0, NULL), "");
+}

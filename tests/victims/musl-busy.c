@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * musl-busy: spends its time in musl, which has no call frame information, and in callbacks from it,
+ * until SIGTERM. Built by test-scan.py with musl-gcc. Which of its own functions calls which of musl's is all
+ * that it does:
+ *
+ *     main ─▶ do_sort ─▶ qsort ─▶ compare_words
+ *          ─▶ do_print ─▶ snprintf
+ *          ─▶ do_allocate ─▶ malloc, free
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { N_WORDS = 2048, N_BLOCKS = 64, MAX_TEXT = 200 };
+
+static volatile sig_atomic_t is_over;
+static volatile long sink;
+static long words[N_WORDS];
+
+static void end(int signal) {
+        (void)signal;
+        is_over = 1;
+}
+
+static int compare_words(const void *a, const void *b) {
+        long x = *(const long *)a, y = *(const long *)b;
+
+        sink += x ^ y;
+        return x < y ? -1 : x > y;
+}
+
+__attribute__((noinline)) static void do_sort(void) {
+        for (int i = 0; i < N_WORDS; i++)
+                words[i] = i * 7919L % 4099;
+        qsort(words, N_WORDS, sizeof(*words), compare_words);
+        sink += words[1];
+}
+
+__attribute__((noinline)) static void do_print(void) {
+        char text[MAX_TEXT];
+
+        for (int i = 0; i < N_WORDS; i++) {
+                snprintf(text, sizeof(text), "%d %s %g %lx", i, "hello", i * 1.5, i * 77L);
+                sink += text[3];
+        }
+}
+
+__attribute__((noinline)) static void do_allocate(void) {
+        void *blocks[N_BLOCKS];
+
+        for (int k = 0; k < N_BLOCKS; k++) {
+                for (int i = 0; i < N_BLOCKS; i++)
+                        blocks[i] = malloc(16 + 37 * (size_t)i);
+                for (int i = 0; i < N_BLOCKS; i++)
+                        free(blocks[i]);
+        }
+}
+
+int main(void) {
+        signal(SIGTERM, end);
+        printf("pid %d\n", (int)getpid());
+        fflush(stdout);
+        while (!is_over) {
+                do_sort();
+                do_print();
+                do_allocate();
+        }
+        return 0;
+}
