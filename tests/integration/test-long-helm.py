@@ -18,9 +18,10 @@ CHART = tap.SOURCE_DIR / "packaging/helm/spanprof"
 VERSIONS = ("1.29.0", "1.37.0")         # as in test-container.py
 # of the Prometheus operator, for which kubeconform has no schema here
 OTHERS = ("PodMonitor", "PrometheusRule")
-KINDS = ("daemonset", "priorityclass", "configmap", "networkpolicy")
+KINDS = ("daemonset", "priorityclass", "configmap", "networkpolicy", "serviceaccount", "clusterrole",
+         "clusterrolebinding")
 EVERYTHING = ("targets.java=true", "targets.python=true", "targets.exe={node,/opt/shop/*}", "targets.exclude={comm=x}",
-              "targets.containers={*}", "metrics.podMonitor=true", "metrics.rules=true", "symbols=local",
+              "targets.containers={*}", "metrics.podMonitor=true", "metrics.rules=true", "podsFromApi=true", "symbols=local",
               "resourceAttributes.k8s\\.cluster\\.name=c1", "image.pullSecrets[0].name=s", "nodeSelector.disk=ssd")
 
 
@@ -145,6 +146,19 @@ class Chart(tap.TestCase):
         example = list(self.yaml.safe_load_all((tap.SOURCE_DIR / "packaging/kubernetes/daemonset.yaml").read_text()))
         self.assertEqual(core(self.of(self.make(), "DaemonSet")), core(self.of(example, "DaemonSet")))
 
+    def test_the_api_server_is_asked_by_options_that_run_takes(self):
+        pod = self.of(self.make("podsFromApi=true"), "DaemonSet")["spec"]["template"]["spec"]
+        asked = {e["name"]: e["value"] for e in pod["containers"][0]["env"] if e["name"].startswith("SPANPROF_PODS_")}
+        secrets = self.directory()
+        for name in ("token", "ca.crt"):
+            (secrets / name).write_text("x")
+        asked = {key: re.sub("^/var/run/secrets/kubernetes.io/serviceaccount", str(secrets), value)
+                 for key, value in asked.items()}
+        done = self.spanprof("config", "show", env={**os.environ, **asked})
+        for key, value in asked.items():
+            option = key.removeprefix("SPANPROF_").lower().replace("_", "-")
+            self.assertRegex(done.stdout, rf"(?m)^{option} += {re.escape(value)} +# {key}$")
+
     def test_values_reach_the_pod(self):
         objects = self.make(*EVERYTHING)
         pod = self.of(objects, "DaemonSet")["spec"]["template"]["spec"]
@@ -152,6 +166,15 @@ class Chart(tap.TestCase):
         self.assertEqual(environment["SPANPROF_RESOURCE_ATTRIBUTES"],
                          "host.name=$(NODE_NAME),k8s.node.name=$(NODE_NAME),k8s.cluster.name=c1")
         self.assertEqual(pod["nodeSelector"]["disk"], "ssd")
+        self.assertTrue(pod["automountServiceAccountToken"])
+        self.assertTrue(environment["SPANPROF_PODS_URL"].endswith("=spec.nodeName=$(NODE_NAME)&resourceVersion=0"))
+        account, role = (self.of(objects, kind) for kind in ("ServiceAccount", "ClusterRole"))
+        binding = self.of(objects, "ClusterRoleBinding")
+        self.assertEqual(pod["serviceAccountName"], account["metadata"]["name"])
+        self.assertEqual(binding["subjects"], [{"kind": "ServiceAccount", **{key: account["metadata"][key]
+                                                                             for key in ("name", "namespace")}}])
+        self.assertEqual(binding["roleRef"]["name"], role["metadata"]["name"])
+        self.assertEqual(role["rules"], [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}])
         rules = self.of(objects, "PrometheusRule")["spec"]["groups"]
         shipped = self.yaml.safe_load((CHART / "files/spanprof.rules.yaml").read_text())
         self.assertEqual(rules, shipped["groups"])
