@@ -21,10 +21,13 @@
 #include "cli/terminal.h"
 #include "formats/convert/convert.h"
 #include "profile/merge.h"
+#include "service/run/self.h"
 
 #define DEFAULT_OUTPUT "spanprof.html"
 #define WINDOW_NS (2 * NS_PER_SEC)              /* how often the recording takes in what was sampled */
 #define PROGRESS_NS (200 * NS_PER_MS)
+#define LEAST_MEMORY (UINT64_C(32) << 20)
+#define DEFAULT_MAX_MEMORY (UINT64_C(2) << 30)
 
 enum { MAX_NAMED = 5 };                         /* processes, at the start */
 
@@ -46,6 +49,8 @@ typedef struct Record {
         Symbolizer *baseline_names;     /* … and what it borrows */
         uint64_t begin_ns;              /* REALTIME */
         size_t most_targets;            /* at one time */
+        uint64_t max_memory_bytes;
+        bool is_full;                   /* it ended for that */
         bool progress_shown;
 } Record;
 
@@ -95,6 +100,22 @@ static int check_output(Record *record) {
         return r ? STATUS_FAILURE : 0;
 }
 
+/* The daemon would pause above it for ever, as a recording does not become less: the limit is ours instead. */
+static int take_limit(Record *record) {
+        Config *config = &record->cli->config;
+        uint64_t limit = config->max_memory_bytes;
+
+        if (limit && limit < LEAST_MEMORY) {
+                log_error("--max-memory: %" PRIu64 " bytes: spanprof alone has some 30 MiB; is the unit missing?", limit);
+                return STATUS_USAGE;
+        }
+        if (!limit)
+                limit = inputs_is_set(config, "max-memory") ? UINT64_MAX : DEFAULT_MAX_MEMORY;
+        record->max_memory_bytes = limit;
+        config->max_memory_bytes = 0;
+        return 0;
+}
+
 /* Before anything is recorded: a mistake shall not cost the recording. */
 static int read_baseline(Record *record) {
         const Config *config = &record->cli->config;
@@ -117,6 +138,8 @@ static int check(Record *record) {
         int r = check_targets(record->cli);
 
         if (!r)
+                r = take_limit(record);
+        if (!r)
                 r = check_output(record);
         if (!r)
                 r = read_baseline(record);
@@ -130,11 +153,31 @@ static int check(Record *record) {
 
 /* ---- while it runs ---- */
 
+static void hide_progress(Record *record) {
+        if (record->progress_shown)
+                fprintf(stderr, "\r\033[K");
+        record->progress_shown = false;
+}
+
+/* All that was sampled stays in memory until it is written, so there is an end to it. */
+static int end_when_full(Record *record) {
+        if (record->is_full || self_resident_bytes() <= record->max_memory_bytes)
+                return 0;
+        record->is_full = true;
+        hide_progress(record);
+        log_warning("the recording takes %" PRIu64 " MiB, which is max-memory: it ends here. Raise --max-memory, lower "
+                    "--frequency, or let the daemon (`spanprof run`) send what has no end",
+                    record->max_memory_bytes >> 20);
+        return session_end(&record->session);
+}
+
 static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
         Record *record = userdata;
+        int r;
 
         record->most_targets = MAX(record->most_targets, daemon_n_targets(record->session.daemon));
-        return window_merge(record->convert.window, window, n_lostp);
+        r = window_merge(record->convert.window, window, n_lostp);
+        return r ? r : end_when_full(record);
 }
 
 typedef struct Chosen {
@@ -193,12 +236,6 @@ static void show_progress(void *userdata, Daemon *daemon) {
                 n == 1 ? "" : "es", n_samples, stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
         fflush(stderr);
         record->progress_shown = true;
-}
-
-static void hide_progress(Record *record) {
-        if (record->progress_shown)
-                fprintf(stderr, "\r\033[K");
-        record->progress_shown = false;
 }
 
 /* A command that writes to the terminal is not written over, unless that is asked for. */

@@ -197,6 +197,24 @@ class Command(Record):
                 read((self.where / f"x.{ending}").read_bytes())
 
 
+class Memory(Record):
+    def test_a_recording_ends_where_its_memory_does(self):
+        """Samples of its first seconds are in it, and the command is waited for, as when the duration ends."""
+        child, path, summary = self.begin("--max-memory", "32MiB", "-F", "4999", "--", "sh", "-c",
+                                          "echo pid $$; while [ ! -e end ]; do :; done; exit 9", cwd=self.where)
+        pid = self.started(child)
+        tap.wait_until(path.exists, f"the recording, while the command runs; {child}", patience=240)
+        (self.where / "end").touch()
+        self.assertEqual(child.wait(), 9)
+        self.assertIn("which is max-memory: it ends here. Raise --max-memory", str(child))
+        self.assertGreater(len(self.check(path, summary).of(pid)), 0)
+
+    def test_a_limit_that_it_is_above_at_once_is_a_mistake(self):
+        done = self.record("--max-memory", "3", "--", "touch", "ran", expect=2)
+        self.assertIn("is the unit missing?", done.stderr)
+        self.assertFalse((self.where / "ran").exists())
+
+
 class Signals(Record):
     def test_interrupt_ends_a_recording_of_others_with_a_result(self):
         victim = self.victim("shares")

@@ -60,6 +60,18 @@ static int on_ended(sd_event_source *source, int fd, uint32_t events, void *user
         return daemon_stop(session->daemon);
 }
 
+static int on_end(sd_event_source *source, void *userdata) {
+        Session *session = userdata;
+
+        return daemon_stop(session->daemon);
+}
+
+int session_end(Session *session) {
+        int r = sd_event_add_defer(daemon_loop(session->daemon), NULL, on_end, session);
+
+        return r < 0 ? error_origin(r) : 0;
+}
+
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         Session *session = userdata;
         int r;

@@ -51,6 +51,12 @@ void session_deinit(Session *session);
 int session_run(Session *session);
 
 /*
+ * Ends it as the duration would, soon: a function that the daemon calls, such as options->window, may not stop it
+ * itself. Return: 0, -errno.
+ */
+int session_end(Session *session);
+
+/*
  * Why sampling cannot work here, in a line for people who have just typed the command; NULL = nothing is
  * known to be missing.
  */
