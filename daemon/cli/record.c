@@ -100,13 +100,14 @@ static int check_output(Record *record) {
         return r ? STATUS_FAILURE : 0;
 }
 
-/* The daemon would pause above it for ever, as a recording does not become less: the limit is ours instead. */
+/* The daemon would pause above it for ever, as no recording becomes less: the limit is ours instead. */
 static int take_limit(Record *record) {
         Config *config = &record->cli->config;
         uint64_t limit = config->max_memory_bytes;
 
         if (limit && limit < LEAST_MEMORY) {
-                log_error("--max-memory: %" PRIu64 " bytes: spanprof alone has some 30 MiB; is the unit missing?", limit);
+                log_error("--max-memory: %" PRIu64 " bytes: spanprof alone has some 30 MiB; is the unit missing?",
+                          limit);
                 return STATUS_USAGE;
         }
         if (!limit)

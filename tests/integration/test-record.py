@@ -558,17 +558,16 @@ class Unnamed(Record):
                 self.assertNotIn("  unnamed  ", child.out)
             tell("map")
 
-
-    def test_a_map_that_comes_late_names_what_was_sampled_before(self):
-        """Also that of a program that has written it as its last act."""
-        for ends in (False, True):
-            with self.subTest(ends=ends):
+    def test_names_that_come_late_name_what_was_sampled_before(self):
+        """By a map, also one that a program has written as its last act; by a jitdump, which says when code was made."""
+        for names, ends in (("map", False), ("map", True), (f"dump {self.where}", False)):
+            with self.subTest(names=names, ends=ends):
                 victim, tell = self.commanded("code")
                 tell("make work")
                 child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off", "-F", "199")
                 child.wait_for("chosen: 1 process")
                 session.wait_cpu([victim.pid], 1)
-                tell("map")
+                tell(names)
                 if ends:
                     victim.kill()
                 self.assertEqual(child.stop(signal.SIGINT), 0, child)

@@ -28,7 +28,7 @@ typedef uint64_t (*Burn)(uint64_t x);
 typedef struct Function {
         char name[128];
         char *start;
-        uint64_t index;
+        uint64_t made_ns;               /* MONOTONIC */
 } Function;
 
 extern const char __start_code_template[], __stop_code_template[];
@@ -66,7 +66,7 @@ static void dump_load(Function *function) {
 
         put32(0);
         put32((uint32_t)(16 + 40 + strlen(function->name) + 1 + code_size()));
-        put64(victim_clock_ns(CLOCK_MONOTONIC));
+        put64(function->made_ns);
         put32((uint32_t)getpid());
         put32((uint32_t)getpid());
         put64(address);
@@ -125,6 +125,7 @@ static Function *make(const char *name) {
         memcpy(function->start, __start_code_template, code_size());
         mprotect(function->start, SLOT, PROT_READ | PROT_EXEC);
         snprintf(function->name, sizeof(function->name), "%s", name);
+        function->made_ns = victim_clock_ns(CLOCK_MONOTONIC);
         if (dump)
                 dump_load(function);
         return function;
@@ -137,6 +138,7 @@ static void replace(const char *name, const char *other) {
                         uint64_t before = victim_clock_ns(CLOCK_MONOTONIC);
 
                         snprintf(functions[i].name, sizeof(functions[i].name), "%s", other);
+                        functions[i].made_ns = before;
                         if (dump)
                                 dump_load(&functions[i]);
                         printf("ok replaced %lx %lx %lu %lu\n", (unsigned long)(uintptr_t)functions[i].start,

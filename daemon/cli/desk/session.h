@@ -51,8 +51,8 @@ void session_deinit(Session *session);
 int session_run(Session *session);
 
 /*
- * Ends it as the duration would, soon: a function that the daemon calls, such as options->window, may not stop it
- * itself. Return: 0, -errno.
+ * Ends it as the duration would, soon: a function that the daemon calls, such as options->window, may not
+ * stop it itself. Return: 0, -errno.
  */
 int session_end(Session *session);
 

@@ -599,7 +599,24 @@ size_t daemon_n_targets(const Daemon *daemon) {
         return targets_count(daemon->stages.targets);
 }
 
+typedef struct Noted {
+        Naming *naming;
+        int r;
+} Noted;
+
+static void note_process(void *userdata, const Process *process, SelectorReason reason) {
+        Noted *noted = userdata;
+
+        if (!noted->r)
+                noted->r = naming_note(noted->naming, process);
+}
+
 int daemon_name_late(Daemon *daemon, Window *window, uint32_t *n_namedp) {
+        Noted noted = { .naming = daemon->stages.naming };
+
+        targets_each(daemon->stages.targets, note_process, &noted);
+        if (noted.r)
+                return error_fold(noted.r);
         return naming_late(daemon->stages.naming, window, clock_monotonic_ns() + LATE_NAMES_NS, n_namedp);
 }
 

@@ -370,6 +370,13 @@ void code_names_wait(CodeNames *names, uint64_t end_ns) {
         worker_collect(names->worker, clock_monotonic_ns());
 }
 
+int code_names_note(CodeNames *names, const Process *process) {
+        CodeTarget *target = hashmap_get(&names->targets, process->generation);
+        int r = target ? note_place(names, target, process) : 0;
+
+        return r ? error_fold(r) : 0;
+}
+
 int code_names_look_again(CodeNames *names) {
         for (CodeTarget *target = names->oldest; target; target = target->newer) {
                 int r;

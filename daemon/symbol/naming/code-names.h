@@ -64,6 +64,9 @@ int code_names_work(CodeNames *names);
 /* Waits until every look that is under way is done and taken in, or @end_ns. */
 void code_names_wait(CodeNames *names, uint64_t end_ns);
 
+/* Notes where @process has its jitdump by now, for the next look at it. Return: 0, -ENOMEM. */
+int code_names_note(CodeNames *names, const Process *process);
+
 /* Looks at every process again, due or not, also at what has ended. Return: 0, -ENOMEM. */
 int code_names_look_again(CodeNames *names);
 

@@ -142,6 +142,12 @@ int naming_wait(Naming *naming, uint64_t end_ns) {
         return r ? error_fold(r) : 0;
 }
 
+int naming_note(Naming *naming, const Process *process) {
+        int r = naming->code ? code_names_note(naming->code, process) : 0;
+
+        return r ? error_fold(r) : 0;
+}
+
 int naming_late(Naming *naming, Window *window, uint64_t end_ns, uint32_t *n_namedp) {
         int r;
 

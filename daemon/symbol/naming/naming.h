@@ -55,6 +55,9 @@ int naming_window(Naming *naming, Window *window);
 /* Before the last window: waits for answers that are under way until @end_ns. Return: 0, -ENOMEM. */
 int naming_wait(Naming *naming, uint64_t end_ns);
 
+/* Before naming_late(), for each that lives: its mappings lead to its jitdump. Return: 0, -ENOMEM. */
+int naming_note(Naming *naming, const Process *process);
+
 /*
  * After the last window: looks once more at what processes, also ended ones, say of their code, until
  * @end_ns. Then names what of @window, which is closed, lies in no file and had no name in time. Such a frame
