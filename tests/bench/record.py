@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spanprof record` until there is an answer to look at, beside `perf record` and `perf script` in the same run.
+"""`spanprof record` until there is an answer to look at, beside other profilers in the same run.
 
-usage: sudo tests/bench/record.py [--rounds N] [--seconds S]
+usage: sudo tests/bench/record.py [--rounds N] [--seconds S] [--py-spy PROGRAM] [--async LIBRARY] [PART…]
 
-A Python program burns two CPUs; both tools record its two processes for S seconds, turn about. What is
-printed: samples, the time between the end of the recording and the answer (wall time less S, start included),
-the CPU time of all that the tool is made of, and the size of the answer. spanprof's answer is a page with
-names, or folded stacks; perf's is the text of `perf script`, from which other tools make a page. Last: what a
-command costs that does nothing.
+    perf        A Python program burns two CPUs; spanprof and `perf record` with `perf script` record its two
+                processes for S seconds, turn about
+    languages   A C, a Python and a Java program, one after the other: each tool that knows the language records it
+                for S seconds at 99 Hz. `named` says whether the answer has the function that the program burns in
+    command     What a command costs that does nothing
+
+What is printed: samples, the time between the end of the recording and the answer (wall time less S, start
+included), the CPU time of all that the tool is made of, and the size of the answer. spanprof's answer is a page
+with names, or folded stacks; perf's is the text of `perf script`, from which other tools make a page. LIBRARY is
+libasyncProfiler.so (Maven Central, tools.profiler:async-profiler), which jcmd loads into the JVM; py-spy is on
+PyPI. Those that are not given have no row. samply 0.13 is not here: it records a process until Ctrl-C, whatever -d says.
 """
 import argparse
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -88,23 +95,78 @@ def commands(directory, rounds):
               flush=True)
 
 
+def has_name(answer, name):
+    """Whether a reader of @answer sees @name; spanprof's page is packed, so spanprof itself is asked."""
+    data = answer.read_bytes()
+    if b"spanprof" in data:
+        data = subprocess.run([SPANPROF, "report", answer], capture_output=True, check=True).stdout
+    return name.encode() in data
+
+
+def java(directory):
+    source = pathlib.Path(__file__).parents[1] / "victims/VictimJavaBusy.java"
+    subprocess.run(["javac", "-nowarn", "-d", directory, source], check=True)
+    return ["java", "-cp", directory, "VictimJavaBusy"]
+
+
+def languages(directory, seconds, rounds, options):
+    """[(language, command of the program, name that it burns in, {tool: (script, answer)})]"""
+    page, text, svg, flame = (directory / name for name in ("x.html", "x.txt", "x.svg", "y.html"))
+    ours = {"spanprof record -o x.html": ("$SPANPROF record -d $S -p $PID -o $OUT", page)}
+    perf = {"perf record -g, perf script": (f"perf record -q -e cpu-clock -g -F 99 -p $PID -o {directory}/x.data -- "
+                                            f"sleep $S && perf script -i {directory}/x.data >$OUT", text)}
+    programs = [("C", [BUILD / "tests/victims/victim-chain", "30"], "chain_leaf", {**ours, **perf}),
+                ("Python", [sys.executable, "-c", PROGRAM], "raw_decode", {**ours, **perf})]
+    if options.py_spy:
+        programs[1][3]["py-spy record"] = (f"{options.py_spy} record -d $S -r 99 -p $PID -o $OUT", svg)
+    if shutil.which("javac"):
+        load = f"jcmd $PID JVMTI.agent_load {options.agent}"
+        by_agent = (f"""{load} '"start,event=cpu,interval=10101010"' && sleep $S &&
+                        {load} '"stop,flamegraph,file='$OUT'"'""", flame)
+        programs.append(("Java", java(directory), "VictimJavaBusy",
+                         {**ours, **({"async-profiler": by_agent} if options.agent else {})}))
+    print("\n| program | tool | until the answer, ms | CPU ms | answer, KiB | named |\n|---|---|---|---|---|---|")
+    for language, command, name, tools in programs:
+        victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=subprocess.PIPE)
+        figures = {tool: [] for tool in tools}
+        try:
+            time.sleep(2)       # a JVM compiles at first
+            for _ in range(rounds):
+                for tool, (script, answer) in tools.items():
+                    wall, cpu = run(script, SPANPROF=SPANPROF, S=str(seconds), PID=str(victim.pid), OUT=str(answer))
+                    figures[tool].append((wall - seconds, cpu, answer.stat().st_size, has_name(answer, name)))
+        finally:
+            victim.kill()
+            victim.wait()
+        for tool, rows in figures.items():
+            print(f"| {language} | `{tool}` | {median([r[0] for r in rows], 1e3)} | {median([r[1] for r in rows], 1e3)} | "
+                  f"{statistics.median(r[2] for r in rows) / 1024:,.0f} | {'yes' if all(r[3] for r in rows) else 'no'} |",
+                  flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", metavar="PART", help="perf, languages, command (default: all)")
+    parser.add_argument("--py-spy")
+    parser.add_argument("--async", dest="agent")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     options = parser.parse_args()
-    victims = [subprocess.Popen([sys.executable, "-c", PROGRAM]) for _ in range(2)]
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            compare(pathlib.Path(directory), [victim.pid for victim in victims], options.seconds,
-                    options.rounds)
-            for victim in victims:
-                victim.kill()
-            commands(pathlib.Path(directory), options.rounds)
-    finally:
-        for victim in victims:
-            victim.kill()
-            victim.wait()
+    parts = options.parts or ["perf", "languages", "command"]
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        if "perf" in parts:
+            victims = [subprocess.Popen([sys.executable, "-c", PROGRAM]) for _ in range(2)]
+            try:
+                compare(directory, [victim.pid for victim in victims], options.seconds, options.rounds)
+            finally:
+                for victim in victims:
+                    victim.kill()
+                    victim.wait()
+        if "languages" in parts:
+            languages(directory, options.seconds, options.rounds, options)
+        if "command" in parts:
+            commands(directory, options.rounds)
 
 
 main()
