@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof record` until there is an answer to look at, beside other profilers in the same run.
 
-usage: sudo tests/bench/record.py [--rounds N] [--seconds S] [--py-spy PROGRAM] [--async LIBRARY] [PART…]
+usage: sudo tests/bench/record.py [--rounds N] [--seconds S] [--py-spy X] [--async LIBRARY] [PART…]
 
     perf        A Python program burns two CPUs; spanprof and `perf record` with `perf script` record its two
                 processes for S seconds, turn about
-    languages   A C, a Python and a Java program, one after the other: each tool that knows the language records it
-                for S seconds at 99 Hz. `named` says whether the answer has the function that the program burns in
+    languages   A C, a Python and a Java program, one after the other: each tool that knows the language
+                records it for S seconds at 99 Hz. `named`: the answer has the function that burns
     command     What a command costs that does nothing
 
 What is printed: samples, the time between the end of the recording and the answer (wall time less S, start
-included), the CPU time of all that the tool is made of, and the size of the answer. spanprof's answer is a page
-with names, or folded stacks; perf's is the text of `perf script`, from which other tools make a page. LIBRARY is
-libasyncProfiler.so (Maven Central, tools.profiler:async-profiler), which jcmd loads into the JVM; py-spy is on
-PyPI. Those that are not given have no row. samply 0.13 is not here: it records a process until Ctrl-C, whatever -d says.
+included), the CPU time of all that the tool is made of, and the size of the answer. spanprof's answer is a
+page with names, or folded stacks; perf's is the text of `perf script`, from which other tools make a page.
+
+LIBRARY is libasyncProfiler.so (Maven Central, tools.profiler:async-profiler), which jcmd loads into the JVM;
+py-spy is on PyPI. Those that are not given have no row. samply 0.13 is not here: asked for some seconds of a
+process, it records until Ctrl-C.
 """
 import argparse
 import os
@@ -139,9 +141,10 @@ def languages(directory, seconds, rounds, options):
             victim.kill()
             victim.wait()
         for tool, rows in figures.items():
-            print(f"| {language} | `{tool}` | {median([r[0] for r in rows], 1e3)} | {median([r[1] for r in rows], 1e3)} | "
-                  f"{statistics.median(r[2] for r in rows) / 1024:,.0f} | {'yes' if all(r[3] for r in rows) else 'no'} |",
-                  flush=True)
+            named = "yes" if all(r[3] for r in rows) else "no"
+            print(f"| {language} | `{tool}` | {median([r[0] for r in rows], 1e3)} | "
+                  f"{median([r[1] for r in rows], 1e3)} | {statistics.median(r[2] for r in rows) / 1024:,.0f} | "
+                  f"{named} |", flush=True)
 
 
 def main():
