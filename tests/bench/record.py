@@ -135,7 +135,8 @@ def languages(directory, seconds, rounds, options):
             time.sleep(2)       # a JVM compiles at first
             for _ in range(rounds):
                 for tool, (script, answer) in tools.items():
-                    wall, cpu = run(script, SPANPROF=SPANPROF, S=str(seconds), PID=str(victim.pid), OUT=str(answer))
+                    wall, cpu = run(script, SPANPROF=SPANPROF, S=str(seconds), PID=str(victim.pid),
+                                    OUT=str(answer))
                     figures[tool].append((wall - seconds, cpu, answer.stat().st_size, has_name(answer, name)))
         finally:
             victim.kill()
