@@ -6,6 +6,9 @@ import oracle
 oracle.enter()
 
 import collections
+import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +98,37 @@ class Wakers(session.NamingCase):
         for where in ((PING, "read"), (PONG, "read"), (WAITER, "futex")):
             self.assertGreater(named[where], 0, where)
 
+    def asleep(self, pid, least):
+        """How often it has slept, while it sleeps, at least @least times; else 0."""
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        n = int(re.search(r"(?m)^voluntary_ctxt_switches:\s+(\d+)$", status)[1])
+        return n if "State:\tS" in status and n >= least else 0
+
+    def test_has_the_stack_of_one_that_has_ended(self):
+        """The daemon stands still while the waker wakes, and ends; it comes to the wait later."""
+        fifo = self.directory() / "fifo"
+        os.mkfifo(fifo)
+        sleeper = self.spawn(["cat", fifo])
+        waker = self.spawn(["sh", "-c", 'exec 3>"$1"; while read line; do echo "$line" >&3; done', "sh", fifo],
+                           stdin=subprocess.PIPE)
+        run = self.start("--pid", sleeper.pid, "--pid", waker.pid, "--off-cpu")
+        run.child.wait_for("sampling|profiles go to")
+        n = tap.wait_until(lambda: self.asleep(sleeper.pid, 1), "the sleeper's read")
+        waker.process.stdin.write(b"once\n")
+        waker.process.stdin.flush()
+        sleeper.wait_for("once")
+        tap.wait_until(lambda: self.asleep(sleeper.pid, n + 1), "a wait that the daemon sees from its begin")
+        os.kill(run.pid, signal.SIGSTOP)
+        waker.process.stdin.write(b"twice\n")
+        waker.process.stdin.close()
+        self.assertEqual(waker.wait(), 0)
+        sleeper.wait_for("twice")
+        os.kill(run.pid, signal.SIGCONT)
+        result = run.stop(signal.SIGTERM)
+        self.assertEqual(result.counter("wait_wakers_walked_total", "gone"), 0)
+        stacks = {len(wait.frames) for wait in result.wakers
+                  if wait.attributes.get("wait.waker.process.pid") == waker.pid}
+        self.assertGreater(max(stacks, default=0), 0, "stacks of the waker")
 
     def test_has_their_stacks(self):
         """Under the stack of who ended it, a wait has the same span and attributes; sums are the same."""

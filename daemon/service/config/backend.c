@@ -28,6 +28,7 @@ static const Setting settings[] = {
         { "pyroscope", "symbols", "local" },       { "pyroscope", "attributes", "lean" },
         { "pyroscope", "timestamps", "off" },      { "parca", "timestamps", "off" },
         { "parca", "links", "off" },               { "parca", "resource-numbers", "text" },
+        { "parca", "attributes-deny", "wait.waker.*" },         /* each value would be a series */
 };
 
 /* What of a service tells its series apart, and has few values. */

@@ -232,6 +232,7 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
                 stack = (WakerStack){ &program, decode_wait_waker(wait), wait->n_waker, wait->waker_end,
                                       wait->waker_ns };
                 times.waker_stack = r ? NULL : &stack;
+                stat_add(COUNTER_WAKERS_GONE, r > 0);
         }
         if (r < 0)
                 return error_fold(r);
