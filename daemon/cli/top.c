@@ -275,6 +275,7 @@ static void set_view(Top *top) {
         top->view = (View){ .interval_ns = config->interval_ns,
                             .colour = top->on_screen && !(no_color && *no_color) };
         view_find_tab(config->view, &top->view.tab);
+        top->config->off_cpu |= top->view.tab == COUNTS_WAITS;
         top->view.order = !strcmp(config->sort, "total") ? COUNTS_BY_TOTAL : COUNTS_BY_SELF;
         snprintf(top->view.filter, sizeof(top->view.filter), "%s", config->filter);
 }
@@ -308,15 +309,16 @@ const Verb verb_top = {
         .name = "top",
         .bit = VERB_TOP,
         .arguments = "",
-        .summary = "show what this host spends its CPU time on, by function, span, thread and process",
+        .summary = "show what this host spends its CPU time on, and what it waits for",
         .description =
                 "Samples every process of this host, or those that are chosen, and shows once an interval what their CPU\n"
                 "time went into: functions (self, and anywhere in the stack), spans, threads, processes, coroutines, and the\n"
                 "tree of calls. Shares are of the samples; CPU is in percent of one. Names of functions come a moment after\n"
-                "the samples.\n"
+                "the samples. With --off-cpu, or --view waits, also what threads wait for: the state, the reason, the\n"
+                "innermost function of the program, and who ended it; `threads` is how many were in it at one time.\n"
                 "\n"
-                "Keys: 1 to 6 and Tab change the view (t: the tree), s the order; / filters (Esc ends that), p pauses, c\n"
-                "counts from the start on; left and right go through the last minutes, interval by interval; % shows\n"
+                "Keys: 1 to 7 and Tab change the view (t: the tree, w: waits), s the order; / filters (Esc ends that), p\n"
+                "pauses, c counts from the start on; left and right go through the last minutes, interval by interval; % shows\n"
                 "functions in percent of a CPU, < and > scroll names sideways, + and - change the interval, up, down and\n"
                 "pages scroll, h shows all that, q quits.\n"
                 "\n"
@@ -325,6 +327,7 @@ const Verb verb_top = {
                 "\n"
                 "  spanprof top                                   everything on this machine\n"
                 "  spanprof top -u nginx --view spans             the requests that cost most, of a unit\n"
+                "  spanprof top -p 812 --view waits               what the threads of a process wait for\n"
                 "  spanprof top -p 812 -n 1 -i 10 --json          ten seconds of a process, for programs\n",
         .run = run,
 };

@@ -220,7 +220,7 @@ class OnTerminal(session.TestCase):
 
         tap.wait_until(is_sorted, "names in their order")
         terminal.type("h")
-        terminal.wait(r"^q quit  1-6 Tab view")
+        terminal.wait(r"^q quit  1-7 Tab view")
         terminal.type("hp")
         terminal.wait(r"^PAUSED ")
         shown = None
@@ -374,6 +374,34 @@ class AsLines(session.TestCase):
             self.assertRegex(
                 block, r"^(?:\d+ LOST )?spanprof top: 1 process, \d+ samples in \d+\.\d s.*\n +share +CPU  process +pid")
         self.assertNotIn("\x1b", child.out)
+
+    def test_what_threads_wait_for(self):
+        """The victim knows who writes into its pipe, and who wants the mutex that another thread holds."""
+        victim, tell = self.commanded("waits", self.directory() / "log")
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "--view", "waits", "--json"],
+                           env=session.clean_environment())
+        child.wait_for('"seconds"')
+
+        def rows():
+            tell("go")
+            return [row for line in child.out.splitlines()[:-1] for row in json.loads(line).get("waits", [])]
+
+        def is_known(row):
+            return (row["state"], row["on"], row["in"]) == ("blocked", "read pipe", "hand_over") and \
+                re.fullmatch(r"thread \d+", row["ended_by"])
+
+        found = tap.wait_until(lambda: rows() if any(map(is_known, rows())) else None, f"the pipe's waits; {child}")
+        self.assertIn(("futex", "want_mutex"), {(row["on"], row["in"]) for row in found})
+        for row in found:
+            self.assertGreater(row["nanoseconds"], 0)
+            self.assertIn(row["state"], ("blocked", "runnable"))
+            self.assertEqual((row["thread"], row["process"]), ("victim-waits", "victim-waits"))
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+
+    def test_without_off_cpu_no_wait_is_counted(self):
+        victim = self.victim("shares")
+        done = self.top("-p", victim.pid, "-i", "300ms", "-n", "2", "--json")
+        self.assertNotIn('"waits"', done.stdout)
 
     def test_as_many_refreshes_as_were_asked_for(self):
         victim = self.victim("shares")

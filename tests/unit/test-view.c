@@ -68,6 +68,52 @@ static void fill(Counts *counts) {
 
 static const ViewFigures figures = { .length_ns = NS_PER_SEC / 2, .n_lost = 5, .n_processes = 1 };
 
+/*
+ * 30 ms of a worker of shop in take, which calls futex_wait of libc.so.6, ended by thread 9; then 10 ms in
+ * which it wanted a CPU.
+ */
+static void fill_waits(Counts *counts) {
+        static const char *const functions[] = { "futex_wait", "take" };
+        uint32_t resource, profile, stack, attributes, service, set[6];
+        FrameWord words[2];
+        Window *window;
+
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        cr_assert_eq(window_resource(window, 1, &resource), 0);
+        cr_assert_eq(window_attribute_string(window, "service.name", "shop", 4, &service), 0);
+        cr_assert_eq(window_resource_attributes(window, resource, &service, 1), 0);
+        cr_assert_eq(window_profile(window, resource, PROFILE_OFF_CPU, &profile), 0);
+        for (size_t i = 0; i < 2; i++) {
+                WindowModule module = { .limit = 4096 };
+                WindowFunction function = { 0 };
+                WindowFrame frame = { .address = 16 * (i + 1) };
+                const char *path = i ? "/opt/shop" : "/lib/libc.so.6";
+
+                cr_assert_eq(window_string(window, path, strlen(path), &module.path), 0);
+                cr_assert_eq(window_string(window, i ? "aa" : "bb", 2, &module.build_id_gnu), 0);
+                cr_assert_eq(window_module(window, &module, &frame.module), 0);
+                cr_assert_eq(window_string(window, functions[i], strlen(functions[i]), &function.name), 0);
+                cr_assert_eq(window_function(window, &function, &frame.function), 0);
+                cr_assert_eq(window_frame(window, &frame, &words[i]), 0);
+        }
+        cr_assert_eq(window_stack(window, words, 2, &stack), 0);
+        cr_assert_eq(window_attribute_string(window, "thread.name", "worker", 6, &set[0]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.state", "blocked", 7, &set[1]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.reason", "read", 4, &set[2]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.file.kind", "pipe", 4, &set[3]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.waker.kind", "thread", 6, &set[4]), 0);
+        cr_assert_eq(window_attribute_int(window, "wait.waker.thread.id", 9, &set[5]), 0);
+        cr_assert_eq(window_attribute_set(window, set, 6, &attributes), 0);
+        cr_assert_eq(window_sample(window, profile, stack, attributes, 0, 30 * NS_PER_MS, 1000), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.state", "runnable", 8, &set[1]), 0);
+        cr_assert_eq(window_attribute_set(window, set, 4, &attributes), 0);
+        cr_assert_eq(window_sample(window, profile, 0, attributes, 0, 10 * NS_PER_MS, 1000), 0);
+        cr_assert_eq(window_close(window, 2000), 0);
+        counts_init(counts);
+        cr_assert_eq(counts_add(counts, window), 0);
+        window_free(window);
+}
+
 static CountsRow find(CountsRow *rows, size_t n, const char *text) {
         for (size_t i = 0; i < n; i++)
                 if (!strcmp(rows[i].texts[0], text))
@@ -272,6 +318,29 @@ static ViewAction type(View *view, const char *keys) {
         return action;
 }
 
+Test(view, shows_waits) {
+        View view = { .rows = 20, .columns = 100, .interval_ns = NS_PER_SEC, .tab = COUNTS_WAITS };
+        Counts counts;
+        Text text = { 0 };
+
+        fill_waits(&counts);
+        cr_assert_eq(counts.wait_ns, 40 * NS_PER_MS);
+        cr_assert_eq(counts.n_events, 0);
+        cr_assert_eq(view_block(&view, &counts, &figures, 10, &text), 0);
+        cr_assert(strstr(text.data, "  75.0 %    0.06  worker           blocked  read pipe        take "), "%s",
+                  text.data);
+        cr_assert(strstr(text.data, " thread 9\n"), "%s", text.data);
+        cr_assert(strstr(text.data, "  25.0 %    0.02  worker           runnable read pipe\n"), "%s", text.data);
+        text_deinit(&text);
+        text = (Text){ 0 };
+        cr_assert_eq(view_json(&view, &counts, &figures, 1, &text), 0);
+        cr_assert(strstr(text.data, "\"waits\": [{\"thread\": \"worker\", \"state\": \"blocked\", \"on\": \"read pipe\", "
+                                    "\"in\": \"take\", \"ended_by\": \"thread 9\", \"process\": \"shop\", "
+                                    "\"nanoseconds\": 30000000, \"threads\": 0.060}]"), "%s", text.data);
+        text_deinit(&text);
+        counts_deinit(&counts);
+}
+
 Test(view, obeys_keys) {
         View view = { .rows = 24, .columns = 80, .interval_ns = NS_PER_SEC };
 
@@ -282,9 +351,14 @@ Test(view, obeys_keys) {
         view_key(&view, '\t');
         view_key(&view, '\t');
         view_key(&view, '\t');
+        view_key(&view, '\t');
         cr_assert_eq(view.tab, COUNTS_FUNCTIONS, "round");
         view_key(&view, KEY_BACK_TAB);
+        cr_assert_eq(view.tab, COUNTS_WAITS);
+        type(&view, "t");
         cr_assert_eq(view.tab, COUNTS_TREE);
+        type(&view, "w");
+        cr_assert_eq(view.tab, COUNTS_WAITS);
         view_key(&view, KEY_LEFT);
         view_key(&view, KEY_LEFT);
         view_key(&view, KEY_RIGHT);

@@ -10,6 +10,7 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
+#include "formats/report/words.h"
 
 /* While one window is added: its indexes mean nothing in another. */
 typedef struct Adding {
@@ -212,15 +213,21 @@ static void add_object(Adding *adding, const WindowFrame *frame) {
 }
 
 /* Code without a name is told by its place, so that what is hot can be found. */
-static void function_key(Adding *adding, FrameWord word) {
+static void add_function(Adding *adding, FrameWord word) {
         WindowFrame frame = window_expand_frame(adding->window, word);
         const char *name = window_get_string(adding->window,
                                              window_get_function(adding->window, frame.function)->name, NULL);
         char place[24];
 
         snprintf(place, sizeof(place), "0x%" PRIx64, frame.address);
-        begin_key(adding);
         add_text(adding, *name ? name : frame.module ? place : COUNTS_NO_NAME);
+}
+
+static void function_key(Adding *adding, FrameWord word) {
+        WindowFrame frame = window_expand_frame(adding->window, word);
+
+        begin_key(adding);
+        add_function(adding, word);
         add_object(adding, &frame);
 }
 
@@ -330,6 +337,77 @@ static int add_stacks(Adding *adding) {
         return r;
 }
 
+/* ---- what for ---- */
+
+/* The innermost function of the program itself; of a stack that has none, the innermost one. */
+static void add_waiting_function(Adding *adding, uint32_t stack) {
+        const Window *window = adding->window;
+        size_t n, at = 0;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+        WindowFrame frame;
+
+        for (; at < n; at++) {
+                frame = window_expand_frame(window, words[at]);
+                if (!words_is_system_library(
+                            window_get_string(window, window_get_module(window, frame.module)->path, NULL)))
+                        break;
+        }
+        if (n)
+                add_function(adding, words[at < n ? at : 0]);
+        else
+                add_text(adding, "");
+}
+
+/* `thread 812`, or `process`, `kernel`, `interrupt`: who is no target is known by its kind. */
+static void add_ender(Adding *adding, const uint32_t *set, size_t n) {
+        char number[24], id[24], text[48];
+        const char *kind = find_attribute(adding, set, n, "wait.waker.kind", number),
+                   *thread = find_attribute(adding, set, n, "wait.waker.thread.id", id);
+
+        snprintf(text, sizeof(text), "%s%s%s", kind, *thread ? " " : "", thread);
+        add_text(adding, text);
+}
+
+/* `read pipe` of a reason and a kind of file. */
+static void add_wait_reason(Adding *adding, const uint32_t *set, size_t n) {
+        char number[24], text[64];
+        const char *file = find_attribute(adding, set, n, "wait.file.kind", number);
+
+        snprintf(text, sizeof(text), "%s%s%s", find_attribute(adding, set, n, "wait.reason", number),
+                 *file ? " " : "", file);
+        add_text(adding, text);
+}
+
+static int add_wait(Adding *adding, const WindowProfile *profile, const WindowSample *sample) {
+        uint64_t value = sample->value > 0 ? (uint64_t)sample->value : 0;
+        char name[24], state[24], process[24];
+        size_t n;
+        const uint32_t *set = window_get_attribute_set(adding->window, sample->attributes, &n);
+
+        begin_key(adding);
+        add_text(adding, find_attribute(adding, set, n, "thread.name", name));
+        add_text(adding, find_attribute(adding, set, n, "wait.state", state));
+        add_wait_reason(adding, set, n);
+        add_waiting_function(adding, sample->stack);
+        add_ender(adding, set, n);
+        add_text(adding, process_name(adding, profile->resource, process));
+        adding->counts->wait_ns += value;
+        return add_row(adding, COUNTS_WAITS, value, value);
+}
+
+static int add_waits(Adding *adding, uint32_t index) {
+        const WindowProfile *profile = window_get_profile(adding->window, index);
+        int r = 0;
+
+        for (uint32_t i = 0; i < profile->n_samples && !r; i++) {
+                WindowSample sample;
+
+                window_get_sample(adding->window, index, i, &sample);
+                r = add_wait(adding, profile, &sample);
+        }
+        return r;
+}
+
 /* ---- all of a window ---- */
 
 static int add_sample(Adding *adding, const WindowProfile *profile, const WindowSample *sample) {
@@ -354,6 +432,8 @@ static int add_profile(Adding *adding, uint32_t index) {
         const WindowProfile *profile = window_get_profile(adding->window, index);
         int r = 0;
 
+        if (profile->type == PROFILE_OFF_CPU)
+                return add_waits(adding, index);
         if (profile->type != PROFILE_CPU)
                 return 0;
         adding->counts->n_events += profile->n_events;
@@ -422,13 +502,11 @@ static int by_name(const void *left, const void *right) {
 static CountsRow row_of(const Tally *tally, uint32_t index) {
         const InternItem *item = intern_get(&tally->keys, index);
         const char *text = item->data, *end = text + item->size;
-        CountsRow row = { .texts = { "", "", "", "" },
-                          .self = tally->sums[index].self,
-                          .total = tally->sums[index].total };
+        CountsRow row = { .self = tally->sums[index].self, .total = tally->sums[index].total };
 
-        for (size_t i = 0; i < COUNTS_MAX_TEXTS && text < end; i++) {
-                row.texts[i] = text;
-                text += strlen(text) + 1;
+        for (size_t i = 0; i < COUNTS_MAX_TEXTS; i++) {
+                row.texts[i] = text < end ? text : "";
+                text += text < end ? strlen(text) + 1 : 0;
         }
         return row;
 }

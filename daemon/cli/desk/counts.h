@@ -5,7 +5,7 @@
  * Counts
  *
  * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads,
- * processes, coroutines, calls, and why stacks end early. Windows are added one after the other; their
+ * processes, coroutines, calls, waits, and why stacks end early. Windows are added one after the other; their
  * frames have their names already. A row is known by its texts, which come from profiles: a caller that shows
  * them on a terminal cleans them.
  */
@@ -24,11 +24,13 @@ typedef enum CountsTable {
         COUNTS_PROCESSES,               /* name, pid */
         COUNTS_COROUTINES,              /* station, probe id, birth, process */
         COUNTS_TREE,                    /* functions as they call each other: counts_tree() */
+        /* thread's name, state, what it is on, the program's function there, who ended it, process; in ns */
+        COUNTS_WAITS,
         COUNTS_REASONS,                 /* why stacks end early */
         COUNTS_N_TABLES,
 } CountsTable;
 
-enum { COUNTS_MAX_TEXTS = 4, COUNTS_MAX_ROWS = 1 << 20 };
+enum { COUNTS_MAX_TEXTS = 6, COUNTS_MAX_ROWS = 1 << 20 };
 
 #define COUNTS_NO_NAME "[unknown]"     /* of code that belongs to no file, and of its object */
 
@@ -37,6 +39,7 @@ typedef struct Counts {
         uint64_t n_events;              /* samples of CPU time */
         uint64_t n_linked, n_truncated; /* of them: with a span, with a stack that ends early */
         double cpu_ns;                  /* what they stand for */
+        uint64_t wait_ns;               /* of threads without a CPU */
 } Counts;
 
 void counts_init(Counts *counts);

@@ -24,19 +24,20 @@ typedef struct TabColumn {
         const char *title;
         unsigned text;                  /* of a CountsRow */
         unsigned columns;               /* 0 = what is left, shared by all of these */
+        bool is_function;               /* its name is shortened inside, and scrolls sideways */
 } TabColumn;
 
 static const struct Tab {
         const char *name;
         const char *numbers[2];         /* titles of self and total, or of share and CPU */
-        TabColumn columns[4];
+        TabColumn columns[5];
         unsigned n_columns;
         const char *keys[COUNTS_MAX_TEXTS];     /* of JSON, by text */
         const char *empty;              /* what an empty one waits for */
 } tabs[VIEW_N_TABS] = {
         [COUNTS_FUNCTIONS] = { "functions",
                                { "self", "total" },
-                               { { "function", 0, 0 }, { "in", 1, 28 } },
+                               { { "function", 0, 0, true }, { "in", 1, 28 } },
                                2,
                                { "name", "object" },
                                "no sample: nothing that is looked at uses a CPU" },
@@ -69,10 +70,20 @@ static const struct Tab {
                                 "no sample is in a coroutine: waiting for a program with stations (docs/ABI.md)" },
         [COUNTS_TREE] = { "tree",
                           { "self", "total" },
-                          { { "function, and below it what it calls", 0, 0 }, { "in", 1, 28 } },
+                          { { "function, and below it what it calls", 0, 0, true }, { "in", 1, 28 } },
                           2,
                           { "name", "object" },
                           "no sample: nothing that is looked at uses a CPU" },
+        [COUNTS_WAITS] = { "waits",
+                           { "share", "threads" },
+                           { { "thread", 0, 17 },
+                             { "state", 1, 9 },
+                             { "on", 2, 17 },
+                             { "in", 3, 0, true },
+                             { "ended by", 4, 15 } },
+                           5,
+                           { "thread", "state", "on", "in", "ended_by", "process" },
+                           "no wait has ended or gone on: without --off-cpu, or --view waits, none is counted" },
 };
 
 static bool is_of_functions(CountsTable tab) {
@@ -144,10 +155,11 @@ ViewAction view_key(View *view, int key) {
                 return type_key(view, key);
         switch (key) {
         case 'q': case 'Q': return VIEW_QUIT;
-        case '1': case '2': case '3': case '4': case '5': case '6':
+        case '1': case '2': case '3': case '4': case '5': case '6': case '7':
                 turn_tab(view, key - '1' - (int)view->tab);
                 break;
         case 't': turn_tab(view, (int)COUNTS_TREE - (int)view->tab); break;
+        case 'w': turn_tab(view, (int)COUNTS_WAITS - (int)view->tab); break;
         case '\t': turn_tab(view, 1); break;
         case KEY_BACK_TAB: turn_tab(view, -1); break;
         case KEY_LEFT: view->by_moments++; break;
@@ -206,6 +218,15 @@ static double cpu(uint64_t part, const Counts *counts, const ViewFigures *figure
         return figures->length_ns ? 100.0 * time_ns / (double)figures->length_ns : 0;
 }
 
+/* Of all time that threads had no CPU, and threads that were in it at one time. */
+static double wait_share(uint64_t part, const Counts *counts) {
+        return counts->wait_ns ? 100.0 * (double)part / (double)counts->wait_ns : 0;
+}
+
+static double waiting(uint64_t part, const ViewFigures *figures) {
+        return figures->length_ns ? (double)part / (double)figures->length_ns : 0;
+}
+
 static unsigned column_width(const struct Tab *tab, const TabColumn *column, unsigned columns) {
         unsigned fixed = 2 * NUMBER_COLUMNS + 2, n_open = 0;
 
@@ -232,10 +253,10 @@ static const char *scroll_text(const char *text, size_t letters) {
 }
 
 /* Without memory for a shorter name its end is cut off. */
-static void print_function(const View *view, Text *line, const CountsRow *row, unsigned columns) {
+static void print_function(const View *view, Text *line, const CountsRow *row, const char *name,
+                           unsigned columns) {
         unsigned indent = (unsigned)MIN((size_t)2 * row->depth, (size_t)columns / 2);
         _cleanup_(freep) char *shorter = NULL;
-        const char *name = row->texts[0];
 
         text_printf(line, "%*s", (int)indent, "");
         columns -= indent;
@@ -258,6 +279,8 @@ static void print_row(const View *view, const Counts *counts, const ViewFigures 
         if (is_of_functions(view->tab))
                 text_printf(&line, "%6.1f %%%6.1f %%", percent(view, counts, figures, row->self),
                             percent(view, counts, figures, row->total));
+        else if (view->tab == COUNTS_WAITS)
+                text_printf(&line, "%6.1f %%%8.2f", wait_share(row->self, counts), waiting(row->self, figures));
         else
                 text_printf(&line, "%6.1f %%%6.1f %%", share(row->self, counts), cpu(row->self, counts, figures));
         text_printf(&line, "  ");
@@ -265,8 +288,8 @@ static void print_row(const View *view, const Counts *counts, const ViewFigures 
                 const TabColumn *column = &tab->columns[i];
                 unsigned width = column_width(tab, column, columns);
 
-                if (is_of_functions(view->tab) && !column->text)
-                        print_function(view, &line, row, width);
+                if (column->is_function)
+                        print_function(view, &line, row, row->texts[column->text], width);
                 else
                         screen_text(&line, row->texts[column->text], width, true);
                 text_append(&line, " ", 1);
@@ -341,7 +364,7 @@ static void print_state(const View *view, size_t n_rows, unsigned columns, Text 
         Text line = { 0 };
 
         if (view->help)
-                text_printf(&line, "q quit  1-6 Tab view  t tree  s sort  / filter  p pause  c since start  "
+                text_printf(&line, "q quit  1-7 Tab view  t tree  w waits  s sort  / filter  p pause  c since start  "
                                    "←/→ earlier  %% of a CPU  </> sideways  +/- interval");
         else if (view->typing)
                 text_printf(&line, "filter: %s_", view->filter);
@@ -414,6 +437,18 @@ int view_block(const View *view, const Counts *counts, const ViewFigures *figure
         return block->failed ? error_origin(-ENOMEM) : 0;
 }
 
+static void json_row_figures(JsonWriter *json, CountsTable tab, const CountsRow *row, const Counts *counts,
+                             const ViewFigures *figures) {
+        if (tab == COUNTS_WAITS) {
+                json_number(json, "nanoseconds", row->self);
+                json_decimal(json, "threads", waiting(row->self, figures), 3);
+                return;
+        }
+        json_number(json, "self", row->self);
+        json_number(json, "total", row->total);
+        json_decimal(json, "cpu_percent", cpu(row->self, counts, figures), 2);
+}
+
 static int json_rows(const View *view, const Counts *counts, const ViewFigures *figures, CountsTable tab,
                      size_t n_rows, JsonWriter *json) {
         _cleanup_(freep) CountsRow *rows = NULL;
@@ -427,9 +462,7 @@ static int json_rows(const View *view, const Counts *counts, const ViewFigures *
                 json_open(json, NULL, '{');
                 for (size_t j = 0; j < COUNTS_MAX_TEXTS && tabs[tab].keys[j]; j++)
                         json_text(json, tabs[tab].keys[j], rows[i].texts[j]);
-                json_number(json, "self", rows[i].self);
-                json_number(json, "total", rows[i].total);
-                json_decimal(json, "cpu_percent", cpu(rows[i].self, counts, figures), 2);
+                json_row_figures(json, tab, &rows[i], counts, figures);
                 json_close(json, '}');
         }
         json_close(json, ']');
@@ -450,6 +483,8 @@ int view_json(const View *view, const Counts *counts, const ViewFigures *figures
         json_decimal(&json, "cpus_busy", cpu(counts->n_events, counts, figures) / 100, 3);
         for (CountsTable tab = 0; tab < COUNTS_TREE && !r; tab++)
                 r = json_rows(view, counts, figures, tab, n_rows, &json);
+        if (!r && counts->tables[COUNTS_WAITS].keys.n_items)
+                r = json_rows(view, counts, figures, COUNTS_WAITS, n_rows, &json);
         json_close(&json, '}');
         json_end(&json);
         return r ? r : line->failed ? error_origin(-ENOMEM) : 0;

@@ -24,6 +24,7 @@
 #include "base/util/text.h"
 #include "formats/report/report-names.h"
 #include "formats/report/report-private.h"
+#include "formats/report/words.h"
 
 typedef struct StackSum {
         uint64_t value;
@@ -569,17 +570,8 @@ static void read_wait(const Report *report, const WindowLink *link, ReportWaitKe
                 wait->waker_thread = 0;
 }
 
-/* Whether an object is one that waits are ended by means of: its functions say nothing of the program. */
 static bool is_system_library(const Report *report, uint32_t object) {
-        static const char *const names[] = { "libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "[kernel",
-                                             "[vdso]", "libstdc++" };
-        const char *path = object ? report_string(report, report_object(report, object)->path) : "",
-                   *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                if (!strncmp(name, names[i], strlen(names[i])))
-                        return true;
-        return false;
+        return object && words_is_system_library(report_string(report, report_object(report, object)->path));
 }
 
 /* `Cache.rebuild` of unlock ← Cache.rebuild ← handle: the innermost function of the waker's own code. */

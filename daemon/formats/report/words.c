@@ -80,3 +80,14 @@ void words_explain_diff(const Sheet *sheet) {
         for (size_t i = 0; i < ARRAY_SIZE(terms); i++)
                 sheet_fact(sheet, SHEET_INDENT, terms[i][0], "%s", terms[i][1]);
 }
+
+bool words_is_system_library(const char *path) {
+        static const char *const names[] = { "libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "[kernel",
+                                             "[vdso]", "libstdc++" };
+        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!strncmp(name, names[i], strlen(names[i])))
+                        return true;
+        return false;
+}

@@ -252,9 +252,9 @@ const Option option_table[] = {
         { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
           .advanced = true, .help = "vary the period, so that periodic work is not sampled in lock-step" },
 
-        { "off-cpu", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(off_cpu), "off",
+        { "off-cpu", 0, OPTION_BOOL, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu), "off",
           .help = "count how long threads have no CPU, by span and reason" },
-        { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(off_cpu_walks), "1000", 0, 100000,
+        { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_walks), "1000", 0, 100000,
           .argument = "N", .advanced = true,
           .help = "with --off-cpu: stacks of waits, a second and CPU; waits beyond are counted without a stack" },
 
@@ -504,7 +504,7 @@ const Option option_table[] = {
         { "count", 'n', OPTION_NUMBER, VERB_TOP, NULL, FIELD(count), "0", 0, 1000000000, .argument = "N",
           .help = "end after so many refreshes (0: until stopped)" },
         { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(view), "functions",
-          .choices = "functions spans threads processes coroutines tree", .argument = "VIEW",
+          .choices = "functions spans threads processes coroutines tree waits", .argument = "VIEW",
           .help = "what to begin with, or what lines are of" },
         { "filter", 0, OPTION_STRING, VERB_TOP, NULL, FIELD(filter), "", .argument = "TEXT",
           .help = "only rows with this text in one of their names" },
