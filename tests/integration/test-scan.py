@@ -24,6 +24,8 @@ OWNER_OF = {name: owner for owner, names in OWNERS.items() for name in names}
 
 def wrong_in(names):
     """What contradicts the victim in a stack, innermost frame first; None = nothing."""
+    if "printf" in names:       # main itself says its pid
+        return None
     own = [name for name in names if name in CALLERS or name == "main"]
     for callee, caller in zip(own, own[1:]):
         if CALLERS.get(callee) != caller:
