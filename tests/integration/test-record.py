@@ -615,7 +615,7 @@ class Pprof(Record):
         profile = self.where / "read.pb.gz"
         self.record("-o", profile, "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
         child, path, summary = self.begin("-F", "999", "--", self.TOOL, "-symbolize=none", "-top",
-                                          *[profile] * 300, stdout=subprocess.DEVNULL)
+                                          *[profile] * 3000, stdout=subprocess.DEVNULL)
         self.assertEqual(child.wait(), 0, child)
         goroutines = [
             s for s in self.check(path, summary).samples
