@@ -18,10 +18,10 @@ import shutil
 import signal
 import subprocess
 
+import debian
 import tap
 
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
-MIRROR = os.environ.get("SPANPROF_TEST_MIRROR", "http://deb.debian.org/debian")
 # systemd, and what our package depends on, so that installing that needs no network
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "libbpf1", "libcjson1",
             "libcurl4", "libdw1", "libelf1", "liblz4-1", "liblzma5", "libmicrohttpd12", "libprotobuf-c1",
@@ -38,7 +38,7 @@ def cached_root():
             shutil.rmtree(new, ignore_errors=True)
             done = subprocess.run([
                 tap.need_tool("debootstrap"), "--variant=minbase", f"--include={','.join(PACKAGES)}",
-                "bookworm", new, MIRROR
+                "bookworm", new, debian.MIRROR
             ], capture_output=True, text=True, timeout=900)
             if done.returncode:
                 tap.skip(

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian 12's own kernel under QEMU (TCG, so that it needs no /dev/kvm), with programs of ours in its memory.
+"""Debian's own kernels under QEMU, with programs of ours in their memory.
 
-    kernel = qemu.debian_kernel()                               # path of a vmlinuz; skips with a reason
+By TCG: inside of some virtual machines KVM starts, and then fails at an instruction (`KVM internal error.
+Suberror: 1`).
+
+    kernel = qemu.debian_kernel()                               # Debian 12's vmlinuz; skips with a reason
+    kernel = qemu.kernel_of("trixie", "linux-image-rt-amd64")   # of another suite, or another flavour
     console = qemu.boot(test, kernel, programs, script)         # what the guest wrote until it powered off
     console = qemu.boot(…, options="lockdown=integrity")        # more for the kernel's command line
     console = qemu.boot_arm64(test, programs, script)           # the same for arm64, programs of build-arm64
@@ -17,6 +21,7 @@ import re
 import shutil
 import subprocess
 
+import debian
 import tap
 
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
@@ -64,6 +69,24 @@ def debian_kernel():
     if not names:
         tap.skip("machine: apt knows no kernel 6.1 here (not Debian 12, or no package lists)")
     return next((download(names[0]) / "boot").glob("vmlinuz-*"))
+
+
+def kernel_of(suite, package="linux-image-amd64"):
+    """The kernel that @package of a suite depends on, from the cache."""
+    home = CACHE / "kernels" / f"{suite}-{package}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            new = home.with_name(home.name + ".new")
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(parents=True)
+            with debian.Suite(suite) as packages:
+                image = next(name for name in packages.depends(package) if name.startswith("linux-image-"))
+                binary = image.replace("image", "binary", 1)    # what has the file since Linux 7
+                packages.unpack([binary if packages.has(binary) else image], new, "*/vmlinuz*")
+            new.rename(home)
+    return next(path for path in home.rglob("vmlinuz*") if path.is_file())
 
 
 def arm64_root(name, *packages):

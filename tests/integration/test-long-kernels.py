@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that fleets run: each of Debian's is booted under QEMU, and the same is asked of all.
+
+6.1 has a file of its own (test-long-kernel.py).
+"""
+import oracle
+
+oracle.enter()
+
+import base64
+import json
+import re
+
+import otlp_read
+import qemu
+import tap
+
+# name of a test → (suite, package, what `uname -r` begins with)
+KERNELS = {
+    "6.12": ("trixie", "linux-image-amd64", "6.12."),
+    "newest": ("sid", "linux-image-amd64", ""),
+}
+OLD = ("bullseye", "linux-image-amd64")
+JOB = """
+echo 2 >/proc/sys/kernel/perf_event_paranoid            # Debian's 3 is for CAP_SYS_ADMIN since 6.12
+echo "kernel $(uname -r)"
+spanprof doctor >/tmp/doctor
+sed "s/^/DOCTOR /" /tmp/doctor
+spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
+for i in $(seq 100); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
+victim-omit depth 30 >/tmp/omit &
+omit=$!
+example-service >/tmp/truth 2>&1 &
+service=$!
+(while :; do echo go; sleep 1; done) | victim-waits /tmp/waits >/dev/null &
+for i in $(seq 100); do grep -q frames /tmp/omit && pidof victim-waits >/dev/null && break; sleep 0.2; done
+spanprof run -p $omit -p $service -p $(pidof victim-waits) --off-cpu --endpoint http://127.0.0.1:4318 -d SECONDSs \\
+        --export-interval 5s --stop-timeout 60s --summary /tmp/summary --log-level info >/tmp/log 2>&1
+echo "status $?"
+sed "s/^/LOG /" /tmp/log
+echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
+for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
+"""
+REFUSED = """
+echo "kernel $(uname -r)"
+PREPARE
+spanprof doctor >/tmp/doctor 2>&1
+sed "s/^/DOCTOR /" /tmp/doctor
+victim-chain 5 >/tmp/victim &
+spanprof run -p $! -d 3s >/tmp/log 2>&1
+echo "status $?"
+sed "s/^/LOG /" /tmp/log
+"""
+SECONDS = 40            # of an emulated CPU
+COMPLETE = 0.95         # of all stacks that are not from before their rows
+FEW = 300
+
+
+class Kernels(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        tap.need_root()
+        cls.programs = [tap.SPANPROF, tap.BUILD_DIR / "sdk/example/example-service",
+                        *(tap.VICTIMS / f"victim-{name}" for name in ("omit", "waits", "chain"))]
+
+    def guest(self, kernel, script):
+        console = qemu.boot(self, kernel, self.programs, script)
+        for line in console.splitlines():
+            print(f"# {line[:160]}")
+        return console
+
+    def stored(self, console):
+        folder = self.directory()
+        for i, text in enumerate(re.findall(r"(?m)^FILE (\S+)$", console)):
+            (folder / f"{i:06}.pb").write_bytes(base64.b64decode(text))
+        self.assertEqual(oracle.check(sorted(folder.iterdir())), [])
+        return [sample for path in sorted(folder.iterdir()) for sample in otlp_read.samples(path)]
+
+    def check_waits(self, counters, samples):
+        waits = [s for s in samples if s.type == "off_cpu"]
+        reasons = {s.attributes["wait.reason"] for s in waits}
+        self.assertLessEqual({"futex", "read", "sleep", "poll"}, reasons)
+        self.assertGreater(counters["waits_total"]["begun"], 100)
+        self.assertGreater(counters["wait_wakers_total"]["thread"], 0)
+
+    def main_job(self, name):
+        suite, package, version = KERNELS[name]
+        console = self.guest(qemu.kernel_of(suite, package), JOB.replace("SECONDS", str(SECONDS)))
+        self.assertRegex(console, rf"(?m)^kernel {re.escape(version)}")
+        self.assertRegex(console, r"(?m)^status 0$")
+        self.assertRegex(console, r"(?m)^DOCTOR ok +kernel-half")
+        summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
+        self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
+        self.assertEqual(summary["lost"], summary["counters"]["lost_total"]["not_target"])
+        contexts = summary["counters"]["contexts_total"]
+        self.assertGreater(contexts["present"], FEW)
+        self.assertEqual(contexts["unreadable"], 0)
+        samples = self.stored(console)
+        stacks = summary["counters"]["stacks_total"]
+        self.assertGreaterEqual(stacks["complete"] / (summary["delivered"] - stacks["pending"]), COMPLETE, stacks)
+        self.check_waits(summary["counters"], samples)
+
+    def test_6_12(self):
+        self.main_job("6.12")
+
+    def test_the_newest(self):
+        self.main_job("newest")
+
+    def test_a_kernel_that_perfmon_does_not_pass_is_named(self):
+        """Debian's since 6.12, as it starts: level 3 is for CAP_SYS_ADMIN."""
+        for name in ("6.12", "newest"):
+            with self.subTest(kernel=name):
+                console = self.refused(qemu.kernel_of(*KERNELS[name][:2]))
+                self.assertRegex(console, r"(?m)^DOCTOR fail +perf_event_paranoid +3: .*CAP_SYS_ADMIN")
+                self.assertRegex(console, r"(?m)^LOG .*sysctl -w kernel\.perf_event_paranoid=2")
+
+    def refused(self, kernel, prepare=""):
+        console = self.guest(kernel, REFUSED.replace("PREPARE", prepare))
+        self.assertRegex(console, r"(?m)^status 78$")
+        return console
+
+    def test_a_kernel_that_is_too_old_is_named(self):
+        console = self.refused(qemu.kernel_of(*OLD))
+        self.assertRegex(console, r"(?m)^DOCTOR .*5\.10 is too old.*5\.15")
+        self.assertRegex(console, r"(?m)^LOG .*5\.15")
+
+    def test_a_kernel_without_btf_is_told_what_it_needs(self):
+        console = self.refused(qemu.kernel_of(*KERNELS["6.12"][:2]), "mount -t tmpfs none /sys/kernel/btf")
+        self.assertRegex(console, r"(?m)^DOCTOR fail +btf")
+        self.assertRegex(console, r"(?m)^LOG .*CONFIG_DEBUG_INFO_BTF")
+
+
+tap.main()
