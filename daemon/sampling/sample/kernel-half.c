@@ -76,8 +76,12 @@ static void explain_permission(const char *what, int r) {
         if (machine_setting("perf_event_paranoid", &paranoid))
                 paranoid = -1;
         log_error(
-                "the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?",
-                what, strerror(-r), (long long)paranoid);
+                "the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?%s `spanprof "
+                "doctor` tells which",
+                what, strerror(-r), (long long)paranoid,
+                paranoid > 2 ? " Debian's kernels since 6.12 let CAP_SYS_ADMIN alone pass 3: sudo sysctl -w "
+                               "kernel.perf_event_paranoid=2."
+                             : "");
 }
 
 /*

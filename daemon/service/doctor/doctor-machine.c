@@ -22,9 +22,11 @@
 
 #include "base/sandbox/rights.h"
 #include "base/sandbox/zygotes.h"
+#include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/gzip.h"
 #include "base/util/macro.h"
+#include "sampling/sample/event.h"
 #include "sampling/sample/machine.h"
 #include "sampling/sample/sampler-config.h"
 #include "sampling/sample/sampler.h"
@@ -323,10 +325,16 @@ static void check_user(Doctor *doctor) {
         doctor_judge_user(doctor, geteuid(), known ? &becomes : NULL, rights_can_change());
 }
 
-void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon) {
-        doctor_add(doctor, "perf_event_paranoid", paranoid > 2 && !has_perfmon ? DOCTOR_FAIL : DOCTOR_OK,
-                   "sudo sysctl -w kernel.perf_event_paranoid=2   # or grant CAP_PERFMON", "%" PRId64 "%s", paranoid,
-                   has_perfmon            ? ", which CAP_PERFMON passes"
+void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon, bool opens) {
+        bool asks_admin = paranoid > 2 && has_perfmon && !opens;
+
+        doctor_add(doctor, "perf_event_paranoid",
+                   asks_admin || (paranoid > 2 && !has_perfmon) ? DOCTOR_FAIL : DOCTOR_OK,
+                   asks_admin ? "sudo sysctl -w kernel.perf_event_paranoid=2   # and in a file of /etc/sysctl.d, for the next start"
+                              : "sudo sysctl -w kernel.perf_event_paranoid=2   # or grant CAP_PERFMON",
+                   "%" PRId64 "%s", paranoid,
+                   asks_admin             ? ": this kernel lets CAP_SYS_ADMIN alone pass, which `run` does not keep"
+                           : has_perfmon  ? ", which CAP_PERFMON passes"
                            : paranoid > 2 ? ": no events without CAP_PERFMON"
                                           : "");
 }
@@ -387,6 +395,13 @@ static bool try_process_vm_readv(void) {
         return process_vm_readv(getpid(), NULL, 0, NULL, 0, 0) >= 0;
 }
 
+/* As the daemon opens it, with the rights that the daemon keeps. */
+static bool try_event(void) {
+        Event event;
+
+        return rights_drop(NULL, RIGHTS_OF_DAEMON) || !event_init(&event, 0, NS_PER_SEC);
+}
+
 /* Each call is tried in a process of its own: a filter may kill. */
 static bool passes(bool (*try)(void)) {
         int status = 0;
@@ -427,7 +442,8 @@ void doctor_check_rights(Doctor *doctor) {
         doctor_judge_capabilities(doctor, status ? status : "");
         check_user(doctor);
         if (!machine_setting("perf_event_paranoid", &paranoid))
-                doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true));
+                doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true),
+                                      passes(try_event));
         check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
         check_kallsyms(doctor);
         check_namespace(doctor);
