@@ -150,7 +150,7 @@ Test(connections, of_one_address_leave_room_for_others) {
         connection_begin_body(peers[0].connection, 500);
         cr_assert_not(is_shut(&peers[1]));
         peers[CONNECTIONS_PER_ADDRESS] = add("192.0.2.1", 1000);
-        cr_assert(is_shut(&peers[1]), "the oldest that waits for its request");
+        cr_assert(is_shut(&peers[1]), "the oldest");
         cr_assert_not(is_shut(&peers[0]));
         cr_assert_not(is_shut(&other), "older, but of another");
         cr_assert_eq(stat_get(COUNTER_CONNECTIONS_ADDRESS_FULL), 1);
@@ -167,14 +167,46 @@ Test(connections, of_all_addresses_make_room_for_a_new_one) {
 
                 snprintf(host, sizeof(host), "2001:db8:0:%x::1", i);
                 peers[i] = add(host, i);
-                if (i < 3)
+                if (i < 3) {
                         connection_begin_body(peers[i].connection, i);
+                        connection_take(peers[i].connection, 1 << 10);
+                }
         }
         peers[CONNECTIONS_MAX] = add("192.0.2.1", 1000);
-        cr_assert(is_shut(&peers[3]));
+        cr_assert(is_shut(&peers[3]), "bodies that come count as younger");
         cr_assert_eq(stat_get(COUNTER_CONNECTIONS_FULL), 1);
         for (unsigned i = 0; i < ARRAY_SIZE(peers); i++)
                 drop(&peers[i]);
+}
+
+/* A slow crowd sends bodies; a client that was just let in must not go before one of the crowd. */
+Test(connections, let_a_new_one_stay_while_others_come) {
+        static Peer peers[CONNECTIONS_MAX + 2];
+        Peer idle;
+
+        for (unsigned i = 0; i < CONNECTIONS_MAX - 1; i++) {
+                char host[32];
+
+                snprintf(host, sizeof(host), "2001:db8:0:%x::1", i);
+                peers[i] = add(host, i);
+                connection_begin_body(peers[i].connection, i);
+        }
+        idle = add("192.0.2.2", 500);
+        connection_begin_body(idle.connection, 500);
+        connection_begin_answer(idle.connection, 10, 600);
+        connection_rest(idle.connection, 700);
+        peers[CONNECTIONS_MAX - 1] = add("192.0.2.1", 1000);
+        cr_assert(is_shut(&idle), "it loses nothing");
+        connection_begin_work(peers[0].connection, 1);
+        for (unsigned i = 0; i < 2; i++) {
+                peers[CONNECTIONS_MAX + i] = add("192.0.2.3", 1001 + i);
+                cr_assert_not(is_shut(&peers[CONNECTIONS_MAX - 1]));
+                cr_assert(is_shut(&peers[1 + i]), "%u", i);
+        }
+        cr_assert_not(is_shut(&peers[0]), "it waits for us");
+        for (unsigned i = 0; i < ARRAY_SIZE(peers); i++)
+                drop(&peers[i]);
+        drop(&idle);
 }
 
 Test(connections, are_never_more_than_there_is_room_for) {

@@ -31,7 +31,7 @@ struct Connection {
         int fd;
         Phase phase;
         bool is_shut;
-        uint64_t since_ns, end_ns;      /* of the phase; bytes put off the end of a body */
+        uint64_t since_ns, end_ns;      /* of the phase; bytes of a body put off both */
         uint64_t idle_ns;
         char address[CONNECTIONS_ADDRESS_ROOM];
 };
@@ -125,12 +125,17 @@ static void print_address(char *to, const struct sockaddr *address) {
                 strcat(to, "/64");
 }
 
-static bool waits(const Connection *connection) {
-        return connection->phase == PHASE_HEADERS || connection->phase == PHASE_IDLE;
+/*
+ * An idle connection loses nothing. Then the order is by how long a connection has had its place for
+ * nothing: a new one whose request is on its way has the shortest such time, and bytes of a body move its
+ * beginning, so that slow bodies go before a body at a good rate. What waits for us goes last.
+ */
+static int rank(const Connection *connection) {
+        return connection->phase == PHASE_IDLE ? 0 : connection->phase == PHASE_WORK ? 2 : 1;
 }
 
 static bool goes_before(const Connection *a, const Connection *b) {
-        return waits(a) != waits(b) ? waits(a) : a->since_ns < b->since_ns;
+        return rank(a) != rank(b) ? rank(a) < rank(b) : a->since_ns < b->since_ns;
 }
 
 /* @address: NULL = all. Return: how many live, and which would go first. */
@@ -155,10 +160,10 @@ static void make_room(const Connections *connections, const char *address) {
 
         if (*address && count(connections, address, &first) >= CONNECTIONS_PER_ADDRESS)
                 shut(first, COUNTER_CONNECTIONS_ADDRESS_FULL,
-                     "its address has as many as one may have, and this was the oldest");
+                     "its address has as many as one may have, and this one used its time least");
         if (count(connections, NULL, &first) >= CONNECTIONS_MAX)
                 shut(first, COUNTER_CONNECTIONS_FULL,
-                     "there are as many as there may be, and this was the oldest");
+                     "there are as many as there may be, and this one used its time least");
 }
 
 /* ---- one ---- */
@@ -205,6 +210,7 @@ void connection_begin_body(Connection *connection, uint64_t now_ns) {
 }
 
 void connection_take(Connection *connection, uint64_t n_bytes) {
+        connection->since_ns += transfer_ns(n_bytes);
         connection->end_ns += transfer_ns(n_bytes);
 }
 

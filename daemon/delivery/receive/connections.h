@@ -13,8 +13,8 @@
  *     answer      read at a least rate, after some time for nothing
  *
  * A newcomer is always let in. When an address has as many connections as one may have, or all have as many
- * as there may be, the oldest that waits for its request goes, or else the oldest at all. What goes is shut
- * down, never closed: the descriptor belongs to the library, which then sees an end, and removes it here.
+ * as there may be, an idle one goes, or else the one that has used its time least. What goes is shut down,
+ * never closed: the descriptor belongs to the library, which then sees an end, and removes it here.
  */
 
 #include <stdint.h>
