@@ -39,7 +39,10 @@ class Stress(tap.TestCase):
         self.assertEqual([result[f"wrong_{name}"] for name in WRONG], [0] * len(WRONG), result)
         self.assertGreater(result["present"], result["samples"] / 2)
         self.assertGreater(result["none"], 0)
-        self.assertEqual(result["unreadable"] + result["unpublished"], 0, result)
+        self.assertEqual(result["unpublished"], 0, result)
+        # The kernel half cannot wait for a page that the kernel moves, or that a new thread has not touched.
+        # In the middle of a context that stood it would be `missed`.
+        self.assertLessEqual(result["unreadable"], result["samples"] / 1000, result)
         return result
 
     def test_ring(self):
