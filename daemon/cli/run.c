@@ -100,12 +100,22 @@ static Zygotes *start_zygotes(void) {
         return zygotes_free(zygotes);
 }
 
+/* While we still hold what it keeps. Without it the kernel half says what the kernel forbids. */
+static EventOpener *start_opener(void) {
+        EventOpener *opener = NULL;
+        int r = event_opener_is_wanted() ? event_opener_new(&opener) : 0;
+
+        if (r)
+                log_notice("there is no process that opens events with CAP_SYS_ADMIN: %s", strerror(-r));
+        return opener;
+}
+
 /* As who we are now. */
-static int run_confined(Cli *cli) {
+static int run_confined(Cli *cli, EventOpener *opener) {
         _cleanup_(zygotes_freep) Zygotes *zygotes = start_zygotes();
         _cleanup_(control_servers_freep) ControlServers *servers = control_servers_new();
         Run run = { .cli = cli, .reloads = !has_terminal(),
-                    .totals = { .zygotes = zygotes, .servers = servers } };
+                    .totals = { .zygotes = zygotes, .opener = opener, .servers = servers } };
         int r;
 
         if (!servers) {
@@ -127,12 +137,13 @@ static int run_confined(Cli *cli) {
 }
 
 static int run(Cli *cli) {
+        _cleanup_(event_opener_freep) EventOpener *opener = start_opener();
         Demotion demotion;
         int status, r = demotion_enter(&demotion, &cli->config);
 
         if (r < 0)
                 log_error("cannot give up the rights of root: %s", strerror(-r));
-        status = r ? r > 0 ? STATUS_CONFIG : STATUS_FAILURE : run_confined(cli);
+        status = r ? r > 0 ? STATUS_CONFIG : STATUS_FAILURE : run_confined(cli, opener);
         demotion_end(&demotion);
         return status;
 }

@@ -70,7 +70,7 @@ class Units(tap.TestCase):
         granted = re.findall(r"^AmbientCapabilities=(\w+)$", text, re.M)
         self.assertEqual(set(granted), set(re.search(r"^CapabilityBoundingSet=(.+)$", text, re.M)[1].split()))
         self.assertEqual(set(granted), {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH",
-                                        "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG"})
+                                        "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG", "CAP_SYS_ADMIN"})
         for name in granted:
             self.assertRegex(text, rf"# {name} +\w.+\nAmbientCapabilities={name}\n")
 

@@ -141,12 +141,14 @@ Test(doctor, tells_a_clock_that_was_never_set_from_one_that_nobody_keeps) {
 Test(doctor, knows_that_perfmon_passes_a_paranoid_kernel) {
         for (int64_t paranoid = -1; paranoid <= 4; paranoid++) {
                 setup();
-                doctor_judge_paranoid(&doctor, paranoid, true, true);
-                doctor_judge_paranoid(&doctor, paranoid, false, paranoid <= 2);
-                doctor_judge_paranoid(&doctor, paranoid, true, false);  /* Debian's kernel since 6.12 */
+                doctor_judge_paranoid(&doctor, paranoid, true, true, false);
+                doctor_judge_paranoid(&doctor, paranoid, false, paranoid <= 2, false);
+                doctor_judge_paranoid(&doctor, paranoid, true, false, false);   /* Debian's since 6.12 */
+                doctor_judge_paranoid(&doctor, paranoid, true, false, true);
                 cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
                 cr_assert_eq(doctor.findings[1].verdict, paranoid > 2 ? DOCTOR_FAIL : DOCTOR_OK);
                 cr_assert_eq(doctor.findings[2].verdict, paranoid > 2 ? DOCTOR_FAIL : DOCTOR_OK);
+                cr_assert_eq(doctor.findings[3].verdict, DOCTOR_OK);
         }
 }
 

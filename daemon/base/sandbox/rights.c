@@ -62,11 +62,14 @@ static int keep_capabilities(uint64_t capabilities) {
         return r ? r : syscall(SYS_capset, &header, words) < 0 ? -errno : 0;
 }
 
-bool rights_can_change(void) {
-        const uint32_t needed = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_CHOWN;
+bool rights_hold(int capability) {
         CapabilityWords words;
 
-        return !get_capabilities(words) && (words[0].effective & needed) == needed;
+        return !get_capabilities(words) && words[capability / 32].effective & 1u << capability % 32;
+}
+
+bool rights_can_change(void) {
+        return rights_hold(CAP_SETUID) && rights_hold(CAP_SETGID) && rights_hold(CAP_CHOWN);
 }
 
 /* The permitted capabilities outlive the change of user, the effective ones do not. */

@@ -36,6 +36,9 @@ enum {
  */
 int rights_find_user(const char *name, RightsUser *user);
 
+/* Whether @capability (CAP_…) is effective. */
+bool rights_hold(int capability);
+
 /* Whether we may become another user, and give files away; a container may hold root without that. */
 bool rights_can_change(void);
 

@@ -10,6 +10,7 @@
  *     zygote      no capabilities, no new privileges, limits, and the system calls of a worker and of fork()
  *     worker      forked by a zygote: calls that compute and read; any other one kills it
  *     sweeper     root's capability to remove files, and no other; it reads one pipe, and unlinks
+ *     opener      CAP_SYS_ADMIN, and no other; it reads one socket, and opens events of a whole CPU
  */
 
 #include <stdbool.h>
@@ -22,3 +23,4 @@ enum {
 int sandbox_enter_zygote(void);
 int sandbox_enter_worker(void);
 int sandbox_enter_sweeper(bool has_file);
+int sandbox_enter_opener(void);

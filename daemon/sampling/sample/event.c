@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A period in ns, no frequency: with a frequency the kernel adapts the period by
- * itself, and refuses what is above perf_event_max_sample_rate.
- *
  * The kernel throttles an event that fires more often within one of its ticks than
  * that rate allows: the rest of the tick is lost. It says so with a record in the
  * event's ring, if there is one: hence two pages a CPU, one of control, one of data.
@@ -16,7 +13,6 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/util/clock.h"
@@ -26,20 +22,12 @@ static size_t page_size(void) {
         return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-int event_init(Event *event, uint32_t cpu, uint64_t period_ns) {
-        struct perf_event_attr attr = {
-                .type = PERF_TYPE_SOFTWARE,
-                .size = sizeof(attr),
-                .config = PERF_COUNT_SW_CPU_CLOCK,
-                .sample_period = period_ns,
-                .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
-        };
+int event_init(Event *event, EventOpener *opener, uint32_t cpu, uint64_t period_ns) {
+        int fd = event_opener_open(opener, &(EventRequest){ EVENT_CLOCK, cpu, period_ns });
         void *pages;
-        int fd;
 
-        fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
         if (fd < 0)
-                return -errno;
+                return fd;
         pages = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (pages == MAP_FAILED)
                 log_debug("throttling on CPU %u will not be seen: %m", cpu);

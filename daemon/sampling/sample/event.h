@@ -5,10 +5,12 @@
  * Clock Event
  *
  * One cpu-clock event of the kernel on one CPU: the timer whose ticks run the
- * sampler. Knows perf_event_open(), nothing of BPF.
+ * sampler. Knows nothing of BPF.
  */
 
 #include <stdint.h>
+
+#include "sampling/sample/event-opener.h"
 
 typedef struct Event {
         int fd;                         /* -1 = closed */
@@ -21,10 +23,10 @@ typedef struct Event {
 #define EVENT_INIT { .fd = -1 }
 
 /*
- * Opens the event for @cpu with @period_ns; it runs at once. Return: 0, -errno (not traced: the caller knows
- * what it means).
+ * Opens the event for @cpu with @period_ns; it runs at once. @opener: NULL = none. Return: 0, -errno (not
+ * traced: the caller knows what it means).
  */
-int event_init(Event *event, uint32_t cpu, uint64_t period_ns);
+int event_init(Event *event, EventOpener *opener, uint32_t cpu, uint64_t period_ns);
 void event_deinit(Event *event);
 
 /* Sets a new period from now on; the elapsed part of the old one is forgotten. Return: 0, -errno. */

@@ -79,8 +79,8 @@ static void explain_permission(const char *what, int r) {
                 "the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?%s `spanprof "
                 "doctor` tells which",
                 what, strerror(-r), (long long)paranoid,
-                paranoid > 2 ? " Debian's kernels since 6.12 let CAP_SYS_ADMIN alone pass 3: sudo sysctl -w "
-                               "kernel.perf_event_paranoid=2."
+                paranoid > 2 ? " Debian's kernels since 6.12 let CAP_SYS_ADMIN alone pass 3: start it with that, which it gives "
+                               "up, or sudo sysctl -w kernel.perf_event_paranoid=2."
                              : "");
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "offcpu_abi.h"
+#include "sampling/sample/event-opener.h"
 
 /* File in which the kernel describes its own types. */
 #define SAMPLER_BTF_PATH "/sys/kernel/btf/vmlinux"
@@ -35,6 +36,7 @@ typedef struct SamplerConfig {
         uint32_t wait_walks;            /* of their stacks, a second and CPU */
         /* bit N: the first argument of system call N is a descriptor; WAIT_FILE_CALLS_WORDS, NULL = none */
         const uint64_t *wait_file_calls;
+        EventOpener *opener;            /* borrowed; NULL = none */
         const char *btf_path;           /* types of the kernel; NULL = SAMPLER_BTF_PATH */
 } SamplerConfig;
 

@@ -308,7 +308,7 @@ static int open_cpu(Sampler *sampler, size_t i) {
         CpuEvent *cpu = &sampler->cpus[i];
         int r;
 
-        r = event_init(&cpu->event, (uint32_t)i, next_period(sampler, cpu));
+        r = event_init(&cpu->event, sampler->config.opener, (uint32_t)i, next_period(sampler, cpu));
         if (r == -ENODEV)
                 return 0;
         if (r)
@@ -326,7 +326,7 @@ static void open_sideband(Sampler *sampler, size_t cpu) {
 
         if (!sampler->sideband || sideband_is_open(sampler->sideband, cpu))
                 return;
-        r = sideband_open(sampler->sideband, cpu);
+        r = sideband_open(sampler->sideband, sampler->config.opener, cpu);
         if (!r || r == -ENODEV)
                 return;
         log_warning("new mappings are noticed late: the kernel does not tell of them (%s)", strerror(-r));

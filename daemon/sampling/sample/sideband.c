@@ -27,8 +27,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/util/error.h"
@@ -223,32 +221,6 @@ Sideband *sideband_free(Sideband *sideband) {
         return NULL;
 }
 
-/*
- * Asks for device and inode, not for the build id, though the kernel could tell it. Once it has told one
- * event the build id, it leaves the flag PERF_RECORD_MISC_MMAP_BUILD_ID in the same record for other events
- * that did not ask (perf_event_mmap_output(), seen on 6.18). Every `perf record` on the machine would read
- * inodes as build ids then, and perf 6.1 aborts.
- */
-static int open_event(size_t cpu) {
-        struct perf_event_attr attr = {
-                .type = PERF_TYPE_SOFTWARE,
-                .size = sizeof(attr),
-                .config = PERF_COUNT_SW_DUMMY,
-                .sample_type = PERF_SAMPLE_TIME,
-                .sample_id_all = 1,
-                .use_clockid = 1,
-                .clockid = CLOCK_MONOTONIC,
-                .mmap = 1,              /* asks for them, `mmap2` for the longer form */
-                .mmap2 = 1,
-                .comm = 1,
-                .comm_exec = 1,
-                .watermark = 1,
-                .wakeup_watermark = 0,  /* half of the ring: a wake-up interrupts the mapper */
-        };
-
-        return (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
-}
-
 /* Locked memory is limited without CAP_IPC_LOCK (kernel.perf_event_mlock_kb); then the ring is smaller. */
 static int map_ring(Ring *ring, size_t size) {
         const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -274,15 +246,15 @@ static int poll_ring(const Sideband *sideband, const Ring *ring) {
         return epoll_ctl(sideband->fd, EPOLL_CTL_ADD, ring->fd, &interest) < 0 ? -errno : 0;
 }
 
-int sideband_open(Sideband *sideband, size_t cpu) {
+int sideband_open(Sideband *sideband, EventOpener *opener, size_t cpu) {
         Ring *ring = &sideband->rings[cpu];
         int r;
 
         ring->copy = malloc(MAX_RECORD);
         if (!ring->copy)
                 return -ENOMEM;
-        ring->fd = open_event(cpu);
-        r = ring->fd < 0 ? -errno : map_ring(ring, sideband->ring_bytes);
+        ring->fd = event_opener_open(opener, &(EventRequest){ EVENT_MAPPINGS, (uint32_t)cpu, 0 });
+        r = ring->fd < 0 ? ring->fd : map_ring(ring, sideband->ring_bytes);
         if (!r)
                 r = poll_ring(sideband, ring);
         if (r)

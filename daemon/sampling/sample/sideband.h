@@ -17,6 +17,7 @@
 #include "abi.h"
 #include "base/util/macro.h"
 #include "sampling/process/mapping.h"
+#include "sampling/sample/event-opener.h"
 
 typedef enum SidebandKind {
         SIDEBAND_MAPPING,               /* `mapping` is set */
@@ -52,10 +53,10 @@ Sideband *sideband_free(Sideband *sideband);
 DEFINE_CLEANUP(Sideband, sideband_free)
 
 /*
- * Opens the event of a CPU, or closes it. What a closed one still held is dropped. Return: 0, -errno
- * (-ENODEV: the CPU is offline), not traced: the caller knows what it means.
+ * Opens the event of a CPU, or closes it. What a closed one still held is dropped. @opener: NULL = none.
+ * Return: 0, -errno (-ENODEV: the CPU is offline), not traced: the caller knows what it means.
  */
-int sideband_open(Sideband *sideband, size_t cpu);
+int sideband_open(Sideband *sideband, EventOpener *opener, size_t cpu);
 void sideband_close(Sideband *sideband, size_t cpu);
 bool sideband_is_open(const Sideband *sideband, size_t cpu);
 

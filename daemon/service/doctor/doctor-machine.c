@@ -325,18 +325,23 @@ static void check_user(Doctor *doctor) {
         doctor_judge_user(doctor, geteuid(), known ? &becomes : NULL, rights_can_change());
 }
 
-void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon, bool opens) {
-        bool asks_admin = paranoid > 2 && has_perfmon && !opens;
+/* Upstream's kernel knows no level above 2; of patched ones some let CAP_PERFMON pass, others do not. */
+void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon, bool opens, bool has_admin) {
+        const char *cure = "sudo sysctl -w kernel.perf_event_paranoid=2   # or grant CAP_PERFMON";
+        const char *what = has_perfmon ? ", which CAP_PERFMON passes" : "";
+        Verdict verdict = DOCTOR_OK;
 
-        doctor_add(doctor, "perf_event_paranoid",
-                   asks_admin || (paranoid > 2 && !has_perfmon) ? DOCTOR_FAIL : DOCTOR_OK,
-                   asks_admin ? "sudo sysctl -w kernel.perf_event_paranoid=2   # and in a file of /etc/sysctl.d, for the next start"
-                              : "sudo sysctl -w kernel.perf_event_paranoid=2   # or grant CAP_PERFMON",
-                   "%" PRId64 "%s", paranoid,
-                   asks_admin             ? ": this kernel lets CAP_SYS_ADMIN alone pass, which `run` does not keep"
-                           : has_perfmon  ? ", which CAP_PERFMON passes"
-                           : paranoid > 2 ? ": no events without CAP_PERFMON"
-                                          : "");
+        if (paranoid > 2 && !has_perfmon) {
+                verdict = DOCTOR_FAIL;
+                what = ": no events without CAP_PERFMON";
+        } else if (paranoid > 2 && !opens && has_admin) {
+                what = ": this kernel lets CAP_SYS_ADMIN alone pass; a process that keeps nothing else opens the events";
+        } else if (paranoid > 2 && !opens) {
+                verdict = DOCTOR_FAIL;
+                what = ": this kernel lets CAP_SYS_ADMIN alone pass";
+                cure = "sudo sysctl -w kernel.perf_event_paranoid=2   # and in a file of /etc/sysctl.d; or grant CAP_SYS_ADMIN, which the daemon gives up";
+        }
+        doctor_add(doctor, "perf_event_paranoid", verdict, cure, "%" PRId64 "%s", paranoid, what);
 }
 
 static void check_kallsyms(Doctor *doctor) {
@@ -399,7 +404,7 @@ static bool try_process_vm_readv(void) {
 static bool try_event(void) {
         Event event;
 
-        return rights_drop(NULL, RIGHTS_OF_DAEMON) || !event_init(&event, 0, NS_PER_SEC);
+        return rights_drop(NULL, RIGHTS_OF_DAEMON) || !event_init(&event, NULL, 0, NS_PER_SEC);
 }
 
 /* Each call is tried in a process of its own: a filter may kill. */
@@ -443,7 +448,7 @@ void doctor_check_rights(Doctor *doctor) {
         check_user(doctor);
         if (!machine_setting("perf_event_paranoid", &paranoid))
                 doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true),
-                                      passes(try_event));
+                                      passes(try_event), rights_hold(CAP_SYS_ADMIN));
         check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
         check_kallsyms(doctor);
         check_namespace(doctor);

@@ -65,8 +65,8 @@ void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, 
 /* @what, @fix: words for it. @end: when it ends, @now: seconds since 1970. */
 void doctor_judge_certificate(Doctor *doctor, const char *name, const char *what, const char *fix, time_t end,
                               time_t now);
-/* @opens: an event was opened with the rights that `run` keeps. */
-void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon, bool opens);
+/* @opens: an event was opened with the rights that `run` keeps. @has_admin: `run` can start an opener. */
+void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon, bool opens, bool has_admin);
 
 /* `ok    name   text`, with the fix below. Return: how many failed. */
 size_t doctor_print(const Doctor *doctor, Text *text);

@@ -98,6 +98,7 @@ static int make_sampler(Daemon *daemon) {
                 .names_choose = selector_is_by_name(daemon->selector) && !daemon->selector->all,
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
+                .opener = daemon->totals->opener,
                 .btf_path = getenv("SPANPROF_BTF"),
                 .stack_bytes = STACK_BYTES_PER_SECOND,
                 .waits = config->off_cpu,

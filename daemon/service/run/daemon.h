@@ -21,6 +21,7 @@
 #include "base/util/macro.h"
 #include "profile/window.h"
 #include "sampling/discover/targets.h"
+#include "sampling/sample/event-opener.h"
 #include "service/config/config.h"
 #include "service/run/control-servers.h"
 #include "service/run/coverage.h"
@@ -62,6 +63,7 @@ typedef struct DaemonTotals {
         bool is_reload;                 /* the next one has a new configuration, that a reload has read */
         /* of workers that read targets' files for all of them, borrowed; NULL = none */
         Zygotes *zygotes;
+        EventOpener *opener;            /* borrowed; NULL = none */
         ControlServers *servers;        /* borrowed; NULL with a sink alone */
 } DaemonTotals;
 

@@ -128,12 +128,19 @@ int demotion_drop(const RightsUser *user, bool stays, uint64_t capabilities) {
         return 0;
 }
 
+/* The opener of events has it. */
+static int give_admin_up(void) {
+        int r = rights_hold(CAP_SYS_ADMIN) ? rights_drop(NULL, ~RIGHTS_OF(CAP_SYS_ADMIN)) : 0;
+
+        return r ? error_origin(r) : 0;
+}
+
 int demotion_enter(Demotion *demotion, const Config *config) {
         int r;
 
         *demotion = (Demotion){ 0 };
         if (geteuid() != 0)
-                return 0;
+                return give_admin_up();
         r = demotion_choose(config, &demotion->user, &demotion->stays);
         if (!r)
                 r = give_spools(demotion, config);

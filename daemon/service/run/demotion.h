@@ -6,7 +6,8 @@
  *
  * Root's daemon opens what only root may (sockets, the summary, a spool that it gives away), and then becomes
  * the user of `run-as` with the capabilities of the systemd unit. Later steps that need root fail: a reload
- * goes on with the sockets that are open. A daemon that another user has started keeps its user.
+ * goes on with the sockets that are open. A daemon that another user has started keeps its user, and of its
+ * capabilities all but CAP_SYS_ADMIN, which the opener of events keeps (sampling/sample/event-opener.h).
  */
 
 #include "base/sandbox/rights.h"
