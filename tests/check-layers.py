@@ -72,7 +72,8 @@ ROOMS = {
 # library header → the only files that may include it (one library, one file)
 LIBRARIES = {
     # the second: an object that is loaded beside the first, on request
-    r"bpf/(libbpf|bpf)\.h": {"daemon/sampling/sample/kernel-half.c", "daemon/sampling/sample/kernel-waits.c"},
+    r"bpf/(libbpf|bpf)\.h": {"daemon/sampling/sample/kernel-half.c", "daemon/sampling/sample/kernel-waits.c",
+        "daemon/sampling/sample/kernel-threads.c"},
     r"(libelf|gelf)\.h": {"daemon/sampling/process/elf.c"},
     r"curl/.*": {"daemon/delivery/export/http.c"},
     r"microhttpd\.h": {"daemon/delivery/receive/receiver.c"},

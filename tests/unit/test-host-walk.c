@@ -151,7 +151,7 @@ static void run(unsigned n_chunks, unsigned room) {
         room_wanted = room;
         n_returns = 0;
         level(LEVELS - 1);
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
 }
 
 static void check_frames(unsigned n) {
@@ -180,7 +180,7 @@ Test(host_walk, finds_the_callers_of_a_copied_stack) {
         cr_assert_gt(host_walk_bytes(walk), 0);
         host_walk_release(walk);
         cr_assert_eq(host_walk_bytes(walk), 0);
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         check_frames(LEVELS);
 }
 
@@ -200,15 +200,15 @@ Test(host_walk, tells_a_stack_that_is_longer_than_its_copy) {
         make_rows();
         run(3, 1500);
         copy.stack.is_cut = 1;
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_LONG);
         cr_assert_lt(result.n, LEVELS);
         check_frames(result.n - 1);
         copy.stack.is_cut = 0;
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_FAULT);
         copy.stack.n_bytes = 0;
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_FAULT);
         cr_assert_eq(result.n, 1);
 }
@@ -217,7 +217,7 @@ Test(host_walk, knows_no_address_outside_of_all_mappings) {
         make_rows();
         run(4, 0);
         copy.stack.pc = 0x1000;
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_NO_MAPPING);
         cr_assert_eq(result.n, 1);
 }
@@ -239,10 +239,10 @@ Test(host_walk, goes_by_the_frame_pointer_in_code_without_a_file_that_is_no_runt
         words[4] = copy.stack.sp + 64;
         words[5] = (uint64_t)(uintptr_t)code + 32;
         words[8] = words[9] = 0;
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         cr_assert_eq(result.n, 2);
         cr_assert_eq(result.frames[1], (uint64_t)(uintptr_t)code + 32);
-        host_walk(walk, process, true, &copy.stack, &result);
+        host_walk(walk, process, true, NULL, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_RUNTIME);
         cr_assert_eq(result.n, 1);
         munmap(code, 4096);
@@ -267,7 +267,7 @@ Test(host_walk, comes_to_an_end_whatever_the_stack_holds) {
                 copy.stack.bp = words[32 + (unsigned)random() % 32];
                 copy.stack.bx = words[32 + (unsigned)random() % 32];
                 copy.stack.pc = words[(unsigned)random() % LEVELS];
-                host_walk(walk, process, false, &copy.stack, &result);
+                host_walk(walk, process, false, NULL, &copy.stack, &result);
                 cr_assert_leq(result.n, DEPTH);
                 cr_assert_geq(result.n, 1);
                 cr_assert_neq(result.end, ABI_STACK_INTERNAL);
@@ -282,6 +282,6 @@ Test(host_walk, reads_no_word_across_the_end_of_the_address_space) {
         copy.stack.address = UINT64_MAX - ABI_STACK_CHUNK + 1;
         copy.stack.n_bytes = ABI_STACK_CHUNK;
         copy.stack.sp = UINT64_MAX - 7;
-        host_walk(walk, process, false, &copy.stack, &result);
+        host_walk(walk, process, false, NULL, &copy.stack, &result);
         cr_assert_leq(result.n, 2);
 }

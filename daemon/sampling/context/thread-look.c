@@ -8,9 +8,6 @@
  * PTRACE_SEIZE and PTRACE_INTERRUPT stop a thread without a signal that anybody could see, and a system call
  * that it sleeps in goes on afterwards, but for those that signal(7) names as never restarted. These are told
  * by /proc/PID/task/TID/syscall, and their threads left alone.
- *
- * The way to the record is the one of bpf/context.bpf.h. Only pages that are there are read (pagemap), so
- * that no read waits for a server that the target has chosen.
  */
 #include "sampling/context/thread-look.h"
 
@@ -35,160 +32,19 @@
 #include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/macro.h"
-#include "runtime_abi.h"
-#include "sampling/context/goroutine-labels.h"
-#include "spanprof/thread.h"
-#include "tls_abi.h"
 
 enum {
         MAX_THREADS = 1 << 14,
-        MAX_MODULE = 1 << 16,
-        ADDRESS_BITS = TLS_IS_ABOVE ? 48 : 47,          /* of a program's memory */
         /* for one thread: a full machine lets it run, and so stop, that much later */
         STOP_MS = 5000,
         ALL_MS = 20000,                 /* for all */
         KILL_MS = 500,
-        ELASTIC_LAYOUT = 1,
-        MAX_LABELS = 1 << 10,           /* of a set, for people to read */
 };
 
 typedef struct Target {
         const Process *process;
-        const ThreadContext *thread;
-        int memory, pages;              /* /proc/PID/mem and pagemap */
+        ThreadMemory memory;
 } Target;
-
-static bool read_memory(const Target *target, uint64_t address, void *to, size_t size) {
-        uint64_t entry, page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-
-        if (address >> ADDRESS_BITS || (address + size) >> ADDRESS_BITS)
-                return false;
-        for (uint64_t page = address / page_size; page <= (address + size - 1) / page_size; page++)
-                if (pread(target->pages, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) !=
-                            sizeof(entry) ||
-                    !(entry >> 62))
-                        return false;
-        return pread(target->memory, to, size, (off_t)address) == (ssize_t)size;
-}
-
-/*
- * The thread's block of the module that has the variable. Return: PRESENT, NONE = it has got none yet,
- * UNREADABLE.
- */
-static ThreadLookOutcome find_block(const Target *target, uint64_t dtv, uint64_t *blockp) {
-        const ThreadContext *thread = target->thread;
-        uint64_t n, size = thread->model == ABI_THREAD_MUSL ? 8 : 16;
-
-        if (!thread->module || thread->module > MAX_MODULE ||
-            !read_memory(target, size == 16 ? dtv - 16 : dtv, &n, sizeof(n)))
-                return THREAD_LOOK_UNREADABLE;
-        if (thread->module > n)
-                return THREAD_LOOK_NONE;
-        if (!read_memory(target, dtv + thread->module * size, blockp, sizeof(*blockp)))
-                return THREAD_LOOK_UNREADABLE;
-        return *blockp && *blockp != UINT64_MAX ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
-}
-
-static ThreadLookOutcome find_record(const Target *target, uint64_t pointer, uint64_t *recordp) {
-        const ThreadContext *thread = target->thread;
-        ThreadLookOutcome outcome;
-        uint64_t head[2], base = pointer;
-        int below = TLS_IS_ABOVE && thread->model == ABI_THREAD_MUSL ? TLS_DTV_MUSL : 0;
-
-        if (!read_memory(target, pointer + (uint64_t)below, head, sizeof(head)) ||
-            (!TLS_IS_ABOVE && head[0] != pointer))
-                return THREAD_LOOK_UNREADABLE;
-        if (thread->model != ABI_THREAD_STATIC) {
-                outcome = find_block(target, head[!TLS_IS_ABOVE], &base);
-                if (outcome != THREAD_LOOK_PRESENT)
-                        return outcome;
-        }
-        if (!read_memory(target, base + (uint64_t)thread->offset, recordp, sizeof(*recordp)))
-                return THREAD_LOOK_UNREADABLE;
-        return *recordp ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
-}
-
-static uint64_t get_be64(const uint8_t *from) {
-        uint64_t value = 0;
-
-        for (int i = 0; i < 8; i++)
-                value = value << 8 | from[i];
-        return value;
-}
-
-static void take_ids(const uint8_t *ids, ThreadLook *look) {
-        look->span = (struct abi_span){ get_be64(ids), get_be64(ids + 8), get_be64(ids + 16) };
-        look->outcome = look->span.trace_high | look->span.trace_low | look->span.span ? THREAD_LOOK_PRESENT
-                                                                                       : THREAD_LOOK_NONE;
-}
-
-static void read_otel(const Target *target, uint64_t address, ThreadLook *look) {
-        struct spanprof_thread_record record;
-
-        look->outcome = THREAD_LOOK_UNREADABLE;
-        if (!read_memory(target, address, &record, sizeof(record)))
-                return;
-        look->outcome = THREAD_LOOK_INVALID;
-        if (record.valid != SPANPROF_THREAD_VALID)
-                return;
-        take_ids(record.trace_id, look);
-        if (record.attributes_size && record.attributes_size <= sizeof(look->attributes) &&
-            read_memory(target, address + sizeof(record), look->attributes, record.attributes_size))
-                look->attributes_size = record.attributes_size;
-}
-
-static bool read_string(const Target *target, const uint64_t *words, uint8_t *to) {
-        return !words[0] || read_memory(target, words[1], to, words[0]);
-}
-
-/*
- * A set of labels {address, number, room}; each is {size, address} of its key, then of its value. Those that
- * fit are kept as samples have them (goroutine-labels.h), and their ids become the span.
- */
-static void read_labels(const Target *target, uint64_t address, ThreadLook *look) {
-        uint64_t set[3], label[4];
-        GoroutineContext context;
-        size_t size = GO_HEADER_SIZE;
-
-        look->outcome = THREAD_LOOK_UNREADABLE;
-        if (!read_memory(target, address, set, sizeof(set)) || set[1] > set[2] || set[2] > MAX_LABELS)
-                return;
-        memset(look->attributes, 0, GO_HEADER_SIZE);
-        for (uint64_t i = 0; i < set[1]; i++) {
-                uint8_t *to = look->attributes + size;
-
-                if (!read_memory(target, set[0] + i * sizeof(label), label, sizeof(label)))
-                        return;
-                if (!label[1] || !label[0] || label[0] > GO_MAX_STRING || label[2] > GO_MAX_STRING ||
-                    size + 2 + label[0] + label[2] > sizeof(look->attributes) ||
-                    !read_string(target, label, to + 2) || !read_string(target, label + 2, to + 2 + label[0]))
-                        continue;
-                to[0] = (uint8_t)label[0];
-                to[1] = (uint8_t)label[2];
-                size += 2 + label[0] + label[2];
-        }
-        goroutine_context_read(look->attributes, size, false, &context);
-        look->span = context.span;
-        look->outcome = context.span.span ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
-        look->attributes_size = (uint16_t)context.attributes_size;
-        memcpy(look->attributes, context.attributes, context.attributes_size);
-}
-
-/* u16 layout, u8 valid, u8 trace present, u8 flags, ids. */
-static void read_elastic(const Target *target, uint64_t address, ThreadLook *look) {
-        uint8_t record[29];
-
-        look->outcome = THREAD_LOOK_UNREADABLE;
-        if (!read_memory(target, address, record, sizeof(record)) ||
-            (record[0] | record[1] << 8) != ELASTIC_LAYOUT)
-                return;
-        look->outcome = THREAD_LOOK_INVALID;
-        if (!record[2])
-                return;
-        look->outcome = THREAD_LOOK_NONE;
-        if (record[3])
-                take_ids(record + 5, look);
-}
 
 /*
  * Whether it sleeps in a call that signal(7) lists among those that fail with EINTR after a stop, whatever
@@ -257,7 +113,7 @@ static bool read_pointer(uint32_t tid, uint64_t *pointerp) {
 
 /* One that does not stop (it sleeps uninterruptibly) stays attached until this process ends. */
 static void look_at(const Target *target, ThreadLook *look) {
-        uint64_t pointer, record;
+        uint64_t pointer;
 
         look->outcome = THREAD_LOOK_ASLEEP;
         if (is_in_such_a_call(target, look->tid))
@@ -266,29 +122,18 @@ static void look_at(const Target *target, ThreadLook *look) {
         if (ptrace(PTRACE_SEIZE, look->tid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, look->tid, NULL, NULL) ||
             !wait_stop(look->tid))
                 return;
-        if (read_pointer(look->tid, &pointer)) {
-                look->outcome = find_record(target, pointer, &record);
-                if (look->outcome == THREAD_LOOK_PRESENT && target->thread->form == ABI_FORM_ELASTIC)
-                        read_elastic(target, record, look);
-                else if (look->outcome == THREAD_LOOK_PRESENT && target->thread->form == ABI_FORM_LABELS)
-                        read_labels(target, record, look);
-                else if (look->outcome == THREAD_LOOK_PRESENT)
-                        read_otel(target, record, look);
-        }
+        if (read_pointer(look->tid, &pointer))
+                thread_record_read(&target->memory, pointer, look);
         ptrace(PTRACE_DETACH, look->tid, NULL, NULL);
 }
 
 /* In the child. */
 static void look_at_all(const Process *process, const ThreadContext *thread, ThreadLook *looks,
                         size_t n) {
-        Target target = { .process = process, .thread = thread };
-        char path[32];
+        Target target = { .process = process };
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        snprintf(path, sizeof(path), "/proc/%u/mem", process->pid);
-        target.memory = open(path, O_RDONLY | O_CLOEXEC);
-        snprintf(path, sizeof(path), "/proc/%u/pagemap", process->pid);
-        target.pages = open(path, O_RDONLY | O_CLOEXEC);
+        thread_memory_open(&target.memory, (pid_t)process->pid, process->start_time_ns, thread);
         for (size_t i = 0; i < n; i++)
                 look_at(&target, &looks[i]);
 }

@@ -13,27 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "abi.h"
-#include "sampling/context/thread-context.h"
+#include "sampling/context/thread-record.h"
 #include "sampling/process/process.h"
-
-typedef enum ThreadLookOutcome {
-        THREAD_LOOK_NOT,                /* it did not stop in time, is traced by another, or is gone */
-        THREAD_LOOK_ASLEEP,             /* left alone: a stop would end the system call that it sleeps in */
-        THREAD_LOOK_PRESENT,
-        THREAD_LOOK_NONE,               /* no record, or no ids in it */
-        THREAD_LOOK_INVALID,            /* a record that says not to read it: no span, or being written */
-        THREAD_LOOK_UNREADABLE,         /* what leads to the record is not there, or is wrong */
-} ThreadLookOutcome;
-
-typedef struct ThreadLook {
-        uint32_t tid;
-        uint32_t outcome;               /* ThreadLookOutcome */
-        struct abi_span span;           /* if PRESENT */
-        uint16_t attributes_size;       /* also without a span */
-        /* as a sample has them; of ABI_FORM_LABELS without the ids that are in `span` */
-        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
-} ThreadLook;
 
 /*
  * Looks at every thread of a process. @thread: how their contexts are reached; it has a form. *looksp: *np of

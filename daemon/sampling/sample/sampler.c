@@ -63,6 +63,7 @@ struct Sampler {
         KernelHalf *half;
         RuntimeWalk *runtime_walk;
         KernelWaits *waits;             /* NULL = not asked for */
+        KernelThreads *threads;         /* NULL = not asked for yet */
         int poll_fd;                    /* an epoll of all rings' descriptors */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
@@ -227,6 +228,7 @@ Sampler *sampler_free(Sampler *sampler) {
                 return NULL;
         sampler_stop(sampler);
         kernel_waits_free(sampler->waits);
+        kernel_threads_free(sampler->threads);
         runtime_walk_free(sampler->runtime_walk);
         kernel_half_free(sampler->half);
         sideband_free(sampler->sideband);
@@ -263,6 +265,17 @@ void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum o
 
 int sampler_split_waits(Sampler *sampler) {
         return sampler->waits ? kernel_waits_split(sampler->waits) : 0;
+}
+
+int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look) {
+        int r = sampler->threads ? 0 : kernel_threads_new(&sampler->threads, sampler->half, &sampler->config);
+
+        return r ? r : kernel_threads_look(sampler->threads, look);
+}
+
+void sampler_runtimes_of(const Sampler *sampler, uint32_t tgid, uint64_t generation,
+                         ThreadsRuntimes *runtimes) {
+        kernel_threads_runtimes(sampler->threads, tgid, generation, runtimes);
 }
 
 /* Waits are counted while samples are taken. */

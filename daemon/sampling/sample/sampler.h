@@ -15,6 +15,7 @@
 
 #include "abi.h"
 #include "base/util/macro.h"
+#include "sampling/sample/kernel-threads.h"
 #include "sampling/sample/sampler-config.h"
 #include "sampling/sample/sideband.h"
 
@@ -47,6 +48,16 @@ void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum o
  * next drain. Return: 0, or the negative value of a callback.
  */
 int sampler_split_waits(Sampler *sampler);
+
+/*
+ * What each thread of the targets does now. The first call loads what it takes. Return: 0,
+ * SAMPLER_E_UNUSABLE, -errno.
+ */
+int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look);
+
+/* As kernel_threads_runtimes(); behind sampler_look_at_threads(). */
+void sampler_runtimes_of(const Sampler *sampler, uint32_t tgid, uint64_t generation,
+                         ThreadsRuntimes *runtimes);
 
 /* Called between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);

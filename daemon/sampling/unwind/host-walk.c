@@ -11,6 +11,7 @@
  *     table of rows in a map           the same map, mapped into our memory
  *     cache of rules, kept             the same, of one walk: the mappings of the next may be others
  *     generation of the node           a number for each walk
+ *     state of runtimes in maps        what the caller has read of them, for a thread that stands still
  *
  * An example: a program of 20 ms was sampled 9 ms after its exec.
  *
@@ -18,6 +19,9 @@
  *     walk     55..1234 lies in the program, whose table is on its way: PENDING, and nothing is delivered
  *     (8 ms)   the table is in the kernel
  *     walk     55..1234 ─▶ 55..1310 ─▶ libc+27249 ─▶ _start: COMPLETE, though the process is gone
+ *
+ * Of a copy nothing but the stack is there, so frames of runtimes end its walk. A thread that stands still
+ * has all of its memory, and the walks over Java and Python (bpf/hotspot.bpf.h, bpf/python.bpf.h) read it.
  *
  * The bytes come from a target. The rules check each address that they make of them, and every read is
  * checked against the copy.
@@ -77,10 +81,8 @@ static bool window_read_pair(struct window *window, uint64_t address, uint64_t *
         return true;
 }
 
-/* Asked for code alone (the restorer of musl's signal handlers), which was not copied. */
-static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
-        return -EFAULT;
-}
+/* Of a copy: asked for code alone (the restorer of musl's signal handlers), which was not copied. */
+static long bpf_probe_read_user(void *to, uint32_t size, const void *from);
 
 static const uint8_t *rows_block(uint32_t table, uint32_t block);
 static uint64_t rows_rule(uint32_t table, uint64_t offset);
@@ -101,9 +103,21 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
 
 #include "rules.bpf.h"
 
-/* No entry of a runtime is known here. */
+static inline struct rows_cache *hotspot_cache(void);
+
+#include "hotspot-code.bpf.h"
+#include "hotspot.bpf.h"
+#include "python.bpf.h"
+
 static inline bool rules_hotspot(const struct rows_walk *walk) {
-        return rules_end(walk->unwind, ABI_STACK_RUNTIME);
+        struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
+                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+
+        return hotspot_do_step(&step);
+}
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write(walk->unwind, walk->python, walk->frames);
 }
 
 struct HostWalk {
@@ -113,16 +127,32 @@ struct HostWalk {
         const Process *process;         /* of the walk under way, like the next two */
         bool has_runtime;
         const struct abi_stack *stack;
+        const HostMemory *memory;       /* of a thread that stands still; NULL = the copy is all there is */
         HostTable held[MAX_TABLES];
         uint32_t n_held, next_held;
         struct unwind unwind;
         struct rules rules;
         struct rows_cache cache;
+        struct hotspot hotspot;
+        struct python python;
         uint64_t frames[UNWIND_MAX_FRAMES];
 };
 
 /* The rules know of no walk but theirs. */
 static _Thread_local HostWalk *under_way;
+
+static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
+        const HostMemory *memory = under_way->memory;
+
+        if (memory && !memory->read(memory->userdata, (uint64_t)(uintptr_t)from, to, size))
+                return 0;
+        memset(to, 0, size);
+        return -EFAULT;
+}
+
+static inline struct rows_cache *hotspot_cache(void) {
+        return &under_way->cache;
+}
 
 static const uint8_t *rows_block(uint32_t table, uint32_t block) {
         const HostTable *held = &under_way->held[table];
@@ -255,20 +285,41 @@ static void begin(HostWalk *walk, const struct abi_stack *stack) {
         memcpy(walk->rules.registers, stack->registers, sizeof(walk->rules.registers));
 }
 
-void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
-               HostWalkResult *resultp) {
-        const struct rows_walk rows = { .unwind = &walk->unwind, .rules = &walk->rules,
-                                        .frames = walk->frames, .cache = &walk->cache };
+/* As python_begin() of bpf/walk.bpf.h. Return: NULL = this thread runs no function of Python. */
+static struct python *begin_python(HostWalk *walk, const struct python_process *process, uint64_t pointer) {
+        struct python *python = &walk->python;
+
+        python->thread_pointer = pointer;
+        python->found = 0;
+        if (python_look_begin(python, process))
+                for (unsigned i = 0; i < PYTHON_MAX_THREADS && python_look(python, process); i++)
+                        ;
+        if (!python->found || !python_chain_begin(python, process))
+                return NULL;
+        for (unsigned i = 0; i <= PYTHON_MAX_CHAIN && python_chain_step(python, process); i++)
+                ;
+        return python->n_frames ? python : NULL;
+}
+
+void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const HostMemory *memory,
+               const struct abi_stack *stack, HostWalkResult *resultp) {
+        struct rows_walk rows = { .unwind = &walk->unwind, .rules = &walk->rules, .frames = walk->frames,
+                                  .cache = &walk->cache, .state = &walk->hotspot };
         uint32_t end;
 
         walk->process = process;
         walk->has_runtime = has_runtime;
         walk->stack = stack;
+        walk->memory = memory;
         under_way = walk;
         begin(walk, stack);
-        while (rules_step(&rows))
+        rows.hotspot = memory ? memory->hotspot : NULL;
+        if (memory && memory->python)
+                rows.python = begin_python(walk, memory->python, memory->thread_pointer);
+        while (python_step(&rows))
                 ;
         under_way = NULL;
+        walk->memory = NULL;
         end = walk->unwind.end;
         if (end == ABI_STACK_FAULT && stack->is_cut && walk->unwind.window.is_beyond)
                 end = ABI_STACK_LONG;
