@@ -21,6 +21,7 @@
 #include "cli/terminal.h"
 #include "formats/convert/convert.h"
 #include "profile/merge.h"
+#include "service/config/config-selector.h"
 #include "service/run/self.h"
 
 #define DEFAULT_OUTPUT "spanprof.html"
@@ -56,17 +57,10 @@ typedef struct Record {
 
 /* ---- before it ---- */
 
-static bool chooses(const Config *config) {
-        return config->all || config->publishers || config->pids.n_items || config->comms.n_items ||
-                config->exes.n_items ||
-                config->cgroups.n_items || config->containers.n_items || config->users.n_items ||
-                config->units.n_items;
-}
-
 static int check_targets(const Cli *cli) {
-        if (cli->n_arguments && chooses(&cli->config))
+        if (cli->n_arguments && config_chooses(&cli->config))
                 log_error("a command and a choice of processes cannot be used together");
-        else if (!cli->n_arguments && !chooses(&cli->config))
+        else if (!cli->n_arguments && !config_chooses(&cli->config))
                 log_error(
                         "record what? -- COMMAND…, or -p PID, -C NAME, -u UNIT, -a for everything (`spanprof record --help`)");
         else

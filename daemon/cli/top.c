@@ -20,6 +20,7 @@
 #include "cli/desk/session.h"
 #include "cli/desk/view.h"
 #include "cli/terminal.h"
+#include "service/config/config-selector.h"
 
 enum { KEYS_MAX = 256, DEFAULT_ROWS = 10 };
 
@@ -261,10 +262,7 @@ static int run_top(Top *top) {
 }
 
 static void choose_all(Config *config) {
-        config->all |= !config->publishers && !config->pids.n_items && !config->comms.n_items &&
-                !config->exes.n_items &&
-                !config->cgroups.n_items && !config->containers.n_items && !config->users.n_items &&
-                !config->units.n_items;
+        config->all |= !config_chooses(config);
 }
 
 static void set_view(Top *top) {

@@ -5,6 +5,7 @@
 const Verb *const verbs[] = {
         &verb_record,
         &verb_top,
+        &verb_stacks,
         &verb_run,
         &verb_targets,
         &verb_contexts,

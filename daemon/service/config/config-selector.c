@@ -101,3 +101,9 @@ void config_selector_deinit(ConfigSelector *self) {
         free(self->exclude_rules);
         *self = (ConfigSelector){ 0 };
 }
+
+bool config_chooses(const Config *config) {
+        return config->all || config->publishers || config->pids.n_items || config->comms.n_items ||
+                config->exes.n_items || config->cgroups.n_items || config->containers.n_items ||
+                config->users.n_items || config->units.n_items;
+}

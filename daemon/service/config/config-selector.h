@@ -16,6 +16,9 @@ typedef struct ConfigSelector {
 int config_selector_init(ConfigSelector *self, const Config *config);
 void config_selector_deinit(ConfigSelector *self);
 
+/* Whether anything chooses processes. */
+bool config_chooses(const Config *config);
+
 /* A user by name or number. Return: 0, 1 = there is none. */
 int config_find_user(const char *name, uint32_t *uidp);
 

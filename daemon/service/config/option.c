@@ -177,7 +177,7 @@ static int check_upload_path(const char *item, Text *problem) {
 enum {
         RUN = VERB_RUN,
         RECORD = VERB_RECORD,
-        DESK = VERB_RECORD | VERB_TOP,
+        DESK = VERB_RECORD | VERB_TOP | VERB_STACKS,
         SAMPLERS = VERB_RUN | DESK,
         CHOOSERS = SAMPLERS | VERB_TARGETS,     /* verbs that look for targets */
         REPORT = VERB_REPORT,
@@ -385,7 +385,7 @@ const Option option_table[] = {
 
         { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(duration_ns), "0", 0,
           SECONDS(366 * UINT64_C(86400)), .argument = "TIME", .bare_seconds = true,
-          .help = "stop after this time (0: run until stopped; `report PID`: a second)" },
+          .help = "stop after this time (0: run until stopped; `report PID`: a second; `stacks`: 250ms)" },
         { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(control), "", .argument = "PATH",
           .advanced = true,
           .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT
@@ -461,7 +461,7 @@ const Option option_table[] = {
           .advanced = true,
           .help = "say on standard error what was read, skipped and written, and how long it took" },
 
-        { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(lines), "off",
+        { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(lines), "off",
           .help = "add source lines and inlined functions, from DWARF of this machine" },
         { "debuginfod", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(debuginfod), "off",
           .help = "get debug information that this machine lacks from the servers of DEBUGINFOD_URLS, which "
@@ -484,7 +484,8 @@ const Option option_table[] = {
         { "spans", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(spans), "", .argument = "FILE",
           .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
         { "json", 0, OPTION_BOOL,
-          REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR | VERB_TOP, NULL,
+          REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR | VERB_TOP |
+                  VERB_STACKS, NULL,
           FIELD(json), "off", .help = "print JSON, for programs" },
         { "probe", 0, OPTION_CHOICE, VERB_STATUS, NULL, FIELD(probe), "none", .choices = "none health ready",
           .argument = "WHICH",

@@ -44,6 +44,7 @@ enum {
         VERB_CONTEXTS = 1 << 18,
         VERB_RECORD = 1 << 24,
         VERB_TOP = 1 << 25,
+        VERB_STACKS = 1 << 26,
         VERB_ANY = -1,
 };
 

@@ -4,11 +4,12 @@
 /*
  * Daemon State
  *
- * What the daemon holds, one struct for each subject. Its five files share it, and no other file includes it:
+ * What the daemon holds, one struct for each subject. Its files share it, and no other file includes it:
  *
  *     daemon.c            makes every stage, starts, reports at the end
  *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
  *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
+ *     daemon-threads.c    looks at all threads as they are now
  *     daemon-loop.c       decides when: timers, signals, the stop
  *     daemon-calls.c      drains at once when the kernel half calls
  *     daemon-govern.c     decides whether and how fast: pauses, limits

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/desk/thread-list.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/json-writer.h"
+#include "base/util/text.h"
+#include "formats/report/words.h"
+#include "sampling/sample/kernel-threads.h"
+
+enum { INDENT = 4, NAME_COLUMNS = 48 };
+
+/* A thread and what it does. Texts are the window's. */
+typedef struct Row {
+        int64_t pid, tid;
+        const char *process, *name;     /* of the thread */
+        const char *state;              /* running, runnable, blocked */
+        const char *reason;             /* "" = none */
+        const char *end;                /* why the stack ends early; "" = it does not */
+        uint64_t waited_ns;             /* at most; 0 = not known, or it runs */
+        uint64_t n_samples;             /* of one that runs; 0 = none was taken */
+        uint32_t stack, link;           /* 0 = none */
+} Row;
+
+struct ThreadList {
+        const Window *window;
+        const DaemonThreads *threads;
+        Row *rows;
+        size_t n, room;
+};
+
+/* ---- what the window says ---- */
+
+static const char *text_of(const Window *window, const uint32_t *set, size_t n, const char *key) {
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *row = window_get_attribute(window, set[i]);
+
+                if (row->kind == ATTRIBUTE_STRING && !strcmp(window_get_string(window, row->key, NULL), key))
+                        return window_get_string(window, row->string, NULL);
+        }
+        return "";
+}
+
+static int64_t number_of(const Window *window, const uint32_t *set, size_t n, const char *key) {
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *row = window_get_attribute(window, set[i]);
+
+                if (row->kind != ATTRIBUTE_STRING && !strcmp(window_get_string(window, row->key, NULL), key))
+                        return row->integer;
+        }
+        return 0;
+}
+
+static Row *find_row(const ThreadList *list, int64_t pid, int64_t tid) {
+        for (size_t i = 0; i < list->n; i++)
+                if (list->rows[i].pid == pid && list->rows[i].tid == tid)
+                        return &list->rows[i];
+        return NULL;
+}
+
+static Row *add_row(ThreadList *list, const Row *row) {
+        if (list->n == list->room) {
+                size_t room = MAX(2 * list->room, (size_t)64);
+                Row *rows = reallocarray(list->rows, room, sizeof(*rows));
+
+                if (!rows)
+                        return NULL;
+                list->rows = rows;
+                list->room = room;
+        }
+        list->rows[list->n] = *row;
+        return &list->rows[list->n++];
+}
+
+static Row read_row(const ThreadList *list, const WindowProfile *profile, const WindowSample *sample) {
+        const Window *window = list->window;
+        bool is_wait = profile->type == PROFILE_OFF_CPU;
+        int64_t pid = 0;
+        size_t n;
+        const uint32_t *set = window_get_attribute_set(window, sample->attributes, &n);
+
+        window_get_resource_integer(window, profile->resource, "process.pid", &pid);
+        return (Row){ .pid = pid,
+                      .tid = number_of(window, set, n, "thread.id"),
+                      .process = window_get_resource_text(window, profile->resource,
+                                                          "process.executable.name"),
+                      .name = text_of(window, set, n, "thread.name"),
+                      .state = is_wait ? text_of(window, set, n, "wait.state") : "running",
+                      .reason = is_wait ? text_of(window, set, n, "wait.reason") : "",
+                      .end = text_of(window, set, n, "profile.stack.truncated"),
+                      .waited_ns = is_wait && sample->value > 1 ? (uint64_t)sample->value : 0,
+                      .n_samples = is_wait ? 0 : (uint64_t)sample->value,
+                      .stack = sample->stack,
+                      .link = sample->link };
+}
+
+/* Of a thread that runs, the stack with the most samples stands for all. */
+static int take_sample(ThreadList *list, const WindowProfile *profile, const WindowSample *sample) {
+        Row row = read_row(list, profile, sample), *known = find_row(list, row.pid, row.tid);
+
+        if (!known)
+                return add_row(list, &row) ? 0 : error_origin(-ENOMEM);
+        if (profile->type == PROFILE_CPU && !strcmp(known->state, "running") &&
+            known->n_samples < row.n_samples)
+                *known = row;
+        return 0;
+}
+
+static int take_profiles(ThreadList *list, ProfileType type) {
+        int r = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(list->window); i++) {
+                const WindowProfile *profile = window_get_profile(list->window, i);
+
+                for (uint32_t j = 0; profile->type == type && j < profile->n_samples && !r; j++) {
+                        WindowSample sample;
+
+                        window_get_sample(list->window, i, j, &sample);
+                        r = take_sample(list, profile, &sample);
+                }
+        }
+        return r;
+}
+
+/* Threads that were met, and of which neither a wait nor a sample is there. */
+static int take_unseen(ThreadList *list) {
+        for (size_t i = 0; i < list->threads->n; i++) {
+                const DaemonThread *thread = &list->threads->threads[i];
+                const Row row = { .pid = thread->tgid,
+                                  .tid = thread->tid,
+                                  .process = "",
+                                  .name = thread->comm,
+                                  .state = "running",
+                                  .reason = "",
+                                  .end = "" };
+
+                if (!find_row(list, row.pid, row.tid) && !add_row(list, &row))
+                        return error_origin(-ENOMEM);
+        }
+        return 0;
+}
+
+/* ---- order: by process, running first, then those that do the same, the longest wait last ---- */
+
+static int compare_numbers(int64_t a, int64_t b) {
+        return (a > b) - (a < b);
+}
+
+static int compare_groups(const Row *a, const Row *b) {
+        int order = compare_numbers(a->pid, b->pid);
+
+        if (!order)
+                order = -strcmp(a->state, b->state);    /* running, runnable, blocked */
+        if (!order)
+                order = strcmp(a->reason, b->reason);
+        if (!order)
+                order = compare_numbers(a->stack, b->stack);
+        return order ? order : compare_numbers(a->link, b->link);
+}
+
+static int compare_rows(const void *left, const void *right) {
+        const Row *a = left, *b = right;
+        int order = compare_groups(a, b);
+
+        return order ? order : compare_numbers(a->tid, b->tid);
+}
+
+int thread_list_new(ThreadList **listp, const Window *window, const DaemonThreads *threads) {
+        _cleanup_(thread_list_freep) ThreadList *list = calloc(1, sizeof(*list));
+        int r;
+
+        if (!list)
+                return error_origin(-ENOMEM);
+        list->window = window;
+        list->threads = threads;
+        r = take_profiles(list, PROFILE_OFF_CPU);
+        if (!r)
+                r = take_profiles(list, PROFILE_CPU);
+        if (!r)
+                r = take_unseen(list);
+        if (r)
+                return r;
+        if (list->n)
+                qsort(list->rows, list->n, sizeof(*list->rows), compare_rows);
+        *listp = take(list);
+        return 0;
+}
+
+ThreadList *thread_list_free(ThreadList *list) {
+        if (!list)
+                return NULL;
+        free(list->rows);
+        free(list);
+        return NULL;
+}
+
+size_t thread_list_n(const ThreadList *list) {
+        return list->n;
+}
+
+/* ---- for people ---- */
+
+static const char *base_name(const char *path) {
+        const char *slash = strrchr(path, '/');
+
+        return slash && slash[1] ? slash + 1 : path;
+}
+
+typedef struct FrameTexts {
+        const char *name, *module, *file;       /* "" = not known */
+        uint64_t address, line;
+} FrameTexts;
+
+static FrameTexts frame_texts(const Window *window, FrameWord word) {
+        WindowFrame frame = window_expand_frame(window, word);
+        const WindowFunction *function = window_get_function(window, frame.function);
+
+        const WindowModule *module = window_get_module(window, frame.module);
+
+        return (FrameTexts){ .name = window_get_string(window, function->name, NULL),
+                             .module = window_get_string(window, module->path, NULL),
+                             .file = window_get_string(window, function->filename, NULL),
+                             .address = frame.address,
+                             .line = frame.line };
+}
+
+static void print_frame(const Window *window, FrameWord word, FILE *out) {
+        FrameTexts frame = frame_texts(window, word);
+        _cleanup_(text_deinit) Text name = { 0 }, place = { 0 };
+        char address[24];
+
+        snprintf(address, sizeof(address), "0x%" PRIx64, frame.address);
+        text_append_masked(&name, *frame.name ? frame.name : address);
+        if (*frame.module)
+                text_append_masked(&place, base_name(frame.module));
+        if (*frame.file && (frame.line || !*frame.module)) {
+                text_printf(&place, "%s", *frame.module ? "  " : "");
+                text_append_masked(&place, base_name(frame.file));
+                if (frame.line)
+                        text_printf(&place, ":%" PRIu64, frame.line);
+        }
+        fprintf(out, "%*s%-*s  %s\n", INDENT, "", NAME_COLUMNS, name.data ? name.data : "",
+                place.data ? place.data : "");
+}
+
+static void print_stack(const ThreadList *list, const Row *row, FILE *out) {
+        size_t n;
+        const FrameWord *words = window_get_stack(list->window, row->stack, &n);
+
+        for (size_t i = 0; i < n; i++)
+                print_frame(list->window, words[i], out);
+        if (*row->end)
+                fprintf(out, "%*s(ends here: %s)\n", INDENT, "", words_of_end(row->end));
+        else if (!n && !strcmp(row->state, "running"))
+                fprintf(out, "%*s(no sample of it was taken)\n", INDENT, "");
+}
+
+static void print_time(uint64_t ns, FILE *out) {
+        double seconds = (double)ns / (double)NS_PER_SEC;
+
+        if (seconds < 1)
+                fprintf(out, "%.3g ms", seconds * 1000);
+        else if (seconds < 120)
+                fprintf(out, "%.1f s", seconds);
+        else if (seconds < 7200)
+                fprintf(out, "%.0f min", seconds / 60);
+        else
+                fprintf(out, "%.1f h", seconds / 3600);
+}
+
+/* `blocked: futex, since at most 1.2 s …  thread 4712 worker` and the like. */
+static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *out) {
+        uint64_t least = UINT64_MAX, most = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                least = MIN(least, rows[i].waited_ns);
+                most = MAX(most, rows[i].waited_ns);
+        }
+        fputs(rows->state, out);
+        if (*rows->reason && strcmp(rows->reason, "preempted"))
+                fprintf(out, " on %s", rows->reason);
+        if (most) {
+                fputs(", for at most ", out);
+                if (n > 1 && least && least < most / 2) {
+                        print_time(least, out);
+                        fputs(" to ", out);
+                }
+                print_time(most, out);
+        }
+        if (n > 1)
+                fprintf(out, ", %zu threads", n);
+        fputs(":", out);
+        for (size_t i = 0; i < n; i++) {
+                fprintf(out, "%s %" PRId64 " ", i ? "," : "", rows[i].tid);
+                text_print(rows[i].name, strlen(rows[i].name), out);
+        }
+        fputc('\n', out);
+        if (rows->link) {
+                const WindowLink *link = window_get_link(list->window, rows->link);
+                char trace[33], span[17];
+
+                text_to_hex(trace, link->trace_id, sizeof(link->trace_id));
+                text_to_hex(span, link->span_id, sizeof(link->span_id));
+                fprintf(out, "%*sspan %s of trace %s\n", INDENT, "", span, trace);
+        }
+}
+
+static size_t count_until(const ThreadList *list, size_t from, int (*differs)(const Row *, const Row *)) {
+        size_t n = 1;
+
+        while (from + n < list->n && !differs(&list->rows[from], &list->rows[from + n]))
+                n++;
+        return n;
+}
+
+static int other_process(const Row *a, const Row *b) {
+        return a->pid != b->pid;
+}
+
+static void print_process(const ThreadList *list, size_t from, size_t n, FILE *out) {
+        const char *name = "";
+        size_t n_waiting = 0;
+
+        for (size_t i = from; i < from + n; i++) {
+                n_waiting += strcmp(list->rows[i].state, "running") != 0;
+                name = *name ? name : list->rows[i].process;
+        }
+        fprintf(out, "%spid %" PRId64, from ? "\n" : "", list->rows[from].pid);
+        if (*name) {
+                fputs(" (", out);
+                text_print(name, strlen(name), out);
+                fputs(")", out);
+        }
+        fprintf(out, ": %zu thread%s, %zu running, %zu waiting\n", n, n == 1 ? "" : "s", n - n_waiting,
+                n_waiting);
+        for (size_t i = from; i < from + n;) {
+                size_t same = count_until(list, i, compare_groups);
+
+                fputc('\n', out);
+                print_head(list, &list->rows[i], same, out);
+                print_stack(list, &list->rows[i], out);
+                i += same;
+        }
+}
+
+void thread_list_print(const ThreadList *list, FILE *out) {
+        for (size_t i = 0; i < list->n;) {
+                size_t n = count_until(list, i, other_process);
+
+                print_process(list, i, n, out);
+                i += n;
+        }
+        if (list->threads->n_over_cap)
+                fprintf(out, "\n%" PRIu64 " more threads were not looked at (%d at most)\n",
+                        list->threads->n_over_cap, KERNEL_THREADS_MAX);
+        if (list->threads->lacks_rights)
+                fprintf(out, "\nMemory of some processes may not be read, so their threads look as if they ran: run it as root\n");
+        if (list->threads->n && !list->threads->knows_times)
+                fprintf(out, "\nHow long threads wait is not known: this kernel has no CONFIG_SCHED_INFO\n");
+}
+
+/* ---- for programs ---- */
+
+static void json_frames(const ThreadList *list, const Row *row, JsonWriter *json) {
+        size_t n;
+        const FrameWord *words = window_get_stack(list->window, row->stack, &n);
+
+        json_open(json, "frames", '[');
+        for (size_t i = 0; i < n; i++) {
+                FrameTexts frame = frame_texts(list->window, words[i]);
+
+                json_open(json, NULL, '{');
+                json_text(json, "function", frame.name);
+                json_text(json, "module", frame.module);
+                json_number(json, "address", frame.address);
+                if (*frame.file)
+                        json_text(json, "file", frame.file);
+                if (frame.line)
+                        json_number(json, "line", frame.line);
+                json_close(json, '}');
+        }
+        json_close(json, ']');
+}
+
+static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
+        json_open(json, NULL, '{');
+        json_number(json, "pid", (uint64_t)row->pid);
+        json_text(json, "process", row->process);
+        json_number(json, "tid", (uint64_t)row->tid);
+        json_text(json, "name", row->name);
+        json_text(json, "state", row->state);
+        if (*row->reason)
+                json_text(json, "reason", row->reason);
+        if (row->waited_ns)
+                json_number(json, "waits_at_most_ns", row->waited_ns);
+        if (row->n_samples)
+                json_number(json, "samples", row->n_samples);
+        if (row->link) {
+                const WindowLink *link = window_get_link(list->window, row->link);
+                char trace[33], span[17];
+
+                text_to_hex(trace, link->trace_id, sizeof(link->trace_id));
+                text_to_hex(span, link->span_id, sizeof(link->span_id));
+                json_text(json, "trace_id", trace);
+                json_text(json, "span_id", span);
+        }
+        if (*row->end)
+                json_text(json, "truncated", row->end);
+        json_frames(list, row, json);
+        json_close(json, '}');
+}
+
+int thread_list_json(const ThreadList *list, FILE *out) {
+        Text text = { 0 };
+        JsonWriter json = { .text = &text, .is_spaced = true };
+        int r;
+
+        json_open(&json, NULL, '{');
+        json_open(&json, "threads", '[');
+        for (size_t i = 0; i < list->n; i++)
+                json_row(list, &list->rows[i], &json);
+        json_close(&json, ']');
+        json_number(&json, "over_cap", list->threads->n_over_cap);
+        json_bool(&json, "lacks_rights", list->threads->lacks_rights);
+        json_close(&json, '}');
+        json_end(&json);
+        r = text.failed ? error_origin(-ENOMEM) : 0;
+        if (!r)
+                fputs(text.data, out);
+        text_deinit(&text);
+        return r;
+}

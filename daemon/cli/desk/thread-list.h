@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * List of Threads
+ *
+ * What each thread does, from a window that holds a wait or CPU samples of it: threads that do the same in
+ * the same place stand together.
+ */
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "profile/window.h"
+#include "service/run/daemon-threads.h"
+
+typedef struct ThreadList ThreadList;
+
+/*
+ * @window: closed, with names; borrowed. @threads: all that were met; those that have nothing in the window
+ * run, unseen. Return: 0, -ENOMEM.
+ */
+int thread_list_new(ThreadList **listp, const Window *window, const DaemonThreads *threads);
+ThreadList *thread_list_free(ThreadList *list);
+DEFINE_CLEANUP(ThreadList, thread_list_free)
+
+size_t thread_list_n(const ThreadList *list);
+
+void thread_list_print(const ThreadList *list, FILE *out);
+
+/* One object, in a line. Return: 0, -ENOMEM. */
+int thread_list_json(const ThreadList *list, FILE *out);

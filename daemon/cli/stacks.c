@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "cli/cli.h"
+#include "cli/desk/session.h"
+#include "cli/desk/thread-list.h"
+#include "cli/inputs.h"
+#include "cli/missing-lines.h"
+#include "cli/remote-symbols.h"
+#include "formats/convert/convert.h"
+#include "profile/merge.h"
+#include "service/config/config-selector.h"
+#include "service/config/option.h"
+#include "service/run/daemon-threads.h"
+
+#define RUNNING_NS (250 * NS_PER_MS)            /* in which threads that run are sampled */
+
+typedef struct Stacks {
+        Cli *cli;
+        ConvertOptions options;
+        Convert convert;                /* its window has all waits and samples */
+        Session session;
+        RemoteSymbols remote;
+        DaemonThreads threads;
+        uint64_t begin_ns;              /* REALTIME */
+} Stacks;
+
+/* ---- whom ---- */
+
+/* A process id may stand alone. */
+static int take_arguments(Cli *cli) {
+        const Option *pid = option_find("pid", 3);
+
+        for (int i = 0; i < cli->n_arguments; i++) {
+                Text problem = { 0 };
+                int r = option_set(pid, &cli->config, cli->arguments[i], i > 0 || cli->config.pids.n_items,
+                                   &problem);
+
+                if (r)
+                        log_error("stacks: %s is no process id", cli->arguments[i]);
+                text_deinit(&problem);
+                if (r)
+                        return r < 0 ? r : STATUS_USAGE;
+        }
+        if (config_chooses(&cli->config))
+                return 0;
+        log_error("stacks of whom? a process id, or -C NAME, -u UNIT, -a for everything (`spanprof stacks --help`)");
+        return STATUS_USAGE;
+}
+
+/* ---- the look ---- */
+
+static bool any_runs(const DaemonThreads *threads) {
+        for (size_t i = 0; i < threads->n; i++)
+                if (!threads->threads[i].was_added)
+                        return true;
+        return false;
+}
+
+static int on_started(void *userdata, Daemon *daemon) {
+        Stacks *stacks = userdata;
+        int r;
+
+        stacks->begin_ns = clock_read_ns(CLOCK_REALTIME);
+        r = daemon_look_at_threads(daemon, &stacks->threads);
+        return r || any_runs(&stacks->threads) ? r : session_end(&stacks->session);
+}
+
+static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
+        Stacks *stacks = userdata;
+
+        return window_merge(stacks->convert.window, window, n_lostp);
+}
+
+/* ---- what came out ---- */
+
+static int name_late(Window *window, void *userdata) {
+        Stacks *stacks = userdata;
+        uint32_t n;
+
+        return daemon_name_late(stacks->session.daemon, window, &n);
+}
+
+static int close_window(Stacks *stacks) {
+        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
+        SymbolizerOptions options = { .want_lines = stacks->cli->config.lines };
+        int r;
+
+        remote_symbols_put(&stacks->remote, &options);
+        r = symbolizer_new(&symbolizer, &options);
+        if (r)
+                return r;
+        stacks->options.symbolizer = symbolizer;
+        stacks->options.closed = name_late;
+        stacks->options.userdata = stacks;
+        convert_cover(&stacks->convert, stacks->begin_ns, clock_read_ns(CLOCK_REALTIME));
+        r = convert_close(&stacks->convert);
+        missing_lines_say(symbolizer);
+        stacks->options.symbolizer = NULL;
+        return r;
+}
+
+/* Return: enum status, -ENOMEM. */
+static int print(const Stacks *stacks) {
+        _cleanup_(thread_list_freep) ThreadList *list = NULL;
+        int r = thread_list_new(&list, stacks->convert.window, &stacks->threads);
+
+        if (r)
+                return r;
+        if (stacks->cli->config.json)
+                r = thread_list_json(list, stdout);
+        else
+                thread_list_print(list, stdout);
+        fflush(stdout);
+        if (!r && !thread_list_n(list)) {
+                log_error("no thread: none of the processes that run is chosen");
+                return STATUS_FAILURE;
+        }
+        return r;
+}
+
+static int run_session(Stacks *stacks) {
+        int r = session_run(&stacks->session);
+
+        if (r == DAEMON_E_UNUSABLE)
+                return STATUS_CONFIG;
+        if (r)
+                return r < 0 ? r : STATUS_FAILURE;
+        r = close_window(stacks);
+        return r ? r : print(stacks);
+}
+
+static int run_stacks(Stacks *stacks) {
+        const SessionOptions options = { .config = &stacks->cli->config,
+                                         .interval_ns = 3600 * NS_PER_SEC,
+                                         .window = on_window,
+                                         .started = on_started,
+                                         .userdata = stacks };
+        int r;
+
+        stacks->cli->config.duration_ns = stacks->cli->config.duration_ns ?: RUNNING_NS;
+        stacks->options = (ConvertOptions){ .end_ns = UINT64_MAX,
+                                            .filter = { .end_ns = UINT64_MAX },
+                                            .version = SPANPROF_VERSION };
+        r = convert_init(&stacks->convert, &stacks->options);
+        if (!r)
+                r = session_init(&stacks->session, &options);
+        if (!r)
+                r = run_session(stacks);
+        session_deinit(&stacks->session);
+        if (r < 0)
+                log_error("stopped by an error: %s", strerror(-r));
+        return r < 0 ? STATUS_FAILURE : r;
+}
+
+static int run(Cli *cli) {
+        Stacks stacks = { .cli = cli };
+        const char *obstacle = session_obstacle();
+        int r = take_arguments(cli);
+
+        if (!r && obstacle) {
+                log_error("%s", obstacle);
+                r = STATUS_CONFIG;
+        }
+        if (!r) {
+                if (!inputs_is_set(&cli->config, "log-level"))
+                        log_set_level(LOG_LEVEL_WARNING);
+                r = remote_symbols_init(&stacks.remote, &cli->config);
+                if (!r)
+                        r = run_stacks(&stacks);
+                remote_symbols_deinit(&stacks.remote);
+        }
+        convert_deinit(&stacks.convert);
+        free(stacks.threads.threads);
+        return r < 0 ? STATUS_FAILURE : r;
+}
+
+const Verb verb_stacks = {
+        .name = "stacks",
+        .bit = VERB_STACKS,
+        .arguments = "[PID…]",
+        .max_arguments = INT_MAX,
+        .summary = "show what each thread of a process does now, and what it waits for",
+        .description =
+                "Looks once at all threads of the processes that are chosen, without stopping or waking any: the first thing\n"
+                "to type when a program hangs. Of a thread that waits it says the stack, the span, what it waits for and for\n"
+                "how long at most: since it was given a CPU last. Threads that run are sampled for a quarter of a second, and\n"
+                "the stack with the most samples is shown. Threads that do the same in the same place stand together.\n"
+                "\n"
+                "Stacks are walked by the rules of `record`, with functions of Java and Python.\n"
+                "\n"
+                "  spanprof stacks 4711                           all threads of a process\n"
+                "  spanprof stacks -u shop                        of all processes of a unit\n"
+                "  spanprof stacks 4711 --json                    for programs\n",
+        .run = run,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * victim-still [ring|thread]: threads that hang, each in its own way
+ *
+ *     mutex       wants a mutex that `pipe` has
+ *     pipe        reads a pipe that nobody writes to
+ *     poll        polls the same
+ *     sleep       sleeps, in span 7 of trace (1, its id)
+ *     deep        pauses below 200 frames of 1 KiB
+ *     spin        runs
+ *
+ * Each does so in a function `still_NAME`, called by `still_enter`. Prints `thread NAME TID` of each, and then
+ *     pid 4711
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "spanprof/context.h"
+#include "victim.h"
+
+enum { DEPTH = 200, FRAME_BYTES = 1024 };
+
+typedef struct Still {
+        const char *name;
+        void (*hang)(void);
+} Still;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t barrier;
+static int never[2];
+
+STEP void still_mutex(void);
+STEP void still_pipe(void);
+STEP void still_poll(void);
+STEP void still_sleep(void);
+STEP void still_deep(void);
+STEP void still_spin(void);
+STEP int still_down(int n);
+STEP void still_enter(const Still *self);
+
+STEP void still_mutex(void) {
+        pthread_barrier_wait(&barrier);
+        pthread_mutex_lock(&mutex);
+        KEEP_FRAME();
+}
+
+STEP void still_pipe(void) {
+        char byte;
+
+        pthread_mutex_lock(&mutex);
+        pthread_barrier_wait(&barrier);
+        if (read(never[0], &byte, 1) < 0)
+                abort();
+        KEEP_FRAME();
+}
+
+STEP void still_poll(void) {
+        poll(&(struct pollfd){ .fd = never[0], .events = POLLIN }, 1, -1);
+        KEEP_FRAME();
+}
+
+STEP void still_sleep(void) {
+        spanprof_context_set(1, (uint64_t)gettid(), 7);
+        nanosleep(&(struct timespec){ .tv_sec = 100000 }, NULL);
+        spanprof_context_clear();
+}
+
+STEP int still_down(int n) {
+        volatile char room[FRAME_BYTES];
+
+        memset((void *)room, n, sizeof(room));
+        if (!n)
+                pause();
+        else
+                room[0] = (char)still_down(n - 1);
+        return room[0] + room[FRAME_BYTES - 1];
+}
+
+STEP void still_deep(void) {
+        victim_sink += (uint64_t)still_down(DEPTH);
+        KEEP_FRAME();
+}
+
+STEP void still_spin(void) {
+        while (!victim_stopped)
+                victim_sink = victim_spin(victim_sink, 5000);
+}
+
+STEP void still_enter(const Still *self) {
+        self->hang();
+        KEEP_FRAME();
+}
+
+static void *still_main(void *data) {
+        const Still *self = data;
+
+        prctl(PR_SET_NAME, self->name);
+        printf("thread %s %d\n", self->name, gettid());
+        fflush(stdout);
+        still_enter(self);
+        return NULL;
+}
+
+int main(int argc, char **argv) {
+        static const Still all[] = { { "mutex", still_mutex }, { "pipe", still_pipe }, { "poll", still_poll },
+                                     { "sleep", still_sleep }, { "deep", still_deep }, { "spin", still_spin } };
+        struct spanprof_context_options start = { .size = sizeof(start), .storage = SPANPROF_CONTEXT_RING };
+        pthread_t thread;
+
+        if (argc > 1 && !strcmp(argv[1], "thread"))
+                start.storage = SPANPROF_CONTEXT_THREAD;
+        if (spanprof_context_start(&start) || pipe(never) || pthread_barrier_init(&barrier, NULL, 2))
+                return 1;
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+                if (pthread_create(&thread, NULL, still_main, (void *)&all[i]))
+                        return 1;
+        printf("pid %d\n", getpid());
+        fflush(stdout);
+        pthread_join(thread, NULL);
+        return 0;
+}
