@@ -53,7 +53,9 @@ static int write_documents(Outputs *outputs, const ConvertWriter *writer, const 
 }
 
 int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
-        OutfileOptions options = { .mode = 0666, .readers = outputs->readers, .for_caller = true };
+        OutfileOptions options = { .mode = outputs->mode ?: 0666,
+                                   .readers = outputs->readers,
+                                   .for_caller = true };
         int r = outfile_open(&outputs->file, outputs->path, &options);
 
         if (r)

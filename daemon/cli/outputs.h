@@ -12,6 +12,7 @@
 typedef struct Outputs {
         const char *path;               /* `-` = standard output */
         OutfileReaders readers;         /* of what it is made from */
+        uint32_t mode;                  /* of a new file; 0 = as umask leaves it */
         Outfile file;
         uint64_t n_bytes;
 } Outputs;

@@ -12,6 +12,7 @@
 #include "cli/desk/thread-list.h"
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
+#include "cli/outputs.h"
 #include "cli/remote-symbols.h"
 #include "formats/convert/convert.h"
 #include "profile/merge.h"
@@ -28,6 +29,8 @@ typedef struct Stacks {
         Session session;
         RemoteSymbols remote;
         DaemonThreads threads;
+        Outputs outputs;
+        const ConvertWriter *writer;    /* NULL = text or JSON, to standard output */
         uint64_t begin_ns;              /* REALTIME */
 } Stacks;
 
@@ -54,11 +57,29 @@ static int take_arguments(Cli *cli) {
         return STATUS_USAGE;
 }
 
+static int check_output(Stacks *stacks) {
+        const Config *config = &stacks->cli->config;
+
+        if (!*config->output)
+                return 0;
+        /* it says what runs on the machine */
+        stacks->outputs = (Outputs){ .path = config->output, .mode = 0600, .file = OUTFILE_NONE };
+        stacks->writer = outputs_find_writer(config->output, config->format);
+        return stacks->writer ? 0 : STATUS_USAGE;
+}
+
 /* ---- the look ---- */
 
 static bool any_runs(const DaemonThreads *threads) {
         for (size_t i = 0; i < threads->n; i++)
                 if (!threads->threads[i].was_added)
+                        return true;
+        return false;
+}
+
+static bool any_waits(const DaemonThreads *threads) {
+        for (size_t i = 0; i < threads->n; i++)
+                if (threads->threads[i].was_added)
                         return true;
         return false;
 }
@@ -87,7 +108,15 @@ static int name_late(Window *window, void *userdata) {
         return daemon_name_late(stacks->session.daemon, window, &n);
 }
 
+/* Other forms have one type of samples: that of the threads that hang. */
+static bool holds_all_types(const ConvertWriter *writer) {
+        return writer == &convert_write_html || writer == &convert_write_otlp ||
+                writer == &convert_write_json;
+}
+
 static int close_window(Stacks *stacks) {
+        static char *const type[] = { (char *)"off_cpu" };
+        const FilterWords waits = { type, 1 };
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
         SymbolizerOptions options = { .want_lines = stacks->cli->config.lines };
         int r;
@@ -99,6 +128,8 @@ static int close_window(Stacks *stacks) {
         stacks->options.symbolizer = symbolizer;
         stacks->options.closed = name_late;
         stacks->options.userdata = stacks;
+        if (stacks->writer && !holds_all_types(stacks->writer) && any_waits(&stacks->threads))
+                stacks->options.filter.types = waits;
         convert_cover(&stacks->convert, stacks->begin_ns, clock_read_ns(CLOCK_REALTIME));
         r = convert_close(&stacks->convert);
         missing_lines_say(symbolizer);
@@ -118,11 +149,17 @@ static int print(const Stacks *stacks) {
         else
                 thread_list_print(list, stdout);
         fflush(stdout);
-        if (!r && !thread_list_n(list)) {
+        return r;
+}
+
+/* Return: enum status, -errno. */
+static int show(Stacks *stacks) {
+        if (!stacks->threads.n) {
                 log_error("no thread: none of the processes that run is chosen");
                 return STATUS_FAILURE;
         }
-        return r;
+        return stacks->writer ? outputs_write(&stacks->outputs, stacks->writer, &stacks->convert)
+                              : print(stacks);
 }
 
 static int run_session(Stacks *stacks) {
@@ -133,7 +170,7 @@ static int run_session(Stacks *stacks) {
         if (r)
                 return r < 0 ? r : STATUS_FAILURE;
         r = close_window(stacks);
-        return r ? r : print(stacks);
+        return r ? r : show(stacks);
 }
 
 static int run_stacks(Stacks *stacks) {
@@ -164,6 +201,8 @@ static int run(Cli *cli) {
         const char *obstacle = session_obstacle();
         int r = take_arguments(cli);
 
+        if (!r)
+                r = check_output(&stacks);
         if (!r && obstacle) {
                 log_error("%s", obstacle);
                 r = STATUS_CONFIG;
@@ -193,10 +232,12 @@ const Verb verb_stacks = {
                 "how long at most: since it was given a CPU last. Threads that run are sampled for a quarter of a second, and\n"
                 "the stack with the most samples is shown. Threads that do the same in the same place stand together.\n"
                 "\n"
-                "Stacks are walked by the rules of `record`, with functions of Java and Python.\n"
+                "Stacks are walked by the rules of `record`, with functions of Java and Python. With -o they go to a file, in a\n"
+                "form of `record`: in a page or a flame graph, waits are as wide as they are long.\n"
                 "\n"
                 "  spanprof stacks 4711                           all threads of a process\n"
                 "  spanprof stacks -u shop                        of all processes of a unit\n"
-                "  spanprof stacks 4711 --json                    for programs\n",
+                "  spanprof stacks 4711 --json                    for programs\n"
+                "  spanprof stacks 4711 -o hang.html              to look at, or to send\n",
         .run = run,
 };

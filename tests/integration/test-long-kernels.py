@@ -34,12 +34,23 @@ example-service >/tmp/truth 2>&1 &
 service=$!
 (while :; do echo go; sleep 1; done) | victim-waits /tmp/waits >/dev/null &
 for i in $(seq 100); do grep -q frames /tmp/omit && pidof victim-waits >/dev/null && break; sleep 0.2; done
+spanprof stacks $(pidof victim-waits) >/tmp/stacks 2>&1
+echo "stacks $?"
+sed "s/^/STACKS /" /tmp/stacks
 spanprof run -p $omit -p $service -p $(pidof victim-waits) --off-cpu --endpoint http://127.0.0.1:4318 -d SECONDSs \\
         --export-interval 5s --stop-timeout 60s --summary /tmp/summary --log-level info >/tmp/log 2>&1
 echo "status $?"
 sed "s/^/LOG /" /tmp/log
 echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
 for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
+"""
+STACKS = """
+echo "kernel $(uname -r)"
+(while :; do echo go; sleep 1; done) | victim-waits /tmp/waits >/dev/null &
+for i in $(seq 100); do pidof victim-waits >/dev/null && break; sleep 0.2; done
+spanprof stacks $(pidof victim-waits) >/tmp/stacks 2>&1
+echo "stacks $?"
+sed "s/^/STACKS /" /tmp/stacks
 """
 REFUSED = """
 echo "kernel $(uname -r)"
@@ -83,6 +94,16 @@ class Kernels(tap.TestCase):
         self.assertGreater(counters["waits_total"]["begun"], 100)
         self.assertGreater(counters["wait_wakers_total"]["thread"], 0)
 
+    def check_stacks(self, console):
+        self.assertRegex(console, r"(?m)^stacks 0$")
+        self.assertRegex(console, r"(?m)^STACKS pid \d+ \(victim-waits\): \d+ threads?, ")
+        self.assertRegex(console, r"(?m)^STACKS     main +victim-waits$")
+
+    def test_stacks_on_6_1(self):
+        console = self.guest(qemu.kernel_of("bookworm", "linux-image-amd64"), STACKS)
+        self.assertRegex(console, r"(?m)^kernel 6\.1\.")
+        self.check_stacks(console)
+
     def main_job(self, name):
         suite, package, version = KERNELS[name]
         console = self.guest(qemu.kernel_of(suite, package), JOB.replace("SECONDS", str(SECONDS)))
@@ -91,6 +112,7 @@ class Kernels(tap.TestCase):
         self.assertRegex(console, r"(?m)^DOCTOR ok +kernel-half")
         # Debian's since 6.12, as it starts
         self.assertRegex(console, r"(?m)^DOCTOR ok +perf_event_paranoid +3: .*CAP_SYS_ADMIN")
+        self.check_stacks(console)
         summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
         self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
         self.assertEqual(summary["lost"], summary["counters"]["lost_total"]["not_target"])

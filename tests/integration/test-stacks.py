@@ -108,6 +108,17 @@ class Stacks(tap.TestCase):
         self.assertRegex(done.stdout, rf"{tids['sleep']} sleep\n    span {7:016x} of trace ")
         self.assertEqual(done.stdout.count("still_down"), DEPTH)
 
+    def test_a_file_in_a_form_of_record(self):
+        child, _ = self.start()
+        for name, begin in (("x.html", b"<!doctype html>"), ("x.svg", b"<"), ("x.folded", b"")):
+            path = self.directory() / name
+            self.run_command([tap.SPANPROF, "stacks", child.pid, "-o", path], expect=0)
+            self.assertTrue(path.read_bytes().startswith(begin))
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        self.assertRegex(path.read_text(), r"(?m)^.*still_main;still_enter;still_poll;\S*poll \d+$")
+        self.assertIn("names no format", self.run_command([tap.SPANPROF, "stacks", child.pid, "-o", "/x.y"],
+                                                         expect=2).stderr)
+
     def spans(self, n, capacity):
         """Of @n threads that sleep: ({thread: its span}, {thread: the span that was found})."""
         child = self.spawn([tap.VICTIMS / "victim-threads", "1", n, "600", capacity])

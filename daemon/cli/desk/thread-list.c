@@ -199,10 +199,6 @@ ThreadList *thread_list_free(ThreadList *list) {
         return NULL;
 }
 
-size_t thread_list_n(const ThreadList *list) {
-        return list->n;
-}
-
 /* ---- for people ---- */
 
 static const char *base_name(const char *path) {

@@ -24,8 +24,6 @@ int thread_list_new(ThreadList **listp, const Window *window, const DaemonThread
 ThreadList *thread_list_free(ThreadList *list);
 DEFINE_CLEANUP(ThreadList, thread_list_free)
 
-size_t thread_list_n(const ThreadList *list);
-
 void thread_list_print(const ThreadList *list, FILE *out);
 
 /* One object, in a line. Return: 0, -ENOMEM. */

@@ -421,11 +421,11 @@ const Option option_table[] = {
         { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
           .argument = "N",
           .advanced = true, .help = "stored files, two a request; what comes then is refused" },
-        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD, NULL,
-          FIELD(output), "", .argument = "PATH",
-          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report` and "
-                  "`record`, the file, whose suffix says the format (- for standard output)" },
-        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD, NULL, FIELD(format), "auto",
+        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | VERB_STACKS,
+          NULL, FIELD(output), "", .argument = "PATH",
+          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report`, "
+                  "`record` and `stacks`, the file, whose suffix says the format (- for standard output)" },
+        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD | VERB_STACKS, NULL, FIELD(format), "auto",
           .choices = "auto text markdown json html svg folded pprof pgo otlp speedscope", .argument = "FORMAT",
           .help = "form of the output, whatever its suffix" },
         { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
