@@ -78,6 +78,7 @@ static __always_inline void registers_of(struct task_struct *task, struct scratc
         uint64_t call = entered_call(task);
 
         thread->call = call < WAIT_MAX_CALLS ? (int16_t)call : WAIT_NO_CALL;
+        thread->argument = entered_argument(task);
         thread->pointer = KERNEL_THREAD_POINTER(task);
         if (!registers_of_entry(task, &scratch->unwind, &scratch->rules))
                 return;

@@ -34,6 +34,7 @@ struct abi_thread {
         uint64_t pc, sp, bp, bx;
         uint64_t registers[16];         /* as struct abi_stack has them */
         uint64_t pointer;               /* the thread pointer */
+        uint64_t argument;              /* the first one of the system call that it is in */
         /* how its trace context is reached, as in struct abi_process; 0 = there is none of that kind */
         uint64_t ring_address;
         int64_t thread_offset;
@@ -48,4 +49,4 @@ struct abi_thread {
         char comm[ABI_COMM_SIZE];
 };
 
-ABI_ASSERT(sizeof(struct abi_thread) == 296);
+ABI_ASSERT(sizeof(struct abi_thread) == 304);

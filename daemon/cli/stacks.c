@@ -229,8 +229,9 @@ const Verb verb_stacks = {
         .description =
                 "Looks once at all threads of the processes that are chosen, without stopping or waking any: the first thing\n"
                 "to type when a program hangs. Of a thread that waits it says the stack, the span, what it waits for and for\n"
-                "how long at most: since it was given a CPU last. Threads that run are sampled for a quarter of a second, and\n"
-                "the stack with the most samples is shown. Threads that do the same in the same place stand together.\n"
+                "how long at most: since it was given a CPU last. Of a mutex of glibc it names the thread that has it, and\n"
+                "calls a deadlock what is one. Threads that run are sampled for a quarter of a second, and the stack with the\n"
+                "most samples is shown. Threads that do the same in the same place stand together.\n"
                 "\n"
                 "Stacks are walked by the rules of `record`, with functions of Java and Python. With -o they go to a file, in a\n"
                 "form of `record`: in a page or a flame graph, waits are as wide as they are long.\n"

@@ -12,7 +12,9 @@ import jdks
 import pythons
 import tap
 
-REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "signal"}
+REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "signal",
+           "left": "futex", "right": "futex"}
+HOLDERS = {"mutex": ("pipe", False), "left": ("right", True), "right": ("left", True)}
 DEPTH = 201             # frames of still_down
 
 
@@ -43,7 +45,7 @@ class Stacks(tap.TestCase):
         """The victim, and {name: id} of its threads, once all but one hang."""
         child = self.spawn([tap.VICTIMS / "victim-still", *arguments])
         child.wait_for(r"^pid \d+")
-        said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == 6 and found,
+        said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == 8 and found,
                               "all threads have said who they are")
         threads = {name: int(tid) for name, tid in said}
         tap.wait_until(lambda: all(is_asleep(child.pid, tid) for name, tid in threads.items() if name != "spin"),
@@ -66,6 +68,8 @@ class Stacks(tap.TestCase):
             self.assertNotIn("truncated", thread)
             self.assertEqual(stack[stack.index(f"still_{name}"):][:3], [f"still_{name}", "still_enter", "still_main"])
             self.assertEqual(stack.count("still_down"), DEPTH if name == "deep" else 0)
+            holder, deadlock = HOLDERS.get(name, (None, None))
+            self.assertEqual((thread.get("holder_tid"), thread.get("deadlock")), (holder and tids[holder], deadlock))
             span = (thread.get("trace_id"), thread.get("span_id"))
             self.assertEqual(span, (f"{1:016x}{tid:016x}", f"{7:016x}") if name == "sleep" else (None, None))
 
@@ -102,11 +106,13 @@ class Stacks(tap.TestCase):
     def test_text_puts_the_same_together(self):
         child, tids = self.start()
         done = self.run_command([tap.SPANPROF, "stacks", "-p", child.pid], expect=0)
-        self.assertRegex(done.stdout, rf"^pid {child.pid} \(victim-still\): 7 threads, [01] running, [67] waiting\n")
+        self.assertRegex(done.stdout, rf"^pid {child.pid} \(victim-still\): 9 threads, [01] running, [89] waiting\n")
         self.assertRegex(done.stdout, rf"\nblocked on read, for at most [0-9.]+ m?s: {tids['pipe']} pipe\n"
                          r"    \S*read +libc\.so\.6\n    still_pipe +victim-still\n")
         self.assertRegex(done.stdout, rf"{tids['sleep']} sleep\n    span {7:016x} of trace ")
         self.assertEqual(done.stdout.count("still_down"), DEPTH)
+        self.assertIn(f"\n    thread {tids['pipe']} pipe has the mutex\n", done.stdout)
+        self.assertIn(f"\n    thread {tids['left']} left has the mutex, and waits for this one: a DEADLOCK\n", done.stdout)
 
     def test_a_file_in_a_form_of_record(self):
         child, _ = self.start()

@@ -8,6 +8,8 @@
  *     sleep       sleeps, in span 7 of trace (1, its id)
  *     deep        pauses below 200 frames of 1 KiB
  *     spin        runs
+ *     left        wants a mutex that `right` has, and has one that `right` wants
+ *     right
  *
  * Each does so in a function `still_NAME`, called by `still_enter`. Prints `thread NAME TID` of each, and then
  *     pid 4711
@@ -27,8 +29,9 @@ typedef struct Still {
         void (*hang)(void);
 } Still;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_barrier_t barrier;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, of_left = PTHREAD_MUTEX_INITIALIZER,
+                       of_right = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t barrier, both;
 static int never[2];
 
 STEP void still_mutex(void);
@@ -37,6 +40,8 @@ STEP void still_poll(void);
 STEP void still_sleep(void);
 STEP void still_deep(void);
 STEP void still_spin(void);
+STEP void still_left(void);
+STEP void still_right(void);
 STEP int still_down(int n);
 STEP void still_enter(const Still *self);
 
@@ -88,6 +93,20 @@ STEP void still_spin(void) {
                 victim_sink = victim_spin(victim_sink, 5000);
 }
 
+STEP void still_left(void) {
+        pthread_mutex_lock(&of_left);
+        pthread_barrier_wait(&both);
+        pthread_mutex_lock(&of_right);
+        KEEP_FRAME();
+}
+
+STEP void still_right(void) {
+        pthread_mutex_lock(&of_right);
+        pthread_barrier_wait(&both);
+        pthread_mutex_lock(&of_left);
+        KEEP_FRAME();
+}
+
 STEP void still_enter(const Still *self) {
         self->hang();
         KEEP_FRAME();
@@ -105,13 +124,15 @@ static void *still_main(void *data) {
 
 int main(int argc, char **argv) {
         static const Still all[] = { { "mutex", still_mutex }, { "pipe", still_pipe }, { "poll", still_poll },
-                                     { "sleep", still_sleep }, { "deep", still_deep }, { "spin", still_spin } };
+                                     { "sleep", still_sleep }, { "deep", still_deep }, { "spin", still_spin },
+                                     { "left", still_left }, { "right", still_right } };
         struct spanprof_context_options start = { .size = sizeof(start), .storage = SPANPROF_CONTEXT_RING };
         pthread_t thread;
 
         if (argc > 1 && !strcmp(argv[1], "thread"))
                 start.storage = SPANPROF_CONTEXT_THREAD;
-        if (spanprof_context_start(&start) || pipe(never) || pthread_barrier_init(&barrier, NULL, 2))
+        if (spanprof_context_start(&start) || pipe(never) || pthread_barrier_init(&barrier, NULL, 2) ||
+            pthread_barrier_init(&both, NULL, 2))
                 return 1;
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 if (pthread_create(&thread, NULL, still_main, (void *)&all[i]))

@@ -13,7 +13,7 @@
 #include "formats/report/words.h"
 #include "sampling/sample/kernel-threads.h"
 
-enum { INDENT = 4, NAME_COLUMNS = 48 };
+enum { INDENT = 4, NAME_COLUMNS = 48, LOCK_FRAMES = 3 };
 
 /* A thread and what it does. Texts are the window's. */
 typedef struct Row {
@@ -25,6 +25,8 @@ typedef struct Row {
         uint64_t waited_ns;             /* at most; 0 = not known, or it runs */
         uint64_t n_samples;             /* of one that runs; 0 = none was taken */
         uint32_t stack, link;           /* 0 = none */
+        int64_t holder;                 /* thread that has the mutex that it waits for; 0 = not known */
+        bool is_deadlocked;             /* that one waits for it in turn */
 } Row;
 
 struct ThreadList {
@@ -145,61 +147,7 @@ static int take_unseen(ThreadList *list) {
         return 0;
 }
 
-/* ---- order: by process, running first, then those that do the same, the longest wait last ---- */
-
-static int compare_numbers(int64_t a, int64_t b) {
-        return (a > b) - (a < b);
-}
-
-static int compare_groups(const Row *a, const Row *b) {
-        int order = compare_numbers(a->pid, b->pid);
-
-        if (!order)
-                order = -strcmp(a->state, b->state);    /* running, runnable, blocked */
-        if (!order)
-                order = strcmp(a->reason, b->reason);
-        if (!order)
-                order = compare_numbers(a->stack, b->stack);
-        return order ? order : compare_numbers(a->link, b->link);
-}
-
-static int compare_rows(const void *left, const void *right) {
-        const Row *a = left, *b = right;
-        int order = compare_groups(a, b);
-
-        return order ? order : compare_numbers(a->tid, b->tid);
-}
-
-int thread_list_new(ThreadList **listp, const Window *window, const DaemonThreads *threads) {
-        _cleanup_(thread_list_freep) ThreadList *list = calloc(1, sizeof(*list));
-        int r;
-
-        if (!list)
-                return error_origin(-ENOMEM);
-        list->window = window;
-        list->threads = threads;
-        r = take_profiles(list, PROFILE_OFF_CPU);
-        if (!r)
-                r = take_profiles(list, PROFILE_CPU);
-        if (!r)
-                r = take_unseen(list);
-        if (r)
-                return r;
-        if (list->n)
-                qsort(list->rows, list->n, sizeof(*list->rows), compare_rows);
-        *listp = take(list);
-        return 0;
-}
-
-ThreadList *thread_list_free(ThreadList *list) {
-        if (!list)
-                return NULL;
-        free(list->rows);
-        free(list);
-        return NULL;
-}
-
-/* ---- for people ---- */
+/* ---- frames ---- */
 
 static const char *base_name(const char *path) {
         const char *slash = strrchr(path, '/');
@@ -224,6 +172,112 @@ static FrameTexts frame_texts(const Window *window, FrameWord word) {
                              .address = frame.address,
                              .line = frame.line };
 }
+
+/* ---- who has what it waits for ---- */
+
+/*
+ * The daemon has read the word that is the owner where the futex is in a mutex of glibc (pthread_mutex_t).
+ * Whether it is one, the innermost functions tell.
+ */
+static bool waits_for_mutex(const ThreadList *list, const Row *row) {
+        size_t n;
+        const FrameWord *words = window_get_stack(list->window, row->stack, &n);
+
+        for (size_t i = 0; i < MIN(n, (size_t)LOCK_FRAMES); i++) {
+                FrameTexts frame = frame_texts(list->window, words[i]);
+                const char *library = base_name(frame.module);
+
+                if (strstr(frame.name, "pthread_mutex_") &&
+                    (!strcmp(library, "libc.so.6") || !strncmp(library, "libc-2.", 7) ||
+                     !strncmp(library, "libpthread", 10)))
+                        return true;
+        }
+        return false;
+}
+
+static void find_holders(ThreadList *list) {
+        for (size_t i = 0; i < list->threads->n; i++) {
+                const DaemonThread *thread = &list->threads->threads[i];
+                Row *row = thread->holder ? find_row(list, thread->tgid, thread->tid) : NULL;
+
+                if (row && waits_for_mutex(list, row))
+                        row->holder = thread->holder;
+        }
+}
+
+/* A way from holder to holder that comes back is a deadlock. */
+static void find_deadlocks(ThreadList *list) {
+        for (size_t i = 0; i < list->n; i++) {
+                Row *row = &list->rows[i], *at = row;
+
+                for (size_t n = 0; at && at->holder && n < list->n && !row->is_deadlocked; n++) {
+                        at = find_row(list, at->pid, at->holder);
+                        row->is_deadlocked = at == row;
+                }
+        }
+}
+
+/* ---- order: by process, running first, then those that do the same, the longest wait last ---- */
+
+static int compare_numbers(int64_t a, int64_t b) {
+        return (a > b) - (a < b);
+}
+
+static int compare_groups(const Row *a, const Row *b) {
+        int order = compare_numbers(a->pid, b->pid);
+
+        if (!order)
+                order = -strcmp(a->state, b->state);    /* running, runnable, blocked */
+        if (!order)
+                order = strcmp(a->reason, b->reason);
+        if (!order)
+                order = compare_numbers(a->stack, b->stack);
+        if (!order)
+                order = compare_numbers(a->link, b->link);
+        if (!order)
+                order = compare_numbers(a->holder, b->holder);
+        return order ? order : b->is_deadlocked - a->is_deadlocked;
+}
+
+static int compare_rows(const void *left, const void *right) {
+        const Row *a = left, *b = right;
+        int order = compare_groups(a, b);
+
+        return order ? order : compare_numbers(a->tid, b->tid);
+}
+
+int thread_list_new(ThreadList **listp, const Window *window, const DaemonThreads *threads) {
+        _cleanup_(thread_list_freep) ThreadList *list = calloc(1, sizeof(*list));
+        int r;
+
+        if (!list)
+                return error_origin(-ENOMEM);
+        list->window = window;
+        list->threads = threads;
+        r = take_profiles(list, PROFILE_OFF_CPU);
+        if (!r)
+                r = take_profiles(list, PROFILE_CPU);
+        if (!r)
+                r = take_unseen(list);
+        if (r)
+                return r;
+        find_holders(list);
+        find_deadlocks(list);
+        if (list->n)
+                qsort(list->rows, list->n, sizeof(*list->rows), compare_rows);
+        *listp = take(list);
+        return 0;
+}
+
+ThreadList *thread_list_free(ThreadList *list) {
+        if (!list)
+                return NULL;
+        free(list->rows);
+        free(list);
+        return NULL;
+}
+
+/* ---- for people ---- */
 
 static void print_frame(const Window *window, FrameWord word, FILE *out) {
         FrameTexts frame = frame_texts(window, word);
@@ -269,6 +323,15 @@ static void print_time(uint64_t ns, FILE *out) {
                 fprintf(out, "%.1f h", seconds / 3600);
 }
 
+static void print_holder(const ThreadList *list, const Row *row, FILE *out) {
+        const Row *holder = find_row(list, row->pid, row->holder);
+
+        fprintf(out, "%*sthread %" PRId64 " ", INDENT, "", row->holder);
+        if (holder)
+                text_print(holder->name, strlen(holder->name), out);
+        fprintf(out, " has the mutex%s\n", row->is_deadlocked ? ", and waits for this one: a DEADLOCK" : "");
+}
+
 /* `blocked: futex, since at most 1.2 s …  thread 4712 worker` and the like. */
 static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *out) {
         uint64_t least = UINT64_MAX, most = 0;
@@ -296,6 +359,8 @@ static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *
                 text_print(rows[i].name, strlen(rows[i].name), out);
         }
         fputc('\n', out);
+        if (rows->holder)
+                print_holder(list, rows, out);
         if (rows->link) {
                 const WindowLink *link = window_get_link(list->window, rows->link);
                 char trace[33], span[17];
@@ -394,6 +459,10 @@ static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
                 json_text(json, "reason", row->reason);
         if (row->waited_ns)
                 json_number(json, "waits_at_most_ns", row->waited_ns);
+        if (row->holder) {
+                json_number(json, "holder_tid", (uint64_t)row->holder);
+                json_bool(json, "deadlock", row->is_deadlocked);
+        }
         if (row->n_samples)
                 json_number(json, "samples", row->n_samples);
         if (row->link) {

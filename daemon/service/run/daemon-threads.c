@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
@@ -36,6 +37,7 @@ enum {
         USUAL_BYTES = 16 << 10,         /* of a stack above its pointer */
         MOST_BYTES = 256 << 10,
         POLL_MS = 20,
+        OWNER_OFFSET = 8,               /* pthread_mutex_t of glibc: lock, count, owner (an id) */
 };
 
 #define LIMIT_NS NS_PER_SEC
@@ -45,6 +47,7 @@ typedef struct Found {
         const struct abi_thread *thread;        /* NULL = nothing */
         ThreadLook context;
         uint8_t outcome, form;          /* enum abi_context, enum abi_form */
+        int32_t owner;                  /* word behind the futex that it waits for; 0 = none */
         uint8_t interrupted;            /* as in struct abi_sample, like the next three */
         enum abi_stack_end end;
         uint32_t n;
@@ -185,6 +188,29 @@ static void read_context(const Work *work, Found *found) {
                 read_slot(work, thread, found);
 }
 
+/* ---- the holder of a mutex ---- */
+
+static void read_owner(const Work *work, Found *found) {
+        const struct abi_thread *thread = found->thread;
+
+        uint64_t address = thread->argument + OWNER_OFFSET;
+
+        if (thread->call != SYS_futex ||
+            memory_read_opened((pid_t)thread->tgid, work->memory.memory, address, &found->owner,
+                               sizeof(found->owner)))
+                found->owner = 0;
+}
+
+static uint32_t find_holder(const Work *work, const struct abi_thread *thread, int32_t owner) {
+        for (size_t i = 0; owner > 0 && i < work->look.n; i++) {
+                const struct abi_thread *at = &work->look.threads[i];
+
+                if (at->tgid == thread->tgid && at->ns_tid == (uint32_t)owner)
+                        return at->tid;
+        }
+        return 0;
+}
+
 /* ---- a round ---- */
 
 static void leave_process(Work *work) {
@@ -252,6 +278,7 @@ static int read_thread(Work *work, const struct abi_thread *thread) {
         *found = (Found){ .thread = thread };
         work->n_found++;
         read_context(work, found);
+        read_owner(work, found);
         return walk_stack(work, &program, found);
 }
 
@@ -338,8 +365,12 @@ static int add_wait(Work *work, const Found *found) {
         if (!r)
                 r = aggregator_add_wait(work->daemon->stages.aggregator, &program, &sample,
                                         wait_reason(thread->call, thread->wait_flags), &times);
-        if (!r)
-                find_result(work, thread)->was_added = true;
+        if (!r) {
+                DaemonThread *known = find_result(work, thread);
+
+                known->was_added = true;
+                known->holder = find_holder(work, thread, found->owner);
+        }
         return MIN(r, 0);
 }
 

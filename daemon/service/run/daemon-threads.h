@@ -17,6 +17,8 @@
 typedef struct DaemonThread {
         uint32_t tgid, tid;
         bool was_added;                 /* its wait is in the window; else it runs, or ran in between */
+        /* if what it waits for is a mutex of glibc: the thread that has it; 0 = none of this process */
+        uint32_t holder;
         char comm[16];                  /* any bytes, NUL-terminated */
 } DaemonThread;
 
