@@ -149,23 +149,23 @@ def ram_disk(busybox, programs, files, script):
     return gzip.compress(archive(entries), 1)
 
 
-def run(test, emulator, kernel, content, options, patience):
+def run(test, emulator, kernel, content, options, patience, cpus=2):
     disk = test.directory() / "disk"
     disk.write_bytes(content)
     guest = test.spawn([
-        *emulator, "-accel", "tcg,thread=multi", "-smp", "2", "-nographic", "-nic", "none", "-no-reboot", "-kernel",
+        *emulator, "-accel", "tcg,thread=multi", "-smp", str(cpus), "-nographic", "-nic", "none", "-no-reboot", "-kernel",
         kernel, "-initrd", disk, "-append", f"quiet panic=-1 {options}"
     ], stdin=subprocess.DEVNULL)
     test.assertEqual(guest.wait(patience), 0, guest)
     return guest.out.replace("\r", "")
 
 
-def boot(test, kernel, programs, script, patience=540, options=""):
+def boot(test, kernel, programs, script, patience=540, options="", cpus=2):
     qemu = shutil.which("qemu-system-x86_64") or tap.skip(
         "machine: no qemu-system-x86_64 (package qemu-system-x86)")
     files = {library.lstrip("/"): library for program in programs for library in libraries(program)}
     content = ram_disk(download("busybox-static") / "bin/busybox", programs, files, script)
-    return run(test, [qemu, "-m", "768"], kernel, content, f"console=ttyS0 {options}", patience)
+    return run(test, [qemu, "-m", "768"], kernel, content, f"console=ttyS0 {options}", patience, cpus)
 
 
 def boot_arm64(test, programs, script, patience=900, options=""):

@@ -20,10 +20,12 @@ import tap
 KERNELS = {
     "6.12": ("trixie", "linux-image-amd64", "6.12."),
     "newest": ("sid", "linux-image-amd64", ""),
+    "PREEMPT_RT": ("trixie", "linux-image-rt-amd64", "6.12."),
 }
 OLD = ("bullseye", "linux-image-amd64")
 JOB = """
 echo "kernel $(uname -r)"
+echo "version $(uname -v)"
 spanprof doctor >/tmp/doctor
 sed "s/^/DOCTOR /" /tmp/doctor
 spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
@@ -52,6 +54,33 @@ spanprof stacks $(pidof victim-waits) >/tmp/stacks 2>&1
 echo "stacks $?"
 sed "s/^/STACKS /" /tmp/stacks
 """
+GROUPS = """
+umount /sys/fs/cgroup
+mount -t tmpfs none /sys/fs/cgroup
+for i in cpu memory; do mkdir /sys/fs/cgroup/$i; mount -t cgroup -o $i none /sys/fs/cgroup/$i; done
+echo "mounted $(grep -c "^none /sys/fs/cgroup/.* cgroup " /proc/mounts)"
+mkdir /sys/fs/cgroup/cpu/shop
+victim-chain 5 >/tmp/victim &
+echo $! >/sys/fs/cgroup/cpu/shop/cgroup.procs
+victim-omit depth 30 >/tmp/omit &
+echo "TARGETS $(spanprof targets --cgroup /shop 2>&1 | tr '\\n' ' ')"
+spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
+for i in $(seq 100); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
+spanprof run --cgroup /shop --endpoint http://127.0.0.1:4318 -d 15s --stop-timeout 60s >/tmp/log 2>&1
+echo "status $?"
+sed "s/^/LOG /" /tmp/log
+"""
+MANY = """
+spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
+for i in $(seq 100); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
+for i in $(seq 4); do victim-chain 5 >/tmp/victim & done
+sleep 3
+spanprof run --comm victim-chain --endpoint http://127.0.0.1:4318 -d 15s --stop-timeout 60s --summary /tmp/summary \\
+        >/tmp/log 2>&1
+echo "status $?"
+sed "s/^/LOG /" /tmp/log
+echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
+"""
 REFUSED = """
 echo "kernel $(uname -r)"
 PREPARE
@@ -74,8 +103,8 @@ class Kernels(tap.TestCase):
         cls.programs = [tap.SPANPROF, tap.need_tool("setpriv"), tap.BUILD_DIR / "sdk/example/example-service",
                         *(tap.VICTIMS / f"victim-{name}" for name in ("omit", "waits", "chain"))]
 
-    def guest(self, kernel, script):
-        console = qemu.boot(self, kernel, self.programs, script)
+    def guest(self, kernel, script, cpus=2):
+        console = qemu.boot(self, kernel, self.programs, script, cpus=cpus)
         for line in console.splitlines():
             print(f"# {line[:160]}")
         return console
@@ -123,12 +152,33 @@ class Kernels(tap.TestCase):
         stacks = summary["counters"]["stacks_total"]
         self.assertGreaterEqual(stacks["complete"] / (summary["delivered"] - stacks["pending"]), COMPLETE, stacks)
         self.check_waits(summary["counters"], samples)
+        return console
 
     def test_6_12(self):
         self.main_job("6.12")
 
     def test_the_newest(self):
         self.main_job("newest")
+
+    def test_preempt_rt(self):
+        console = self.main_job("PREEMPT_RT")
+        self.assertRegex(console, r"(?m)^version .*PREEMPT_RT")
+
+    def test_cgroup_v1(self):
+        """The groups of each controller are a tree of their own; a target is found by its group in any of them."""
+        console = self.guest(qemu.kernel_of(*KERNELS["6.12"][:2]), GROUPS)
+        self.assertRegex(console, r"(?m)^status 0$")
+        found = re.search(r"(?m)^TARGETS (.*)$", console)
+        self.assertIn("victim-chain", found[1])
+        self.assertRegex(console, r"(?m)^LOG .*[1-9]\d* ticks = [1-9]\d* samples delivered")
+
+    def test_eight_cpus(self):
+        console = self.guest(qemu.kernel_of(*KERNELS["6.12"][:2]), MANY, cpus=8)
+        self.assertRegex(console, r"(?m)^status 0$")
+        summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
+        self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
+        self.assertEqual(summary["cpus"], 8)
+        self.assertGreater(summary["delivered"], FEW)
 
     def test_a_kernel_that_perfmon_does_not_pass_is_named(self):
         """Level 3 is for CAP_SYS_ADMIN, and the daemon has the others."""

@@ -41,11 +41,11 @@ class Stacks(tap.TestCase):
         done = self.run_command([tap.SPANPROF, "stacks", *map(str, arguments), "--json"], expect=expect)
         return json.loads(done.stdout)["threads"] if done.stdout else done
 
-    def start(self, *arguments):
+    def start(self, *arguments, n=8):
         """The victim, and {name: id} of its threads, once all but one hang."""
         child = self.spawn([tap.VICTIMS / "victim-still", *arguments])
         child.wait_for(r"^pid \d+")
-        said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == 8 and found,
+        said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == n and found,
                               "all threads have said who they are")
         threads = {name: int(tid) for name, tid in said}
         tap.wait_until(lambda: all(is_asleep(child.pid, tid) for name, tid in threads.items() if name != "spin"),
@@ -83,6 +83,27 @@ class Stacks(tap.TestCase):
                 before = time.monotonic_ns()
                 threads = self.look(child.pid)
                 self.check_each(child, tids, threads, (before - hang, time.monotonic_ns() - begun))
+
+    def test_stack_pointers_that_are_none(self):
+        child, tids = self.start("wild", n=12)
+        found = {thread["tid"]: thread for thread in self.look(child.pid)}
+        for name in ("null", "address", "code", "circle"):
+            thread = found[tids[name]]
+            self.assertEqual((thread["state"], thread["reason"]), ("blocked", "signal"), thread)
+            self.assertTrue(thread["truncated"], thread)
+            self.assertLess(len(thread["frames"]), 3, thread)
+        for name in ("mutex", "pipe", "poll", "sleep"):
+            self.assertIn("still_enter", names(found[tids[name]]))
+            self.assertNotIn("truncated", found[tids[name]])
+
+    def test_a_process_that_dies_meanwhile(self):
+        for delay in (0.005, 0.02, 0.06):
+            child, _ = self.start()
+            look = self.spawn([tap.SPANPROF, "stacks", child.pid, "--json"])
+            time.sleep(delay)
+            child.kill()
+            self.assertIn(look.wait(), (0, 1), look)
+            self.assertNotIn("error: ", look.err)
 
     def test_no_thread_is_stopped_or_woken(self):
         child, tids = self.start()

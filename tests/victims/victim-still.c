@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-still [ring|thread]: threads that hang, each in its own way
+ * victim-still [ring|thread|wild]: threads that hang, each in its own way
  *
  *     mutex       wants a mutex that `pipe` has
  *     pipe        reads a pipe that nobody writes to
@@ -10,6 +10,9 @@
  *     spin        runs
  *     left        wants a mutex that `right` has, and has one that `right` wants
  *     right
+ *
+ * and with `wild` (x86-64) those that pause with a stack pointer that is none: `null`, no `address` at all, in the
+ * `code`, in a page whose words all point to it (`circle`).
  *
  * Each does so in a function `still_NAME`, called by `still_enter`. Prints `thread NAME TID` of each, and then
  *     pid 4711
@@ -107,6 +110,35 @@ STEP void still_right(void) {
         KEEP_FRAME();
 }
 
+#ifdef __x86_64__
+/* As still_enter() would, but the system call begins with another rsp and rbp. */
+static _Noreturn void pause_at(uint64_t pointer) {
+        __asm__ volatile("mov %0, %%rsp\n\tmov %0, %%rbp\n\tmov $34, %%eax\n\tsyscall\n\tud2"
+                         : : "r"(pointer) : "memory");
+        __builtin_unreachable();
+}
+
+static void wild_null(void) {
+        pause_at(0);
+}
+
+static void wild_address(void) {
+        pause_at(0x4141414141414141);
+}
+
+static void wild_code(void) {
+        pause_at((uint64_t)(uintptr_t)still_enter & ~15ull);
+}
+
+static void wild_circle(void) {
+        uint64_t *words = aligned_alloc(4096, 4096);
+
+        for (size_t i = 0; words && i < 512; i++)
+                words[i] = (uint64_t)(uintptr_t)words;
+        pause_at((uint64_t)(uintptr_t)words);
+}
+#endif
+
 STEP void still_enter(const Still *self) {
         self->hang();
         KEEP_FRAME();
@@ -126,6 +158,10 @@ int main(int argc, char **argv) {
         static const Still all[] = { { "mutex", still_mutex }, { "pipe", still_pipe }, { "poll", still_poll },
                                      { "sleep", still_sleep }, { "deep", still_deep }, { "spin", still_spin },
                                      { "left", still_left }, { "right", still_right } };
+#ifdef __x86_64__
+        static const Still wild[] = { { "null", wild_null }, { "address", wild_address }, { "code", wild_code },
+                                      { "circle", wild_circle } };
+#endif
         struct spanprof_context_options start = { .size = sizeof(start), .storage = SPANPROF_CONTEXT_RING };
         pthread_t thread;
 
@@ -137,6 +173,11 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 if (pthread_create(&thread, NULL, still_main, (void *)&all[i]))
                         return 1;
+#ifdef __x86_64__
+        for (size_t i = 0; argc > 1 && !strcmp(argv[1], "wild") && i < sizeof(wild) / sizeof(wild[0]); i++)
+                if (pthread_create(&thread, NULL, still_main, (void *)&wild[i]))
+                        return 1;
+#endif
         printf("pid %d\n", getpid());
         fflush(stdout);
         pthread_join(thread, NULL);
