@@ -161,8 +161,12 @@ def right(options):
 
 
 def rss_kib(pid):
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"^VmRSS:\s+(\d+)", status, re.M)[1])
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:                   # a worker reads one file, and ends
+        return 0
+    found = re.search(r"^VmRSS:\s+(\d+)", status, re.M)
+    return int(found[1]) if found else 0
 
 
 def workers_of(pid):
