@@ -13,7 +13,12 @@
 #include "formats/report/words.h"
 #include "sampling/sample/kernel-threads.h"
 
-enum { INDENT = 4, NAME_COLUMNS = 48, LOCK_FRAMES = 3 };
+enum {
+        INDENT = 4,
+        NAME_COLUMNS = 48,
+        NAMED_THREADS = 8,              /* of those that stand together */
+        LOCK_FRAMES = 3,
+};
 
 /* A thread and what it does. Texts are the window's. */
 typedef struct Row {
@@ -354,10 +359,12 @@ static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *
         if (n > 1)
                 fprintf(out, ", %zu threads", n);
         fputs(":", out);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < MIN(n, (size_t)NAMED_THREADS); i++) {
                 fprintf(out, "%s %" PRId64 " ", i ? "," : "", rows[i].tid);
                 text_print(rows[i].name, strlen(rows[i].name), out);
         }
+        if (n > NAMED_THREADS)
+                fprintf(out, ", and %zu more", n - NAMED_THREADS);
         fputc('\n', out);
         if (rows->holder)
                 print_holder(list, rows, out);
