@@ -6,6 +6,7 @@ import oracle
 oracle.enter()
 
 import collections
+import pathlib
 import signal
 import time
 
@@ -190,6 +191,28 @@ class OffCpu(session.NamingCase):
         self.assertEqual({key[2:] for key, ns in sums.items()
                           if key[:2] == (tid, 90) and key[3] == "blocked" and ns > SLACK_NS}, {("read", "blocked")})
         return since_ns, sum(ns for key, ns in sums.items() if key[:2] == (tid, 90))
+
+    def test_counts_a_wait_that_is_older_than_the_daemon(self):
+        log = self.directory() / "log"
+        victim, tell = self.commanded("waits", log)
+        tell("hold")
+        tid = int(log.read_text().split()[1])
+        tap.wait_until(lambda: "\nState:\tS" in pathlib.Path(f"/proc/{tid}/status").read_text(), "a thread asleep")
+        steal, started = steal_ns(), now_ns()
+        run = self.start("--pid", victim.pid, "--off-cpu")
+        run.child.wait_for("sampling|profiles go to")
+        begun = now_ns()
+        self.wait_for(run, lambda samples: sum(span_of(wait) == 90 for wait in samples) > 1, "parts of the wait")
+        before = now_ns()
+        result = run.stop(signal.SIGTERM)
+        _, told = self.held(result, Truth(log))
+        self.assertGreaterEqual(told, (before - begun) * (1 - SHARE) - SLACK_NS - steal_since(steal))
+        self.assertLessEqual(told, now_ns() - started)
+        symbols = otlp_read.Symbols()
+        for wait in result.waits:
+            if span_of(wait) == 90:
+                self.assertIn("hold_main", map(symbols.name, wait.frames))
+                self.assertNotIn("wait.waker.kind", wait.attributes)
 
     def test_ends_a_wait_with_the_daemon(self):
         """… in parts, since several windows end meanwhile."""

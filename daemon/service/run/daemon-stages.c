@@ -36,6 +36,7 @@
 #include "sampling/aggregate/wait-reason.h"
 #include "sampling/sample/decode.h"
 #include "service/run/daemon-deferred.h"
+#include "service/run/daemon-threads.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
 #define TABLES_POLL_MS 20
@@ -446,6 +447,10 @@ static int split_waits(Daemon *daemon, uint64_t *end_nsp) {
         bool has_waits = daemon->config->off_cpu && !daemon->stop.time_ns && !daemon->pause.is_on;
         int r = has_waits ? sampler_split_waits(daemon->stages.sampler) : 0;
 
+        if (daemon->pause.is_on)
+                daemon_drop_early_waits(daemon);
+        if (!r)
+                r = daemon_count_early_waits(daemon);
         *end_nsp = clock_monotonic_ns();
         return r || !has_waits ? r : sampler_drain(daemon->stages.sampler, NULL);
 }

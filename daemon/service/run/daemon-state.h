@@ -110,6 +110,18 @@ typedef struct DaemonWindow {
         uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
 } DaemonWindow;
 
+/* A thread that waited before waits were counted. */
+typedef struct EarlyWait {
+        uint32_t tgid, tid;
+        uint64_t n_switches;            /* times that it had left a CPU by then */
+} EarlyWait;
+
+typedef struct DaemonEarlyWaits {
+        EarlyWait *waits;               /* by process and thread */
+        size_t n;
+        uint64_t counted_ns;            /* they are in windows until then; 0 = since sampling began */
+} DaemonEarlyWaits;
+
 typedef struct DaemonPause {
         unsigned reasons;               /* bits, by enum daemon_pause */
         bool is_on;                     /* the samplers are off */
@@ -144,6 +156,7 @@ struct Daemon {
         DaemonCalls calls;
         DaemonStages stages;
         DaemonWindow window;
+        DaemonEarlyWaits early;
         DaemonPause pause;
         DaemonLimits limits;
         DaemonStop stop;

@@ -11,6 +11,10 @@
  *      └────▶ the next threads
  *
  * Rows that are on their way make a round wait for them, for LIMIT_NS in all.
+ *
+ * Waits that the kernel half has not seen begin (`run`, `record` and `top` with --off-cpu) are counted in the
+ * same way: who waits is noted before it counts any, and looked at as a window closes. A thread that has left
+ * no CPU in between has waited all the time, and the kernel half knows nothing of its wait.
  */
 
 #include "service/run/daemon-threads.h"
@@ -23,6 +27,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/stat.h"
 #include "sampling/aggregate/wait-reason.h"
 #include "sampling/context/thread-record.h"
 #include "sampling/process/memory.h"
@@ -31,6 +36,7 @@
 #include "service/run/daemon-stages.h"
 
 enum {
+        MAX_EARLY = 256,                /* waits that the kernel half has not seen begin */
         MAX_ROUNDS = 8,                 /* for threads that run in between */
         LEAST_BATCH = 16,               /* threads between two looks … */
         MAX_BATCHES = 64,               /* … and looks of a round: one of many threads takes milliseconds */
@@ -67,6 +73,8 @@ typedef struct Work {
         ThreadContext context;
         ThreadsRuntimes runtimes;       /* of that process */
         uint32_t tgid;
+        const DaemonEarlyWaits *early;  /* NULL = all waits, from when they began; else these alone, … */
+        uint64_t from_ns, until_ns;     /* … and so much of each */
         bool is_pending;                /* a walk has met rows that are on their way */
 } Work;
 
@@ -257,10 +265,27 @@ static DaemonThread *find_result(const Work *work, const struct abi_thread *thre
         return NULL;
 }
 
+/* Whether it is still in the wait that was noted. */
+static bool is_early(const DaemonEarlyWaits *early, const struct abi_thread *thread) {
+        for (size_t low = 0, high = early->n; low < high;) {
+                size_t middle = (low + high) / 2;
+                const EarlyWait *at = &early->waits[middle];
+
+                if (at->tgid == thread->tgid && at->tid == thread->tid)
+                        return at->n_switches == thread->n_switches;
+                if (at->tgid < thread->tgid || (at->tgid == thread->tgid && at->tid < thread->tid))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return false;
+}
+
 static bool is_wanted(const Work *work, const struct abi_thread *thread) {
         const DaemonThread *known = find_result(work, thread);
 
-        return has_registers(thread) && known && !known->was_added;
+        return has_registers(thread) && known && !known->was_added &&
+                (!work->early || is_early(work->early, thread));
 }
 
 static int read_thread(Work *work, const struct abi_thread *thread) {
@@ -328,6 +353,8 @@ static bool has_stood(const struct abi_thread *before, const struct abi_thread *
 static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
         uint64_t now_ns = work->look.scheduler_ns;
 
+        if (work->early)
+                return MAX(work->until_ns - MIN(work->until_ns, work->from_ns), UINT64_C(1));
         return now_ns && thread->arrival_ns && now_ns > thread->arrival_ns ? now_ns - thread->arrival_ns : 1;
 }
 
@@ -465,37 +492,115 @@ static int rounds(Work *work) {
         unsigned n = 0;
         int r = 0;
 
-        work->end_ns = clock_monotonic_ns() + LIMIT_NS;
+        work->end_ns = clock_monotonic_ns() + (work->early ? 0 : LIMIT_NS);
         work->batch = MAX((size_t)LEAST_BATCH, work->look.n / MAX_BATCHES + 1);
         work->found = calloc(work->batch, sizeof(*work->found));
         if (!work->found)
                 return error_origin(-ENOMEM);
-        while (!r && n < MAX_ROUNDS && !is_complete(work)) {
+        while (!r && n < (work->early ? 1 : MAX_ROUNDS) && !is_complete(work)) {
                 r = take_round(work);
                 n += !work->is_pending || clock_monotonic_ns() >= work->end_ns;
         }
         return r;
 }
 
-int daemon_look_at_threads(Daemon *daemon, DaemonThreads *threads) {
-        Work work = { .daemon = daemon,
-                      .result = threads,
-                      .stack = malloc(sizeof(*work.stack) + MOST_BYTES) };
-        int r = work.stack ? host_walk_new(&work.walk, daemon->stages.tables, (uint32_t)daemon->config->depth)
-                           : error_origin(-ENOMEM);
+static int look_at_all(Work *work) {
+        int r;
 
-        *threads = (DaemonThreads){ 0 };
+        *work->result = (DaemonThreads){ 0 };
+        work->stack = malloc(sizeof(*work->stack) + MOST_BYTES);
+        r = work->stack ? host_walk_new(&work->walk, work->daemon->stages.tables,
+                                        (uint32_t)work->daemon->config->depth)
+                        : error_origin(-ENOMEM);
         if (!r)
-                r = look(&work, &work.look);
+                r = look(work, &work->look);
         if (!r)
-                r = begin_result(&work);
+                r = begin_result(work);
         if (!r)
-                r = rounds(&work);
-        free(work.found);
-        free(work.look.threads);
-        host_walk_free(work.walk);
-        if (work.stack)
-                explicit_bzero(work.stack, sizeof(*work.stack) + MOST_BYTES);
-        free(work.stack);
+                r = rounds(work);
+        free(work->found);
+        free(work->look.threads);
+        host_walk_free(work->walk);
+        if (work->stack)
+                explicit_bzero(work->stack, sizeof(*work->stack) + MOST_BYTES);
+        free(work->stack);
         return r;
+}
+
+int daemon_look_at_threads(Daemon *daemon, DaemonThreads *threads) {
+        Work work = { .daemon = daemon, .result = threads };
+
+        return look_at_all(&work);
+}
+
+/* ---- waits that began too early ---- */
+
+static int note(DaemonEarlyWaits *early, const ThreadsLook *found) {
+        early->waits = calloc(MAX_EARLY, sizeof(*early->waits));
+        if (!early->waits)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < found->n; i++) {
+                const struct abi_thread *thread = &found->threads[i];
+
+                if (!has_registers(thread) || thread->flags & THREAD_RUNNABLE)
+                        continue;
+                if (early->n < MAX_EARLY)
+                        early->waits[early->n++] =
+                                (EarlyWait){ thread->tgid, thread->tid, thread->n_switches };
+                else
+                        stat_add(COUNTER_WAITS_EARLY_OVER_CAP, 1);
+        }
+        return 0;
+}
+
+int daemon_note_early_waits(Daemon *daemon) {
+        ThreadsLook found;
+        int r = sampler_look_at_threads(daemon->stages.sampler, &found);
+
+        if (r)
+                return MIN(r, 0);       /* refused, which was logged: they are not counted */
+        daemon->early = (DaemonEarlyWaits){ 0 };
+        r = note(&daemon->early, &found);
+        free(found.threads);
+        return r;
+}
+
+void daemon_drop_early_waits(Daemon *daemon) {
+        free(daemon->early.waits);
+        daemon->early = (DaemonEarlyWaits){ 0 };
+}
+
+/* Those that have ended are the kernel half's again. */
+static void keep_early(Work *work, DaemonEarlyWaits *early) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < early->n; i++) {
+                const struct abi_thread key = { .tgid = early->waits[i].tgid, .tid = early->waits[i].tid };
+                const DaemonThread *counted = find_result(work, &key);
+
+                if (counted && counted->was_added)
+                        early->waits[n++] = early->waits[i];
+        }
+        early->n = n;
+}
+
+int daemon_count_early_waits(Daemon *daemon) {
+        DaemonEarlyWaits *early = &daemon->early;
+        DaemonThreads counted = { 0 };
+        Work work = { .daemon = daemon,
+                      .result = &counted,
+                      .early = early,
+                      .from_ns = early->counted_ns ?: daemon->sampling_ns,
+                      .until_ns = clock_monotonic_ns() };
+        int r;
+
+        if (!early->n)
+                return 0;
+        r = look_at_all(&work);
+        keep_early(&work, early);
+        early->counted_ns = work.until_ns;
+        free(counted.threads);
+        if (r || !early->n)
+                daemon_drop_early_waits(daemon);
+        return MIN(r, 0);
 }

@@ -30,5 +30,15 @@ typedef struct DaemonThreads {
         bool knows_times;               /* else the waits are 1 ns long: this kernel does not tell */
 } DaemonThreads;
 
+/*
+ * Notes who waits already, before the kernel half begins to count waits: it learns of a wait as that begins.
+ * Then daemon_count_early_waits() adds to the open window what such waits have taken since the last call, or
+ * since the sampler was started. It drops those that have ended: their last part is not known. Return: 0,
+ * -errno.
+ */
+int daemon_note_early_waits(Daemon *daemon);
+int daemon_count_early_waits(Daemon *daemon);
+void daemon_drop_early_waits(Daemon *daemon);
+
 /* For a daemon that samples. Takes a second at most. Return: 0, DAEMON_E_UNUSABLE (logged), -errno. */
 int daemon_look_at_threads(Daemon *daemon, DaemonThreads *threads);

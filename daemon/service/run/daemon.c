@@ -33,6 +33,7 @@
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-loop.h"
 #include "service/run/daemon-stages.h"
+#include "service/run/daemon-threads.h"
 #include "service/run/self.h"
 #include "service/run/summary.h"
 #include "service/run/symbol-upload.h"
@@ -378,6 +379,7 @@ Daemon *daemon_free(Daemon *daemon) {
         if (!daemon)
                 return NULL;
         daemon_remove_timers(daemon);
+        daemon_drop_early_waits(daemon);
         control_free(daemon->control);
         exports_free(daemon->stages.exports);
         text_deinit(&daemon->stages.exports_json);
@@ -442,8 +444,11 @@ static void log_start(Daemon *daemon) {
 }
 
 static int start_sampling(Daemon *daemon) {
-        int r = sampler_start(daemon->stages.sampler);
+        int r = daemon->config->off_cpu ? daemon_note_early_waits(daemon) : 0;
 
+        if (r)
+                return error_fold(r);
+        r = sampler_start(daemon->stages.sampler);
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         daemon->sampling_ns = daemon->window.start_ns = clock_monotonic_ns();
