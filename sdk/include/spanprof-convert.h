@@ -39,6 +39,7 @@ enum spanprof_convert_flags {
         SPANPROF_CONVERT_PAYLOAD = 8,           /* the input goes along, as original_payload */
         SPANPROF_CONVERT_ARGUMENTS = 16,        /* command lines of recordings may be passed on */
         SPANPROF_CONVERT_RELATIVE = 32,         /* start_ns and end_ns count from where the inputs begin */
+        SPANPROF_CONVERT_NAMES = 64,            /* files of this machine name frames that have no name */
 };
 
 /* All members may be zero. */
@@ -69,7 +70,7 @@ typedef int (*spanprof_convert_sink)(const void *data, size_t size, void *userda
 
 /*
  * Writes all inputs in one form: "otlp" (protobuf), "json" (OTLP), "pprof", "folded", "speedscope", "html",
- * "svg". May be called several times. Names of functions are those of the inputs.
+ * "svg". May be called several times. Names of functions are those of the inputs, unless others are asked for.
  * Return: 0; -EINVAL = no such form; -ENODATA = no input has an event that counts; -EMSGSIZE = the form
  * cannot hold it; -ECANCELED = the sink has ended it; -ENOMEM. spanprof_convert_problem() has words for all
  * but the last.

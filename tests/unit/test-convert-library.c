@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libspanprof-convert as a program uses it: its header and its shared library alone. */
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "spanprof-convert.h"
 
@@ -78,14 +81,14 @@ static Bytes folded_of_recording(void) {
         return bytes;
 }
 
-/* What `spanprof convert` writes as @form. */
-static Bytes of_command(const char *form) {
+/* What `spanprof convert` writes as @form, with @more on its command line. */
+static Bytes of_command(const char *form, const char *more) {
         char command[8192];
         FILE *pipe;
         Bytes bytes;
 
-        snprintf(command, sizeof(command), "'%s' convert '%s' -o - --format %s 2>/dev/null",
-                 getenv("SPANPROF"), recording(), form);
+        snprintf(command, sizeof(command), "'%s' convert '%s' -o - --format %s %s 2>/dev/null",
+                 getenv("SPANPROF"), recording(), form, more);
         pipe = popen(command, "r");
         bytes = file_bytes(pipe);
         cr_assert_eq(pclose(pipe), 0);
@@ -94,11 +97,14 @@ static Bytes of_command(const char *form) {
 
 /* Each profile has a number by chance. */
 static void clear_ids(Bytes *json) {
-        static const char key[] = "\"profileId\":\"";
+        static const char key[] = "\"profileId\":";
 
-        for (char *at = json->data; (at = strstr(at, key));)
-                for (at += sizeof(key) - 1; *at && *at != '"'; at++)
-                        *at = '0';
+        for (char *at = json->data; (at = strstr(at, key));) {
+                at += sizeof(key) - 1;
+                at += strcspn(at, "\"") + 1;             /* there is a blank before it in pretty JSON */
+                while (*at && *at != '"')
+                        *at++ = '0';
+        }
 }
 
 static void assert_same(Bytes a, Bytes b) {
@@ -107,18 +113,55 @@ static void assert_same(Bytes a, Bytes b) {
         cr_assert_eq(memcmp(a.data, b.data, a.size), 0);
 }
 
-Test(convert_library, gives_what_the_command_gives) {
-        spanprof_convert *convert = opened(NULL);
-        Bytes mine, commands = of_command("json");
+/* What the library writes as @form is what the command writes with @more on its command line. */
+static void assert_as_command(const char *form, struct spanprof_convert_options options, const char *more) {
+        Bytes mine, commands = of_command(form, more);
+        spanprof_convert *convert;
 
+        options.size = sizeof(options);
+        convert = opened(&options);
         cr_assert_eq(spanprof_convert_add_file(convert, recording()), 0);
-        mine = written(convert, "json");
-        clear_ids(&mine);
-        clear_ids(&commands);
+        mine = written(convert, form);
+        if (!strcmp(form, "json")) {
+                clear_ids(&mine);
+                clear_ids(&commands);
+        }
         assert_same(mine, commands);
         spanprof_convert_close(convert);
         free(mine.data);
         free(commands.data);
+}
+
+Test(convert_library, gives_what_the_command_gives) {
+        static const struct spanprof_convert_options names = { .flags = SPANPROF_CONVERT_NAMES };
+        static const char *const named[] = { "folded", "speedscope", "pprof" };
+
+        assert_as_command("json", (struct spanprof_convert_options){ 0 }, "");
+        assert_as_command("svg", (struct spanprof_convert_options){ 0 }, "");
+        for (size_t i = 0; i < sizeof(named) / sizeof(*named); i++)
+                assert_as_command(named[i], names, "");
+}
+
+Test(convert_library, takes_each_option_as_the_command_does) {
+        const char *const resource[] = { "service.name=shop", "host.name=", NULL };
+
+        assert_as_command("json", (struct spanprof_convert_options){ .flags = SPANPROF_CONVERT_PRETTY },
+                          "--pretty");
+        assert_as_command("json", (struct spanprof_convert_options){ .flags = SPANPROF_CONVERT_NO_TIMES },
+                          "--no-timestamps");
+        assert_as_command("json", (struct spanprof_convert_options){ .flags = SPANPROF_CONVERT_ALL_TIMES },
+                          "--timestamps");
+        assert_as_command("json", (struct spanprof_convert_options){ .flags = SPANPROF_CONVERT_PAYLOAD },
+                          "--include-payload");
+        assert_as_command("json", (struct spanprof_convert_options){ .flags = SPANPROF_CONVERT_ARGUMENTS },
+                          "--include-arguments");
+        assert_as_command("json", (struct spanprof_convert_options){ .resource = resource },
+                          "--resource service.name=shop --resource host.name=");
+        assert_as_command("json",
+                          (struct spanprof_convert_options){ .flags = SPANPROF_CONVERT_RELATIVE,
+                                                             .start_ns = 1000000000,
+                                                             .end_ns = 2000000000 },
+                          "--start +1s --end +2s");
 }
 
 Test(convert_library, unpacks_memory) {
@@ -236,4 +279,87 @@ Test(convert_library, refuses_options_that_it_does_not_know) {
                                                              .size = sizeof(struct spanprof_convert_options),
                                                              .resource = resource }),
                      -EINVAL);
+}
+
+typedef struct Self {
+        uint64_t base;
+        char build_id[129];
+} Self;
+
+static size_t padded(size_t size) {
+        return (size + 3) / 4 * 4;
+}
+
+static void read_note(Self *self, const ElfW(Nhdr) *note) {
+        const unsigned char *id = (const unsigned char *)(note + 1) + padded(note->n_namesz);
+
+        for (size_t i = 0; note->n_type == NT_GNU_BUILD_ID && i < note->n_descsz && i < 64; i++)
+                sprintf(self->build_id + 2 * i, "%02x", id[i]);
+}
+
+/* The first object is the program. */
+static int look_at_program(struct dl_phdr_info *info, size_t size, void *userdata) {
+        Self *self = userdata;
+
+        self->base = info->dlpi_addr;
+        for (size_t i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+                const ElfW(Nhdr) *note;
+
+                for (size_t at = 0; part->p_type == PT_NOTE && at + sizeof(*note) <= part->p_memsz;
+                     at += sizeof(*note) + padded(note->n_namesz) + padded(note->n_descsz)) {
+                        note = (const void *)(info->dlpi_addr + part->p_vaddr + at);
+                        read_note(self, note);
+                }
+        }
+        return 1;
+}
+
+/* A profile of one sample in keep() of this program, without its name. */
+static char *unnamed_profile(void) {
+        char path[4096] = "";
+        Self self = { 0 };
+        char *json;
+
+        dl_iterate_phdr(look_at_program, &self);
+        cr_assert_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+        cr_assert_gt(asprintf(&json,
+                              "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{"
+                              "\"sampleType\":{\"typeStrindex\":1,\"unitStrindex\":2},"
+                              "\"samples\":[{\"stackIndex\":1,\"values\":[\"6\"]}],"
+                              "\"timeUnixNano\":\"1700000000000000000\",\"durationNano\":\"1000\"}]}]}],"
+                              "\"dictionary\":{\"mappingTable\":[{},{\"memoryStart\":\"0\","
+                              "\"memoryLimit\":\"1073741824\",\"filenameStrindex\":3,"
+                              "\"attributeIndices\":[1]}],\"locationTable\":[{},{\"mappingIndex\":1,"
+                              "\"address\":\"%llu\",\"attributeIndices\":[2]}],\"functionTable\":[{}],"
+                              "\"linkTable\":[{}],\"stringTable\":[\"\",\"samples\",\"count\",\"%s\","
+                              "\"process.executable.build_id.gnu\",\"profile.frame.type\"],"
+                              "\"attributeTable\":[{},"
+                              "{\"keyStrindex\":4,\"value\":{\"stringValue\":\"%s\"}},"
+                              "{\"keyStrindex\":5,\"value\":{\"stringValue\":\"native\"}}],"
+                              "\"stackTable\":[{},{\"locationIndices\":[1]}]}}",
+                              (unsigned long long)((uintptr_t)keep - self.base), path, self.build_id),
+                     0);
+        return json;
+}
+
+Test(convert_library, names_frames_by_files_of_this_machine_if_asked) {
+        char *profile = unnamed_profile();
+
+        for (unsigned i = 0; i < 2; i++) {
+                const unsigned flags[] = { 0, SPANPROF_CONVERT_NAMES };
+                spanprof_convert *convert = opened(&(struct spanprof_convert_options){
+                        .size = sizeof(struct spanprof_convert_options), .flags = flags[i] });
+                Bytes folded;
+
+                add_text(convert, profile);
+                folded = written(convert, "folded");
+                if (flags[i])
+                        cr_assert_str_eq(folded.data, "keep 6\n");
+                else
+                        cr_assert_not_null(strstr(folded.data, "test-convert-library+0x"), "%s", folded.data);
+                spanprof_convert_close(convert);
+                free(folded.data);
+        }
+        free(profile);
 }

@@ -20,13 +20,15 @@
 
 enum {
         ALL_FLAGS = SPANPROF_CONVERT_PRETTY | SPANPROF_CONVERT_NO_TIMES | SPANPROF_CONVERT_ALL_TIMES |
-                SPANPROF_CONVERT_PAYLOAD | SPANPROF_CONVERT_ARGUMENTS | SPANPROF_CONVERT_RELATIVE,
+                SPANPROF_CONVERT_PAYLOAD | SPANPROF_CONVERT_ARGUMENTS | SPANPROF_CONVERT_RELATIVE |
+                SPANPROF_CONVERT_NAMES,
 };
 
 struct spanprof_convert {
         ConvertOptions options;
         Convert convert;
         char **resource;                /* lent to the options */
+        Symbolizer *symbolizer;         /* the same; NULL = names are those of the inputs */
         Text problem, notices;
         bool is_closed;                 /* the first write has come … */
         int closed;                     /* … and this came of the end of the reading */
@@ -73,10 +75,16 @@ static void set_options(spanprof_convert *convert, const struct spanprof_convert
                 .pretty = asked->flags & SPANPROF_CONVERT_PRETTY,
                 .version = SPANPROF_VERSION,
                 .resource = (const char *const *)convert->resource,
+                .symbolizer = convert->symbolizer,
                 .filter.end_ns = UINT64_MAX,
                 .notice = note,
                 .userdata = convert,
         };
+}
+
+/* Files that inputs name are opened for it, as the command does. */
+static int make_symbolizer(spanprof_convert *convert, unsigned flags) {
+        return flags & SPANPROF_CONVERT_NAMES ? symbolizer_new(&convert->symbolizer, NULL) : 0;
 }
 
 LIBRARY_API int spanprof_convert_open(spanprof_convert **convertp,
@@ -93,6 +101,8 @@ LIBRARY_API int spanprof_convert_open(spanprof_convert **convertp,
         if (!convert)
                 return error_origin(-ENOMEM);
         r = copy_resource(convert, asked->resource);
+        if (!r)
+                r = make_symbolizer(convert, asked->flags);
         if (!r) {
                 set_options(convert, asked);
                 r = convert_init(&convert->convert, &convert->options);
@@ -110,6 +120,7 @@ LIBRARY_API void spanprof_convert_close(spanprof_convert *convert) {
                 return;
         if (convert->convert.options)
                 convert_deinit(&convert->convert);
+        symbolizer_free(convert->symbolizer);
         for (char **pair = convert->resource; pair && *pair; pair++)
                 free(*pair);
         free(convert->resource);
