@@ -186,8 +186,9 @@ class Shown(tap.TestCase):
         self.window.run(
             "[...document.querySelectorAll('#saves button')].find((x) => x.textContent.includes(arguments[0])).click()",
             which)
+        # its name is there, empty, before its bytes are
         return tap.wait_until(lambda: [x for x in where.iterdir() if not x.name.endswith((".crdownload", ".tmp"))
-                                       and not x.name.startswith(".")], "a download")[0]
+                                       and not x.name.startswith(".") and x.stat().st_size], "a download")[0]
 
     def test_what_is_shown_opens_in_other_tools(self):
         page = self.show_filled()
