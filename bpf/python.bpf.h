@@ -123,7 +123,14 @@ static inline uint64_t python_word(const uint8_t *bytes, uint32_t offset, uint32
         offset &= mask;
         barrier_var(offset);
         offset &= mask;
-        return *(const uint64_t *)(bytes + offset);
+#ifdef __bpf__
+        return *(const uint64_t *)(bytes + offset);     /* one load, aligned or not */
+#else
+        uint64_t word;
+
+        __builtin_memcpy(&word, bytes + offset, sizeof(word));
+        return word;
+#endif
 }
 
 static inline bool python_copy(uint8_t *to, uint32_t size, uint32_t max, uint64_t address) {

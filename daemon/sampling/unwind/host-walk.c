@@ -321,7 +321,9 @@ void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const H
         under_way = NULL;
         walk->memory = NULL;
         end = walk->unwind.end;
-        if (end == ABI_STACK_FAULT && stack->is_cut && walk->unwind.window.is_beyond)
+        /* A walk over Java that lacks a word of the stack says that the runtime ended it. */
+        if ((end == ABI_STACK_FAULT || (end == ABI_STACK_RUNTIME && memory)) && stack->is_cut &&
+            walk->unwind.window.is_beyond)
                 end = ABI_STACK_LONG;
         *resultp = (HostWalkResult){ .frames = walk->frames,
                                      .n = walk->unwind.n_frames,
