@@ -151,7 +151,7 @@ static void run(unsigned n_chunks, unsigned room) {
         room_wanted = room;
         n_returns = 0;
         level(LEVELS - 1);
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
 }
 
 static void check_frames(unsigned n) {
@@ -180,7 +180,7 @@ Test(host_walk, finds_the_callers_of_a_copied_stack) {
         cr_assert_gt(host_walk_bytes(walk), 0);
         host_walk_release(walk);
         cr_assert_eq(host_walk_bytes(walk), 0);
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         check_frames(LEVELS);
 }
 
@@ -200,15 +200,15 @@ Test(host_walk, tells_a_stack_that_is_longer_than_its_copy) {
         make_rows();
         run(3, 1500);
         copy.stack.is_cut = 1;
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_LONG);
         cr_assert_lt(result.n, LEVELS);
         check_frames(result.n - 1);
         copy.stack.is_cut = 0;
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_FAULT);
         copy.stack.n_bytes = 0;
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_FAULT);
         cr_assert_eq(result.n, 1);
 }
@@ -217,7 +217,7 @@ Test(host_walk, knows_no_address_outside_of_all_mappings) {
         make_rows();
         run(4, 0);
         copy.stack.pc = 0x1000;
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_NO_MAPPING);
         cr_assert_eq(result.n, 1);
 }
@@ -239,10 +239,10 @@ Test(host_walk, goes_by_the_frame_pointer_in_code_without_a_file_that_is_no_runt
         words[4] = copy.stack.sp + 64;
         words[5] = (uint64_t)(uintptr_t)code + 32;
         words[8] = words[9] = 0;
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         cr_assert_eq(result.n, 2);
         cr_assert_eq(result.frames[1], (uint64_t)(uintptr_t)code + 32);
-        host_walk(walk, process, true, NULL, &copy.stack, &result);
+        host_walk(walk, process, true, &copy.stack, &result);
         cr_assert_eq(result.end, ABI_STACK_RUNTIME);
         cr_assert_eq(result.n, 1);
         munmap(code, 4096);
@@ -267,7 +267,7 @@ Test(host_walk, comes_to_an_end_whatever_the_stack_holds) {
                 copy.stack.bp = words[32 + (unsigned)random() % 32];
                 copy.stack.bx = words[32 + (unsigned)random() % 32];
                 copy.stack.pc = words[(unsigned)random() % LEVELS];
-                host_walk(walk, process, false, NULL, &copy.stack, &result);
+                host_walk(walk, process, false, &copy.stack, &result);
                 cr_assert_leq(result.n, DEPTH);
                 cr_assert_geq(result.n, 1);
                 cr_assert_neq(result.end, ABI_STACK_INTERNAL);
@@ -276,12 +276,70 @@ Test(host_walk, comes_to_an_end_whatever_the_stack_holds) {
         cr_assert_gt(n_walked, 50, "%u of 20,000 lead somewhere", n_walked);
 }
 
+/* Memory of a program that lives: mostly addresses in itself, now and then nothing. */
+static int read_any(void *userdata, uint64_t address, void *to, uint32_t size) {
+        unsigned *n_readp = userdata;
+        uint8_t *bytes = to;
+
+        ++*n_readp;
+        if (random() % 64 == 0)
+                return -EFAULT;
+        for (uint32_t i = 0; i < size; i++)
+                bytes[i] = (uint8_t)(random() % 3 ? 0 : random());
+        if (size >= 8 && random() % 2)
+                memcpy(bytes, &(uint64_t){ copy.stack.sp + 8 * ((uint64_t)random() % 512) }, 8);
+        return 0;
+}
+
+static void fill_any(void *to, size_t size) {
+        for (size_t i = 0; i < size; i++)
+                ((uint8_t *)to)[i] = (uint8_t)random();
+}
+
+/* Entries of runtimes that are all wrong, over memory of which each read says something else. */
+Test(host_walk, comes_to_an_end_whatever_memory_and_entries_hold) {
+        unsigned n_read = 0, n_frames = 0;
+
+        make_rows();
+        run(4, 0);
+        for (unsigned round = 0; round < 2000; round++) {
+                struct hotspot_process java;
+                struct python_process python;
+                HostWalkLive live = { .read = read_any, .userdata = &n_read };
+
+                fill_any(&java, sizeof(java));
+                fill_any(&python, sizeof(python));
+                java.low = copy.stack.pc & ~(uint64_t)0xfff;
+                java.size = 1 << 20;
+                python.chain = (uint32_t)random() % 6;
+                if (round % 2)
+                        live.hotspot = &java;
+                else
+                        live.python = &python;
+                host_walk_enter(walk, &live);
+                for (unsigned i = 0; i < 4; i++) {
+                        uint64_t pointer = i ? (uint64_t)random() % 4 : 0;
+
+                        host_walk_thread(walk, process, true, &copy.stack, pointer, &result);
+                        cr_assert_leq(result.n, ABI_MAX_USER_WORDS);
+                        cr_assert_neq(result.end, ABI_STACK_INTERNAL);
+                        n_frames += result.n;
+                }
+        }
+        cr_assert_gt(n_read, 2000);
+        cr_assert_gt(n_frames, 0);
+        host_walk_enter(walk, NULL);
+        n_read = 0;
+        host_walk(walk, process, true, &copy.stack, &result);
+        cr_assert_eq(n_read, 0, "a copy alone");
+}
+
 Test(host_walk, reads_no_word_across_the_end_of_the_address_space) {
         make_rows();
         run(4, 0);
         copy.stack.address = UINT64_MAX - ABI_STACK_CHUNK + 1;
         copy.stack.n_bytes = ABI_STACK_CHUNK;
         copy.stack.sp = UINT64_MAX - 7;
-        host_walk(walk, process, false, NULL, &copy.stack, &result);
+        host_walk(walk, process, false, &copy.stack, &result);
         cr_assert_leq(result.n, 2);
 }

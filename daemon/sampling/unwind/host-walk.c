@@ -11,7 +11,8 @@
  *     table of rows in a map           the same map, mapped into our memory
  *     cache of rules, kept             the same, of one walk: the mappings of the next may be others
  *     generation of the node           a number for each walk
- *     state of runtimes in maps        what the caller has read of them, for a thread that stands still
+ *     reads of the current process     HostWalkLive.read(), if the program lives and stands still
+ *     python_threads, a map            states[]: of all threads, read once as the program is entered
  *
  * An example: a program of 20 ms was sampled 9 ms after its exec.
  *
@@ -19,9 +20,6 @@
  *     walk     55..1234 lies in the program, whose table is on its way: PENDING, and nothing is delivered
  *     (8 ms)   the table is in the kernel
  *     walk     55..1234 ─▶ 55..1310 ─▶ libc+27249 ─▶ _start: COMPLETE, though the process is gone
- *
- * Of a copy nothing but the stack is there, so frames of runtimes end its walk. A thread that stands still
- * has all of its memory, and the walks over Java and Python (bpf/hotspot.bpf.h, bpf/python.bpf.h) read it.
  *
  * The bytes come from a target. The rules check each address that they make of them, and every read is
  * checked against the copy.
@@ -81,7 +79,6 @@ static bool window_read_pair(struct window *window, uint64_t address, uint64_t *
         return true;
 }
 
-/* Of a copy: asked for code alone (the restorer of musl's signal handlers), which was not copied. */
 static long bpf_probe_read_user(void *to, uint32_t size, const void *from);
 
 static const uint8_t *rows_block(uint32_t table, uint32_t block);
@@ -104,21 +101,15 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
 #include "rules.bpf.h"
 
 static inline struct rows_cache *hotspot_cache(void);
-
 #include "hotspot-code.bpf.h"
 #include "hotspot.bpf.h"
 #include "python.bpf.h"
 
-static inline bool rules_hotspot(const struct rows_walk *walk) {
-        struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
-                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
-
-        return hotspot_do_step(&step);
-}
-
-static inline bool python_write_one(const struct rows_walk *walk) {
-        return python_write(walk->unwind, walk->python, walk->frames);
-}
+/* A thread of Python: what is its thread id there is its thread pointer. */
+typedef struct ThreadState {
+        uint64_t pointer, state;
+        bool has_frames;                /* else it may have them in another interpreter */
+} ThreadState;
 
 struct HostWalk {
         const Tables *tables;
@@ -127,7 +118,9 @@ struct HostWalk {
         const Process *process;         /* of the walk under way, like the next two */
         bool has_runtime;
         const struct abi_stack *stack;
-        const HostMemory *memory;       /* of a thread that stands still; NULL = the copy is all there is */
+        const HostWalkLive *live;       /* NULL = copies alone */
+        ThreadState states[PYTHON_MAX_THREADS];
+        uint32_t n_states;
         HostTable held[MAX_TABLES];
         uint32_t n_held, next_held;
         struct unwind unwind;
@@ -142,16 +135,27 @@ struct HostWalk {
 static _Thread_local HostWalk *under_way;
 
 static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
-        const HostMemory *memory = under_way->memory;
+        const HostWalkLive *live = under_way->live;
 
-        if (memory && !memory->read(memory->userdata, (uint64_t)(uintptr_t)from, to, size))
+        if (live && !live->read(live->userdata, (uint64_t)(uintptr_t)from, to, size))
                 return 0;
-        memset(to, 0, size);
+        memset(to, 0, size);            /* as the helper does */
         return -EFAULT;
 }
 
 static inline struct rows_cache *hotspot_cache(void) {
         return &under_way->cache;
+}
+
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
+                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+
+        return hotspot_do_step(&step);
+}
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write(walk->unwind, walk->python, walk->frames);
 }
 
 static const uint8_t *rows_block(uint32_t table, uint32_t block) {
@@ -244,6 +248,66 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
         return ABI_STACK_NO_MAPPING;    /* behind the file's text */
 }
 
+/* ---- threads of Python ---- */
+
+static void add_state(HostWalk *walk, const struct python_process *process, uint64_t state) {
+        const uint8_t *bytes = walk->python.thread_bytes;
+        const uint32_t mask = PYTHON_MAX_THREAD - 1;
+
+        walk->states[walk->n_states++] = (ThreadState){
+                .pointer = python_word(bytes, process->thread_id, mask),
+                .state = state,
+                .has_frames = python_word(bytes, process->thread_frame, mask),
+        };
+}
+
+/* One look for all threads: a look for each takes as many steps. */
+static void read_states(HostWalk *walk, const struct python_process *process) {
+        struct python *python = &walk->python;
+
+        python->thread_pointer = ~0ull; /* no thread's: the look goes on to the end */
+        if (!python_look_begin(python, process))
+                return;
+        for (unsigned i = 0; i < PYTHON_MAX_THREADS; i++) {
+                uint64_t state = python->thread;
+                bool goes_on = python_look(python, process);
+
+                if (state && goes_on)
+                        add_state(walk, process, state);
+                if (!goes_on)
+                        return;
+        }
+}
+
+/* Whether it is the thread's still. */
+static bool is_state(const struct python_process *process, uint64_t state, uint64_t pointer) {
+        uint64_t id;
+
+        return state && python_read(state + process->thread_id, &id) && id == pointer;
+}
+
+/* As python_begin() in bpf/walk.bpf.h. Return: NULL = the thread runs no function of Python. */
+static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
+        const struct python_process *process = walk->live ? walk->live->python : NULL;
+        struct python *python = &walk->python;
+
+        python->found = 0;
+        for (uint32_t i = 0; i < walk->n_states; i++) {
+                const ThreadState *state = &walk->states[i];
+
+                if (state->pointer != pointer)
+                        continue;
+                python->found = state->state;
+                if (state->has_frames)
+                        break;
+        }
+        if (!process || !is_state(process, python->found, pointer) || !python_chain_begin(python, process))
+                return NULL;
+        for (unsigned i = 0; i <= PYTHON_MAX_CHAIN && python_chain_step(python, process); i++)
+                ;
+        return python->n_frames ? python : NULL;
+}
+
 /* ---- walks ---- */
 
 int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth) {
@@ -285,52 +349,53 @@ static void begin(HostWalk *walk, const struct abi_stack *stack) {
         memcpy(walk->rules.registers, stack->registers, sizeof(walk->rules.registers));
 }
 
-/* As python_begin() of bpf/walk.bpf.h. Return: NULL = this thread runs no function of Python. */
-static struct python *begin_python(HostWalk *walk, const struct python_process *process, uint64_t pointer) {
-        struct python *python = &walk->python;
+/* What ends for want of a word behind the copy may be walked further with a longer one. */
+static bool is_long(const HostWalk *walk, const struct abi_stack *stack) {
+        uint32_t end = walk->unwind.end;
 
-        python->thread_pointer = pointer;
-        python->found = 0;
-        if (python_look_begin(python, process))
-                for (unsigned i = 0; i < PYTHON_MAX_THREADS && python_look(python, process); i++)
-                        ;
-        if (!python->found || !python_chain_begin(python, process))
-                return NULL;
-        for (unsigned i = 0; i <= PYTHON_MAX_CHAIN && python_chain_step(python, process); i++)
-                ;
-        return python->n_frames ? python : NULL;
+        return (end == ABI_STACK_FAULT || (end == ABI_STACK_RUNTIME && walk->live)) && stack->is_cut &&
+                walk->unwind.window.is_beyond;
 }
 
-void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const HostMemory *memory,
-               const struct abi_stack *stack, HostWalkResult *resultp) {
-        struct rows_walk rows = { .unwind = &walk->unwind, .rules = &walk->rules, .frames = walk->frames,
-                                  .cache = &walk->cache, .state = &walk->hotspot };
-        uint32_t end;
+void host_walk_enter(HostWalk *walk, const HostWalkLive *live) {
+        walk->live = live;
+        walk->n_states = 0;
+        if (!live || !live->python)
+                return;
+        under_way = walk;
+        read_states(walk, live->python);
+        under_way = NULL;
+}
+
+void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
+                      uint64_t pointer, HostWalkResult *resultp) {
+        struct rows_walk rows = { .unwind = &walk->unwind,
+                                  .rules = &walk->rules,
+                                  .frames = walk->frames,
+                                  .cache = &walk->cache,
+                                  .hotspot = walk->live ? walk->live->hotspot : NULL,
+                                  .state = &walk->hotspot };
 
         walk->process = process;
         walk->has_runtime = has_runtime;
         walk->stack = stack;
-        walk->memory = memory;
         under_way = walk;
         begin(walk, stack);
-        rows.hotspot = memory ? memory->hotspot : NULL;
-        if (memory && memory->python)
-                rows.python = begin_python(walk, memory->python, memory->thread_pointer);
+        rows.python = begin_python(walk, pointer);
         while (python_step(&rows))
                 ;
         under_way = NULL;
-        walk->memory = NULL;
-        end = walk->unwind.end;
-        /* A walk over Java that lacks a word of the stack says that the runtime ended it. */
-        if ((end == ABI_STACK_FAULT || (end == ABI_STACK_RUNTIME && memory)) && stack->is_cut &&
-            walk->unwind.window.is_beyond)
-                end = ABI_STACK_LONG;
         *resultp = (HostWalkResult){ .frames = walk->frames,
                                      .n = walk->unwind.n_frames,
-                                     .end = end,
+                                     .end = is_long(walk, stack) ? ABI_STACK_LONG : walk->unwind.end,
                                      .interrupted = walk->rules.interrupted <= 0xff
                                              ? (uint8_t)walk->rules.interrupted
                                              : 0 };
+}
+
+void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
+               HostWalkResult *resultp) {
+        host_walk_thread(walk, process, has_runtime, stack, 0, resultp);
 }
 
 size_t host_walk_bytes(const HostWalk *walk) {

@@ -4,8 +4,7 @@
 /*
  * Host Walk
  *
- * Walks a stack by the same rules as the kernel half, when the rows of the code in it are there: a copy of a
- * sample, or the stack of a thread that stands still.
+ * Walks a copied stack by the same rules as the kernel half, when the rows of the code in it are there.
  */
 
 #include <stdbool.h>
@@ -13,6 +12,7 @@
 
 #include "abi.h"
 #include "base/util/macro.h"
+#include "runtime_abi.h"
 #include "sampling/process/process.h"
 #include "sampling/unwind/tables.h"
 
@@ -26,16 +26,6 @@ typedef struct HostWalkResult {
         uint8_t interrupted;            /* as in struct abi_sample */
 } HostWalkResult;
 
-/* The rest of the memory of a thread that stands still, and the runtimes in it. */
-typedef struct HostMemory {
-        /* Return: 0, or another number: not all of it could be read. */
-        int (*read)(void *userdata, uint64_t address, void *to, size_t size);
-        void *userdata;
-        uint64_t thread_pointer;
-        const struct hotspot_process *hotspot;  /* NULL = none runs there */
-        const struct python_process *python;
-} HostMemory;
-
 /* @tables: borrowed, lives longer. @depth: frames at most, 1 … ABI_MAX_FRAMES. Return: 0, -ENOMEM. */
 int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth);
 HostWalk *host_walk_free(HostWalk *walk);
@@ -44,10 +34,31 @@ DEFINE_CLEANUP(HostWalk, host_walk_free)
 /*
  * Walks @stack by what @process had mapped at its time. ABI_STACK_PENDING: rows on the way are not there yet;
  * nothing waits for them here. @has_runtime: code without a file is a runtime's, of which the rules know
- * nothing: the stack ends there, with ABI_STACK_RUNTIME, unless @memory (NULL = none) has that runtime.
+ * nothing: the stack ends there, with ABI_STACK_RUNTIME.
  */
-void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const HostMemory *memory,
-               const struct abi_stack *stack, HostWalkResult *resultp);
+void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
+               HostWalkResult *resultp);
+
+/*
+ * A program that lives while it is walked: its memory, and what the daemon knows of its runtimes. Reads are
+ * those of bpf/hotspot.bpf.h and python.bpf.h, so each may fail.
+ */
+typedef struct HostWalkLive {
+        int (*read)(void *userdata, uint64_t address, void *to, uint32_t size); /* 0 = all of it was read */
+        void *userdata;
+        const struct hotspot_process *hotspot;  /* NULL = it runs no Java, or is not attached */
+        const struct python_process *python;
+} HostWalkLive;
+
+/*
+ * The next walks are of threads of @live, borrowed, until this is called again; NULL: of copies alone. Reads
+ * which thread of Python is which.
+ */
+void host_walk_enter(HostWalk *walk, const HostWalkLive *live);
+
+/* As host_walk(), of a thread that has the thread pointer @pointer and does not run meanwhile. */
+void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
+                      uint64_t pointer, HostWalkResult *resultp);
 
 /* Gives back the rows that it holds; the next walk takes them again. */
 void host_walk_release(HostWalk *walk);

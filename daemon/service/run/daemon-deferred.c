@@ -213,7 +213,7 @@ static bool try_walk(Deferred *deferred, const Program *program, const Copy *cop
         bool has_runtime = runtimes_has(deferred->daemon->stages.runtimes, program->process->generation);
 
         for (int i = 0; i < 2; i++) {
-                host_walk(deferred->walk, program->process, has_runtime, NULL, &copy->stack, resultp);
+                host_walk(deferred->walk, program->process, has_runtime, &copy->stack, resultp);
                 if (resultp->end == ABI_STACK_PENDING)
                         return false;
                 if (resultp->end != ABI_STACK_NO_MAPPING || resultp->n > 1)

@@ -71,8 +71,10 @@ typedef struct Work {
         struct abi_stack *stack;        /* room for MOST_BYTES */
         ThreadMemory memory;            /* of the process `tgid`, 0 = none */
         ThreadContext context;
-        ThreadsRuntimes runtimes;       /* of that process */
+        ThreadsRuntimes runtimes;       /* of that process, … */
+        HostWalkLive live;              /* … and what is walked of them */
         uint32_t tgid;
+        uint64_t generation;
         const DaemonEarlyWaits *early;  /* NULL = all waits, from when they began; else these alone, … */
         uint64_t from_ns, until_ns;     /* … and so much of each */
         bool is_pending;                /* a walk has met rows that are on their way */
@@ -106,26 +108,14 @@ static void copy_stack(Work *work, const struct abi_thread *thread, uint32_t mos
                 }
 }
 
-static int read_for_walk(void *userdata, uint64_t address, void *to, size_t size) {
-        const Work *work = userdata;
-
-        return memory_read_opened((pid_t)work->tgid, work->memory.memory, address, to, size);
-}
-
 static int walk_stack(Work *work, const Program *program, Found *found) {
         bool has_runtime = runtimes_has(work->daemon->stages.runtimes, program->process->generation);
-        const HostMemory memory = {
-                .read = read_for_walk,
-                .userdata = work,
-                .thread_pointer = found->thread->pointer,
-                .hotspot = work->runtimes.has_hotspot ? &work->runtimes.hotspot : NULL,
-                .python = work->runtimes.has_python ? &work->runtimes.python : NULL,
-        };
         HostWalkResult result;
 
         for (uint32_t most = USUAL_BYTES;; most = MOST_BYTES) {
                 copy_stack(work, found->thread, most);
-                host_walk(work->walk, program->process, has_runtime, &memory, work->stack, &result);
+                host_walk_thread(work->walk, program->process, has_runtime, work->stack,
+                                 found->thread->pointer, &result);
                 if (result.end != ABI_STACK_LONG || most == MOST_BYTES)
                         break;
         }
@@ -224,12 +214,30 @@ static uint32_t find_holder(const Work *work, const struct abi_thread *thread, i
 static void leave_process(Work *work) {
         if (work->tgid)
                 thread_memory_close(&work->memory);
+        host_walk_enter(work->walk, NULL);
         work->tgid = 0;
 }
 
-/* Threads come process by process. */
+static int read_for_walk(void *userdata, uint64_t address, void *to, uint32_t size) {
+        const Work *work = userdata;
+
+        return memory_read_opened((pid_t)work->tgid, work->memory.memory, address, to, size);
+}
+
+/* Where workers read memory of JVMs, this process leaves it alone: stacks end at Java. */
+static void enter_runtimes(Work *work) {
+        sampler_runtimes_of(work->daemon->stages.sampler, work->tgid, work->generation, &work->runtimes);
+        work->live = (HostWalkLive){ .read = read_for_walk, .userdata = work };
+        if (work->runtimes.has_hotspot && !work->daemon->stages.jvms)
+                work->live.hotspot = &work->runtimes.hotspot;
+        if (work->runtimes.has_python)
+                work->live.python = &work->runtimes.python;
+        host_walk_enter(work->walk, &work->live);
+}
+
+/* Threads come process by process, in several batches. */
 static void enter_process(Work *work, const Process *process, const struct abi_thread *thread) {
-        if (work->tgid == thread->tgid)
+        if (work->tgid == thread->tgid && work->generation == thread->generation)
                 return;
         leave_process(work);
         work->context = (ThreadContext){ .form = thread->thread_form,
@@ -237,8 +245,12 @@ static void enter_process(Work *work, const Process *process, const struct abi_t
                                          .module = thread->thread_module,
                                          .offset = thread->thread_offset };
         thread_memory_open(&work->memory, (pid_t)thread->tgid, process->start_time_ns, &work->context);
-        sampler_runtimes_of(work->daemon->stages.sampler, thread->tgid, thread->generation, &work->runtimes);
         work->tgid = thread->tgid;
+        work->generation = thread->generation;
+        if (work->memory.memory >= 0)
+                enter_runtimes(work);
+        else
+                work->result->lacks_rights |= errno == EACCES || errno == EPERM;
 }
 
 static void forget_batch(Work *work) {
@@ -296,10 +308,8 @@ static int read_thread(Work *work, const struct abi_thread *thread) {
         if (r)
                 return MIN(r, 0);
         enter_process(work, program.process, thread);
-        if (work->memory.memory < 0) {          /* another process has the id by now, or it may not be read */
-                work->result->lacks_rights |= errno == EACCES || errno == EPERM;
+        if (work->memory.memory < 0)            /* another process has the id by now, or it may not be read */
                 return 0;
-        }
         *found = (Found){ .thread = thread };
         work->n_found++;
         read_context(work, found);
@@ -315,7 +325,6 @@ static ssize_t read_batch(Work *work, size_t from) {
         for (; at < work->look.n && work->n_found < work->batch && !r; at++)
                 if (is_wanted(work, &work->look.threads[at]))
                         r = read_thread(work, &work->look.threads[at]);
-        leave_process(work);
         return r ? r : (ssize_t)at;
 }
 
@@ -518,6 +527,8 @@ static int look_at_all(Work *work) {
                 r = begin_result(work);
         if (!r)
                 r = rounds(work);
+        if (work->walk)
+                leave_process(work);
         free(work->found);
         free(work->look.threads);
         host_walk_free(work->walk);
