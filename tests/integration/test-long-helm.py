@@ -21,7 +21,8 @@ OTHERS = ("PodMonitor", "PrometheusRule")
 KINDS = ("daemonset", "priorityclass", "configmap", "networkpolicy", "serviceaccount", "clusterrole",
          "clusterrolebinding")
 EVERYTHING = ("targets.java=true", "targets.python=true", "targets.exe={node,/opt/shop/*}", "targets.exclude={comm=x}",
-              "targets.containers={*}", "metrics.podMonitor=true", "metrics.rules=true", "podsFromApi=true", "symbols=local",
+              "targets.containers={*}", "metrics.podMonitor=true", "metrics.rules=true", "podsFromApi=true",
+              "paranoidNodes=true", "symbols=local",
               "resourceAttributes.k8s\\.cluster\\.name=c1", "image.pullSecrets[0].name=s", "nodeSelector.disk=ssd")
 
 
@@ -166,6 +167,9 @@ class Chart(tap.TestCase):
         self.assertEqual(environment["SPANPROF_RESOURCE_ATTRIBUTES"],
                          "host.name=$(NODE_NAME),k8s.node.name=$(NODE_NAME),k8s.cluster.name=c1")
         self.assertEqual(pod["nodeSelector"]["disk"], "ssd")
+        self.assertEqual(pod["containers"][0]["securityContext"]["capabilities"]["add"][-1], "SYS_ADMIN")
+        plain = self.of(self.make(), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+        self.assertNotIn("SYS_ADMIN", plain["securityContext"]["capabilities"]["add"])
         self.assertTrue(pod["automountServiceAccountToken"])
         self.assertTrue(environment["SPANPROF_PODS_URL"].endswith("=spec.nodeName=$(NODE_NAME)&resourceVersion=0"))
         account, role = (self.of(objects, kind) for kind in ("ServiceAccount", "ClusterRole"))
