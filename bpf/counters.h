@@ -527,6 +527,8 @@
           "waits of processes that are no targets any more: left out") \
         X(WAITS_WINDOW_FULL, "waits_total", "event=\"window_full\"", \
           "waits for which a table of the window was full: left out") \
+        X(WAITS_HELD, "waits_holds_total", "", \
+          "times that waits were not counted for a while: above off-cpu-max-switches") \
         X(WAITS_EARLY_OVER_CAP, "waits_total", "event=\"early_over_cap\"", \
           "waits that were under way as counting began, and are left out: there were too many") \
         X(WAKERS_GONE, "wait_wakers_walked_total", "outcome=\"gone\"", \

@@ -8,6 +8,7 @@ oracle.enter()
 import collections
 import pathlib
 import signal
+import sys
 import time
 
 import otlp_read
@@ -39,6 +40,19 @@ def steal_since(before_ns):
 
 def span_of(wait):
     return int(wait.span_id, 16) if wait.type == "off_cpu" and wait.span_id else None
+
+STORM = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+there, back = os.pipe(), os.pipe()
+if os.fork():
+    here, other = back[0], there[1]
+    os.write(other, b"x")
+else:
+    here, other = there[0], back[1]
+while os.write(other, os.read(here, 1)):
+    pass
+"""
 
 
 class Truth:
@@ -213,6 +227,17 @@ class OffCpu(session.NamingCase):
             if span_of(wait) == 90:
                 self.assertIn("hold_main", map(symbols.name, wait.frames))
                 self.assertNotIn("wait.waker.kind", wait.attributes)
+
+    def test_a_storm_of_switches_stops_the_count_for_a_while(self):
+        """Two processes hand a byte over on one CPU as fast as they can."""
+        victim, tell = self.commanded("waits", self.directory() / "log")
+        tell("hold")
+        storm = self.spawn([sys.executable, "-c", STORM])
+        run = self.start("--pid", victim.pid, "--off-cpu", "--off-cpu-max-switches", "1000")
+        run.child.wait_for("waits are not counted for a while: more than 1000 switches")
+        storm.kill()
+        result = run.stop(signal.SIGTERM)
+        self.assertGreaterEqual(result.summary["counters"]["waits_holds_total"], 1)
 
     def test_ends_a_wait_with_the_daemon(self):
         """… in parts, since several windows end meanwhile."""

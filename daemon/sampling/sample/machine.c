@@ -171,6 +171,23 @@ int machine_setting(const char *name, int64_t *valuep) {
         return 0;
 }
 
+/* proc_stat(5): `ctxt N`. The list of interrupts before it may be long. */
+int machine_switches(uint64_t *np) {
+        FILE *file = fopen("/proc/stat", "re");
+        _cleanup_(freep) char *line = NULL;
+        unsigned long long n = 0;
+        bool found = false;
+        size_t room = 0;
+
+        if (!file)
+                return MACHINE_E_UNREADABLE;
+        while (!found && getline(&line, &room, file) > 0)
+                found = sscanf(line, "ctxt %llu", &n) == 1;
+        fclose(file);
+        *np = n;
+        return found ? 0 : MACHINE_E_MALFORMED;
+}
+
 int machine_namespace(uint32_t *inodep) {
         struct stat st;
 

@@ -48,6 +48,9 @@ int machine_online_cpus(bool *online, size_t n);
 void machine_missing_capabilities(char *text, size_t size);
 void machine_lost_features(char *text, size_t size);
 
+/* Switches of threads on all CPUs since the machine has started. Return: 0, MACHINE_E_*. */
+int machine_switches(uint64_t *np);
+
 /* One number from a file under /proc/sys/kernel/. Return: 0, MACHINE_E_*. */
 int machine_setting(const char *name, int64_t *valuep);
 

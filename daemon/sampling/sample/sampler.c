@@ -87,6 +87,7 @@ struct Sampler {
         RateWatch rate;
         bool is_watching;
         bool is_running;
+        bool holds_waits;               /* waits are not counted */
         bool is_paused;                 /* its events are closed, and stay so */
 };
 
@@ -264,7 +265,7 @@ void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum o
 }
 
 int sampler_split_waits(Sampler *sampler) {
-        return sampler->waits ? kernel_waits_split(sampler->waits) : 0;
+        return sampler->waits && !sampler->holds_waits ? kernel_waits_split(sampler->waits) : 0;
 }
 
 int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look) {
@@ -282,10 +283,15 @@ void sampler_runtimes_of(const Sampler *sampler, uint32_t tgid, uint64_t generat
 static int follow_waits(Sampler *sampler) {
         if (!sampler->waits)
                 return 0;
-        if (sampler->is_running && !sampler->is_paused)
+        if (sampler->is_running && !sampler->is_paused && !sampler->holds_waits)
                 return kernel_waits_attach(sampler->waits);
         kernel_waits_detach(sampler->waits);
         return 0;
+}
+
+int sampler_hold_waits(Sampler *sampler, bool holds) {
+        sampler->holds_waits = holds;
+        return follow_waits(sampler);
 }
 
 static int drain_waits(Sampler *sampler) {

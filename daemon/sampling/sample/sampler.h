@@ -59,6 +59,12 @@ int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look);
 void sampler_runtimes_of(const Sampler *sampler, uint32_t tgid, uint64_t generation,
                          ThreadsRuntimes *runtimes);
 
+/*
+ * Does not count waits for a while, or counts them again. Those that go on end there; those that go on as
+ * counting begins again are not known. Return: 0, SAMPLER_E_UNUSABLE, -errno.
+ */
+int sampler_hold_waits(Sampler *sampler, bool holds);
+
 /* Called between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);
 

@@ -95,7 +95,8 @@ typedef struct Config {
         bool jitter;
         char *sample_hosts;             /* host_share_parse() */
         bool off_cpu;
-        uint64_t off_cpu_walks;         /* a second and CPU */
+        uint64_t off_cpu_walks;         /* a second and CPU, like the next one */
+        uint64_t off_cpu_max_switches;  /* 0 = no limit */
 
         /* export */
         char *endpoint;                 /* base URL, as given; "" = default */

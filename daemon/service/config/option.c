@@ -257,6 +257,10 @@ const Option option_table[] = {
         { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_walks), "1000", 0, 100000,
           .argument = "N", .advanced = true,
           .help = "with --off-cpu: stacks of waits, a second and CPU; waits beyond are counted without a stack" },
+        { "off-cpu-max-switches", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling",
+          FIELD(off_cpu_max_switches), "100000", 0, 100000000, .argument = "N", .advanced = true,
+          .help = "with --off-cpu: switches of threads on the machine, a second and CPU; above it waits are not counted until half as "
+                  "many are left (0: no limit)" },
 
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",

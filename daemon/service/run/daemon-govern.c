@@ -9,6 +9,7 @@
  *     max-memory                  each second          pauses until 10 % below the limit
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
  *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
+ *     off-cpu-max-switches        each second          does not count waits until half of it (switch-limit.c)
  *     max-export-rate,            each whole window    lowers the frequency to what fits, doubles it after
  *     max-samples                                      4 calm windows
  *
@@ -31,7 +32,9 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "sampling/sample/machine.h"
 #include "service/run/daemon-stages.h"
+#include "service/run/daemon-threads.h"
 #include "service/run/self.h"
 
 #define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
@@ -147,6 +150,7 @@ void daemon_make_governor(Daemon *daemon) {
                     config->max_samples, config->export_interval_ns);
         host_share_parse(config->sample_hosts, &daemon->limits.hosts);
         daemon->limits.host = host_share_number();
+        daemon->limits.switches = (SwitchLimit){ .max = config->off_cpu ? config->off_cpu_max_switches : 0 };
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
         follow_hosts(daemon);
@@ -236,6 +240,36 @@ static int follow_memory(Daemon *daemon) {
         return r;
 }
 
+static int hold_waits(Daemon *daemon) {
+        stat_add(COUNTER_WAITS_HELD, 1);
+        log_warning("waits are not counted for a while: more than %" PRIu64
+                    " switches of threads a second and CPU (off-cpu-max-switches)",
+                    daemon->config->off_cpu_max_switches);
+        daemon_drop_early_waits(daemon);
+        return sampler_hold_waits(daemon->stages.sampler, true);
+}
+
+static int count_waits_again(Daemon *daemon) {
+        int r = daemon_note_early_waits(daemon);
+
+        log_notice("waits are counted again");
+        return r ? r : sampler_hold_waits(daemon->stages.sampler, false);
+}
+
+static int follow_switches(Daemon *daemon) {
+        SwitchLimit *limit = &daemon->limits.switches;
+        uint64_t n;
+        int r = limit->max && !machine_switches(&n)
+                ? switch_limit_judge(limit, clock_monotonic_ns(), n,
+                                     MAX(sampler_n_cpus(daemon->stages.sampler), 1u))
+                : 0;
+
+        if (!r || daemon->stop.time_ns)
+                return 0;
+        r = r == SWITCH_LIMIT_E_HOLDS ? hold_waits(daemon) : count_waits_again(daemon);
+        return r > 0 ? error_origin(-EIO) : error_fold(r);
+}
+
 /*
  * Losses between the kernel half and us, when they happen: the books at the stop would say so only weeks
  * later. Counters of the kernel half have just been read.
@@ -265,5 +299,7 @@ int daemon_govern(Daemon *daemon) {
                 daemon->totals->exported_ns = clock_monotonic_ns();
         }
         r = follow_cpu(daemon);
+        if (!r)
+                r = follow_switches(daemon);
         return r ? r : follow_memory(daemon);
 }

@@ -40,6 +40,7 @@
 #include "service/run/exports.h"
 #include "service/run/governor.h"
 #include "service/run/pod-api.h"
+#include "service/run/switch-limit.h"
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
 #include "symbol/remote/uploads.h"
@@ -119,7 +120,7 @@ typedef struct EarlyWait {
 typedef struct DaemonEarlyWaits {
         EarlyWait *waits;               /* by process and thread */
         size_t n;
-        uint64_t counted_ns;            /* they are in windows until then; 0 = since sampling began */
+        uint64_t counted_ns;            /* MONOTONIC: they are in windows until then */
 } DaemonEarlyWaits;
 
 typedef struct DaemonPause {
@@ -131,6 +132,7 @@ typedef struct DaemonPause {
 typedef struct DaemonLimits {
         Governor governor;
         Volume volume;
+        SwitchLimit switches;
         uint64_t sent_bytes;            /* of all requests until the window began */
         HostShare hosts;                /* `sample-hosts` */
         uint64_t host;                  /* host_share_number() */

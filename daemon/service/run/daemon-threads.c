@@ -570,7 +570,7 @@ int daemon_note_early_waits(Daemon *daemon) {
 
         if (r)
                 return MIN(r, 0);       /* refused, which was logged: they are not counted */
-        daemon->early = (DaemonEarlyWaits){ 0 };
+        daemon->early = (DaemonEarlyWaits){ .counted_ns = clock_monotonic_ns() };
         r = note(&daemon->early, &found);
         free(found.threads);
         return r;
@@ -601,7 +601,7 @@ int daemon_count_early_waits(Daemon *daemon) {
         Work work = { .daemon = daemon,
                       .result = &counted,
                       .early = early,
-                      .from_ns = early->counted_ns ?: daemon->sampling_ns,
+                      .from_ns = MAX(early->counted_ns, daemon->sampling_ns),
                       .until_ns = clock_monotonic_ns() };
         int r;
 
