@@ -467,7 +467,8 @@ const Option option_table[] = {
 
         { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(lines), "off",
           .help = "add source lines and inlined functions, from DWARF of this machine" },
-        { "debuginfod", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(debuginfod), "off",
+        { "debuginfod", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(debuginfod),
+          "off",
           .help = "get debug information that this machine lacks from the servers of DEBUGINFOD_URLS, which "
                   "learn the build ids" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off",
