@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the corpus of fuzz-page: the data of small pages, whole and cut.
 
+What `first-` names begin with was written by version 1 of the format, and stays as it is.
+
 usage: make-page-corpus.py SPANPROF     with tests/harness and tests/oracles in PYTHONPATH
 """
 import pathlib

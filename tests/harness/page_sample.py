@@ -46,10 +46,11 @@ class Request:
         value = {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
         return self.row("attributeTable", {"keyStrindex": self.string(key), "value": value})
 
-    def location(self, names, kind, address=0):
-        """One location; of several names the first is the innermost of what was inlined."""
-        lines = [{"functionIndex": self.row("functionTable", {"nameStrindex": self.string(name)})}
-                 for name in names]
+    def location(self, names, kind, address=0, line=None):
+        """One location; of several names the first is the innermost of what was inlined. line: (file, number)"""
+        place = {"filenameStrindex": self.string(line[0])} if line else {}
+        lines = [{"functionIndex": self.row("functionTable", {"nameStrindex": self.string(name), **place}),
+                  **({"line": str(line[1])} if line else {})} for name in names]
         return self.row(
             "locationTable", {
                 "lines": lines, "address": str(address),
@@ -103,8 +104,11 @@ SHOP = (("process.executable.name", "shop"), ("process.pid", 4711))
 WORKER = (("process.executable.name", "worker"), ("process.pid", 4712))
 
 
-def fill(path, seed=1, favourite=3):
-    """A random program in two processes, with everything that a page tells apart. favourite: what it calls often."""
+def fill(path, seed=1, favourite=3, n_lines=0):
+    """
+    A random program in two processes, with everything that a page tells apart. favourite: what it calls
+    often. n_lines: on how many lines its jvm functions stand; the others have none.
+    """
     chance, request = random.Random(seed), Request()
     kinds = {0: "native", 1: "kernel", 2: "jvm"}
     locations = [request.location([f"function_{i:02}"], kinds[i % 3], 4096 + i) for i in range(30)]
@@ -113,7 +117,11 @@ def fill(path, seed=1, favourite=3):
         i: [chance.randrange(len(locations)) for _ in range(3)] + [favourite] for i in range(len(locations))
     }
     spans = [(f"{chance.getrandbits(128) | 1:032x}", f"{chance.getrandbits(64) | 1:016x}") for _ in range(12)]
+    lined = [i for i in range(30) if kinds[i % 3] == "jvm" and n_lines]
     for _ in range(N_SAMPLES):
+        for i in lined:
+            line = f"src/File{i}.java", chance.randrange(1, n_lines + 1)
+            locations[i] = request.location([f"function_{i:02}"], "jvm", 4096 + i, line)
         frames = [chance.randrange(2)]
         for _ in range(chance.randrange(14)):
             frames.append(chance.choice(callees[frames[-1]]))

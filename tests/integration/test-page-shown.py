@@ -41,9 +41,9 @@ class Shown(tap.TestCase):
             "return document.documentElement.dataset.ready || document.querySelector('#trouble').innerText")
         self.assertRegex(said, r"^\d+$")
 
-    def show_filled(self):
+    def show_filled(self, **options):
         directory = self.directory()
-        source = fill(directory / "a.json")
+        source = fill(directory / "a.json", **options)
         self.spanprof("convert", source, "-o", directory / "a.html")
         self.show(directory / "a.html")
         self.samples = [sample for sample in otlp_read.samples(source) if sample.type == "samples"]
@@ -111,6 +111,60 @@ class Shown(tap.TestCase):
         seconds = len(self.samples) / 100                       # 10 ms each
         self.assertIn(f"{seconds:.{2 if seconds < 10 else 1 if seconds < 100 else 0}f} s", facts)
         self.check_quiet(page)
+
+    def line_sums(self, name, samples):
+        """line → [self, total] of a function; 0 = not known. A sample counts once for each line."""
+        sums = collections.defaultdict(lambda: [0, 0])
+        for sample in samples:
+            for line in {frame.line for frame in sample.frames if frame.name == name}:
+                sums[line][1] += sample.value
+            if sample.frames and sample.frames[0].name == name:
+                sums[sample.frames[0].line][0] += sample.value
+        return dict(sums)
+
+    def shown_lines(self, file):
+        return {0 if row[4] == "line not known" else int(row[4].removeprefix(f"{file}:")):
+                [int(row[0].replace(",", "")), int(row[2].replace(",", ""))] for row in self.table()}
+
+    def test_lines_of_a_function(self):
+        page = self.show_filled(n_lines=3)
+        sums = functions(self.samples)
+        most = max((name for name in sums if name.startswith("function_") and int(name[9:]) % 3 == 2),
+                   key=lambda name: sums[name][0])
+        self.tab("Lines")
+        self.assertIn(most, self.window.text("#table .lines-of"))
+        self.assertEqual(self.shown_lines(f"File{int(most[9:])}.java"), self.line_sums(most, self.samples))
+        for name in ("function_02", "function_29"):
+            self.window.click("#tab-functions")
+            self.window.run("[...document.querySelectorAll('#table button')].find((button) => "
+                            "button.ariaLabel === `Lines of ${arguments[0]}`).click()", name)
+            self.assertIn(f"src/File{int(name[9:])}.java", self.window.text("#table .lines-of"))
+            self.assertEqual(self.shown_lines(f"File{int(name[9:])}.java"), self.line_sums(name, self.samples))
+        self.window.run("document.querySelector('#flame').focus()")
+        for _ in range(40):                     # down the largest boxes, to one whose lines are known
+            self.window.key("\ue015")
+            name = self.status().split()[0]
+            if name.startswith("function_") and int(name[9:]) % 3 == 2:
+                break
+        self.assertIn(name, self.window.text("#table .lines-of"))
+        self.assertEqual(self.shown_lines(f"File{int(name[9:])}.java"), self.line_sums(name, self.samples))
+        self.window.run("document.querySelector('#status button').click()")
+        self.assertIn(name, self.window.text("#table .lines-of"))
+        thread = thread_of(self.samples[0])
+        self.choose("Threads", thread)
+        self.tab("Lines")
+        self.assertEqual(self.shown_lines(f"File{int(name[9:])}.java"),
+                         self.line_sums(name, [s for s in self.samples if thread_of(s) == thread]))
+        self.window.click("#tab-functions")
+        self.assertEqual(self.window.run(
+            "return [...document.querySelectorAll('#table .function')].filter((cell) => /Lines$/.test(cell.textContent))"
+            ".every((cell) => Number(cell.querySelector('.link').textContent.slice(9)) % 3 === 2)"), True)
+        self.check_quiet(page)
+
+    def test_without_lines_there_is_no_tab_of_them(self):
+        self.show_filled()
+        self.assertNotIn("Lines", self.window.text("#tabs"))
+        self.assertNotIn("Lines", self.window.text("#table"))
 
     def test_numbers_are_written_as_in_the_text_report(self):
         page = self.show_filled()

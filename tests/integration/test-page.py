@@ -9,6 +9,7 @@ import hashlib
 import json
 import random
 import re
+import tarfile
 import xml.etree.ElementTree as xml
 
 import oracle
@@ -143,8 +144,58 @@ class Data(tap.TestCase):
                 for report in (before, after)]
         self.assertEqual(rows[0], rows[1])
 
+    def test_lines_are_there_and_come_back(self):
+        source = fill(self.directory() / "a.json", n_lines=3)
+        page, back = self.page(source), self.directory() / "back.json"
+        expected, found = collections.Counter(), collections.Counter()
+        for sample in otlp_read.samples(source):
+            expected[names_of(sample), tuple(frame.line for frame in reversed(sample.frames)), sample.type,
+                     thread_of(sample)] += sample.value
+        read = page_read.read(page)
+        for row in read.rows:
+            found[tuple(frame.name for frame in row.path), row.lines, read.meta["kinds"][row.kind]["type"],
+                  row.values["thread"]] += row.value
+        self.assertEqual(found, expected)
+        self.assertGreater(len({lines for _, lines, _, _ in found}), 100)
+        self.spanprof("convert", page, "-o", back)
+        found.clear()
+        for sample in otlp_read.samples(back):
+            found[names_of(sample), tuple(frame.line for frame in reversed(sample.frames)), sample.type,
+                  thread_of(sample)] += sample.value
+            self.assertFalse([frame for frame in sample.frames
+                              if frame.line and not frame.file.startswith("src/File")])
+        self.assertEqual(found, expected)
+
+    def test_one_tree_for_functions_on_several_lines(self):
+        """Lines do not part a function: the rows of both pages have the same paths and sums."""
+        sums = []
+        for source in (fill(self.directory() / "a.json", n_lines=3), fill(self.directory() / "b.json", n_lines=3)):
+            request = json.loads(source.read_text())
+            if sums:
+                for row in request["dictionary"]["locationTable"]:
+                    for line in row.get("lines", []):
+                        line.pop("line", None)
+                source.write_text(json.dumps(request))
+            page = page_read.read(self.page(source))
+            sums.append(collections.Counter())
+            for row in page.rows:
+                sums[-1][tuple(frame.name for frame in row.path), row.kind, row.bucket] += row.value
+        self.assertFalse(any(any(row.lines) for row in page.rows))
+        self.assertEqual(*sums)
+
+    def test_a_page_of_a_version_without_lines_is_read(self):
+        with tarfile.open(tap.SOURCE_DIR / "tests/fuzz/corpus/page.tar") as corpus:
+            data = corpus.extractfile("first-plain").read()
+        self.assertTrue(data.startswith(b"spanprof page 1\n"))
+        page = self.directory() / "old.html"
+        block = base64.b64encode(gzip.compress(data)).decode()
+        page.write_text(f'<!doctype html><script type="application/octet-stream" id="data">{block}</script>')
+        self.spanprof("convert", page, "-o", page.with_suffix(".folded"))
+        self.assertEqual(sorted(page.with_suffix(".folded").read_text().splitlines()),
+                         ["main 1", "main;work 3", "main;work;leaf 5"])
+
     def test_a_page_that_is_none_of_ours_or_damaged_is_said(self):
-        path = self.page(fill(self.directory() / "a.json"))
+        path = self.page(fill(self.directory() / "a.json", n_lines=2))
         text = path.read_text()
         begin, end = text.index('id="data">') + 10, text.index("</script>", text.index('id="data">'))
         data = page_read.unpack(path)
@@ -160,7 +211,8 @@ class Data(tap.TestCase):
             (text[:begin + 1000] + text[begin + 1004:], "its data is damaged"),
             (pack(data[:-1]), "its data is damaged"),
             (pack(data + b"\0"), "its data is damaged"),
-            (pack(data.replace(b"spanprof page 1", b"spanprof page 2")), "its data is damaged"),
+            (pack(data.replace(b"spanprof page 2", b"spanprof page 3")), "its data is damaged"),
+            (pack(data.replace(b"spanprof page 2", b"spanprof page 1")), "its data is damaged"),
         ):
             bad.write_text(content)
             self.assertIn(words, self.spanprof("report", bad, expect=1).stderr)

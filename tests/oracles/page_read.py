@@ -6,7 +6,7 @@ shared with what wrote it or with the page's own script.
     page = page_read.read("out.html")
     page.meta                   title, kinds, times …
     for row in page.rows: …     Row: path of Frames (outermost first), kind, side, {dimension: label}, bucket,
-                                value
+                                value, lines (of the path, 0 = not known)
 
 By hand: page_read.py FILE prints how many bytes each part has, packed alone.
 """
@@ -20,7 +20,7 @@ import sys
 import zlib
 
 Frame = collections.namedtuple("Frame", "name object file type line inlined")
-Row = collections.namedtuple("Row", "path kind side values bucket value")
+Row = collections.namedtuple("Row", "path kind side values bucket value lines")
 Page = collections.namedtuple("Page", "meta strings frames rows dimensions parts")
 
 
@@ -88,25 +88,37 @@ def read_contexts(reader, keys):
     return list(zip(*columns, strict=True))
 
 
-def read_rows(reader, paths, contexts, dimensions):
+def read_lines(reader):
+    """The lines of the steps of a path, outermost first; number 0 has none."""
+    n = reader.number()
+    backs, lines = reader.column("lines' outer", n), reader.column("line", n)
+    chains = [()]
+    for i, (back, line) in enumerate(zip(backs, lines, strict=True)):
+        chains.append((*chains[i - back], line))
+    return chains
+
+
+def read_rows(reader, paths, contexts, dimensions, chains):
     n = reader.number()
     steps, whos, times, values = (reader.column(name, n) for name in ("step", "context", "bucket", "value"))
+    lines = reader.column("row's lines", n) if len(chains) > 1 else [0] * n
     node = context = distance = 0
-    for step, who, time, value in zip(steps, whos, times, values, strict=True):
+    for step, who, time, value, number in zip(steps, whos, times, values, lines, strict=True):
         same = step == 0 and who == 0 and n
         node += step
         context = who if step else context + who
         distance = distance + time if same else time
         kind, side, first, *numbers = contexts[context]
-        chosen = {
-            key: dimensions[key][number] for key, number in zip(dimensions, numbers, strict=True) if number
-        }
-        yield Row(paths[node], kind, side, chosen, distance and first + distance - 1, value)
+        chosen = {key: dimensions[key][i] for key, i in zip(dimensions, numbers, strict=True) if i}
+        chain = chains[number]
+        assert len(chain) <= len(paths[node]), "more lines than steps"
+        yield Row(paths[node], kind, side, chosen, distance and first + distance - 1, value,
+                  chain + (0, ) * (len(paths[node]) - len(chain)))
 
 
 def read(path):
     reader = Reader(unpack(path))
-    assert reader.take(16) == b"spanprof page 1\n"
+    assert reader.take(16) == b"spanprof page 2\n"
     meta = json.loads(reader.take(reader.number()))
     n, size = reader.number(), reader.number()
     strings = reader.take(size).decode().split("\0")[:n]
@@ -119,7 +131,8 @@ def read(path):
               for name, object_, file, type_, line, inlined in zip(*columns.values(), strict=True)]
     paths = read_nodes(reader, frames)
     dimensions = {key: read_dimension(reader, key, strings) for key in meta["dimensions"]}
-    rows = list(read_rows(reader, paths, read_contexts(reader, meta["dimensions"]), dimensions))
+    contexts = read_contexts(reader, meta["dimensions"])
+    rows = list(read_rows(reader, paths, contexts, dimensions, read_lines(reader)))
     assert reader.at == len(reader.data), "bytes behind the end"
     return Page(meta, strings, frames, rows, dimensions, reader.parts)
 

@@ -14,11 +14,11 @@ typedef struct Hand {
         uint32_t profile;
 } Hand;
 
-static Hand hand_new(void) {
+static Hand hand_new_limited(const WindowLimits *limits) {
         Hand hand = { 0 };
         uint32_t resource, attributes[2];
 
-        cr_assert_eq(window_new(&hand.window, 1000, 0, NULL), 0);
+        cr_assert_eq(window_new(&hand.window, 1000, 0, limits), 0);
         cr_assert_eq(window_resource(hand.window, 1, &resource), 0);
         attributes[0] = fill_attribute(hand.window, "process.executable.name", "shop");
         attributes[1] = fill_int(hand.window, "process.pid", 7);
@@ -26,6 +26,10 @@ static Hand hand_new(void) {
         cr_assert_eq(window_profile(hand.window, resource, PROFILE_CPU, &hand.profile), 0);
         window_set_period(hand.window, PROFILE_CPU, 10000000);
         return hand;
+}
+
+static Hand hand_new(void) {
+        return hand_new_limited(NULL);
 }
 
 static FrameWord hand_frame(const Hand *hand, const char *name, size_t size, uint64_t address) {
@@ -257,6 +261,118 @@ Test(page, is_read_back_where_little_stands_behind_its_spans) {
         cr_assert_eq(page_encode(model, &data, &size), 0);
         cr_assert_eq(page_decode(&page, data, size), 0);
         cr_assert_eq(page.n_rows, 1);
+        page_decode_deinit(&page);
+        free(data);
+        page_model_free(model);
+        window_free(hand.window);
+}
+
+/* `main` on one line calls `work` on another. */
+static uint32_t lined_stack(const Hand *hand, int64_t caller, int64_t callee) {
+        static const char *const names[] = { "work", "main" };
+        const int64_t lines[] = { callee, caller };
+        FrameWord words[2];
+        uint32_t stack;
+
+        for (size_t i = 0; i < 2; i++) {
+                WindowFunction function = { 0 };
+                WindowFrame frame = { .line = lines[i] };
+
+                cr_assert_eq(window_string(hand->window, names[i], strlen(names[i]), &function.name), 0);
+                cr_assert_eq(window_function(hand->window, &function, &frame.function), 0);
+                cr_assert_eq(window_frame(hand->window, &frame, &words[i]), 0);
+        }
+        cr_assert_eq(window_stack(hand->window, words, 2, &stack), 0);
+        return stack;
+}
+
+static void lined_sample(const Hand *hand, int64_t caller, int64_t callee) {
+        cr_assert_eq(window_sample_untimed(hand->window, hand->profile, lined_stack(hand, caller, callee), 0,
+                                           0, 1),
+                     0);
+}
+
+Test(page, keeps_the_lines_of_one_node_apart) {
+        Hand hand = hand_new();
+        PageModel *model;
+
+        lined_sample(&hand, 10, 20);
+        lined_sample(&hand, 10, 21);
+        lined_sample(&hand, 0, 20);             /* a line is known behind one that is not */
+        lined_sample(&hand, 10, 0);             /* and none behind one that is */
+        lined_sample(&hand, 0, 0);
+        model = model_of(&hand);
+        cr_assert_eq(model->n_nodes, 3);
+        cr_assert_eq(model->n_rows, 5);
+        for (size_t i = 0; i < 5; i++)
+                cr_expect_eq(model->rows[i].node, 2);
+        cr_expect_eq(model->rows[0].lines, 0, "no line of it is known");
+        cr_expect_eq(model->lines.n_items, 6, "none; 10; 10, 20; 10, 21; 0; 0, 20");
+        for (size_t i = 0; i < 5; i++) {
+                const PageLines *lines = page_get_lines(model, model->rows[i].lines);
+
+                if (lines->line == 21)
+                        cr_expect_eq(page_get_lines(model, lines->outer)->line, 10);
+        }
+        cr_expect(!model->lines_left_out);
+        page_model_free(model);
+        window_free(hand.window);
+}
+
+Test(page, forgets_lines_rather_than_have_too_many_rows) {
+        enum { N_THREADS = 40, N_LINES = PAGE_MAX_ROWS / N_THREADS + 1 };
+        WindowLimits limits = window_default_limits;
+        uint32_t sets[N_THREADS];
+        Hand hand;
+        DecodedPage page;
+        PageModel *model;
+        uint8_t *data;
+        size_t size;
+
+        limits.max_samples = 1 << 20;
+        limits.max_bytes = 1 << 30;
+        hand = hand_new_limited(&limits);
+        for (uint32_t i = 0; i < N_THREADS; i++) {
+                uint32_t thread = fill_int(hand.window, "thread.id", i + 1);
+
+                cr_assert_eq(window_attribute_set(hand.window, &thread, 1, &sets[i]), 0);
+        }
+        for (uint32_t i = 0; i < N_LINES; i++) {
+                uint32_t stack = lined_stack(&hand, 1 + i % 1000, 1 + i / 1000);
+
+                for (uint32_t j = 0; j < N_THREADS; j++)
+                        cr_assert_eq(window_sample_untimed(hand.window, hand.profile, stack, sets[j], 0, 1),
+                                     0);
+        }
+        model = model_of(&hand);
+        cr_expect(model->lines_left_out);
+        cr_assert_eq(model->n_rows, N_THREADS);
+        cr_expect_eq(model->rows[0].value, N_LINES);
+        cr_assert_eq(page_encode(model, &data, &size), 0);
+        cr_expect_not_null(memmem(data, size, "\"linesLeftOut\":true", strlen("\"linesLeftOut\":true")));
+        cr_assert_eq(page_decode(&page, data, size), 0);
+        cr_expect_eq(page.n_lines, 1);
+        cr_expect_eq(page.rows[0].value, N_LINES);
+        page_decode_deinit(&page);
+        free(data);
+        page_model_free(model);
+        window_free(hand.window);
+}
+
+/* A page of lines that are deeper than their node, as nothing of ours writes it. */
+Test(page, refuses_more_lines_than_steps) {
+        Hand hand = hand_new();
+        DecodedPage page;
+        PageModel *model;
+        uint8_t *data;
+        size_t size;
+
+        lined_sample(&hand, 10, 20);
+        model = model_of(&hand);
+        cr_assert_eq(model->n_rows, 1);
+        model->rows[0].node = 1;
+        cr_assert_eq(page_encode(model, &data, &size), 0);
+        cr_expect_eq(page_decode(&page, data, size), PAGE_DECODE_E_CORRUPT);
         page_decode_deinit(&page);
         free(data);
         page_model_free(model);

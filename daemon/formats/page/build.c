@@ -6,7 +6,7 @@
 
 #include "base/util/error.h"
 
-enum { MAX_STRINGS = 16 << 20, MAX_FRAMES = 4 << 20, MAX_CONTEXTS = 1 << 30 };
+enum { MAX_STRINGS = 16 << 20, MAX_FRAMES = 4 << 20, MAX_CONTEXTS = 1 << 30, MAX_LINES = 4 << 20 };
 
 static const PageOptions no_options;
 
@@ -43,6 +43,7 @@ int page_model_new(PageModel **modelp, const Window *window, const Window *after
         intern_init(&model->frames, MAX_FRAMES);
         intern_init(&model->contexts, MAX_CONTEXTS);
         intern_init(&model->matches, MAX_FRAMES);
+        intern_init(&model->lines, MAX_LINES);
         side_init(model, window);
         if (after)
                 side_init(model, after);

@@ -8,7 +8,7 @@
  * steps before it have made:
  *
  *     page-paths.c        stacks       → frames, paths
- *     page-tree.c         paths        → nodes, the order of frames
+ *     page-tree.c         paths        → nodes, the order of frames, lines
  *     page-contexts.c     samples      → contexts, dimensions, kinds
  *     page-rows.c         all of these → rows, buckets of time
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Data: from the packed block of the page to typed arrays. The format is described in encode.c.
+ * Data: from the packed block of the page to typed arrays. The format is described in page-encode.c.
  *
  * Nothing here touches the document, so that it runs in node, too.
  */
@@ -152,10 +152,24 @@ function readContexts(reader, n_dimensions) {
         return { n, kind, side, first, values };
 }
 
-function readRows(reader, contexts) {
+/** Lines of paths: the line of a step and, by number, those of the steps outside of it. */
+function readLines(reader) {
+        const n = reader.number() + 1, outer = new Uint32Array(n), line = new Uint32Array(n),
+                depth = new Uint32Array(n);
+
+        for (let i = 1; i < n; i++) {
+                outer[i] = i - 1 - reader.number();
+                depth[i] = depth[outer[i]] + 1;
+        }
+        reader.column(n - 1, line.subarray(1));
+        return { n, outer, line, depth };
+}
+
+function readRows(reader, contexts, n_lines) {
         const n = reader.number();
         const node = reader.column(n), context = reader.column(n), bucket = reader.column(n);
         const value = reader.column(n, new Float64Array(n));
+        const lines = n_lines > 1 ? reader.column(n) : null;
 
         for (let i = 1; i < n; i++) {
                 if (node[i] === 0) {
@@ -168,21 +182,22 @@ function readRows(reader, contexts) {
         for (let i = 0; i < n; i++)
                 if (bucket[i])
                         bucket[i] += contexts.first[context[i]] - 1;
-        return { n, node, context, bucket, value };
+        return { n, node, context, bucket, value, lines };
 }
 
 function readModel(bytes) {
         const reader = new Reader(bytes);
 
-        if (reader.text(16) !== "spanprof page 1\n")
+        if (reader.text(16) !== "spanprof page 2\n")
                 throw new Error("the data of this page is of another version");
         const meta = JSON.parse(reader.text(reader.number()));
         const strings = readStrings(reader), frames = readFrames(reader), nodes = readNodes(reader);
         const dimensions = meta.dimensions.map((key) => readDimension(reader, key));
-        const contexts = readContexts(reader, dimensions.length), rows = readRows(reader, contexts);
+        const contexts = readContexts(reader, dimensions.length), lines = readLines(reader);
+        const rows = readRows(reader, contexts, lines.n);
 
         nodes.outer = findOuter(nodes, frames.n);
-        return { meta, strings, frames, nodes, dimensions, contexts, rows };
+        return { meta, strings, frames, nodes, dimensions, contexts, lines, rows };
 }
 
 if (typeof module !== "undefined")

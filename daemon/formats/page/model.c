@@ -152,6 +152,7 @@ PageModel *page_model_free(PageModel *model) {
         intern_deinit(&model->strings);
         intern_deinit(&model->frames);
         intern_deinit(&model->contexts);
+        intern_deinit(&model->lines);
         intern_deinit(&model->matches);
         free(model->matched);
         free(model->frame_order);

@@ -10,10 +10,11 @@
  *     strings     every text, once, harmless
  *     frames      {name, object, file, kind, inlined}    sorted by name at the end; of two windows one for
  *                 each {name, object without folders}: builds lie in other folders, and lines move
- *     paths       the stacks of both windows as frames, outermost first
+ *     paths       the stacks of both windows as frames and lines, outermost first
  *     nodes       the tree of all paths, in the order of a walk: a node's descendants follow it
  *     contexts    {kind, side, process, thread, span, …} what a sample belongs to
- *     rows        {node, context, bucket of time} → value, sorted
+ *     lines       the lines in which the functions of a path stood, as a tree: many paths have the same
+ *     rows        {node, context, bucket of time, lines} → value, sorted
  */
 
 #include <stdbool.h>
@@ -73,18 +74,34 @@ typedef struct PageContext {
         uint32_t values[PAGE_MAX_DIMENSIONS];
 } PageContext;
 
+/* A function of a path, and the line in it that ran or called. */
+typedef struct PageStep {
+        uint32_t frame;
+        uint32_t line;                  /* 0 = not known */
+} PageStep;
+
 typedef struct PagePath {
-        const uint32_t *frames;         /* outermost first */
-        uint32_t n_frames;
+        const PageStep *steps;          /* outermost first */
+        uint32_t n_steps;
         uint32_t node;                  /* where it ends */
+        uint32_t lines;                 /* of its steps */
 } PagePath;
 
 typedef struct PageNode {
         uint32_t parent, frame;
 } PageNode;
 
+/*
+ * The line of a step, and those of the steps outside of it. Number 0 stands for a path of which no line is
+ * known, and behind its last known line a path has none: the depth of lines is at most that of their node.
+ */
+typedef struct PageLines {
+        uint32_t outer, line;
+} PageLines;
+
 typedef struct PageRow {
         uint32_t node, context, bucket; /* bucket 0 = no time is known */
+        uint32_t lines;
         uint64_t value;
 } PageRow;
 
@@ -103,7 +120,7 @@ typedef struct PageModel {
         const PageOptions *options;
         PageSide sides[2];
         uint32_t n_sides;
-        Arena arena;                    /* frames of paths */
+        Arena arena;                    /* steps of paths */
         Intern strings, frames, contexts;
         Intern matches;                 /* of two windows: {name, object} of each function */
         uint32_t *matched;              /* … and the frame that stands for it on both sides */
@@ -115,6 +132,8 @@ typedef struct PageModel {
         uint32_t *frame_order;          /* new → old number of a frame */
         PageNode *nodes;
         uint32_t n_nodes;
+        Intern lines;                   /* PageLines; empty of two windows, since lines move */
+        bool lines_left_out;            /* there were too many rows with them */
         PageRow *rows;
         size_t n_rows;
         uint64_t bucket_ns;             /* 0 = there are no times */
@@ -135,6 +154,10 @@ int page_intern(Intern *intern, const void *data, size_t size, uint32_t *indexp)
 
 static inline const PageFrame *page_get_frame(const PageModel *model, uint32_t frame) {
         return intern_get(&model->frames, model->frame_order[frame])->data;
+}
+
+static inline const PageLines *page_get_lines(const PageModel *model, uint32_t lines) {
+        return intern_get(&model->lines, lines)->data;
 }
 
 static inline const PageContext *page_get_context(const PageModel *model, uint32_t context) {

@@ -10,7 +10,8 @@
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
 
-#define MAGIC "spanprof page 1\n"
+#define MAGIC "spanprof page 2\n"
+#define MAGIC_WITHOUT_LINES "spanprof page 1\n"
 #define DATA_BEGIN "<script type=\"application/octet-stream\" id=\"data\">"
 #define DATA_END "</script>"
 
@@ -308,6 +309,20 @@ static int read_contexts(DecodedPage *page, Bytes *bytes) {
         return end_of(bytes);
 }
 
+static int read_lines(DecodedPage *page, Bytes *bytes) {
+        uint32_t n = count(bytes, 2);
+        int r = table(bytes, &page->lines, n, sizeof(*page->lines));
+
+        if (r)
+                return r;
+        page->n_lines = n + 1;
+        for (uint32_t i = 1; i <= n; i++)
+                page->lines[i].outer = i - 1 - index_below(bytes, i);
+        for (uint32_t i = 1; i <= n; i++)
+                page->lines[i].line = index_below(bytes, UINT32_MAX);
+        return end_of(bytes);
+}
+
 static void read_row_places(DecodedPage *page, Bytes *bytes) {
         uint64_t node = 0, context = 0;
 
@@ -337,6 +352,23 @@ static void read_row_times(DecodedPage *page, Bytes *bytes) {
         }
 }
 
+/* Lines belong to the steps of a path: the path has as many steps or more. */
+static int check_lines(const DecodedPage *page) {
+        _cleanup_(freep) uint32_t *steps = calloc(page->n_nodes, sizeof(*steps)),
+                                  *depths = calloc(page->n_lines + 1u, sizeof(*depths));
+
+        if (!steps || !depths)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 1; i < page->n_nodes; i++)
+                steps[i] = steps[page->nodes[i].parent] + 1;
+        for (uint32_t i = 1; i < page->n_lines; i++)
+                depths[i] = depths[page->lines[i].outer] + 1;
+        for (size_t i = 0; i < page->n_rows; i++)
+                if (depths[page->rows[i].lines] > steps[page->rows[i].node])
+                        return PAGE_DECODE_E_CORRUPT;
+        return 0;
+}
+
 static int read_rows(DecodedPage *page, Bytes *bytes) {
         uint32_t n = count(bytes, 4);
         int r = table(bytes, &page->rows, n, sizeof(*page->rows));
@@ -352,17 +384,21 @@ static int read_rows(DecodedPage *page, Bytes *bytes) {
         read_row_times(page, bytes);
         for (uint32_t i = 0; i < n; i++)
                 page->rows[i].value = number(bytes);
-        return bytes->at == bytes->end ? end_of(bytes) : PAGE_DECODE_E_CORRUPT;
+        for (uint32_t i = 0; i < n && page->n_lines > 1; i++)
+                page->rows[i].lines = index_below(bytes, page->n_lines);
+        return bytes->at == bytes->end && !bytes->is_bad ? check_lines(page) : PAGE_DECODE_E_CORRUPT;
 }
 
 int page_decode(DecodedPage *page, const uint8_t *data, size_t size) {
         Bytes bytes = { data, data + size };
         const uint8_t *magic;
+        bool with_lines;
         int r;
 
         *page = (DecodedPage){ 0 };
         magic = skip(&bytes, strlen(MAGIC));
-        if (!magic || memcmp(magic, MAGIC, strlen(MAGIC)))
+        with_lines = magic && !memcmp(magic, MAGIC, strlen(MAGIC));
+        if (!with_lines && (!magic || memcmp(magic, MAGIC_WITHOUT_LINES, strlen(MAGIC))))
                 return PAGE_DECODE_E_CORRUPT;
         r = read_json(page, &bytes);
         r = r ? r : read_strings(page, &bytes);
@@ -371,6 +407,8 @@ int page_decode(DecodedPage *page, const uint8_t *data, size_t size) {
         for (uint32_t i = 0; i < page->n_dimensions && !r; i++)
                 r = read_dimension(page, &page->dimensions[i], &bytes);
         r = r ? r : read_contexts(page, &bytes);
+        if (!r && with_lines)
+                r = read_lines(page, &bytes);
         return r ? r : read_rows(page, &bytes);
 }
 
@@ -382,6 +420,7 @@ void page_decode_deinit(DecodedPage *page) {
         free(page->frames);
         free(page->nodes);
         free(page->contexts);
+        free(page->lines);
         free(page->rows);
         *page = (DecodedPage){ 0 };
 }

@@ -45,6 +45,8 @@ typedef struct DecodedPage {
         uint32_t n_dimensions;
         DecodedContext *contexts;
         uint32_t n_contexts;
+        PageLines *lines;               /* number 0 has none; one stands before those inside of it */
+        uint32_t n_lines;
         PageRow *rows;
         size_t n_rows;
 } DecodedPage;

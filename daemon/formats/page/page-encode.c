@@ -5,7 +5,7 @@
  * table is its number of rows and then its columns, one behind the other, since like numbers pack best side
  * by side. In this order:
  *
- *     "spanprof page 1\n"
+ *     "spanprof page 2\n"
  *     bytes, JSON                         what is no table: title, kinds, keys, times, facts, words
  *     n, bytes, texts                     strings, each ended by NUL
  *     n: name object file type line inlined           frames; strings by number
@@ -19,11 +19,17 @@
  *                                         value 2 on
  *     n: kind side first, one for each dimension      contexts; first: the earliest bucket of the context's
  *                                                     rows
+ *     n: outer line                       lines of paths, from number 1 on. outer: which lines are outside of
+ *                                         these, counted back from the number before: 0 = that, 1 = the one
+ *                                         before that …; the last is number 0, which has no line
  *     n: step, context, bucket, value     rows; step: from the node of the row before. Where it is 0, context
  *                                         is the difference to the row before. bucket: 0 = no time, else 1 +
  *                                         the distance from the context's first, which is short for spans;
  *                                         where step and context are 0, the difference to that of the row
  *                                         before
+ *     lines                               of the rows, one more column; only where there are any
+ *
+ * Pages of version 1 have no lines: neither their table nor the column.
  *
  * tests/oracles/page_read.py reads it, and formats/page/data.js.
  */
@@ -200,6 +206,8 @@ static int put_json(const PageModel *model, const uint32_t *used, uint32_t n_use
         put_sides(model, &json);
         put_facts(model->options, &json);
         put_ends(model, &json);
+        if (model->lines_left_out)
+                json_bool(&json, "linesLeftOut", true);
         json_open(&json, "dimensions", '[');
         for (uint32_t i = 0; i < n_used; i++)
                 json_text(&json, NULL, page_get_string(model, model->dimensions[used[i]].key));
@@ -351,11 +359,30 @@ static void put_contexts(const PageModel *model, const uint32_t *used, uint32_t 
                         put(bytes, page_get_context(model, i)->values[used[j]]);
 }
 
+static bool has_lines(const PageModel *model) {
+        for (size_t i = 0; i < model->n_rows; i++)
+                if (model->rows[i].lines)
+                        return true;
+        return false;
+}
+
+/* Return: how many there are, which is 0 if the rows have forgotten theirs. */
+static uint32_t put_lines(const PageModel *model, Bytes *bytes) {
+        uint32_t n = has_lines(model) ? model->lines.n_items - 1 : 0;
+
+        put(bytes, n);
+        for (uint32_t i = 1; i <= n; i++)
+                put(bytes, i - 1 - page_get_lines(model, i)->outer);
+        for (uint32_t i = 1; i <= n; i++)
+                put(bytes, page_get_lines(model, i)->line);
+        return n;
+}
+
 static uint32_t distance(const PageRow *row, const uint32_t *first) {
         return row->bucket ? row->bucket - first[row->context] + 1 : 0;
 }
 
-static void put_rows(const PageModel *model, const uint32_t *first, Bytes *bytes) {
+static void put_rows(const PageModel *model, const uint32_t *first, bool with_lines, Bytes *bytes) {
         const PageRow *row = model->rows, *end = row + model->n_rows;
 
         put(bytes, model->n_rows);
@@ -370,10 +397,12 @@ static void put_rows(const PageModel *model, const uint32_t *first, Bytes *bytes
         }
         for (const PageRow *p = row; p < end; p++)
                 put(bytes, p->value);
+        for (const PageRow *p = row; p < end && with_lines; p++)
+                put(bytes, p->lines);
 }
 
 int page_encode(const PageModel *model, uint8_t **datap, size_t *sizep) {
-        static const char magic[] = "spanprof page 1\n";
+        static const char magic[] = "spanprof page 2\n";
         _cleanup_(freep) uint32_t *first = NULL;
         uint32_t used[PAGE_MAX_DIMENSIONS], n_used = used_dimensions(model, used);
         Bytes bytes = { 0 };
@@ -390,7 +419,7 @@ int page_encode(const PageModel *model, uint8_t **datap, size_t *sizep) {
         for (uint32_t i = 0; i < n_used; i++)
                 put_dimension(model, used[i], &bytes);
         put_contexts(model, used, n_used, first, &bytes);
-        put_rows(model, first, &bytes);
+        put_rows(model, first, put_lines(model, &bytes), &bytes);
         if (!r && bytes.failed)
                 r = error_origin(-ENOMEM);
         if (r) {

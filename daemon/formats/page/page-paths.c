@@ -21,11 +21,11 @@ typedef struct Names {
         WindowNames *native;            /* of native code; NULL = only what the window brings */
         /* frame word, and whether it is inlined → where its chain begins, and its length */
         Hashmap known;
-        uint32_t *chains;               /* frames, the innermost first */
+        PageStep *chains;               /* the innermost first */
         size_t n_chains, chains_room;
         uint32_t *strings;              /* string of the window → string + 1; 0 = not yet */
         uint32_t *places;               /* by row of the frame table */
-        uint32_t *path;                 /* room for the deepest stack so far */
+        PageStep *path;                 /* room for the deepest stack so far */
         size_t path_room;
 } Names;
 
@@ -144,10 +144,12 @@ static int match_frame(PageModel *model, const PageFrame *made, uint32_t *framep
         return r;
 }
 
-static int add_to_chain(Names *names, const PageFrame *made) {
+/* @line: 0 = not known. */
+static int add_to_chain(Names *names, const PageFrame *made, uint32_t line) {
         size_t room = names->chains_room ? names->chains_room * 2 : 1024;
         PageModel *model = names->model;
-        uint32_t *bigger, frame;
+        PageStep *bigger;
+        uint32_t frame;
         int r = model->n_sides > 1 ? match_frame(model, made, &frame)
                                    : page_intern(&model->frames, made, sizeof(*made), &frame);
 
@@ -162,8 +164,12 @@ static int add_to_chain(Names *names, const PageFrame *made) {
                 names->chains = bigger;
                 names->chains_room = room;
         }
-        names->chains[names->n_chains++] = frame;
+        names->chains[names->n_chains++] = (PageStep){ frame, line };
         return 0;
+}
+
+static uint32_t line_of(int64_t line) {
+        return line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
 }
 
 /* What the window itself says of a frame. @common: what all frames of the word share. */
@@ -176,9 +182,8 @@ static int add_own(Names *names, const WindowFrame *frame, bool is_kernel, const
                 r = string_of(names, function->filename, &made.file);
         if (r)
                 return r;
-        if (function->start_line > 0 && function->start_line < UINT32_MAX)
-                made.line = (uint32_t)function->start_line;
-        return add_to_chain(names, &made);
+        made.line = line_of(function->start_line);
+        return add_to_chain(names, &made, line_of(frame->line));
 }
 
 /* The line of a call says where, not which function: frames of one function are one. */
@@ -191,7 +196,7 @@ static int add_named(Names *names, const NamedFrame *named, const WindowFrame *f
         made.inlined |= named->is_inlined;
         if (!r)
                 r = add_text(names->model, named->file, &made.file);
-        return r ? r : add_to_chain(names, &made);
+        return r ? r : add_to_chain(names, &made, named->line);
 }
 
 static int make_chain(Names *names, FrameWord word, bool inlined) {
@@ -269,9 +274,9 @@ static bool is_inlined(const Names *names, FrameWord word, FrameWord caller) {
         return place && word != caller && place == place_of(names, caller);
 }
 
-static int add_to_path(Names *names, size_t *np, uint32_t frame) {
+static int add_to_path(Names *names, size_t *np, PageStep step) {
         size_t room = names->path_room ? names->path_room * 2 : 256;
-        uint32_t *bigger;
+        PageStep *bigger;
 
         if (*np == names->path_room) {
                 bigger = reallocarray(names->path, room, sizeof(*bigger));
@@ -280,16 +285,16 @@ static int add_to_path(Names *names, size_t *np, uint32_t frame) {
                 names->path = bigger;
                 names->path_room = room;
         }
-        names->path[(*np)++] = frame;
+        names->path[(*np)++] = step;
         return 0;
 }
 
-static void reverse(uint32_t *frames, size_t n) {
+static void reverse(PageStep *steps, size_t n) {
         for (size_t i = 0; i < n / 2; i++) {
-                uint32_t frame = frames[i];
+                PageStep step = steps[i];
 
-                frames[i] = frames[n - 1 - i];
-                frames[n - 1 - i] = frame;
+                steps[i] = steps[n - 1 - i];
+                steps[n - 1 - i] = step;
         }
 }
 
@@ -306,8 +311,8 @@ static int add_word(Names *names, FrameWord word, bool inlined, size_t *np) {
 static int make_path(Names *names, uint32_t stack, PagePath *path) {
         size_t n_words, n = 0, first = 0;
         const FrameWord *words = window_get_stack(names->window, stack, &n_words);
-        const uint32_t *frames;
-        int r = n_words ? 0 : add_to_path(names, &n, 0);        /* `[no stack]` */
+        const PageStep *steps;
+        int r = n_words ? 0 : add_to_path(names, &n, (PageStep){ 0 });  /* `[no stack]` */
 
         for (size_t i = 0; i < n_words && !r; i++) {
                 bool inlined = i + 1 < n_words && words[i + 1] != words[first] &&
@@ -320,10 +325,10 @@ static int make_path(Names *names, uint32_t stack, PagePath *path) {
         if (r)
                 return r;
         reverse(names->path, n);
-        frames = arena_copy(&names->model->arena, names->path, n * sizeof(*names->path));
-        if (!frames)
+        steps = arena_copy(&names->model->arena, names->path, n * sizeof(*names->path));
+        if (!steps)
                 return error_origin(-ENOMEM);
-        *path = (PagePath){ .frames = frames, .n_frames = (uint32_t)n };
+        *path = (PagePath){ .steps = steps, .n_steps = (uint32_t)n };
         return 0;
 }
 

@@ -2,11 +2,11 @@
 
 /*
  * The events of the windows as rows: how much of a context was at a node in one bucket of time. Rows come in
- * the order {node, context, bucket}, so that all that lies under a node is one range of them.
+ * the order {node, context, bucket, lines}, so that all that lies under a node is one range of them.
  *
  * Buckets have the same length on both sides and begin with each side's first sample. If there were too many
  * rows (each is a few bytes of the page), buckets are joined: the length of each step divides that of the
- * next.
+ * next. If that is not enough, the rows forget their lines.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static uint64_t choose_bucket(const PageModel *model) {
         return bucket_lengths_ns[i];
 }
 
-static int add_row(Rows *rows, uint32_t node, uint32_t context, uint32_t bucket, uint64_t value) {
+static int add_row(Rows *rows, PageRow row) {
         size_t room = rows->room ? rows->room * 2 : 4096;
         PageRow *bigger;
 
@@ -88,7 +88,7 @@ static int add_row(Rows *rows, uint32_t node, uint32_t context, uint32_t bucket,
                 rows->rows = bigger;
                 rows->room = room;
         }
-        rows->rows[rows->n++] = (PageRow){ node, context, bucket, value };
+        rows->rows[rows->n++] = row;
         return 0;
 }
 
@@ -118,17 +118,20 @@ static uint64_t sum_times(Rows *rows, PageSide *side, const WindowSample *sample
 }
 
 static int add_sample(Rows *rows, PageSide *side, uint32_t context, const WindowSample *sample) {
-        uint32_t node = side->paths[sample->stack].node;
+        const PagePath *path = &side->paths[sample->stack];
+        PageRow row = { .node = path->node, .context = context, .lines = path->lines };
         uint64_t timed = sum_times(rows, side, sample),
                  value = sample->value > 0 ? (uint64_t)sample->value : 0;
-        int r = value > timed ? add_row(rows, node, context, 0, value - timed) : 0;
+        int r;
+
+        row.value = value > timed ? value - timed : 0;
+        r = row.value ? add_row(rows, row) : 0;
 
         for (uint32_t i = 0; i < rows->n_touched; i++) {
-                uint32_t bucket = rows->touched[i];
-
-                if (!r)
-                        r = add_row(rows, node, context, bucket, rows->sums[bucket]);
-                rows->sums[bucket] = 0;
+                row.bucket = rows->touched[i];
+                row.value = rows->sums[row.bucket];
+                r = r ? r : add_row(rows, row);
+                rows->sums[row.bucket] = 0;
         }
         rows->n_touched = 0;
         return r;
@@ -153,7 +156,9 @@ static int compare_rows(const void *left, const void *right) {
 
         if (a->context != b->context)
                 return a->context < b->context ? -1 : 1;
-        return a->bucket < b->bucket ? -1 : a->bucket > b->bucket;
+        if (a->bucket != b->bucket)
+                return a->bucket < b->bucket ? -1 : 1;
+        return a->lines < b->lines ? -1 : a->lines > b->lines;
 }
 
 /*
@@ -186,7 +191,7 @@ static int sort_rows(Rows *rows) {
         return 0;
 }
 
-/* Rows of equal {node, context, bucket} become one. */
+/* Rows of equal {node, context, bucket, lines} become one. */
 static void merge_rows(Rows *rows) {
         size_t n = 0;
 
@@ -194,7 +199,7 @@ static void merge_rows(Rows *rows) {
                 PageRow *last = n ? &rows->rows[n - 1] : NULL, *row = &rows->rows[i];
 
                 if (last && last->node == row->node && last->context == row->context &&
-                    last->bucket == row->bucket)
+                    last->bucket == row->bucket && last->lines == row->lines)
                         last->value += row->value;
                 else
                         rows->rows[n++] = *row;
@@ -219,11 +224,20 @@ static void make_coarser(Rows *rows) {
         merge_rows(rows);
 }
 
-static bool too_many(const Rows *rows) {
+/* Whether more rows than there should be can become fewer by longer buckets. */
+static bool can_be_coarser(const Rows *rows) {
         const PageModel *model = rows->model;
 
         return rows->n > PAGE_MAX_ROWS && model->bucket_ns &&
                longest(model) / next_length(model->bucket_ns) >= PAGE_LEAST_BUCKETS;
+}
+
+static void forget_lines(Rows *rows) {
+        for (size_t i = 0; i < rows->n; i++) {
+                rows->model->lines_left_out |= rows->rows[i].lines;
+                rows->rows[i].lines = 0;
+        }
+        merge_rows(rows);
 }
 
 int page_rows_make(PageModel *model) {
@@ -241,8 +255,10 @@ int page_rows_make(PageModel *model) {
                 r = sort_rows(&rows);
         if (!r)
                 merge_rows(&rows);
-        while (!r && too_many(&rows))
+        while (!r && can_be_coarser(&rows))
                 make_coarser(&rows);
+        if (!r && rows.n > PAGE_MAX_ROWS)
+                forget_lines(&rows);
         model->rows = rows.rows;
         model->n_rows = rows.n;
         return r;

@@ -9,6 +9,8 @@
  *     main;read        node 1 main       2 read
  *     main;work;fib              3 work            4 fib
  *     main;work;hash                               5 hash
+ *
+ * Paths of the same functions on other lines end in the same node. Their lines are a tree of their own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,22 +52,25 @@ static int order_frames(PageModel *model, uint32_t **rankp) {
 
 static void renumber(PageSide *side, const uint32_t *rank) {
         for (uint32_t i = 0; i < window_n_stacks(side->window); i++) {
-                uint32_t *frames = (uint32_t *)side->paths[i].frames;   /* in the model's arena */
+                PageStep *steps = (PageStep *)side->paths[i].steps;     /* in the model's arena */
 
-                for (uint32_t j = 0; j < side->paths[i].n_frames; j++)
-                        frames[j] = rank[frames[j]];
+                for (uint32_t j = 0; j < side->paths[i].n_steps; j++)
+                        steps[j].frame = rank[steps[j].frame];
         }
 }
 
 static int compare_paths(const void *left, const void *right) {
         const PagePath *a = *(PagePath *const *)left, *b = *(PagePath *const *)right;
-        uint32_t n = MIN(a->n_frames, b->n_frames);
+        uint32_t n = MIN(a->n_steps, b->n_steps);
 
         for (uint32_t i = 0; i < n; i++)
-                if (a->frames[i] != b->frames[i])
-                        return a->frames[i] < b->frames[i] ? -1 : 1;
-        return a->n_frames < b->n_frames ? -1 : a->n_frames > b->n_frames;
+                if (a->steps[i].frame != b->steps[i].frame)
+                        return a->steps[i].frame < b->steps[i].frame ? -1 : 1;
+        return a->n_steps < b->n_steps ? -1 : a->n_steps > b->n_steps;
 }
+
+/* What number 0 is: it differs from the first step of a path whose line is not known. */
+static const PageLines no_lines = { .outer = UINT32_MAX };
 
 static int add_node(PageModel *model, uint32_t *roomp, uint32_t parent, uint32_t frame) {
         PageNode *bigger;
@@ -82,23 +87,43 @@ static int add_node(PageModel *model, uint32_t *roomp, uint32_t parent, uint32_t
 }
 
 static uint32_t in_common(const PagePath *a, const PagePath *b) {
-        uint32_t n = MIN(a->n_frames, b->n_frames), i = 0;
+        uint32_t n = MIN(a->n_steps, b->n_steps), i = 0;
 
-        while (i < n && a->frames[i] == b->frames[i])
+        while (i < n && a->steps[i].frame == b->steps[i].frame)
                 i++;
         return i;
+}
+
+/* Numbers the lines of a path, outermost first, up to the last that is known. */
+static int add_lines(PageModel *model, PagePath *path) {
+        uint32_t n = model->n_sides > 1 ? 0 : path->n_steps;
+        int r = 0;
+
+        while (n && !path->steps[n - 1].line)
+                n--;
+        path->lines = 0;
+        for (uint32_t i = 0; i < n && !r; i++) {
+                PageLines lines = { path->lines, path->steps[i].line };
+
+                r = page_intern(&model->lines, &lines, sizeof(lines), &path->lines);
+        }
+        if (r != INTERN_E_FULL)
+                return r;
+        path->lines = 0;
+        model->lines_left_out = true;
+        return 0;
 }
 
 /* @at: the nodes of the path before, by depth; at[0] is the root. */
 static int add_path(PageModel *model, PagePath *path, uint32_t from, uint32_t *at, uint32_t *roomp) {
         int r = 0;
 
-        for (uint32_t i = from; i < path->n_frames && !r; i++) {
+        for (uint32_t i = from; i < path->n_steps && !r; i++) {
                 at[i + 1] = model->n_nodes;
-                r = add_node(model, roomp, at[i], path->frames[i]);
+                r = add_node(model, roomp, at[i], path->steps[i].frame);
         }
-        path->node = at[path->n_frames];
-        return r;
+        path->node = at[path->n_steps];
+        return r ? r : add_lines(model, path);
 }
 
 static int add_paths(PageModel *model, PagePath **paths, size_t n) {
@@ -106,8 +131,10 @@ static int add_paths(PageModel *model, PagePath **paths, size_t n) {
         uint32_t deepest = 0, room = 0;
         int r = add_node(model, &room, 0, 0);
 
+        if (!r)
+                r = page_intern(&model->lines, &no_lines, sizeof(no_lines), &(uint32_t){ 0 });
         for (size_t i = 0; i < n; i++)
-                deepest = MAX(deepest, paths[i]->n_frames);
+                deepest = MAX(deepest, paths[i]->n_steps);
         at = calloc(deepest + 1u, sizeof(*at));
         if (!at)
                 return error_origin(-ENOMEM);

@@ -48,9 +48,10 @@ class Page {
                 this.history = [];
                 this.query = { text: "", regex: false };
                 this.tab = "functions";
+                this.lineFunction = -1;         /* none was chosen */
                 this.flame = new Flame(find("flame"), find("scroller"), find("spacer"), this.view, {
                         zoom: (box) => this.zoom(box),
-                        select: (box) => this.tell(box),
+                        select: (box) => this.select(box),
                         hover: (box, event) => this.showTip(box, event),
                 });
                 this.timeline = new Timeline(find("timeline"), [find("time-from"), find("time-to")], model,
@@ -137,8 +138,15 @@ class Page {
                 }
                 this.history.push(this.snapshot());
                 this.flame.zoom(box);
-                this.tell(box);
+                this.select(box);
                 this.showButtons();
+        }
+
+        /** Says what a box is; the table of lines follows. */
+        select(box) {
+                this.tell(box);
+                if (this.tab === "lines" && box.frame >= 0 && this.view.lined[box.frame])
+                        this.openLines(box.frame);
         }
 
         /** Everything anew, after a change of the view. */
@@ -382,6 +390,9 @@ class Page {
                 }
                 if (ends)
                         facts.push(ends);
+                if (meta.linesLeftOut)
+                        facts.push(["Lines", "left out",
+                                "there would be too many rows with them: `spanprof report --annotate` has them", true]);
                 return facts;
         }
 
@@ -558,6 +569,7 @@ class Page {
         /** Says the selected box in the status line, which screen readers read out. */
         tell(box) {
                 const { name, total, self, lines } = this.describe(box);
+                const isLined = box.frame >= 0 && this.view.lined[box.frame];
 
                 const title = element("b", { title: name }, element("bdi", {}, name));
 
@@ -567,7 +579,11 @@ class Page {
                                                             ? ` without further caller ${self}`
                                                             : ` self ${self}`),
                                                     element("span", { className: "muted" },
-                                                            element("bdi", {}, lines.join(" · "))));
+                                                            element("bdi", {}, lines.join(" · "))),
+                                                    isLined ? element("button", { className: "copy",
+                                                            title: "Where in the function the time goes",
+                                                            onclick: () => this.openLines(box.frame) },
+                                                            "Lines") : "");
                 fitNames([title]);
         }
 
@@ -617,6 +633,7 @@ class Page {
 
         makeTabs() {
                 const tabs = [["functions", "Functions"],
+                        ...this.model.rows.lines ? [["lines", "Lines"]] : [],
                         ...this.model.dimensions.map(({ key }, i) => [String(i),
                         (DIMENSION_WORDS[key] || [key, key])[1]])];
 
@@ -653,6 +670,8 @@ class Page {
                 this.find("table").setAttribute("aria-labelledby", `tab-${this.tab}`);
                 if (this.tab === "functions")
                         this.showFunctions();
+                else if (this.tab === "lines")
+                        this.showLines();
                 else
                         this.showDimension(Number(this.tab));
         }
@@ -673,6 +692,48 @@ class Page {
                 new Table(this.find("table"), "Functions", view.isDiff ? [...this.diffColumns(), name]
                         : [...this.sumColumns(), name], rows,
                           view.isDiff ? "change" : "self");
+        }
+
+        /** The function whose lines are shown: the chosen one, else the one with most of its own. */
+        linedFunction() {
+                const { frames } = this.model, { lined, a } = this.view;
+
+                if (this.lineFunction >= 0)
+                        return this.lineFunction;
+                let best = -1;
+
+                for (let i = 0; i < frames.n; i++)
+                        if (lined[i] && (best < 0 || a.self[i] > a.self[best]
+                                || (a.self[i] === a.self[best] && a.total[i] > a.total[best])))
+                                best = i;
+                return best;
+        }
+
+        /** Where the time of one function goes, line by line. */
+        showLines() {
+                const { frames, strings } = this.model, frame = this.linedFunction(),
+                        file = strings[frames.file[frame]];
+                const rows = [...this.view.sumLines(frame)].map(([line, [self, total]]) =>
+                        ({ line, order: line, selfA: self, totalA: total }));
+                const where = (row) => (row.line ? `${file.split("/").pop() || "line"}:${row.line}` : "line not known");
+                const table = element("div");
+
+                this.find("table").replaceChildren(
+                        element("p", { className: "lines-of" },
+                                element("b", { title: strings[frames.name[frame]] },
+                                        element("bdi", {}, strings[frames.name[frame]])),
+                                " ", element("span", { className: "muted" }, element("bdi", {}, file))),
+                        table);
+                new Table(table, "Lines", [...this.sumColumns(),
+                        { key: "line", title: "Line", first: true,
+                                value: (row) => String(row.line).padStart(10, "0"),
+                                cell: (row) => element("bdi", {}, where(row)) }], rows, "total");
+        }
+
+        /** Shows the lines of a function, and goes to their tab. */
+        openLines(frame) {
+                this.lineFunction = frame;
+                this.setTab("lines");
         }
 
         sumColumns() {
@@ -716,6 +777,9 @@ class Page {
                                        onclick: () => this.searchFor(name) }, element("bdi", {}, name)),
                                frames.inlined[frame] ? element("span", { className: "tag" }, "inlined")
                                        : null,
+                               this.view.lined[frame] ? element("button", { className: "copy",
+                                       "aria-label": `Lines of ${name}`, title: "Where in the function the time goes",
+                                       onclick: () => this.openLines(frame) }, "Lines") : null,
                                element("span", { className: "muted object" },
                                        element("bdi", {}, object.split("/").pop())));
         }

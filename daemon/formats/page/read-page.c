@@ -3,7 +3,7 @@
 /*
  * A page as input: `record` writes one if it is not told otherwise, so it must not be a dead end. The page
  * has less than the profile that it was made of: times by its buckets, no build ids, attributes as text. A
- * frame's object stands where a function's file does.
+ * frame's object stands where a function's file does, unless the page has lines: they are those of files.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,8 +28,8 @@ typedef struct Filling {
         Convert *convert;
         Window *window;
         const DecodedPage *page;
-        FrameWord *words;               /* by frame, + 1; 0 = not made yet */
-        uint32_t *stacks;               /* by node, + 1 */
+        Hashmap words;                  /* frame << 32 | line → FrameWord, as a pointer */
+        Hashmap stacks;                 /* node << 32 | lines → stack + 1, as a pointer */
         struct Owner {
                 uint32_t profile, set, link;
                 bool is_made;
@@ -91,12 +91,13 @@ static int type_of(Window *window, const char *type, WindowFrame *frame, bool is
                                        &frame->attribute);
 }
 
-static int make_word(Filling *filling, uint32_t index, FrameWord *wordp) {
+static int make_word(Filling *filling, uint32_t index, uint32_t line, FrameWord *wordp) {
         const PageFrame *from = &filling->page->frames[index];
         const char *const *strings = filling->page->strings;
-        const char *where = strings[from->object][0] ? strings[from->object] : strings[from->file];
+        bool by_file = filling->page->n_lines > 1 && strings[from->file][0];
+        const char *where = strings[by_file || !strings[from->object][0] ? from->file : from->object];
         WindowFunction function = { .start_line = from->line };
-        WindowFrame frame = { 0 };
+        WindowFrame frame = { .line = line };
         int r = intern_text(filling->window, strings[from->name], &function.name);
 
         if (!r)
@@ -113,30 +114,61 @@ static bool is_no_stack(const DecodedPage *page, uint32_t frame) {
         return !strcmp(page->strings[page->frames[frame].name], "[no stack]");
 }
 
-static int stack_of(Filling *filling, uint32_t node, uint32_t *stackp) {
+static int word_of(Filling *filling, uint32_t frame, uint32_t line, FrameWord *wordp) {
+        uint64_t key = (uint64_t)frame << 32 | line;
+        int r;
+
+        *wordp = (FrameWord)(uintptr_t)hashmap_get(&filling->words, key);
+        if (*wordp)
+                return 0;
+        r = make_word(filling, frame, line, wordp);
+        return r ? r : error_fold(hashmap_put(&filling->words, key, (void *)(uintptr_t)*wordp));
+}
+
+/* How many of the innermost steps of a row have no line. */
+static uint32_t count_without(const DecodedPage *page, const PageRow *row) {
+        uint32_t n = 0;
+
+        for (uint32_t at = row->node; at; at = page->nodes[at].parent)
+                n++;
+        for (uint32_t at = row->lines; at; at = page->lines[at].outer)
+                n--;
+        return n;
+}
+
+static int make_stack(Filling *filling, const PageRow *row, uint32_t *stackp) {
         const DecodedPage *page = filling->page;
+        uint32_t lines = row->lines, without = count_without(page, row);
         size_t n = 0;
         int r = 0;
 
-        if (filling->stacks[node]) {
-                *stackp = filling->stacks[node] - 1;
-                return 0;
-        }
-        for (uint32_t at = node; at && !r; at = page->nodes[at].parent) {
-                uint32_t frame = page->nodes[at].frame;
+        for (uint32_t at = row->node; at && !r; at = page->nodes[at].parent) {
+                uint32_t frame = page->nodes[at].frame, line = without ? 0 : page->lines[lines].line;
 
+                if (without)
+                        without--;
+                else
+                        lines = page->lines[lines].outer;
                 if (is_no_stack(page, frame))
                         continue;
                 if (n == WINDOW_MAX_DEPTH)
                         return WINDOW_E_FULL;
-                if (!filling->words[frame])
-                        r = make_word(filling, frame, &filling->words[frame]);
-                filling->chain[n++] = filling->words[frame];
+                r = word_of(filling, frame, line, &filling->chain[n++]);
         }
-        r = r ? r : window_stack(filling->window, filling->chain, n, stackp);
-        if (!r)
-                filling->stacks[node] = *stackp + 1;
-        return r;
+        return r ? r : window_stack(filling->window, filling->chain, n, stackp);
+}
+
+static int stack_of(Filling *filling, const PageRow *row, uint32_t *stackp) {
+        uint64_t key = (uint64_t)row->node << 32 | row->lines;
+        uintptr_t known = (uintptr_t)hashmap_get(&filling->stacks, key);
+        int r;
+
+        if (known) {
+                *stackp = (uint32_t)(known - 1);
+                return 0;
+        }
+        r = make_stack(filling, row, stackp);
+        return r ? r : error_fold(hashmap_put(&filling->stacks, key, (void *)(uintptr_t)(*stackp + 1u)));
 }
 
 /* ---- whose a sample is ---- */
@@ -276,7 +308,7 @@ static int add_row(Filling *filling, const PageRow *row) {
         uint64_t time_ns = timed ? page->start_ns + (row->bucket - 1) * page->bucket_ns : 0;
         struct Owner *owner;
         uint32_t stack, sample;
-        int r = stack_of(filling, row->node, &stack);
+        int r = stack_of(filling, row, &stack);
 
         filling->n_events += n - (n == 1);
         r = r ? r : owner_of(filling, row->context, &owner);
@@ -310,11 +342,9 @@ static int fill(Filling *filling) {
         uint32_t last = 0;
         int r = 0;
 
-        filling->words = calloc(page->n_frames + 1u, sizeof(*filling->words));
-        filling->stacks = calloc(page->n_nodes + 1u, sizeof(*filling->stacks));
         filling->owners = calloc(page->n_contexts + 1u, sizeof(*filling->owners));
         filling->chain = calloc(WINDOW_MAX_DEPTH, sizeof(*filling->chain));
-        if (!filling->words || !filling->stacks || !filling->owners || !filling->chain)
+        if (!filling->owners || !filling->chain)
                 r = error_origin(-ENOMEM);
         for (size_t i = 0; i < page->n_rows && !r; i++) {
                 r = add_row(filling, &page->rows[i]);
@@ -324,8 +354,8 @@ static int fill(Filling *filling) {
                 set_periods(filling);
         if (!r && page->bucket_ns)
                 convert_cover(filling->convert, page->start_ns, page->start_ns + last * page->bucket_ns);
-        free(filling->words);
-        free(filling->stacks);
+        hashmap_deinit(&filling->words);
+        hashmap_deinit(&filling->stacks);
         free(filling->owners);
         free(filling->chain);
         return r;

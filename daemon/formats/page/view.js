@@ -30,6 +30,7 @@ class View {
                 this.model = model;
                 this.ends = new Map(model.meta.ends);
                 this.isDiff = model.meta.sides.length > 1;
+                this.lined = this.findLined();
                 this.reset();
         }
 
@@ -147,6 +148,64 @@ class View {
                 this.b = this.isDiff ? sums(b) : this.a;
                 this.totalA = this.a.nodes[0];
                 this.totalB = this.isDiff ? this.b.nodes[0] : 0;
+        }
+
+        /* Lines */
+
+        /**
+         * What each line of a function has itself, and with what it calls: line → [self, total]. Line 0
+         * stands for what is not known. A recursive function stands on several lines; a row counts once for
+         * each.
+         */
+        sumLines(frame) {
+                const { rows, nodes, lines } = this.model, chosen = this.chooseContexts();
+                const within = new Uint8Array(nodes.n), sums = new Map();
+
+                for (let i = 1; i < nodes.n; i++)
+                        within[i] = nodes.frame[i] === frame || within[nodes.parent[i]] ? 1 : 0;
+                for (let i = 0; i < rows.n; i++) {
+                        if (!within[rows.node[i]] || !chosen[rows.context[i]]
+                                || !this.hasTime(rows.bucket[i]))
+                                continue;
+                        for (const line of this.linesOf(frame, rows.node[i], rows.lines[i])) {
+                                const sum = sums.get(line) || [0, 0];
+
+                                sum[1] += rows.value[i];
+                                sums.set(line, sum);
+                        }
+                        if (nodes.frame[rows.node[i]] === frame)
+                                sums.get(lines.depth[rows.lines[i]] < nodes.depth[rows.node[i]] ? 0
+                                        : lines.line[rows.lines[i]])[0] += rows.value[i];
+                }
+                return sums;
+        }
+
+        /** On which lines a function stands in one path. */
+        linesOf(frame, node, at) {
+                const { nodes, lines } = this.model, found = new Set();
+
+                for (; node; node = nodes.parent[node]) {
+                        const isKnown = lines.depth[at] === nodes.depth[node];
+
+                        if (nodes.frame[node] === frame)
+                                found.add(isKnown ? lines.line[at] : 0);
+                        if (isKnown)
+                                at = lines.outer[at];
+                }
+                return found;
+        }
+
+        /** Whether some line of a function is known. */
+        findLined() {
+                const { rows, nodes, lines, frames } = this.model, lined = new Uint8Array(frames.n);
+
+                for (let i = 0; rows.lines && i < rows.n; i++)
+                        for (let node = rows.node[i], at = rows.lines[i]; at; node = nodes.parent[node])
+                                if (lines.depth[at] === nodes.depth[node]) {
+                                        lined[nodes.frame[node]] |= lines.line[at] ? 1 : 0;
+                                        at = lines.outer[at];
+                                }
+                return lined;
         }
 
         /* Boxes */
