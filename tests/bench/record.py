@@ -15,8 +15,8 @@ included), the CPU time of all that the tool is made of, and the size of the ans
 page with names, or folded stacks; perf's is the text of `perf script`, from which other tools make a page.
 
 LIBRARY is libasyncProfiler.so (Maven Central, tools.profiler:async-profiler), which jcmd loads into the JVM;
-py-spy is on PyPI. Those that are not given have no row. samply 0.13 is not here: asked for some seconds of a
-process, it records until Ctrl-C.
+py-spy is on PyPI. Those that are not given have no row. samply 0.13 is not here: it opens the
+hardware's counter of cycles alone (ENOENT on a machine without a PMU).
 """
 import argparse
 import os
