@@ -4,10 +4,10 @@
 
 usage: demo.py [SECONDS]        (as root; `./bootstrap demo` builds and calls it)
 
-It starts three programs and ends them again, however it ends itself:
+It starts these programs and ends them again, however it ends itself. Shop runs only where there is a JDK:
 
     example-service ──context ring──▶ spanprof run ──OTLP/HTTP──▶ spanprof receive ──▶ build/demo/payload/
-                                                                        └─▶ OTEL_EXPORTER_OTLP_ENDPOINT
+    Shop (Java) ─────context ring──────▲                                └─▶ OTEL_EXPORTER_OTLP_ENDPOINT
 
 `spanprof run` is started as a service manager does it (Type=notify): clean environment, configured by variables and
 flags, its log collected, ready when it says so, stopped by SIGTERM.
@@ -138,6 +138,35 @@ def start_service():
     return Program("example-service", argv, base_environment())
 
 
+def compile_java():
+    """Where the shop's classes are, or None; then a line has said why."""
+    classes = OUT / "classes"
+    sources = [ROOT / "sdk/java/spanprof/ThreadContext.java", ROOT / "sdk/example/java/Shop.java"]
+    if not (shutil.which("java") and shutil.which("javac")):
+        print("   Java: there is no JDK here. With one (apt-get install default-jdk-headless), the demo profiles a "
+              "service in Java, too")
+        return None
+    done = subprocess.run(["javac", "-d", classes, *sources], capture_output=True, text=True, errors="replace",
+                          check=False)
+    if done.returncode:
+        print(f"   Java: left out, since javac failed: {(done.stderr.strip() or 'it said nothing').splitlines()[0]}")
+        return None
+    return classes
+
+
+def start_java():
+    """The shop in Java, where it can run: a JVM without any flag for profilers. May be None."""
+    classes = compile_java()
+    if not classes:
+        return None
+    argv = ["java", f"-Dspanprof.library={BUILD / 'sdk/libspanprof-context.so'}", "-cp", classes, "Shop",
+            OUT / "java-spans.csv", OUT / "java-truth.json"]
+    java = Program("Java shop", argv, base_environment())
+    java.wait_for("ready")
+    print(f"   Java: a shop with two workers, pid {java.process.pid}")
+    return java
+
+
 def start_receiver(forward):
     argv = [SPANPROF, "receive", "--port", "0", "-o", OUT / "payload"]
     sending = {name: value for name, value in os.environ.items() if name.startswith("OTEL_EXPORTER_OTLP_")}
@@ -199,18 +228,17 @@ def print_summary(summary):
         f"   coverage           {summary['coverage_ratio']:8.3f}   of what the targets' CPU time should give")
 
 
-def read_report(pid):
+def read_report(pid, spans):
+    """The profile of one process, or None."""
     argv = [
         SPANPROF, "report", "--json", "--pid",
-        str(pid), "--top", "8", "--spans", OUT / "spans.csv", *payloads()
+        str(pid), "--top", "8", "--spans", spans, *payloads()
     ]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise Failed(f"spanprof report failed ({done.returncode}):\n{done.stderr[-2000:]}")
     profiles = json.loads(done.stdout)["profiles"]
-    if not profiles:
-        raise Failed(f"no profile of the example service (pid {pid}) arrived")
-    return profiles[0]
+    return profiles[0] if profiles else None
 
 
 def print_operations(profile, truth):
@@ -225,9 +253,8 @@ def print_operations(profile, truth):
     for row in found:
         print(f"   hottest functions of {row['operation']}")
         for function in [f for f in row["functions"] if f["self"]][:3]:
-            print(
-                f"   {function['self']:8} {share(function['self'], row['value']):>8}   {function['function']}"
-                f"  ({function['object']})")
+            where = f"  ({function['object']})" if function["object"] else ""
+            print(f"   {function['self']:8} {share(function['self'], row['value']):>8}   {function['function']}{where}")
 
 
 def print_spans(profile):
@@ -260,16 +287,19 @@ def run(seconds):
     print("== Starting the example service: three operations on worker threads, a span for each request")
     service = start_service()
     print(f"   {service.wait_for('example-service [0-9]+: .*')[0]}")
+    java = start_java()
     print("== Starting the receiver" + (f", which passes all on to {forward}" if forward else ""))
     receiver, port = start_receiver(forward)
     print(f"   OTLP/HTTP on 127.0.0.1:{port}")
     print("== Starting spanprof, as a service manager would")
     daemon = start_daemon(port)
     print(f"== Profiling for {seconds} s")
-    watch(seconds, (service, receiver, daemon))
+    watch(seconds, [program for program in (service, java, receiver, daemon) if program])
     print("== Stopping")
     status = daemon.stop()
     service.stop()
+    if java:
+        java.stop()
     receiver.stop()
     if status:
         raise Failed(f"spanprof run ended with status {status}:\n{daemon.text()[-4000:]}")
@@ -278,9 +308,18 @@ def run(seconds):
     print("== What spanprof did")
     print_summary(json.loads((OUT / "summary.json").read_text()))
     print(f"== What the payload says of the example service (pid {service.process.pid})")
-    profile = read_report(service.process.pid)
+    profile = read_report(service.process.pid, OUT / "spans.csv")
+    if not profile:
+        raise Failed(f"no profile of the example service (pid {service.process.pid}) arrived")
     print_operations(profile, json.loads((OUT / "truth.json").read_text()))
     print_spans(profile)
+    if java:
+        print(f"== … and of the shop in Java (pid {java.process.pid}), which no flag and no agent prepared")
+        profile = read_report(java.process.pid, OUT / "java-spans.csv")
+        if profile:
+            print_operations(profile, json.loads((OUT / "java-truth.json").read_text()))
+        else:
+            print("   it did not run while it was profiled: give the demo more seconds")
     print_next(forward)
 
 

@@ -62,6 +62,39 @@ class Demo(tap.TestCase):
             self.assertIn("resourceProfiles", json.load(file))
         self.assertEqual(processes_of(self.out), [])
 
+    def test_profiles_a_service_in_java_beside_it(self):
+        tap.need_tool("javac")
+        demo = self.demo(6)
+        self.assertEqual(demo.wait(), 0, demo)
+        part = demo.out.split("== … and of the shop in Java")[1].split("\n== ")[0]
+        with open(self.out / "java-truth.json") as file:
+            truth = {row["name"]: row["share"] for row in json.load(file)["operations"]}
+        self.assertEqual(set(truth), {"invoice", "catalog", "stock"})
+        shares = []
+        for name, own in truth.items():
+            found = re.search(rf"\n   {name} +(\d+) +(\d+\.\d) % +(\d+\.\d) %\n", part)
+            self.assertTrue(found, part)
+            self.assertAlmostEqual(float(found[3]), 100 * own, delta=0.06)
+            shares.append((int(found[1]), float(found[2]) / 100, own))
+        n = sum(count for count, _, _ in shares)
+        for _, sampled, own in shares:          # six standard deviations
+            self.assertLess(abs(sampled - own), 6 * (own * (1 - own) / n) ** 0.5 + 0.05, part)
+        self.assertRegex(part, r"hottest functions of invoice\n(?: +\d+ +\d+\.\d %   .*\n)*? +\d+ +\d+\.\d %   Shop\$Invoice\.")
+        self.assertEqual(processes_of(self.out), [])
+
+    def test_says_what_is_missing_for_java(self):
+        tools = self.directory() / "tools"
+        tools.mkdir()
+        for name, words in ((None, "there is no JDK here"), ("java", "there is no JDK here"),
+                            ("javac", "javac failed: no such class file")):
+            if name:
+                (tools / name).write_text("#!/bin/sh\necho no such class file >&2\nexit 1\n")
+                (tools / name).chmod(0o755)
+            demo = self.spawn([sys.executable, DEMO, "1"], env=self.environment(PATH=str(tools)))
+            self.assertEqual(demo.wait(), 0, demo)
+            self.assertIn(words, demo.out)
+            self.assertNotIn("shop in Java", demo.out)
+
     def test_a_second_run_replaces_the_first(self):
         self.out.mkdir()
         (self.out / "payload").mkdir()
