@@ -694,7 +694,7 @@ class Page {
                           view.isDiff ? "change" : "self");
         }
 
-        /** The function whose lines are shown: the chosen one, else the one with most of its own. */
+        /** The function whose lines are shown: that which was picked last, or that with most of its own. */
         linedFunction() {
                 const { frames } = this.model, { lined, a } = this.view;
 
@@ -722,7 +722,8 @@ class Page {
                         element("p", { className: "lines-of" },
                                 element("b", { title: strings[frames.name[frame]] },
                                         element("bdi", {}, strings[frames.name[frame]])),
-                                " ", element("span", { className: "muted" }, element("bdi", {}, file))),
+                                " ", element("span", { className: "muted" }, element("bdi", {}, file),
+                                        " · others: pick a function in the picture or in its table")),
                         table);
                 new Table(table, "Lines", [...this.sumColumns(),
                         { key: "line", title: "Line", first: true,
@@ -774,14 +775,18 @@ class Page {
 
                 return element("div", { className: "function" },
                                element("button", { className: "link", title: `${name}\n${object}`,
-                                       onclick: () => this.searchFor(name) }, element("bdi", {}, name)),
+                                       onclick: () => this.mark(frame) }, element("bdi", {}, name)),
                                frames.inlined[frame] ? element("span", { className: "tag" }, "inlined")
                                        : null,
-                               this.view.lined[frame] ? element("button", { className: "copy",
-                                       "aria-label": `Lines of ${name}`, title: "Where in the function the time goes",
-                                       onclick: () => this.openLines(frame) }, "Lines") : null,
                                element("span", { className: "muted object" },
                                        element("bdi", {}, object.split("/").pop())));
+        }
+
+        /** Marks a function of the table; the lines will be its own. */
+        mark(frame) {
+                if (this.view.lined[frame])
+                        this.lineFunction = frame;
+                this.searchFor(this.model.strings[this.model.frames.name[frame]]);
         }
 
         /** Marks one function in the flame graph; once more, and nothing is marked. */
