@@ -7,9 +7,11 @@ known.
 """
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,6 +22,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name
 import tap  # noqa: E402
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+SETTLE_S = 12                   # OEP samples what ran before it after some five seconds
 
 
 class Cgroup:
@@ -102,6 +105,42 @@ class Bench(contextlib.ExitStack):
         child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", directory])
         port = child.wait_for(r"listening on http://[^:]+:(\d+)").group(1)
         return directory, dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}")
+
+
+# It wants tracefs, which a container has not mounted.
+MOUNT_AND_RUN = ["unshare", "-m", "--propagation", "private", "sh", "-c",
+                 'mount -t tracefs tracefs /sys/kernel/tracing 2>&1; exec "$@"', "sh"]
+
+
+class Oep:
+    """opentelemetry-ebpf-profiler in a cgroup, sending to grpc-sink.py outside of it."""
+
+    name = "opentelemetry-ebpf-profiler"
+
+    def __init__(self, b, binary, hz):
+        self.cgroup, self.directory = b.cgroup("oep"), b.directory()
+        sink = b.spawn([sys.executable, pathlib.Path(__file__).with_name("grpc-sink.py"), self.directory],
+                       stdin=subprocess.PIPE)
+        port = sink.wait_for(r"port (\d+)").group(1)
+        self.child = b.spawn([*MOUNT_AND_RUN, binary, f"-collection-agent=127.0.0.1:{port}", "-disable-tls",
+                              "-no-kernel-version-check", f"-samples-per-second={hz}"], cgroup=self.cgroup)
+        self.child.wait_for("Attached sched monitor", patience=60)
+
+    def stop(self):
+        """
+        Ends it, two reports later: what it has at its end it does not send, and what a report has can be some
+        seconds old.
+        """
+        n = len(list(self.directory.glob("*.pb")))
+        tap.wait_until(lambda: len(list(self.directory.glob("*.pb"))) > n + 1, "two reports", patience=60)
+        self.child.stop(signal.SIGINT)
+
+    def samples(self, start, end, pids=()):
+        """Between two times of time.time(), of these processes or of all: what `spanprof report` reads of it."""
+        chosen = [word for pid in pids for word in ("--pid", pid)]
+        done = run([tap.SPANPROF, "report", "--json", "--start", f"{start:.3f}", "--end", f"{end:.3f}", *chosen,
+                    *sorted(self.directory.glob("*.pb"))])
+        return sum(profile["value"] for profile in json.loads(done.stdout)["profiles"])
 
 
 def tool(name):

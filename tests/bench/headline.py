@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host pays for --all with names: CPU in BPF, of the daemon and its workers, a minute and a sample.
 
-usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--rival COMMAND] [quiet] [beside]
+usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--oep PROGRAM | --rival COMMAND]
+                               [quiet] [beside]
 
     quiet    two burners, and nothing else that we start
     beside   the same, with a shell that starts one short program after the other
 
-Each tool has --seconds at each rate (600: the figures that count) after a start of 5 s that is not counted.
-The rival is `perf record -a -g`, which only copies, and whose work in interrupts nothing counts; or COMMAND,
-in which {hz} stands for the rate. Its samples are taken to be as many as ours. From the rates follows what a
+Each tool has --seconds at each rate (600: the figures that count) after a start of 12 s that is not counted.
+The rival is opentelemetry-ebpf-profiler, where --oep names its program (this Python then has grpcio, of
+PyPI, for the receiver); else COMMAND, in which {hz} stands for the rate; else `perf record -a -g`, which only
+copies, and whose work in interrupts nothing counts. The samples of the last two are taken to be as many as
+ours. From the rates follows what a
 minute costs without a sample, and what one more sample does (least squares). SPANPROF names the build
 (default: ./build). Needs root.
 """
@@ -24,7 +27,6 @@ import bench
 import starts
 import tap
 
-SETTLE_S = 5
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
@@ -42,7 +44,7 @@ def bpf_ns(cgroup):
 
 def measure(cgroup, seconds):
     """(CPU ms, BPF ms) a minute."""
-    time.sleep(SETTLE_S)
+    time.sleep(bench.SETTLE_S)
     cpu, bpf = cgroup.cpu_ns, bpf_ns(cgroup)
     time.sleep(seconds)
     minutes = 1e6 * seconds / 60
@@ -60,6 +62,15 @@ def ours(b, hz, options):
     cpu, bpf = measure(cgroup, options.seconds)
     child.stop()
     return cpu, bpf, json.loads(summary.read_text())["ticks"] / (time.monotonic() - begin) * 60
+
+
+def oep(b, hz, options):
+    """Also: samples a minute."""
+    tool = bench.Oep(b, options.oep, hz)
+    cpu, bpf = measure(tool.cgroup, options.seconds)
+    end = time.time()
+    tool.stop()
+    return cpu, bpf, tool.samples(end - options.seconds, end) / options.seconds * 60
 
 
 def theirs(b, hz, options):
@@ -90,10 +101,12 @@ def part(options, beside):
                 if beside:
                     b.spawn(["sh", "-c", starts.SHORT])
                 cpu, bpf, samples = ours(b, hz, options)
-                found = {"spanprof": (cpu, bpf)}
-                if options.rival or bench.tool("perf"):
-                    found["rival"] = theirs(b, hz, options)
-            for name, (cpu, bpf) in found.items():
+                found = {"spanprof": (cpu, bpf, samples)}
+                if options.oep:
+                    found["rival"] = oep(b, hz, options)
+                elif options.rival or bench.tool("perf"):
+                    found["rival"] = (*theirs(b, hz, options), samples)
+            for name, (cpu, bpf, samples) in found.items():
                 points[name].append((samples, cpu + bpf))
                 rows.append([hz, name, f"{samples:.0f}", f"{cpu:.0f}", f"{bpf:.0f}",
                              f"{1e3 * (cpu + bpf) / max(1, samples):.1f}"])
@@ -109,6 +122,7 @@ def part(options, beside):
 def add_options(parser):
     parser.add_argument("--seconds", type=float, default=600, help="of each tool at each rate")
     parser.add_argument("--hz", default="19,49,99", help="rates")
+    parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
     parser.add_argument("--rival", help="command line of another profiler")
 
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole tools beside each other, in one run: spanprof, `perf record -g`, bcc's `profile`.
+"""Whole tools beside each other, in one run: spanprof, `perf record -g`, bcc's `profile`; when idle also
+opentelemetry-ebpf-profiler, where --oep names its program (this Python then has grpcio, of PyPI).
 
-usage: tests/bench/whole-tools.py [--seconds N] [--rounds N] [cost] [idle] [start] [loss] [target]
+usage: tests/bench/whole-tools.py [--seconds N] [--rounds N] [--oep PROGRAM]
+                                  [cost] [idle] [start] [loss] [target]
 
     cost    CPU and peak memory of the tool's cgroup while two CPUs burn, per 10,000 samples
     idle    CPU per minute while the only target sleeps, or wakes up 50 times a second and does nothing
@@ -131,22 +133,25 @@ def switches(pid):
 
 def idle(options):
     rows = []
-    for make in [Spanprof] + [Perf] * bool(PERF):
+    makers = [Spanprof] + [Perf] * bool(PERF)
+    if options.oep:             # it has no filter: it samples the whole machine, on which little else runs
+        makers.append(lambda b, _pids, hz, _seconds: bench.Oep(b, options.oep, hz))
+    for make in makers:
         for what, start in (("sleeps", lambda b: b.spawn(["sleep", "1000"])),
                             ("wakes up 50 times a second",
                              lambda b: b.victim("threads", 0, 1, ready=r"^pid (\d+) ready"))):
             values, wakes = [], []
             for _ in range(options.rounds):
                 with bench.Bench() as b:
-                    t = make(b, str(start(b).pid), 99, options.seconds + 5)
-                    time.sleep(3)       # start, first window
+                    t = make(b, str(start(b).pid), 99, options.seconds + bench.SETTLE_S + 2)
+                    time.sleep(bench.SETTLE_S)
                     before, n, begin = t.cgroup.cpu_ns, switches(t.child.pid), time.monotonic()
                     time.sleep(options.seconds)
                     length = time.monotonic() - begin
                     values.append((t.cgroup.cpu_ns - before) / 1e6 / length * 60)
                     wakes.append((switches(t.child.pid) - n) / length)
                     t.child.stop()
-            rows.append([make.name, what, bench.spread(values), bench.spread(wakes)])
+            rows.append([t.name, what, bench.spread(values), bench.spread(wakes)])
     bench.table("idle, 99 Hz", ["tool", "the only target", "CPU ms per minute", "wake-ups per second"], rows)
 
 
@@ -253,11 +258,13 @@ def target(options):
     bench.table("bystander: ns per mmap + munmap", ["spanprof", "ns", "ratio"], rows_of(values, 1))
 
 
+def add_options(parser):
+    parser.add_argument("--seconds", type=int, default=10, help="length of one measurement")
+    parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
+
+
 def main():
-    parts = {f.__name__: f for f in (cost, idle, start, loss, target)}
-    bench.main(
-        __doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=10, help=
-                                                           "length of one measurement"))
+    bench.main(__doc__, {part.__name__: part for part in (cost, idle, start, loss, target)}, add_options)
 
 
 if __name__ == "__main__":
