@@ -100,8 +100,52 @@ class Request:
 
 CPU = ("samples", "count", "cpu", "nanoseconds", 10_000_000)
 OFF = ("off_cpu", "nanoseconds", "", "", 0)
+WAKER = ("off_cpu_waker", "nanoseconds", "", "", 0)
 SHOP = (("process.executable.name", "shop"), ("process.pid", 4711))
 WORKER = (("process.executable.name", "worker"), ("process.pid", 4712))
+
+
+def wait(chance, span_of):
+    """Attributes of a random wait (docs/OFFCPU.md). span_of: thread → a span that it works for, or None."""
+    if chance.random() < 0.2:
+        return {"wait.state": "runnable", "wait.reason": "preempted"}
+    attributes = {"wait.state": "blocked", "wait.reason": chance.choice(["futex", "poll", "read"])}
+    if attributes["wait.reason"] == "read":
+        attributes["wait.file.kind"] = chance.choice(["pipe", "tcp"])
+    kind = chance.choice(["thread", "thread", "process", "interrupt", None])
+    if kind:
+        attributes["wait.waker.kind"] = kind
+    if kind == "thread":
+        thread = chance.randrange(5)                    # the last one is in no sample
+        attributes |= {"wait.waker.process.pid": 4711, "wait.waker.thread.id": 100 + thread}
+        if thread < 2:
+            attributes |= dict(zip(("wait.waker.trace_id", "wait.waker.span_id"), span_of(thread), strict=True))
+    return attributes
+
+
+def fill_waits(path, seed=3):
+    """A program of which half is waiting: CPU samples, waits, and the stacks of those who ended them."""
+    chance, request = random.Random(seed), Request()
+    spans = [(f"{chance.getrandbits(128) | 1:032x}", f"{chance.getrandbits(64) | 1:016x}") for _ in range(8)]
+    work = [request.location([f"work_{i}"], "native", 4096 + i) for i in range(4)]
+    unlock = request.location(["unlock"], "kernel", 8192)
+    for _ in range(N_SAMPLES):
+        thread, at = chance.randrange(4), chance.randrange(SECONDS * 10**9)
+        spans_now = spans[at * 4 // (SECONDS * 10**9)::4]
+        link = spans_now[thread] if thread < 2 else None
+        attributes = {"thread.id": 100 + thread, "thread.name": f"thread-{thread}",
+                      **({"endpoint": "/checkout" if link in spans[:4] else "/list"} if link else {})}
+        stack = request.stack([chance.choice(work)])
+        if chance.random() < 0.5:
+            request.sample(SHOP, CPU, stack, attributes, link, 1, START_NS + at)
+            continue
+        attributes |= wait(chance, spans_now.__getitem__)
+        value = chance.randrange(1, 10**7)
+        request.sample(SHOP, OFF, stack, attributes, link, value, START_NS + at)
+        if attributes.get("wait.waker.kind") == "thread" and chance.random() < 0.7:
+            request.sample(SHOP, WAKER, request.stack([unlock, chance.choice(work)]), attributes, link, value,
+                           START_NS + at)
+    return request.write(path)
 
 
 def fill(path, seed=1, favourite=3, n_lines=0):

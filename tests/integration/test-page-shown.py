@@ -11,9 +11,17 @@ import tempfile
 import browser
 import oracle
 import otlp_read
-from page_sample import (CPU, HOSTILE, Request, SHOP, START_NS, fill, functions, names_of, process_of,
-                         thread_of, write_diff)
+from page_sample import (CPU, HOSTILE, Request, SHOP, START_NS, fill, fill_waits, functions, names_of,
+                         process_of, thread_of, write_diff)
 import tap
+
+
+def in_words(ns):
+    """As tables have it: three digits of the largest unit."""
+    units = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 0))
+    unit, size = next((unit, size or 1) for unit, size in units if ns >= size)
+    value = ns / size
+    return f"{value:.{0 if size == 1 or value >= 100 else 1 if value >= 10 else 2}f} {unit}"
 
 
 def setUpModule():
@@ -160,6 +168,87 @@ class Shown(tap.TestCase):
         self.tab("Lines")
         self.assertIn(name, self.window.text("#table .lines-of"))
         self.check_quiet(page)
+
+    def show_waits(self):
+        directory = self.directory()
+        source = fill_waits(directory / "waits.json")
+        self.spanprof("convert", source, "-o", directory / "waits.html")
+        self.show(directory / "waits.html")
+        self.samples = list(otlp_read.samples(source))
+        self.window.run("const kind = document.querySelector('#kind'); kind.value = [...kind.options].find("
+                        "(o) => o.text === 'Off-CPU time').value; kind.dispatchEvent(new Event('change'))")
+        return directory / "waits.html"
+
+    def waits_of(self, who, only):
+        """(who, on, ended by) → ns, as the page should have them, of those who are in @only; None = all."""
+        operations = {s.span_id: s.attributes["endpoint"] for s in self.samples if s.span_id}
+        threads = {s.attributes["thread.id"]: thread_of(s) for s in self.samples}
+        words = {"process": "another process", "interrupt": "a timer or device", None: "not known"}
+        sums = collections.Counter()
+        for s in self.samples:
+            if s.type != "off_cpu" or (only and who(s) != only):
+                continue
+            a = s.attributes
+            on, by = f"{a['wait.reason']} {a.get('wait.file.kind', '')}".strip(), None
+            if a["wait.state"] == "runnable":
+                on = "a CPU"
+            elif a.get("wait.waker.kind") == "thread":
+                number = a["wait.waker.thread.id"]
+                by = operations.get(a.get("wait.waker.span_id")) or threads.get(number) or f"thread {number}"
+            else:
+                by = words[a.get("wait.waker.kind")]
+            sums[who(s), on, by] += s.value
+        return sums
+
+    def drawn_bands(self):
+        """Tooltips of the bands: `left → right` and the time."""
+        titles = self.window.run("return [...document.querySelectorAll('#waits .band title')].map((t) => t.textContent)")
+        return sorted(tuple(title.rsplit(": ", 1)) for title in titles)
+
+    def check_waits(self, who, only=None):
+        sums, bands = self.waits_of(who, only), collections.Counter()
+        for (left, on, by), value in sums.items():
+            bands[f"{left} → {on}"] += value
+            if by:
+                bands[f"{on} → {by}"] += value
+        self.assertEqual(self.drawn_bands(), sorted((name, in_words(value)) for name, value in bands.items()))
+        self.tab("Waits")
+        shown = {}
+        for time, _share, text in self.table():
+            left, rest = text.split("on ", 1)
+            on, _, by = rest.partition(", ended by ")
+            shown[left, on, by.split(" in ")[0] or None] = time
+        self.assertEqual(shown, {key: in_words(value) for key, value in sums.items()})
+
+    def test_waits_who_on_what_and_by_whom(self):
+        page = self.show_waits()
+        self.check_waits(lambda s: s.attributes.get("endpoint", "no operation"))
+        rows = {row[3]: row[:3] for row in self.window.run(
+            "return [...document.querySelectorAll('#waits-table tbody tr')].map((row) => "
+            "[...row.children].map((cell) => cell.textContent))")}
+        for name in ("/checkout", "/list", "no operation"):
+            mine = [s for s in self.samples if s.attributes.get("endpoint", "no operation") == name]
+            waits = [(s.attributes["wait.state"], s.value) for s in mine if s.type == "off_cpu"]
+            self.assertEqual(rows[name], [in_words(sum(v for state, v in waits if state == what))
+                                          for what in ("blocked", "runnable")] +
+                             [in_words(10_000_000 * sum(s.type == "samples" for s in mine))])
+        functions = {name for name in re.findall(r"work_\d", self.window.text("#table"))}
+        self.assertEqual(functions, {f"work_{i}" for i in range(4)})
+        self.assertNotIn("unlock", self.window.text("#table"))          # of the kernel
+        self.window.run("const who = document.querySelector('#waits-who'); who.value = 'thread';"
+                        "who.dispatchEvent(new Event('change'))")
+        self.check_waits(thread_of)
+        self.window.run("[...document.querySelectorAll('#waits .pick')].find((node) => "
+                        "node.querySelector('text').textContent.startsWith('thread-1 (101)'))"
+                        ".dispatchEvent(new Event('click'))")
+        self.assertIn("thread-1 (101)", self.window.text("#filters"))
+        self.check_waits(thread_of, "thread-1 (101)")
+        self.check_quiet(page)
+
+    def test_without_waits_nothing_is_said_of_them(self):
+        self.show_filled()
+        self.assertNotIn("Waits", self.window.text("#tabs"))
+        self.assertFalse(self.window.run("return document.querySelector('#waits-section').checkVisibility()"))
 
     def test_without_lines_there_is_no_tab_of_them(self):
         self.show_filled()

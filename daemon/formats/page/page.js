@@ -59,6 +59,7 @@ class Page {
                                              { change: (from, to) =>
                                                      this.change(() => Object.assign(this.view,
                                                      { from, to })) });
+                this.waits = new Waits(model, this.view);
                 this.connect();
                 this.showHeader();
                 this.makeControls();
@@ -157,6 +158,7 @@ class Page {
                 this.search();
                 this.timeline.update();
                 this.showFilters();
+                this.showWaits();
                 this.showAnswer();
                 this.showTable();
                 this.showLegend();
@@ -185,12 +187,18 @@ class Page {
                         "change");
                 on("kind", () => this.change(() => { this.view.kind = Number(this.find("kind").value); }),
                         "change");
+                on("waits-who", () => {
+                        this.waits.who = this.find("waits-who").value;
+                        this.showWaits();
+                        this.showTable();
+                }, "change");
                 on("search", () => this.setQuery({ ...this.query, text: this.find("search").value }),
                         "input");
                 on("regex", () => this.setQuery({ ...this.query, regex: !this.query.regex }));
                 document.addEventListener("keydown", (event) => this.key(event));
                 new ResizeObserver(() => this.resize()).observe(this.find("scroller"));
                 new ResizeObserver(() => this.timeline.update()).observe(this.find("timeline"));
+                new ResizeObserver(() => this.drawWaits()).observe(this.find("waits-section"));
                 new ResizeObserver(() => fitNames(this.find("table").querySelectorAll(".link")))
                         .observe(this.find("table"));
                 matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
@@ -441,6 +449,8 @@ class Page {
                         element("button", { onclick: () => this.save(form) }, `Download ${form[0]}`),
                         element("span", { className: "muted" }, form[2]))));
                 this.find("timeline-section").hidden = !this.timeline.hasTimes;
+                this.find("waits-who").replaceChildren(...this.waits.waiters.map((key) => element("option",
+                        { value: key }, (DIMENSION_WORDS[key] || [key])[0])));
                 this.find("keys").replaceChildren(...KEYS.flatMap(([key, what]) => [element("dt", {}, key),
                         element("dd", {}, what)]));
         }
@@ -483,6 +493,56 @@ class Page {
                         element("b", {}, element("bdi", {}, value)),
                                element("button", { "aria-label": `Remove the filter ${name} ${value}`,
                                        onclick: remove }, "×"));
+        }
+
+        drawWaits() {
+                if (this.waits.isShown)
+                        this.waits.draw(this.find("waits"),
+                                (dimension, value) => this.setFilter(dimension, value));
+        }
+
+        /** The picture of waits and, for each who waited, its time with a CPU and without. */
+        showWaits() {
+                const waits = this.waits, time = (key, title, help) => ({ key, title, help, numeric: true,
+                        value: (row) => row[key], text: (row) => formatValue(row[key], "nanoseconds") });
+
+                this.find("waits-section").hidden = !waits.isShown;
+                if (!waits.isShown)
+                        return;
+                const dimension = waits.dimension.get(waits.who);
+
+                this.drawWaits();
+                this.find("waits-who").value = waits.who;
+                new Table(this.find("waits-table"), "Time with a CPU and without", [
+                        time("blocked", "Blocked", "until something woke it up"),
+                        time("runnable", "Runnable", "from then on, until it had a CPU"),
+                        ...waits.cpu < 0 ? [] : [time("cpu", "CPU", "samples, times the mean of their periods")],
+                        { key: "who", title: (DIMENSION_WORDS[waits.who] || [waits.who])[0], first: true,
+                                value: (row) => this.view.labelOf(dimension, row.value).toLowerCase(),
+                                cell: (row) => this.valueCell(dimension, row) }],
+                        waits.sum().waiters, "blocked");
+        }
+
+        /** Each kind of wait: whose, on what, and by whom it was ended, in which function. */
+        showWaitTable() {
+                const flows = this.waits.sum().flows, functions = this.waits.wakerFunctions();
+                const all = flows.reduce((sum, { value }) => sum + value, 0);
+                const inside = ({ who, on, by }) => [...functions.get(JSON.stringify([who, on, by])) || []]
+                        .sort((a, b) => b[1] - a[1]).slice(0, 2).map(([name]) => name).join(", ");
+
+                new Table(this.find("table"), "Waits", [
+                        { key: "value", title: "Time", numeric: true, value: (row) => row.value,
+                                text: (row) => formatValue(row.value, "nanoseconds") },
+                        { key: "share", title: "%", numeric: true, value: (row) => row.value,
+                                bar: (row) => row.value / all,
+                                text: (row) => formatTenths(row.value / all * 100) },
+                        { key: "wait", title: "Who, on what, ended by", first: true,
+                                value: (row) => `${row.who} ${row.on} ${row.by}`.toLowerCase(),
+                                cell: (row) => element("div", {}, element("bdi", {}, row.who),
+                                        element("div", { className: "muted" }, `on ${row.on}`,
+                                                row.by ? ", ended by " : "", element("bdi", {}, row.by),
+                                                inside(row) ? " in " : "", element("bdi", {}, inside(row)))) }],
+                        flows.map((flow, order) => ({ ...flow, order })), "value");
         }
 
         showLegend() {
@@ -634,6 +694,7 @@ class Page {
         makeTabs() {
                 const tabs = [["functions", "Functions"],
                         ...this.model.rows.lines ? [["lines", "Lines"]] : [],
+                        ...this.waits.isThere ? [["waits", "Waits"]] : [],
                         ...this.model.dimensions.map(({ key }, i) => [String(i),
                         (DIMENSION_WORDS[key] || [key, key])[1]])];
 
@@ -672,6 +733,8 @@ class Page {
                         this.showFunctions();
                 else if (this.tab === "lines")
                         this.showLines();
+                else if (this.tab === "waits")
+                        this.showWaitTable();
                 else
                         this.showDimension(Number(this.tab));
         }

@@ -45,12 +45,12 @@ class View {
                 this.width = "both";            /* of two sides: whose shares boxes are as wide as */
         }
 
-        /** Which contexts count; the filter of one dimension may be left out. */
-        chooseContexts(except = -1) {
+        /** Which contexts count; the filter of one dimension may be left out. kind: -1 = all kinds. */
+        chooseContexts(except = -1, kind = this.kind) {
                 const contexts = this.model.contexts, chosen = new Uint8Array(contexts.n);
 
                 for (let i = 0; i < contexts.n; i++)
-                        chosen[i] = contexts.kind[i] === this.kind ? 1 : 0;
+                        chosen[i] = kind < 0 || contexts.kind[i] === kind ? 1 : 0;
                 for (const [dimension, value] of this.filters) {
                         const values = contexts.values[dimension];
 
