@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short processes without frame pointers: how many of their ticks come, and how many with a whole stack.
 
-usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [storm] [first] [copies]
+usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [--oep PROGRAM] [storm] [rivals] [first] [copies]
 
     storm   one process after the other, of 20 and of 100 ms, by fork and exec: ticks delivered, stacks whole,
             whole and right, wrong; how they end; bytes of stack copies
+    rivals  the same processes under each tool in turn: samples beside those that their CPU time stands for,
+            and stacks that reach the program's _start over right callers alone. --oep: the program of
+            opentelemetry-ebpf-profiler (this Python then has grpcio, of PyPI)
     first   exec → first sample and first whole stack of a new process of a known executable
     copies  ns of the kernel half for a sample with a copy of its stack, beside one by rows (needs bpftool)
 
@@ -19,6 +22,7 @@ oracle.enter()
 
 import json
 import pathlib
+import resource
 import subprocess
 import time
 
@@ -63,6 +67,60 @@ def storm(options):
     bench.table("storm: processes without frame pointers, one after the other", [
         "ms", "Hz", "ticks", "delivered", "with user part", "whole", "whole and right", "wrong", "ends",
         "copies", "walks", "tables", "CPU ms"
+    ], rows)
+
+
+def storm_ns(ms, n):
+    """Runs @n processes one after the other. Return: their CPU time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(n):
+        run_one(ms)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e9 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def of_victim(samples):
+    """Those with a frame of the victim's file; a tool that knows its name alone gets the path that it has here."""
+    own = SYMBOLS.build_id(str(tree.VICTIM))
+    for sample in samples:
+        if sample.resource.get("process.executable.name") == tree.VICTIM.name:
+            yield sample._replace(frames=[frame._replace(path=str(tree.VICTIM)) if frame.build_id == own
+                                          else frame for frame in sample.frames])
+
+
+def under_ours(b, hz, ms, n):
+    daemon = Daemon(b, "--comm", "victim-tree", "--frequency", hz)
+    cpu_ns = storm_ns(ms, n)
+    daemon.stop()
+    return cpu_ns, list(of_victim(daemon.samples))
+
+
+def under_oep(b, options, hz, ms, n):
+    tool = bench.Oep(b, options.oep, hz)
+    time.sleep(bench.SETTLE_S)
+    cpu_ns = storm_ns(ms, n)
+    tool.stop()
+    read = b.directory() / "read.pb"
+    bench.run([tap.SPANPROF, "convert", *sorted(tool.directory.glob("*.pb")), "-o", read], check=True)
+    return cpu_ns, list(of_victim(otlp_read.samples(read)))
+
+
+def rivals(options):
+    rows, judge = [], tree.Judge(SYMBOLS)
+    tools = {"spanprof": under_ours}
+    if options.oep:
+        tools[bench.Oep.name] = lambda b, *rest: under_oep(b, options, *rest)
+    for hz in options.hz.split(","):
+        for ms, n in ((20, 150), (100, 40)):
+            for name, run_under in tools.items():
+                with bench.Bench() as b:
+                    cpu_ns, samples = run_under(b, hz, ms, n * options.rounds)
+                due = cpu_ns * int(hz) / 1e9
+                whole = sum("_start" in judge.names(s) and not judge.is_wrong(s) for s in samples)
+                rows.append([ms, hz, name, f"{due:.0f}", len(samples), f"{100 * len(samples) / due:.0f} %", whole,
+                             f"{100 * whole / due:.0f} %", sum(map(judge.is_wrong, samples))])
+    bench.table("rivals: processes without frame pointers, one after the other", [
+        "ms", "Hz", "tool", "due by CPU time", "samples", "of those due", "to _start, right", "of those due", "wrong"
     ], rows)
 
 
@@ -135,6 +193,10 @@ def copies(options):
                 [[case[0], bench.spread(costs[case])] for case in cases])
 
 
+def add_options(parser):
+    parser.add_argument("--hz", default="99", help="frequencies")
+    parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
+
+
 if __name__ == "__main__":
-    bench.main(__doc__, {"storm": storm, "first": first, "copies": copies},
-               lambda parser: parser.add_argument("--hz", default="99", help="frequencies"))
+    bench.main(__doc__, {"storm": storm, "rivals": rivals, "first": first, "copies": copies}, add_options)
