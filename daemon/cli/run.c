@@ -6,6 +6,7 @@
 #include "base/sandbox/zygotes.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "base/util/short-turns.h"
 #include "cli/cli.h"
 #include "service/run/daemon.h"
 #include "service/run/demotion.h"
@@ -48,6 +49,7 @@ static int run_once(Run *run) {
                 return r;
         if (run->reloads)
                 daemon_set_reload(daemon, reload, run);
+        short_turns_take();      /* the ring fills while others compute */
         return daemon_run(daemon);
 }
 

@@ -14,6 +14,7 @@
 #include "base/sandbox/channel.h"
 #include "base/sandbox/sandbox.h"
 #include "base/sandbox/zygotes.h"
+#include "base/util/short-turns.h"
 
 enum {
         SOCKET_FD = 3,
@@ -89,6 +90,7 @@ _Noreturn void zygote_serve(void (*work)(int socket)) {
         prctl(PR_SET_NAME, ZYGOTE_COMM, 0, 0, 0);
         ignore_signals();
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
+        short_turns_take();      /* the daemon waits for answers */
         free(malloc(1));                /* what the allocator asks of the system once, it has asked */
         r = sandbox_enter_zygote();
         say_hello(own, r ? r : pid);

@@ -23,6 +23,7 @@
 
 #include "base/util/error.h"
 #include "base/util/log.h"
+#include "base/util/short-turns.h"
 #include "coro/station/region-find.h"
 
 enum { MAX_REGIONS = 64 };
@@ -127,7 +128,7 @@ static bool look_around(Attach *attach, uint64_t ns) {
 static void loop(Attach *attach) {
         uint64_t duration_ns = attach->options->duration_ns, now_ns, looked_ns = 0;
 
-        pace_take_short_turns();
+        short_turns_take();
         do {
                 recording_scan(&attach->recording, attach->scans, attach->n_regions);
                 now_ns = clock_monotonic_ns();

@@ -42,6 +42,7 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
+#include "base/util/short-turns.h"
 #include "coro/engine/engine-directory.h"
 #include "coro/engine/socket-holder.h"
 
@@ -327,7 +328,7 @@ static bool is_tired(const Engine *engine) {
 static void loop(Engine *engine) {
         const Pace *pace = &engine->recording.pace;
 
-        pace_take_short_turns();
+        short_turns_take();
         while (!engine->child.ended) {
                 bool slept = is_tired(engine);
                 bool found = slept ? sleep_until_woken(engine) : scan(engine);

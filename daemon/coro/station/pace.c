@@ -18,27 +18,9 @@
 
 #include "coro/station/pace.h"
 
-#include <linux/sched.h>
-#include <linux/sched/types.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "base/util/macro.h"
 
 enum { MANY = SPANPROF_STATION_EPOCHS / 2 };
-
-#define TURN_NS (100 * NS_PER_US)       /* the shortest turn that the kernel grants */
-
-void pace_take_short_turns(void) {
-        struct sched_attr attr = { 0 };
-
-        /* the user may have chosen another policy */
-        if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.sched_policy != SCHED_NORMAL)
-                return;
-        attr.sched_runtime = TURN_NS;
-        /* Linux before 6.12 ignores it; where it is refused, turns stay as they are */
-        (void)!syscall(SYS_sched_setattr, 0, &attr, 0);
-}
 
 static void slow_down(Pace *pace, uint64_t scan_ns) {
         pace->wait_ns = MIN(pace->wait_ns + pace->wait_ns / 8 + PACE_STEP_NS, MAX(PACE_MAX_WAIT_NS, scan_ns));

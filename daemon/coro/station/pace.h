@@ -47,12 +47,5 @@ typedef struct Pace {
         uint32_t lost[N_PACE_WAYS];     /* share that each lost of late, in 1/65536, plus 1; 0 = not tried */
 } Pace;
 
-/*
- * Asks the scheduler for turns of 0.1 ms for the calling thread, which then goes before a computing thread
- * when its wait is over: eight events of a station may come in less time than a usual turn takes. To be
- * called after other threads have been started.
- */
-void pace_take_short_turns(void);
-
 /* Adapts to the results of a scan that took @scan_ns and ended at @now_ns. */
 void pace_update(Pace *pace, const RegionScanFound *found, uint64_t scan_ns, uint64_t now_ns);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util/short-turns.h"
+
+#include <linux/sched.h>
+#include <linux/sched/types.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/util/clock.h"
+
+#define TURN_NS (100 * NS_PER_US)       /* the shortest that the kernel grants */
+
+void short_turns_take(void) {
+        struct sched_attr attr = { 0 };
+
+        if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.sched_policy != SCHED_NORMAL)
+                return;
+        attr.sched_runtime = TURN_NS;
+        (void)!syscall(SYS_sched_setattr, 0, &attr, 0);
+}
