@@ -72,6 +72,10 @@
           "stacks with more frames of Python than are kept, or whose chain could not be read to its end") \
         X(WAITS, "waits_total", "event=\"begun\"", "times that a thread of a target left its CPU, with --off-cpu") \
         X(WAITS_WALKED, "waits_total", "event=\"walked\"", "waits whose stack was drawn and walked") \
+        X(WAITS_WALKED_LATE, "waits_total", "event=\"walked_late\"", \
+          "waits that were not drawn, and lasted: the daemon has walked their stack meanwhile") \
+        X(WAITS_LONG_BARE, "waits_total", "event=\"long_bare\"", \
+          "waits as long as off-cpu-long-wait that were counted without their stack") \
         X(WAITS_RING_FULL, "waits_total", "event=\"ring_full\"", \
           "waits counted without their stack, since the ring was full") \
         X(WAITS_STACKS_OVER_CAP, "waits_total", "event=\"stacks_over_cap\"", \
@@ -531,6 +535,16 @@
           "times that waits were not counted for a while: above off-cpu-max-switches") \
         X(WAITS_EARLY_OVER_CAP, "waits_total", "event=\"early_over_cap\"", \
           "waits that were under way as counting began, and are left out: there were too many") \
+        X(LONG_WALKS_LATE, "wait_long_walks_total", "outcome=\"late\"", \
+          "long waits that had ended as their stack was walked") \
+        X(LONG_WALKS_GIVEN, "wait_long_walks_total", "outcome=\"given\"", \
+          "long waits whose stack was walked while the thread stood still") \
+        X(LONG_WALKS_PART, "wait_long_walks_total", "outcome=\"part\"", \
+          "walks of long waits that need unwind rows, or memory of a JVM, which the daemon has not: tried again") \
+        X(LONG_WALKS_UNREADABLE, "wait_long_walks_total", "outcome=\"unreadable\"", \
+          "long waits of threads whose memory could not be read: tried again") \
+        X(LONG_WALKS_OVER_CAP, "wait_long_walks_total", "outcome=\"over_cap\"", \
+          "stacks of long waits left out, since too many threads wait with one") \
         X(WAKERS_GONE, "wait_wakers_walked_total", "outcome=\"gone\"", \
           "stacks of wakers left out, since their process was no target any more") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")

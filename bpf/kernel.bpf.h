@@ -48,6 +48,7 @@ enum {
         /* a thread that the kernel has made in the process, for io_uring or (since 6.4) vhost */
         KERNEL_PF_WORKERS = 0x00004010, /* PF_USER_WORKER, PF_IO_WORKER */
         KERNEL_COMM_SIZE = 16,
+        KERNEL_EEXIST = 17,
 };
 
 struct ns_common {

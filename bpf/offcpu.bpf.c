@@ -20,6 +20,10 @@
  * before)). p is known as the wait begins and knows nothing of its length, so the durations of walked waits
  * divided by p have the right mean. The record carries 1 / p.
  *
+ * What lasts longer than `setting_wait_long_ns` is a class of its own: its stack comes later, if it was not
+ * drawn (wait-long.bpf.h), so the class needs no chance, and its time is never handed to stacks of shorter
+ * waits. wait_flush() leaves a shorter wait without a stack whole, since its class is not known yet.
+ *
  * One exchange decides who counts a stretch of time: whoever takes `since_ns` away. That is the switch-in,
  * or wait_flush(), which the daemon runs at the end of a window for waits that go on.
  *
@@ -36,7 +40,9 @@
 
 #include "settings.bpf.h"
 #include "wait-file.bpf.h"
+#include "wait-slot.bpf.h"
 #include "wait-walk.bpf.h"
+#include "wait_long_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -46,6 +52,9 @@ enum {
 
 /* Walks of a second and CPU; 0 = none. */
 const volatile uint32_t setting_wait_walks = 1000;
+
+/* Waits from this length on are long, ns; 0 = none is. */
+const volatile uint64_t setting_wait_long_ns = 0;
 
 /* Which of the two tables of sums is filled; the daemon reads the other one. */
 volatile uint32_t wait_epoch = 0;
@@ -68,7 +77,7 @@ struct wait_stack {
 
 ABI_ASSERT(WAIT_STACK_SIZE < WAIT_STACK_ROOM);
 
-/* By address of the task. */
+/* By address of the task. The time of its sample is `begin_ns` of the wait that it belongs to. */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -132,6 +141,11 @@ static __always_inline void wait_count(enum counter counter) {
 
 /* ---- the end of a wait ---- */
 
+/* By its whole length so far: a window may have cut it. */
+static __always_inline bool wait_is_long(const struct wait_thread *thread, uint64_t now_ns) {
+        return setting_wait_long_ns && now_ns >= thread->begin_ns + setting_wait_long_ns;
+}
+
 static __always_inline void wait_durations(struct abi_wait *wait, uint64_t since_ns, uint64_t woken_ns,
                                            uint64_t now_ns) {
         uint64_t from_ns = !woken_ns ? now_ns : woken_ns > since_ns ? woken_ns : since_ns;
@@ -193,6 +207,8 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
         comm_copy(first.comm, thread->comm);
         key = thread->key;
         key.waker = wait->waker;
+        if (wait_is_long(thread, wait->end_ns))
+                key.flags |= WAIT_LONG;
         sum = wait_sum(sums, &key, &first);
         if (!sum) {     /* too many spans: at least the thread's time stays whole */
                 key.span = (struct abi_span){};
@@ -227,6 +243,8 @@ static __always_inline bool wait_send(struct wait_stack *stack, const struct abi
         stack->head.runnable_ns = wait->runnable_ns;
         stack->head.end_ns = wait->end_ns;
         stack->head.waker = wait->waker;
+        if (setting_wait_long_ns && wait->end_ns >= sample->time_ns + setting_wait_long_ns)
+                stack->head.flags |= WAIT_LONG;
         sample->value = wait->blocked_ns + wait->runnable_ns;
         if (!bpf_ringbuf_output(&waits, stack, size, wake_for_sample(counters, WAKE_CALL_NONE)))
                 return true;
@@ -263,13 +281,31 @@ static __always_inline void wait_waker_stack(uint64_t task, const struct wait_th
         stack->head.size = size + n * sizeof(uint64_t);
 }
 
+/* Takes the kept stack of this wait away, and sends it. Return: whether there was one, and it was sent. */
+static __always_inline bool wait_take_stack(uint64_t task, struct wait_thread *thread,
+                                            const struct abi_wait *wait) {
+        struct wait_stack *stack = bpf_map_lookup_elem(&wait_stacks, &task);
+        bool is_sent = false;
+
+        if (stack && ((struct abi_sample *)stack->rest)->time_ns == thread->begin_ns) {
+                if (thread->has_waker_stack)
+                        wait_waker_stack(task, thread, wait, stack);
+                is_sent = wait_send(stack, wait);
+                if (!thread->has_stack)
+                        wait_count(COUNTER_WAITS_WALKED_LATE);
+        }
+        bpf_map_delete_elem(&wait_stacks, &task);
+        thread->has_stack = 0;
+        thread->late_ns = 0;
+        return is_sent;
+}
+
 /*
  * A global function, as wait_add(): its part of the stack is not that of the walk. The head of the working
  * memory is free here: the record of a thread that leaves is kept, or not begun.
  */
 __attribute__((noinline)) int wait_end(uint64_t task, struct wait_thread *thread, uint64_t now_ns,
                                        struct scratch *scratch) {
-        struct wait_stack *stack;
         struct abi_wait *wait;
         bool is_sent = false;
         uint64_t since_ns;
@@ -283,20 +319,17 @@ __attribute__((noinline)) int wait_end(uint64_t task, struct wait_thread *thread
         wait->waker = (struct abi_waker){};
         wait_durations(wait, since_ns, thread->woken_ns, now_ns);
         wait_waker(wait, thread);
-        if (thread->has_stack) {
-                stack = bpf_map_lookup_elem(&wait_stacks, &task);
-                if (stack && thread->has_waker_stack)
-                        wait_waker_stack(task, thread, wait, stack);
-                is_sent = stack && wait_send(stack, wait);
-                bpf_map_delete_elem(&wait_stacks, &task);
-                thread->has_stack = 0;
-        }
+        if (thread->has_stack || thread->late_ns)
+                is_sent = wait_take_stack(task, thread, wait);
         if (thread->has_waker_stack) {
                 bpf_map_delete_elem(&waker_stacks, &task);
                 thread->has_waker_stack = 0;
         }
-        if (!is_sent)
-                wait_add(thread, wait);
+        if (is_sent)
+                return 0;
+        wait_add(thread, wait);
+        if (wait_is_long(thread, now_ns))
+                wait_count(COUNTER_WAITS_LONG_BARE);
         return 0;
 }
 
@@ -358,8 +391,11 @@ __attribute__((noinline)) int wait_follow(uint64_t task) {
         *mark = 1;
         fresh = (struct wait_thread *)scratch->frames;
         __builtin_memset(fresh, 0, sizeof(*fresh));
-        if (bpf_map_update_elem(&wait_threads, &task, fresh, BPF_NOEXIST))
-                wait_count(COUNTER_WAITS_THREADS_OVER_CAP);
+        fresh->slot = wait_slot_take(task);
+        if (!bpf_map_update_elem(&wait_threads, &task, fresh, BPF_NOEXIST))
+                return 0;
+        wait_slot_leave(fresh->slot, task);
+        wait_count(COUNTER_WAITS_THREADS_OVER_CAP);
         return 0;
 }
 
@@ -445,6 +481,13 @@ static __always_inline void wait_end_unseen(uint64_t key, struct wait_thread *th
         wait_end(key, thread, thread->woken_ns ?: thread->since_ns, scratch);
 }
 
+/* It is counted before the program is called. */
+static __always_inline uint64_t wait_switches(struct task_struct *task) {
+        const struct task_struct___switches *counts = (const void *)task;
+
+        return counts->nvcsw + counts->nivcsw;
+}
+
 /* The wait of a target's thread. @key: the task's address. */
 static __always_inline void wait_begin(struct task_struct *task, uint64_t key, const struct abi_process *row,
                                        uint64_t now_ns, bool is_preempted, struct scratch *scratch) {
@@ -467,10 +510,23 @@ static __always_inline void wait_begin(struct task_struct *task, uint64_t key, c
         wait_record(scratch, now_ns);
         wait_fill(thread, scratch);
         thread->begin_ns = now_ns;
+        thread->n_switches = wait_switches(task);
         thread->woken_ns = scratch->wait.flags & WAIT_PREEMPTED ? now_ns : 0;
         thread->has_stack = scratch->wait.weight &&
                 wait_keep(task, key, &scratch->process, scratch, counters);
         *(volatile uint64_t *)&thread->since_ns = now_ns;
+        if (!thread->has_stack && setting_wait_long_ns)
+                wait_slot_mark(thread->slot);
+}
+
+/* Its end is seen, or no end is seen any more. */
+static __always_inline void wait_unfollow(uint64_t key, const struct wait_thread *thread) {
+        if (thread->has_waker_stack)
+                bpf_map_delete_elem(&waker_stacks, &key);
+        if (thread->late_ns)
+                bpf_map_delete_elem(&wait_stacks, &key);
+        wait_slot_leave(thread->slot, key);
+        bpf_map_delete_elem(&wait_threads, &key);
 }
 
 /* A thread leaves its CPU. Return: the time, or 0 = it is no target's, or it has ended. */
@@ -486,9 +542,7 @@ static __always_inline uint64_t wait_leave(struct task_struct *task, bool is_pre
                 if (!thread)
                         return 0;
                 wait_end_unseen(key, thread, scratch);
-                if (thread->has_waker_stack)
-                        bpf_map_delete_elem(&waker_stacks, &key);
-                bpf_map_delete_elem(&wait_threads, &key);
+                wait_unfollow(key, thread);
                 return 0;
         }
         row = wait_target(task);
@@ -542,9 +596,12 @@ static __always_inline void wait_flush_thread(uint64_t key, struct wait_thread *
             bpf_probe_read_kernel(&copy->thread, sizeof(copy->thread), thread))
                 return;
         wait_durations(&wait, since_ns, copy->thread.woken_ns, now_ns);
-        stack = copy->thread.has_stack ? bpf_map_lookup_elem(&wait_stacks, &key) : NULL;
-        if (stack && bpf_probe_read_kernel(&copy->stack, sizeof(copy->stack), stack))
+        stack = wait_has_stack(&copy->thread) ? bpf_map_lookup_elem(&wait_stacks, &key) : NULL;
+        if (stack && (bpf_probe_read_kernel(&copy->stack, sizeof(copy->stack), stack) ||
+                      ((struct abi_sample *)copy->stack.rest)->time_ns != copy->thread.begin_ns))
                 stack = NULL;
+        if (!stack && !wait_closes && setting_wait_long_ns && !wait_is_long(&copy->thread, now_ns))
+                return;
         /*
          * Once it is ours, element and stack were those of this wait as they were copied: only who ends a
          * wait changes them. From here on the thread may run, and wait for something else.
@@ -562,11 +619,8 @@ static long wait_flush_one(const void *map, const uint64_t *task, struct wait_th
         uint64_t key = *task;
 
         wait_flush_thread(key, thread);
-        if (wait_closes) {
-                if (thread->has_waker_stack)
-                        bpf_map_delete_elem(&waker_stacks, &key);
-                bpf_map_delete_elem(&wait_threads, &key);
-        }
+        if (wait_closes)
+                wait_unfollow(key, thread);
         return 0;
 }
 
@@ -576,3 +630,5 @@ int wait_flush(void *context) {
         bpf_for_each_map_elem(&wait_threads, wait_flush_one, NULL, 0);
         return 0;
 }
+
+#include "wait-long.bpf.h"

@@ -36,7 +36,8 @@ enum {
         WAIT_IO = 1 << 1,               /* the kernel says that it waited for a device (in_iowait) */
         WAIT_STOPPED = 1 << 2,          /* by a signal or a debugger */
         WAIT_UNINTERRUPTIBLE = 1 << 3,  /* state D */
-        WAIT_FLAGS = WAIT_PREEMPTED | WAIT_IO | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE,
+        WAIT_LONG = 1 << 4,             /* so far it lasted for setting_wait_long_ns, with all its parts */
+        WAIT_FLAGS = WAIT_PREEMPTED | WAIT_IO | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE | WAIT_LONG,
 };
 
 /* What the descriptor of a system call leads to (wait-file.bpf.h). */

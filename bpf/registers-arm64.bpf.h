@@ -38,6 +38,14 @@ static __always_inline bool registers_of_entry(struct task_struct *task, struct 
         return (registers->pstate & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_USER && unwind->pc;
 }
 
+static __always_inline bool copied_registers(const struct pt_regs *registers, struct abi_thread *thread) {
+        thread->pc = registers->pc;
+        thread->sp = registers->sp;
+        thread->bp = registers->regs[29];
+        thread->bx = unwind_return_address(registers->regs[30]);
+        return (registers->pstate & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_USER && thread->pc;
+}
+
 static __always_inline uint64_t entered_call(struct task_struct *task) {
         return (uint64_t)(int64_t)((const struct pt_regs *)bpf_task_pt_regs(task))->syscallno;
 }

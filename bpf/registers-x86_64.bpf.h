@@ -69,6 +69,14 @@ static __always_inline bool registers_of_entry(struct task_struct *task, struct 
         return (uint16_t)registers->cs == KERNEL_USER_CS && unwind->pc;
 }
 
+static __always_inline bool copied_registers(const struct pt_regs *registers, struct abi_thread *thread) {
+        thread->pc = registers->ip;
+        thread->sp = registers->sp;
+        thread->bp = registers->bp;
+        thread->bx = registers->bx;
+        return (uint16_t)registers->cs == KERNEL_USER_CS && thread->pc;
+}
+
 /* The processor's number of the system call; −1 behind an interrupt or a fault (entry_64.S). */
 static __always_inline uint64_t entered_call(struct task_struct *task) {
         return ((const struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;

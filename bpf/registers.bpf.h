@@ -13,9 +13,12 @@
  *     saved_registers          the same, of a thread that has entered the kernel
  *     user_registers           pc, stack pointer and frame pointer of either
  *     registers_of_entry       those of a thread that has entered the kernel
+ *     copied_registers         the same, from a copy of what the kernel saved of another thread
  *     entered_call             number of its system call
  *     entered_argument         the call's first argument
  */
+
+#include "threads_abi.h"
 
 #if UNWIND_ARM64
 #include "registers-arm64.bpf.h"

@@ -14,7 +14,16 @@
 
 enum {
         WAIT_FOLLOWED_BITS = 16,
+        WAIT_BLOCK_SLOTS = 64,
+        WAIT_BLOCKS = 2 * WAIT_MAX_THREADS / WAIT_BLOCK_SLOTS,
+        WAIT_NO_SLOT = 0xffff,
 };
+
+/* The task's words beside those that samples need. */
+struct task_struct___switches {
+        int on_cpu;
+        unsigned long nvcsw, nivcsw;    /* times that it left a CPU: to wait, and as others came */
+} KERNEL_TYPE;
 
 /* A thread of a target. */
 struct wait_thread {
@@ -23,9 +32,13 @@ struct wait_thread {
         uint64_t begin_ns;              /* of the wait */
         uint64_t waking_ns;             /* when `waker` was written */
         struct abi_waker waker;
+        uint64_t n_switches;            /* times that it had left a CPU as the wait began, with this one */
+        uint64_t listed_ns;             /* when wait_long() told of it last */
+        uint64_t late_ns;               /* begin_ns of a wait with a stack from wait_give(), 0 = none */
         uint64_t generation;
         uint64_t start_time_ns;
         struct abi_wait_key key;        /* of the wait; its waker is zero */
+        uint32_t slot;                  /* WAIT_NO_SLOT: found none */
         uint32_t ns_tid;
         uint16_t has_stack;             /* its stack is in wait_stacks */
         uint16_t has_waker_stack;       /* there is one in waker_stacks; the second object sets it */
@@ -56,6 +69,25 @@ struct {
         __type(value, struct waker_stack);
 } waker_stacks SEC(".maps");
 
+/*
+ * Threads that wait without a stack are few among many. So each thread has a slot, and a byte there that says
+ * that such a wait has begun: wait_long() reads these bytes, not all elements.
+ */
+struct wait_block {
+        union {
+                uint8_t is_undrawn[WAIT_BLOCK_SLOTS];
+                uint64_t words[WAIT_BLOCK_SLOTS / 8];
+        };
+        uint64_t tasks[WAIT_BLOCK_SLOTS];       /* whose slot it is; 0 = nobody's */
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, WAIT_BLOCKS);
+        __type(key, uint32_t);
+        __type(value, struct wait_block);
+} wait_blocks SEC(".maps");
+
 /* 1 = a thread of this hash has or had an element. Never cleared: a 1 too many costs a look-up. */
 struct wait_followed {
         uint8_t of[1 << WAIT_FOLLOWED_BITS];
@@ -80,6 +112,11 @@ static __always_inline uint8_t *wait_mark(uint64_t task) {
 
         followed = bpf_map_lookup_elem(&wait_followed, &zero);
         return followed ? &followed->of[wait_hash(task)] : NULL;
+}
+
+/* Whether the stack of this very wait is kept: it was drawn, or the daemon has walked it. */
+static __always_inline bool wait_has_stack(const struct wait_thread *thread) {
+        return thread->has_stack || (thread->late_ns && thread->late_ns == thread->begin_ns);
 }
 
 static __always_inline struct wait_thread *wait_find(uint64_t task) {

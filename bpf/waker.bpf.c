@@ -124,7 +124,7 @@ int wait_waking(const struct bpf_raw_tracepoint_args *context) {
         now_ns = bpf_ktime_get_ns();
         waker_find(task, (uint64_t)context, waker);
         thread->waker = *waker;
-        if (waker->kind == WAKER_THREAD && thread->has_stack && waker_walk(task, sleeper, now_ns))
+        if (waker->kind == WAKER_THREAD && wait_has_stack(thread) && waker_walk(task, sleeper, now_ns))
                 thread->has_waker_stack = 1;
         *(volatile uint64_t *)&thread->waking_ns = now_ns;
         return 0;

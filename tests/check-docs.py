@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^    .*$|`[^`\n]+`", re.M)       # indented lines and `words`
 FILE = re.compile(
     r"(?<![\w/.<*-])(?:[\w.-]+/)*[\w.-]+\.(?:bpf\.[ch]|[ch]|cc|hpp|py|js|sh|md|json|proto)(?![\w/*])")
-TEST = re.compile(r"\b(?:(?:test|fuzz)-[a-z][a-z0-9-]*|long-[a-z-]+)(?![\w*/=-])")
+TEST = re.compile(r"(?<![\w-])(?:(?:test|fuzz)-[a-z][a-z0-9-]*|long-[a-z-]+)(?![\w*/=-])")
 COMMAND = re.compile(r"(?:^ *|`|[|;&] )(?:sudo )?(?:\S*/)?spanprof ([a-z]+)((?: [^\s`#|;&)]+)*)", re.M)
 OPTION = re.compile(r"(?<=\s)--?[a-zA-Z][\w-]*")
 PLACEHOLDER = re.compile(r"MODULE|NAME|XXX")

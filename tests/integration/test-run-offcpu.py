@@ -19,6 +19,7 @@ import tap
 SHARE, SLACK_NS = 0.01, 2_000_000
 STEAL_STEP_NS = 10_000_000
 HOLDER = 30     # the span that sleeps with a mutex
+SLOW_MS, SLOW_WAITS = 200, 14   # of the victim's long waits, where it is slow
 HELD_UP_NS = 1_300_000_000      # a window that is longer than its second
 
 
@@ -198,6 +199,58 @@ class OffCpu(session.NamingCase):
                 told += wait.value
                 named += wait.value if "hand_over" in map(symbols.name, wait.frames) else 0
         self.assertGreater(named, 0.1 * told)
+
+    def chains(self, waits, tids):
+        """{(span, reason): {functions from the leaf on, () = no stack: ns}} of blocked waits of these threads."""
+        symbols, chains = otlp_read.Symbols(), collections.defaultdict(collections.Counter)
+        for wait in waits:
+            if wait.thread_id in tids and wait.span_id and wait.attributes["wait.state"] == "blocked":
+                self.assertNotIn("profile.stack.truncated", wait.attributes if wait.frames else {})
+                chain = tuple(map(symbols.name, wait.frames))
+                chains[span_of(wait), wait.attributes["wait.reason"]][chain] += wait.value
+        return chains
+
+    def test_has_the_stack_of_each_long_wait(self):
+        """One walk in 134 ms and CPU, of which a storm of switches leaves nothing."""
+        storm = self.spawn([sys.executable, "-c", STORM])
+        run, tell, victim, read = self.begin("--off-cpu-walks", "1", "--off-cpu-long-wait", "100ms",
+                                             "--off-cpu-max-switches", "0", "--pid", storm.pid)
+        steal = steal_ns()
+        self.warm(run, tell)
+        tell("slow")
+        tell("slow")
+        result = run.stop(signal.SIGTERM)
+        storm.kill()
+        truth = read()
+        self.judge(result, truth, steal_since(steal))
+        counters = result.counter("waits_total")
+        self.assertLess(counters["walked"], counters["begun"] // 20)
+        self.assertLessEqual(counters["walked_late"], result.counter("wait_long_walks_total", "given"))
+        bare = counters["long_bare"]    # of any thread: the daemon had no CPU in time
+        self.assertLess(bare, SLOW_WAITS, (counters, result.counter("wait_long_walks_total")))
+        chains = self.chains(result.waits, list(truth.lives)[-12:])
+        for span, reason, names, n in ((30, "sleep", ("nanosleep", "holder_main"), 5),
+                                       (40, "futex", ("want_mutex", "waiter_main"), 4),
+                                       (60, "poll", ("poll", "server_main"), 5)):
+            whole = sum(ns for chain, ns in chains[span, reason].items() if chain[-2:-1] == ("start_thread",) and
+                        all(any(name in at for at in chain) for name in names))
+            self.assertGreaterEqual(whole, (2 * n - bare) * SLOW_MS * 1_000_000 * (1 - SHARE),
+                                    (chains[span, reason], counters))
+        mains = {10: "ping_main", 20: "pong_main", 30: "holder_main", 40: "waiter_main", 60: "server_main",
+                 **{span: "grid_main" for span in (50, 51, 52)}}
+        for (span, _), stacks in chains.items():
+            for chain in filter(None, stacks):
+                self.assertEqual({name for name in chain if name in mains.values()}, {mains[span]})
+
+    def test_has_no_long_waits_unless_asked(self):
+        run, tell, victim, read = self.begin("--off-cpu-walks", "0", "--off-cpu-long-wait", "0")
+        steal = steal_ns()
+        tell("go")
+        result = run.stop(signal.SIGTERM)
+        self.judge(result, read(), steal_since(steal))
+        self.assertEqual([wait for wait in result.waits if wait.frames], [])
+        counters = result.counter("waits_total")
+        self.assertEqual((counters["walked_late"], counters["long_bare"]), (0, 0))
 
     def held(self, result, truth):
         tid, since_ns = truth.hold

@@ -121,6 +121,26 @@ Test(wait_spread, keeps_kinds_apart_and_sums_without_a_walk) {
         bench_deinit(&bench);
 }
 
+Test(wait_spread, hands_no_time_of_short_waits_to_a_long_one) {
+        uint32_t other, attribute;
+        WaitKind k;
+        Bench bench;
+
+        bench_init(&bench);
+        cr_assert_eq(window_attribute_int(bench.window, "thread.id", 6, &attribute), 0);
+        cr_assert_eq(window_attribute_set(bench.window, &attribute, 1, &other), 0);
+        walk(&bench, 5, bench.attributes, 10, 2);
+        k = kind(&bench, 5);
+        k.is_long = 1;
+        cr_assert_eq(wait_spread_add(&bench.spread, &k, other, 33, 1600), 0);
+        k.is_long = 0;
+        cr_assert_eq(wait_spread_add(&bench.spread, &k, other, 4, 1600), 0);
+        finish(&bench);
+        cr_expect_eq(value(&bench, bench.attributes), 14);
+        cr_expect_eq(value(&bench, other), 33);
+        bench_deinit(&bench);
+}
+
 Test(wait_spread, is_empty_after_a_window) {
         WaitKind k;
         Bench bench;

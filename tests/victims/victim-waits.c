@@ -7,6 +7,7 @@
  *     go      six threads wait, each in spans of its own, and end: `ping` and `pong` hand a byte over through
  *             pipes, on two CPUs; `holder` sleeps with a mutex, and tells `waiter` each time, who then wants it;
  *             `grid` sleeps 1, 2, 5 ms in turn, each in another span; `server` waits in poll()
+ *     slow    the same, but `holder` has the mutex for 200 ms each time, and `server` waits as long
  *     hold    a thread begins to wait for a byte that never comes, in span 90, and for nothing else there
  *     exit    ends the process while that one waits; never answers
  *
@@ -38,7 +39,16 @@
 #include "spanprof/context.h"
 #include "victim.h"
 
-enum { ROUND_TRIPS = 3000, HOLDS = 15, HOLD_MS = 20, GRID_ROUNDS = 40, POLLS = 30, MAX_SPANS = 8 };
+enum { ROUND_TRIPS = 3000, GRID_ROUNDS = 40, MAX_SPANS = 8 };
+
+/* How often `holder` holds the mutex, how often `server` polls, and for how long each time. */
+typedef struct Lengths {
+        int holds, polls;
+        int hold_ms, poll_ms;
+} Lengths;
+
+static const Lengths usual = { 15, 30, 20, 10 }, slow = { 5, 5, 200, 200 };
+static Lengths lengths;
 
 typedef struct Waiter {
         const char *reason;             /* what the kernel must call it */
@@ -168,12 +178,12 @@ static void *pong_main(void *data) {
 static void *holder_main(void *data) {
         begin(&holder);
         enter(&holder, 0);
-        for (int i = 0; i < HOLDS; i++) {
+        for (int i = 0; i < lengths.holds; i++) {
                 pthread_mutex_lock(&mutex);
                 if (!i)
                         pthread_barrier_wait(&barrier);
                 sem_post(&held);
-                sleep_ms(HOLD_MS);
+                sleep_ms(lengths.hold_ms);
                 pthread_mutex_unlock(&mutex);
                 sleep_ms(1);            /* the other one has it meanwhile */
         }
@@ -200,7 +210,7 @@ static void *waiter_main(void *data) {
         pthread_barrier_wait(&barrier);
         begin(&waiter);
         enter(&waiter, 0);
-        for (int i = 0; i < HOLDS - 1; i++) {
+        for (int i = 0; i < lengths.holds - 1; i++) {
                 wait_for(&held);
                 want_mutex();
         }
@@ -237,8 +247,8 @@ static void *server_main(void *data) {
         pthread_barrier_wait(&barrier);
         begin(&server);
         enter(&server, 0);
-        for (int i = 0; i < POLLS; i++)
-                poll(&ready, 1, 10);
+        for (int i = 0; i < lengths.polls; i++)
+                poll(&ready, 1, lengths.poll_ms);
         leave(&server, 0);
         end(&server);
         return NULL;
@@ -271,12 +281,13 @@ static void hold(void) {
         fflush(log_file);
 }
 
-static void go(void) {
+static void go(const Lengths *of) {
         static void *(*const mains[])(void *) = { ping_main,   pong_main, holder_main,
                                                   waiter_main, grid_main, server_main };
         static const Waiter *const waiters[] = { &ping, &pong, &holder, &waiter, &grid, &server };
         pthread_t threads[6];
 
+        lengths = *of;
         pthread_barrier_init(&barrier, NULL, 6);
         sem_init(&held, 0, 0);
         for (int i = 0; i < 6; i++)
@@ -312,7 +323,9 @@ int main(int argc, char **argv) {
         fflush(stdout);
         while (fgets(line, sizeof(line), stdin)) {
                 if (!strcmp(line, "go\n")) {
-                        go();
+                        go(&usual);
+                } else if (!strcmp(line, "slow\n")) {
+                        go(&slow);
                 } else if (!strcmp(line, "hold\n")) {
                         hold();
                 } else if (!strcmp(line, "exit\n")) {

@@ -196,8 +196,10 @@ static int add(Aggregator *aggregator, const Program *program, const Sample *sam
 /* A wait in its place, or the sum of some that were not walked. */
 static int add_at(Aggregator *aggregator, const Place *at, const Sample *sample, uint64_t value_ns,
                   const WaitTimes *times) {
-        const WaitKind kind = { at->profile, at->link, sample->header->tid, (uint16_t)sample->wait.state,
-                                (uint16_t)sample->wait.file, sample->wait.reason, sample->wait.waker };
+        const WaitKind kind = { .profile = at->profile, .link = at->link, .tid = sample->header->tid,
+                                .state = (uint8_t)sample->wait.state, .is_long = times->is_long,
+                                .file = (uint16_t)sample->wait.file, .reason = sample->wait.reason,
+                                .waker = sample->wait.waker };
         Window *window = aggregator->window;
         uint32_t number;
         int r;

@@ -36,6 +36,7 @@ typedef struct WaitTimes {
         uint64_t end_ns;                /* MONOTONIC */
         uint32_t weight;                /* of a walk, × WAIT_WEIGHT_ONE; 0 = a sum of waits without walks */
         const struct abi_waker *waker;  /* who ended what was blocked */
+        bool is_long;                   /* WAIT_LONG */
         uint32_t file;                  /* enum abi_wait_file: what the descriptor of the call leads to */
         const WakerStack *waker_stack;  /* NULL = it was not walked */
 } WaitTimes;

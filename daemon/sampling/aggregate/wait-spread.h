@@ -24,7 +24,8 @@ enum {
 typedef struct WaitKind {
         uint32_t profile, link;         /* of the window */
         uint32_t tid;
-        uint16_t state;                 /* WaitState */
+        uint8_t state;                  /* WaitState */
+        uint8_t is_long;                /* WAIT_LONG: time of short waits is not handed to long ones */
         uint16_t file;                  /* enum abi_wait_file */
         const char *reason;             /* a constant of wait_reason() */
         struct abi_waker waker;

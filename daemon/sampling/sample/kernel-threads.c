@@ -18,7 +18,6 @@ enum { READ_RECORDS = 256 };
 struct KernelThreads {
         struct threads_bpf *skeleton;
         struct bpf_link *link;
-        const KernelHalf *half;
         uint32_t self_tgid;
 };
 
@@ -62,7 +61,6 @@ int kernel_threads_new(KernelThreads **threadsp, const KernelHalf *half, const S
 
         if (!threads)
                 return error_origin(-ENOMEM);
-        threads->half = half;
         threads->self_tgid = config->self_tgid;
         r = load(threads, half, config);
         if (r)
@@ -80,12 +78,12 @@ KernelThreads *kernel_threads_free(KernelThreads *threads) {
         return NULL;
 }
 
-void kernel_threads_runtimes(const KernelThreads *threads, uint32_t tgid, uint64_t generation,
+void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t generation,
                              ThreadsRuntimes *runtimes) {
-        runtimes->has_hotspot = !bpf_map_lookup_elem(kernel_half_hotspot_fd(threads->half), &tgid,
+        runtimes->has_hotspot = !bpf_map_lookup_elem(kernel_half_hotspot_fd(half), &tgid,
                                                      &runtimes->hotspot) &&
                 runtimes->hotspot.generation == generation;
-        runtimes->has_python = !bpf_map_lookup_elem(kernel_half_python_fd(threads->half), &tgid,
+        runtimes->has_python = !bpf_map_lookup_elem(kernel_half_python_fd(half), &tgid,
                                                     &runtimes->python) &&
                 runtimes->python.generation == generation;
 }

@@ -41,7 +41,7 @@ typedef struct ThreadsRuntimes {
 } ThreadsRuntimes;
 
 /* @generation: of the process' row; what is of another program does not count. */
-void kernel_threads_runtimes(const KernelThreads *threads, uint32_t tgid, uint64_t generation,
+void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t generation,
                              ThreadsRuntimes *runtimes);
 
 /* Return: 0, -errno. */

@@ -13,6 +13,9 @@
  *     detach       both tables are taken
  *     split        at the end of a window: waits that go on are added to the table that is filled, which
  *                  then rests, and the next drain takes it
+ *
+ * A stack that the daemon has walked goes to the kernel half, which keeps it like one of its own. So times
+ * and wakers come by the same way, and no wait is told of twice.
  */
 
 #include "sampling/sample/kernel-waits.h"
@@ -59,6 +62,8 @@ struct KernelWaits {
         uint64_t changed_ns;            /* when the tables of sums were last changed over */
         bool is_attached;
         bool is_split;                  /* the table at rest has the last sums of a window */
+        struct abi_wait_longs longs;
+        uint64_t *given;                /* room for a value of wait_given */
         size_t held_size;               /* of the record that waits; 0 = none */
         uint64_t held[MAX_WAIT_BYTES / sizeof(uint64_t)];
         struct abi_wait_key keys[SUMS_AT_ONCE];
@@ -90,6 +95,7 @@ static void configure(KernelWaits *waits, const KernelHalf *half, const SamplerC
         skeleton->rodata->setting_self_tgid = config->self_tgid;
         skeleton->rodata->setting_namespace = kernel_half_namespace(half);
         skeleton->rodata->setting_wait_walks = config->wait_walks;
+        skeleton->rodata->setting_wait_long_ns = config->wait_long_ns;
         if (config->wait_file_calls)
                 memcpy((void *)skeleton->rodata->setting_file_calls, config->wait_file_calls,
                        sizeof(skeleton->rodata->setting_file_calls));
@@ -203,6 +209,9 @@ int kernel_waits_new(KernelWaits **waitsp, KernelHalf *half, const SamplerConfig
         if (r)
                 return r;
         load_wakers(waits, half, config);
+        waits->given = calloc(1, bpf_map__value_size(waits->skeleton->maps.wait_given));
+        if (!waits->given)
+                return error_origin(-ENOMEM);
         waits->ring = ring_buffer__new(bpf_map__fd(waits->skeleton->maps.waits), read_wait, waits, NULL);
         if (!waits->ring)
                 return error_origin(-errno);
@@ -216,6 +225,7 @@ KernelWaits *kernel_waits_free(KernelWaits *waits) {
         ring_buffer__free(waits->ring);
         waker_bpf__destroy(waits->wakers);
         offcpu_bpf__destroy(waits->skeleton);
+        free(waits->given);
         free(waits);
         return NULL;
 }
@@ -378,6 +388,45 @@ int kernel_waits_drain(KernelWaits *waits, uint64_t release_ns) {
         return r < 0 ? r : n;
 }
 
+/* ---- long waits ---- */
+
+bool kernel_waits_are_undrawn(const KernelWaits *waits) {
+        return __atomic_load_n(&waits->skeleton->bss->wait_undrawn, __ATOMIC_RELAXED);
+}
+
+int kernel_waits_list_long(KernelWaits *waits, const struct abi_wait_longs **longsp) {
+        LIBBPF_OPTS(bpf_test_run_opts, options);
+        const uint32_t zero = 0;
+        int r;
+
+        __atomic_store_n(&waits->skeleton->bss->wait_undrawn, 0, __ATOMIC_SEQ_CST);
+        r = bpf_prog_test_run_opts(bpf_program__fd(waits->skeleton->progs.wait_long), &options);
+        if (!r)
+                r = bpf_map_lookup_elem(bpf_map__fd(waits->skeleton->maps.wait_longs), &zero, &waits->longs);
+        if (r)
+                return error_origin(r);
+        waits->longs.n = MIN(waits->longs.n, (uint64_t)WAIT_LONG_LISTED);
+        *longsp = &waits->longs;
+        return 0;
+}
+
+int kernel_waits_give(KernelWaits *waits, const struct abi_wait_long *wait, const struct abi_wait *record,
+                      enum abi_wait_given *givenp) {
+        uint64_t arguments[2] = { wait->task, wait->begin_ns };
+        LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = arguments, .ctx_size_in = sizeof(arguments));
+        const uint32_t zero = 0;
+        int r;
+
+        memcpy(waits->given, record, record->size);
+        r = bpf_map_update_elem(bpf_map__fd(waits->skeleton->maps.wait_given), &zero, waits->given, BPF_ANY);
+        if (!r)
+                r = bpf_prog_test_run_opts(bpf_program__fd(waits->skeleton->progs.wait_give), &options);
+        if (r)
+                return error_origin(r);
+        *givenp = options.retval;
+        return 0;
+}
+
 int kernel_waits_fd(const KernelWaits *waits) {
         return bpf_map__fd(waits->skeleton->maps.waits);
 }
@@ -390,7 +439,8 @@ size_t kernel_waits_map_bytes(const KernelWaits *waits) {
                                               skeleton->maps.wait_sums_even,
                                               skeleton->maps.wait_sums_odd,  skeleton->maps.waits,
                                               skeleton->maps.wait_budgets,   skeleton->maps.wait_copy,
-                                              skeleton->maps.wait_followed,
+                                              skeleton->maps.wait_followed,  skeleton->maps.wait_longs,
+                                              skeleton->maps.wait_given,     skeleton->maps.wait_blocks,
                                               skeleton->maps.bss };
         size_t sum = 0;
 

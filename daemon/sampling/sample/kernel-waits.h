@@ -9,6 +9,7 @@
  * Exist only where waits are asked for.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@
 #include "offcpu_abi.h"
 #include "sampling/sample/kernel-half.h"
 #include "sampling/sample/sampler-config.h"
+#include "wait_long_abi.h"
 
 typedef struct KernelWaits KernelWaits;
 
@@ -51,6 +53,19 @@ int kernel_waits_split(KernelWaits *waits);
  * with the next drain but one. Return: number of records, or the negative value of a callback.
  */
 int kernel_waits_drain(KernelWaits *waits, uint64_t release_ns);
+
+/* Whether a wait without a stack has begun since the last kernel_waits_list_long(). */
+bool kernel_waits_are_undrawn(const KernelWaits *waits);
+
+/* Lists waits that go on and have no stack. *longsp: valid until the next call. Return: 0, -errno. */
+int kernel_waits_list_long(KernelWaits *waits, const struct abi_wait_longs **longsp);
+
+/*
+ * Gives a listed @wait its stack: @record has all but durations and waker, and its `size` is sound. It has no
+ * effect if the thread has run since. Return: 0, -errno.
+ */
+int kernel_waits_give(KernelWaits *waits, const struct abi_wait_long *wait, const struct abi_wait *record,
+                      enum abi_wait_given *givenp);
 
 /* Readable while there are records. */
 int kernel_waits_fd(const KernelWaits *waits);

@@ -34,6 +34,7 @@ typedef struct SamplerConfig {
         uint32_t stack_bytes;           /* of stack copies, a second and CPU; 0 = none are made */
         bool waits;                     /* count what threads of targets wait for (kernel-waits.h) */
         uint32_t wait_walks;            /* of their stacks, a second and CPU */
+        uint64_t wait_long_ns;          /* waits from this length on have their stack anyway; 0 = none has */
         /* bit N: the first argument of system call N is a descriptor; WAIT_FILE_CALLS_WORDS, NULL = none */
         const uint64_t *wait_file_calls;
         EventOpener *opener;            /* borrowed; NULL = none */

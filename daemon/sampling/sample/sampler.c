@@ -276,7 +276,20 @@ int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look) {
 
 void sampler_runtimes_of(const Sampler *sampler, uint32_t tgid, uint64_t generation,
                          ThreadsRuntimes *runtimes) {
-        kernel_threads_runtimes(sampler->threads, tgid, generation, runtimes);
+        kernel_threads_runtimes(sampler->half, tgid, generation, runtimes);
+}
+
+bool sampler_has_undrawn_waits(const Sampler *sampler) {
+        return sampler->waits && kernel_waits_are_undrawn(sampler->waits);
+}
+
+int sampler_list_long_waits(Sampler *sampler, const struct abi_wait_longs **longsp) {
+        return kernel_waits_list_long(sampler->waits, longsp);
+}
+
+int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const struct abi_wait *record,
+                       enum abi_wait_given *givenp) {
+        return kernel_waits_give(sampler->waits, wait, record, givenp);
 }
 
 /* Waits are counted while samples are taken. */

@@ -18,6 +18,7 @@
 #include "sampling/sample/kernel-threads.h"
 #include "sampling/sample/sampler-config.h"
 #include "sampling/sample/sideband.h"
+#include "wait_long_abi.h"
 
 typedef struct Sampler Sampler;
 
@@ -55,9 +56,15 @@ int sampler_split_waits(Sampler *sampler);
  */
 int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look);
 
-/* As kernel_threads_runtimes(); behind sampler_look_at_threads(). */
+/* As kernel_threads_runtimes(). */
 void sampler_runtimes_of(const Sampler *sampler, uint32_t tgid, uint64_t generation,
                          ThreadsRuntimes *runtimes);
+
+/* As functions of kernel-waits.h; the last two where waits are asked for. */
+bool sampler_has_undrawn_waits(const Sampler *sampler);
+int sampler_list_long_waits(Sampler *sampler, const struct abi_wait_longs **longsp);
+int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const struct abi_wait *record,
+                       enum abi_wait_given *givenp);
 
 /*
  * Does not count waits for a while, or counts them again. Those that go on end there; those that go on as

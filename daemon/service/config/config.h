@@ -97,6 +97,7 @@ typedef struct Config {
         bool off_cpu;
         uint64_t off_cpu_walks;         /* a second and CPU, like the next one */
         uint64_t off_cpu_max_switches;  /* 0 = no limit */
+        uint64_t off_cpu_long_wait_ns;  /* 0 = none is long */
 
         /* export */
         char *endpoint;                 /* base URL, as given; "" = default */

@@ -13,6 +13,7 @@
  *                  (daemon-govern.c). A fixed period would see work that repeats every 10 ms in lock-step.
  *     work         whenever a search for targets or the reading of long mappings has a next step
  *     coroutines   as often as their stations need it
+ *     long waits   while waits are too many to walk them all (daemon-long-waits.c)
  *     duration     once
  *
  * Sleep
@@ -61,6 +62,7 @@
 #include "service/run/daemon-calls.h"
 #include "service/run/daemon-deferred.h"
 #include "service/run/daemon-govern.h"
+#include "service/run/daemon-long-waits.h"
 #include "service/run/daemon-stages.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
@@ -94,6 +96,7 @@ void daemon_remove_timers(Daemon *daemon) {
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
         daemon_remove_calls(daemon);
+        daemon_drop_long_waits(daemon);
 }
 
 /* Drains the last samples and sends them. A second call exits without waiting for that. */
@@ -283,6 +286,8 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = naming_work(daemon->stages.naming);
         if (!r)
                 r = runtimes_work(daemon->stages.runtimes, clock_monotonic_ns());
+        if (!r)
+                r = daemon_watch_long_waits(daemon);
         if (r)
                 return error_fold(r);
         if (is_done(daemon)) {

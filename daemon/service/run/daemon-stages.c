@@ -225,8 +225,9 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
                 stat_add(COUNTER_WAITS_MALFORMED, 1);
                 return 0;
         }
-        times = (WaitTimes){ wait->blocked_ns, wait->runnable_ns, wait->end_ns, wait->weight,
-                             &wait->waker,     wait->file,        NULL };
+        times = (WaitTimes){ .blocked_ns = wait->blocked_ns, .runnable_ns = wait->runnable_ns,
+                             .end_ns = wait->end_ns, .weight = wait->weight, .waker = &wait->waker,
+                             .is_long = wait->flags & WAIT_LONG, .file = wait->file };
         if (wait->n_waker) {
                 r = targets_program(daemon->stages.targets, wait->waker.tgid, wait->waker_generation,
                                     &program);
@@ -261,8 +262,9 @@ int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum
         }
         memcpy(header.comm, sum->comm, sizeof(header.comm));
         return add_waits(daemon, &sample, wait_reason(key->call, key->flags),
-                         &(WaitTimes){ sum->blocked_ns, sum->runnable_ns, sum->end_ns, 0, &key->waker,
-                                       key->file, NULL },
+                         &(WaitTimes){ .blocked_ns = sum->blocked_ns, .runnable_ns = sum->runnable_ns,
+                                       .end_ns = sum->end_ns, .waker = &key->waker,
+                                       .is_long = key->flags & WAIT_LONG, .file = key->file },
                          sum->n);
 }
 

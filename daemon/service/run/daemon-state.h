@@ -9,7 +9,9 @@
  *     daemon.c            makes every stage, starts, reports at the end
  *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
  *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
+ *     daemon-still.c      reads threads that stand still
  *     daemon-threads.c    looks at all threads as they are now
+ *     daemon-long-waits.c walks long waits while they go on
  *     daemon-loop.c       decides when: timers, signals, the stop
  *     daemon-calls.c      drains at once when the kernel half calls
  *     daemon-govern.c     decides whether and how fast: pauses, limits
@@ -36,6 +38,7 @@
 #include "service/run/call-budget.h"
 #include "service/run/clock-watch.h"
 #include "service/run/control.h"
+#include "service/run/daemon-still.h"
 #include "service/run/daemon.h"
 #include "service/run/exports.h"
 #include "service/run/governor.h"
@@ -123,6 +126,13 @@ typedef struct DaemonEarlyWaits {
         uint64_t counted_ns;            /* MONOTONIC: they are in windows until then */
 } DaemonEarlyWaits;
 
+/* Looks for waits that go on without a stack; all NULL while there is none. */
+typedef struct DaemonLongWaits {
+        sd_event_source *timer;
+        StillReader *reader;
+        uint64_t undrawn_ns;            /* when such a wait was last known to begin */
+} DaemonLongWaits;
+
 typedef struct DaemonPause {
         unsigned reasons;               /* bits, by enum daemon_pause */
         bool is_on;                     /* the samplers are off */
@@ -159,6 +169,7 @@ struct Daemon {
         DaemonStages stages;
         DaemonWindow window;
         DaemonEarlyWaits early;
+        DaemonLongWaits long_waits;
         DaemonPause pause;
         DaemonLimits limits;
         DaemonStop stop;

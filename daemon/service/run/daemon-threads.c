@@ -23,58 +23,32 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/stat.h"
 #include "sampling/aggregate/wait-reason.h"
-#include "sampling/context/thread-record.h"
-#include "sampling/process/memory.h"
-#include "sampling/runtime/runtimes.h"
-#include "sampling/unwind/host-walk.h"
 #include "service/run/daemon-stages.h"
+#include "service/run/daemon-still.h"
 
 enum {
         MAX_EARLY = 256,                /* waits that the kernel half has not seen begin */
         MAX_ROUNDS = 8,                 /* for threads that run in between */
         LEAST_BATCH = 16,               /* threads between two looks … */
         MAX_BATCHES = 64,               /* … and looks of a round: one of many threads takes milliseconds */
-        USUAL_BYTES = 16 << 10,         /* of a stack above its pointer */
-        MOST_BYTES = 256 << 10,
         POLL_MS = 20,
-        OWNER_OFFSET = 8,               /* pthread_mutex_t of glibc: lock, count, owner (an id) */
 };
 
 #define LIMIT_NS NS_PER_SEC
 
-/* What was read of one thread between two looks. */
-typedef struct Found {
-        const struct abi_thread *thread;        /* NULL = nothing */
-        ThreadLook context;
-        uint8_t outcome, form;          /* enum abi_context, enum abi_form */
-        int32_t owner;                  /* word behind the futex that it waits for; 0 = none */
-        uint8_t interrupted;            /* as in struct abi_sample, like the next three */
-        enum abi_stack_end end;
-        uint32_t n;
-        uint64_t *words;                /* owned */
-} Found;
-
 typedef struct Work {
         Daemon *daemon;
-        HostWalk *walk;
+        StillReader *reader;
         ThreadsLook look;
-        Found *found;                   /* room for a batch */
+        StillThread *found;             /* room for a batch */
         size_t n_found, batch;
         uint64_t end_ns;                /* MONOTONIC: rows are waited for until then */
         DaemonThreads *result;
-        struct abi_stack *stack;        /* room for MOST_BYTES */
-        ThreadMemory memory;            /* of the process `tgid`, 0 = none */
-        ThreadContext context;
-        ThreadsRuntimes runtimes;       /* of that process, … */
-        HostWalkLive live;              /* … and what is walked of them */
-        uint32_t tgid;
-        uint64_t generation;
         const DaemonEarlyWaits *early;  /* NULL = all waits, from when they began; else these alone, … */
         uint64_t from_ns, until_ns;     /* … and so much of each */
         bool is_pending;                /* a walk has met rows that are on their way */
@@ -82,121 +56,6 @@ typedef struct Work {
 
 static bool has_registers(const struct abi_thread *thread) {
         return thread->flags & THREAD_HAS_USER && !(thread->flags & THREAD_ON_CPU);
-}
-
-/* ---- the stack ---- */
-
-/* Page by page, up to the first that is not there. */
-static void copy_stack(Work *work, const struct abi_thread *thread, uint32_t most) {
-        struct abi_stack *stack = work->stack;
-        uint64_t address = thread->sp & ~(uint64_t)(ABI_STACK_CHUNK - 1);
-
-        *stack = (struct abi_stack){ .time_ns = thread->time_ns,
-                                     .tgid = thread->tgid,
-                                     .pc = thread->pc,
-                                     .sp = thread->sp,
-                                     .bp = thread->bp,
-                                     .bx = thread->bx,
-                                     .address = address,
-                                     .is_cut = 1 };
-        memcpy(stack->registers, thread->registers, sizeof(stack->registers));
-        for (; stack->n_bytes < most; stack->n_bytes += ABI_STACK_CHUNK)
-                if (memory_read_opened((pid_t)thread->tgid, work->memory.memory, address + stack->n_bytes,
-                                       stack->bytes + stack->n_bytes, ABI_STACK_CHUNK)) {
-                        stack->is_cut = 0;
-                        return;
-                }
-}
-
-static int walk_stack(Work *work, const Program *program, Found *found) {
-        bool has_runtime = runtimes_has(work->daemon->stages.runtimes, program->process->generation);
-        HostWalkResult result;
-
-        for (uint32_t most = USUAL_BYTES;; most = MOST_BYTES) {
-                copy_stack(work, found->thread, most);
-                host_walk_thread(work->walk, program->process, has_runtime, work->stack,
-                                 found->thread->pointer, &result);
-                if (result.end != ABI_STACK_LONG || most == MOST_BYTES)
-                        break;
-        }
-        found->end = result.end;
-        found->n = result.n;
-        found->interrupted = result.interrupted;
-        found->words = malloc(MAX(result.n, 1u) * sizeof(*found->words));
-        if (!found->words)
-                return error_origin(-ENOMEM);
-        memcpy(found->words, result.frames, result.n * sizeof(*found->words));
-        return 0;
-}
-
-/* ---- the trace context ---- */
-
-static bool is_same(const struct abi_span *a, const struct abi_span *b) {
-        return a->trace_high == b->trace_high && a->trace_low == b->trace_low && a->span == b->span;
-}
-
-/* As bpf/context.bpf.h and bpf/slots.bpf.h judge. */
-static void read_slot(const Work *work, const struct abi_thread *thread, Found *found) {
-        uint32_t slot_index = thread->ns_tid % thread->ring_capacity;
-        uint64_t address = thread->ring_address + sizeof(struct spanprof_ring_header) +
-                (uint64_t)slot_index * SPANPROF_RING_SLOT_SIZE;
-        struct spanprof_ring_header header;
-        struct spanprof_ring_slot slot;
-        struct abi_span span;
-
-        found->form = ABI_FORM_RING;
-        found->outcome = ABI_CONTEXT_UNREADABLE;
-        if (memory_read_opened((pid_t)thread->tgid, work->memory.memory, thread->ring_address, &header,
-                               sizeof(header)) ||
-            header.magic != SPANPROF_RING_MAGIC || header.version != SPANPROF_RING_VERSION ||
-            header.capacity != thread->ring_capacity || header.slot_size != SPANPROF_RING_SLOT_SIZE ||
-            memory_read_opened((pid_t)thread->tgid, work->memory.memory, address, &slot, sizeof(slot)))
-                return;
-        span = (struct abi_span){ slot.trace_id_high, slot.trace_id_low, slot.span_id };
-        found->outcome = slot.in_use                                              ? ABI_CONTEXT_BUSY
-                : !(span.trace_high | span.trace_low | span.span)                 ? ABI_CONTEXT_NONE
-                : thread->flags & THREAD_SLOT_SHARED                              ? ABI_CONTEXT_AMBIGUOUS
-                : thread->flags & THREAD_SLOT_LEFT                                ? ABI_CONTEXT_STALE
-                : thread->flags & THREAD_SLOT_UNWRITTEN && is_same(&thread->born, &span)
-                ? ABI_CONTEXT_STALE
-                : ABI_CONTEXT_PRESENT;
-        found->context.span = span;
-}
-
-static void read_record(const Work *work, const struct abi_thread *thread, Found *found) {
-        static const uint8_t outcomes[] = { [THREAD_LOOK_PRESENT] = ABI_CONTEXT_PRESENT,
-                                            [THREAD_LOOK_NONE] = ABI_CONTEXT_NONE,
-                                            [THREAD_LOOK_INVALID] = ABI_CONTEXT_INVALID,
-                                            [THREAD_LOOK_UNREADABLE] = ABI_CONTEXT_UNREADABLE };
-
-        thread_record_read(&work->memory, thread->pointer, &found->context);
-        found->form = thread->thread_form;
-        found->outcome = outcomes[found->context.outcome];
-        if (found->form == ABI_FORM_LABELS)     /* those of its labels that are no ids have another form */
-                found->context.attributes_size = 0;
-}
-
-/* A worker of the kernel has the thread pointer of the thread that it was made by. */
-static void read_context(const Work *work, Found *found) {
-        const struct abi_thread *thread = found->thread;
-
-        if (thread->thread_model != ABI_THREAD_UNPUBLISHED && !(thread->flags & THREAD_IS_WORKER))
-                read_record(work, thread, found);
-        if (thread->ring_address && thread->ring_capacity && found->outcome != ABI_CONTEXT_PRESENT)
-                read_slot(work, thread, found);
-}
-
-/* ---- the holder of a mutex ---- */
-
-static void read_owner(const Work *work, Found *found) {
-        const struct abi_thread *thread = found->thread;
-
-        uint64_t address = thread->argument + OWNER_OFFSET;
-
-        if (thread->call != SYS_futex ||
-            memory_read_opened((pid_t)thread->tgid, work->memory.memory, address, &found->owner,
-                               sizeof(found->owner)))
-                found->owner = 0;
 }
 
 static uint32_t find_holder(const Work *work, const struct abi_thread *thread, int32_t owner) {
@@ -210,48 +69,6 @@ static uint32_t find_holder(const Work *work, const struct abi_thread *thread, i
 }
 
 /* ---- a round ---- */
-
-static void leave_process(Work *work) {
-        if (work->tgid)
-                thread_memory_close(&work->memory);
-        host_walk_enter(work->walk, NULL);
-        work->tgid = 0;
-}
-
-static int read_for_walk(void *userdata, uint64_t address, void *to, uint32_t size) {
-        const Work *work = userdata;
-
-        return memory_read_opened((pid_t)work->tgid, work->memory.memory, address, to, size);
-}
-
-/* Where workers read memory of JVMs, this process leaves it alone: stacks end at Java. */
-static void enter_runtimes(Work *work) {
-        sampler_runtimes_of(work->daemon->stages.sampler, work->tgid, work->generation, &work->runtimes);
-        work->live = (HostWalkLive){ .read = read_for_walk, .userdata = work };
-        if (work->runtimes.has_hotspot && !work->daemon->stages.jvms)
-                work->live.hotspot = &work->runtimes.hotspot;
-        if (work->runtimes.has_python)
-                work->live.python = &work->runtimes.python;
-        host_walk_enter(work->walk, &work->live);
-}
-
-/* Threads come process by process, in several batches. */
-static void enter_process(Work *work, const Process *process, const struct abi_thread *thread) {
-        if (work->tgid == thread->tgid && work->generation == thread->generation)
-                return;
-        leave_process(work);
-        work->context = (ThreadContext){ .form = thread->thread_form,
-                                         .model = thread->thread_model,
-                                         .module = thread->thread_module,
-                                         .offset = thread->thread_offset };
-        thread_memory_open(&work->memory, (pid_t)thread->tgid, process->start_time_ns, &work->context);
-        work->tgid = thread->tgid;
-        work->generation = thread->generation;
-        if (work->memory.memory >= 0)
-                enter_runtimes(work);
-        else
-                work->result->lacks_rights |= errno == EACCES || errno == EPERM;
-}
 
 static void forget_batch(Work *work) {
         for (size_t i = 0; i < work->n_found; i++)
@@ -301,20 +118,16 @@ static bool is_wanted(const Work *work, const struct abi_thread *thread) {
 }
 
 static int read_thread(Work *work, const struct abi_thread *thread) {
-        Found *found = &work->found[work->n_found];
+        StillThread *found = &work->found[work->n_found];
         Program program;
         int r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
 
+        if (!r)
+                r = still_reader_read(work->reader, &program, thread, found);
         if (r)
                 return MIN(r, 0);
-        enter_process(work, program.process, thread);
-        if (work->memory.memory < 0)            /* another process has the id by now, or it may not be read */
-                return 0;
-        *found = (Found){ .thread = thread };
         work->n_found++;
-        read_context(work, found);
-        read_owner(work, found);
-        return walk_stack(work, &program, found);
+        return 0;
 }
 
 /* @from: index in the look. Return: that behind the batch, or -errno. */
@@ -367,7 +180,7 @@ static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
         return now_ns && thread->arrival_ns && now_ns > thread->arrival_ns ? now_ns - thread->arrival_ns : 1;
 }
 
-static int add_wait(Work *work, const Found *found) {
+static int add_wait(Work *work, const StillThread *found) {
         const struct abi_thread *thread = found->thread;
         struct abi_sample header = { .time_ns = thread->time_ns,
                                      .start_time_ns = thread->start_time_ns,
@@ -416,7 +229,7 @@ static int keep_sure(Work *work, const ThreadsLook *again) {
         int r = 0;
 
         for (size_t i = 0; i < work->n_found && !r; i++) {
-                const Found *found = &work->found[i];
+                const StillThread *found = &work->found[i];
 
                 if (found->end == ABI_STACK_PENDING && !is_late)
                         work->is_pending = true;
@@ -517,24 +330,18 @@ static int look_at_all(Work *work) {
         int r;
 
         *work->result = (DaemonThreads){ 0 };
-        work->stack = malloc(sizeof(*work->stack) + MOST_BYTES);
-        r = work->stack ? host_walk_new(&work->walk, work->daemon->stages.tables,
-                                        (uint32_t)work->daemon->config->depth)
-                        : error_origin(-ENOMEM);
+        r = still_reader_new(&work->reader, work->daemon, (uint32_t)work->daemon->config->depth);
         if (!r)
                 r = look(work, &work->look);
         if (!r)
                 r = begin_result(work);
         if (!r)
                 r = rounds(work);
-        if (work->walk)
-                leave_process(work);
+        if (work->reader)
+                work->result->lacks_rights = still_reader_lacks_rights(work->reader);
+        still_reader_free(work->reader);
         free(work->found);
         free(work->look.threads);
-        host_walk_free(work->walk);
-        if (work->stack)
-                explicit_bzero(work->stack, sizeof(*work->stack) + MOST_BYTES);
-        free(work->stack);
         return r;
 }
 

@@ -31,6 +31,7 @@
 #include "service/run/control.h"
 #include "service/run/daemon-deferred.h"
 #include "service/run/daemon-govern.h"
+#include "service/run/daemon-long-waits.h"
 #include "service/run/daemon-loop.h"
 #include "service/run/daemon-stages.h"
 #include "service/run/daemon-threads.h"
@@ -104,6 +105,7 @@ static int make_sampler(Daemon *daemon) {
                 .stack_bytes = STACK_BYTES_PER_SECOND,
                 .waits = config->off_cpu,
                 .wait_walks = (uint32_t)config->off_cpu_walks,
+                .wait_long_ns = config->off_cpu_long_wait_ns,
                 .wait_file_calls = file_calls,
         };
         int r;
@@ -393,6 +395,7 @@ Daemon *daemon_free(Daemon *daemon) {
         coro_join_free(daemon->stages.coroutines);
         sd_event_source_disable_unref(daemon->loop.tables_work);
         sd_event_source_disable_unref(daemon->loop.tables_ready);
+        daemon_drop_long_waits(daemon);
         deferred_free(daemon->stages.deferred);
         tables_free(daemon->stages.tables);
         sampler_free(daemon->stages.sampler);
