@@ -302,6 +302,21 @@ class Shown(tap.TestCase):
         rows = zip(cases, done.stdout.split("\n")[:-1], shown, strict=True)
         self.assertEqual([row for row in rows if row[1] != row[2]][:5], [])
 
+    def test_names_that_look_alike_are_told_apart_as_in_the_text_report(self):
+        text = "std::basic_string<char, std::char_traits<char> >"
+        names = [f"shop::Engine<{argument}>::price(int)" for argument in
+                 (f"{text}, long", f"{text}, double", "shop::RoundUp", "{lambda(auto:1, int)#1}, int (*)(a::b, c)",
+                  "a::Down const&, 𝛼::größe", "", "operator<, x", "->, b::c")] + ["shop.Engine.<init>", "sort.part.0"]
+        cases = [[names, width] for width in (0, 1, 2, 5, 8, 13, 21, 30, 34, 40)]
+        self.show_filled()
+        for case, width in cases:
+            done = self.run_command([tap.HARNESS / "short-names", "--together", str(width)], stdin=None, expect=0,
+                                    input="".join(f"{name}\n" for name in case))
+            shown = self.window.run("return partTwins(arguments[0].map((name) => ({ name, width: arguments[1] })))"
+                                    ".map(([, short]) => short)", case, width)
+            self.assertEqual(done.stdout.split("\n")[:-1], shown)
+        self.assertGreater(len(set(shown)), 8, shown)
+
     def test_values_between_two_are_rounded_as_in_the_text_report(self):
         values = {1_125: "1.12 µs", 1_375: "1.38 µs", 12_250_000: "12.2 ms", 12_750_000: "12.8 ms",
                   100_500_000_000: "100 s", 101_500_000_000: "102 s", 9_996_000: "10.00 ms", 999: "999 ns"}

@@ -56,3 +56,51 @@ Test(short_name, takes_brackets_of_operators_and_halves_of_pairs_as_letters) {
         check(")))>>>>>>>>>>>>>>>>>>>>>>>", 10, ")))…>>>>>>");
         check("((((((((((((((((((((((((", 10, "(((…((((((");
 }
+
+Test(short_name, keeps_names_in_brackets_and_what_compilers_append) {
+        check("java.text.DecimalFormatSymbols.<init>", 30, "…DecimalFormatSymbols.<init>");
+        check("java.text.DecimalFormatSymbols.<init>", 10, "…<init>");
+        check("<listcomp>", 8, "<l…comp>");
+        check("msort_with_tmp.part.0", 16, "msort…tmp.part.0");
+        check("ZSTD_compressBlock.constprop.0.cold", 20, "ZSTD_c…stprop.0.cold");
+}
+
+static void check_together(const char *const *names, size_t n, size_t width, const char *const *expected) {
+        char *found[8] = { 0 };
+
+        cr_assert_eq(short_names(names, n, width, found), 0);
+        for (size_t i = 0; i < n; i++) {
+                cr_assert_str_eq(found[i], expected[i], "%s, not %s", found[i], expected[i]);
+                cr_assert_leq(text_columns(found[i]), width);
+                free(found[i]);
+        }
+}
+
+Test(short_name, tells_names_apart_by_their_arguments) {
+#define STRING "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
+        static const char *const names[] = {
+                "company::shop::Engine<" STRING ", unsigned long, company::shop::RoundUp>::reprice(int)",
+                "company::shop::Engine<" STRING ", unsigned long, company::shop::Discount>::reprice(int)",
+                "company::shop::Engine<" STRING ", double, company::shop::Discount>::reprice(int)",
+                "company::shop::Book<" STRING ">::quote(int)",
+                "company::shop::Engine<" STRING ", double, company::shop::Discount>::reprice(int)",
+        };
+        static const char *const wide[] = {
+                "…Engine<basic_string<…>, unsigned long, RoundUp>::reprice(…)",
+                "…Engine<basic_string<…>, unsigned long, Discount>::reprice(…)",
+                "…shop::Engine<basic_string<…>, double, Discount>::reprice(…)",
+                "company::shop::Book<…>::quote(int)",
+                "…shop::Engine<basic_string<…>, double, Discount>::reprice(…)",
+        };
+        static const char *const narrow[] = {
+                "…Engine<basic…ong, RoundUp>::reprice(…)",
+                "…Engine<basic…ng, Discount>::reprice(…)",
+                "…Engine<basic…le, Discount>::reprice(…)",
+                "company::shop::Book<…>::quote(int)",
+                "…Engine<basic…le, Discount>::reprice(…)",
+        };
+
+        check_together(names, 5, 63, wide);
+        check_together(names, 5, 39, narrow);
+        check_together(names + 2, 2, 35, (const char *const[]){ "…shop::Engine<…>::reprice(…)", narrow[3] });
+}

@@ -261,6 +261,11 @@ Test(view, says_what_an_empty_one_waits_for) {
         cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
         cr_assert_not_null(strstr(page.data, "no sample is in a span: waiting for a service"));
         page.size = 0;
+        for (view.tab = 0, view.columns = 400; view.tab < VIEW_N_TABS; view.tab++, page.size = 0) {
+                cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
+                cr_assert_leq(strcspn(strstr(page.data, "\n  no ") + 1, "\n"), 80, "%s", page.data);
+        }
+        view.tab = COUNTS_SPANS;
         none.n_processes = 0;
         cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
         cr_assert_not_null(strstr(page.data, "no process is chosen (yet)"));
@@ -268,6 +273,22 @@ Test(view, says_what_an_empty_one_waits_for) {
         strcpy(view.filter, "xyz");
         cr_assert_eq(view_page(&view, &counts, &none, &page), 0);
         cr_assert_not_null(strstr(page.data, "no row has \"xyz\" in it; Esc shows all"));
+        text_deinit(&page);
+        counts_deinit(&counts);
+}
+
+Test(view, shows_all_keys_on_a_narrow_terminal) {
+        static const char *const keys[] = { "q quit", "1-7 Tab", "t tree", "w what", "s sort", "/ filter", "Esc",
+                                            "space pause", "c since", "← →", "+ -", "% of", "< >", "↑ ↓", "h no help" };
+        View view = { .rows = 24, .columns = 80, .interval_ns = NS_PER_SEC, .help = true };
+        Text page = { 0 };
+        Counts counts;
+
+        fill(&counts);
+        cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+                cr_assert_not_null(strstr(page.data, keys[i]), "%s", keys[i]);
+        cr_assert_null(strstr(page.data, "hash"), "in the place of rows");
         text_deinit(&page);
         counts_deinit(&counts);
 }

@@ -16,6 +16,12 @@
  */
 int short_name(const char *name, size_t width, char **shortp);
 
+/*
+ * Shortens @n names that stand below each other: those that would become alike show their arguments. @shorts:
+ * all NULL; each is malloc()ed, also on failure where it is not NULL. Return: 0, -ENOMEM.
+ */
+int short_names(const char *const *names, size_t n, size_t width, char **shorts);
+
 /* Whether a character of UTF-8 begins with this byte. */
 static inline bool text_is_first_byte(char c) {
         return ((unsigned char)c & 0xc0) != 0x80;

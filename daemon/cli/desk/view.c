@@ -46,7 +46,7 @@ static const struct Tab {
                            { { "span", 0, 17 }, { "trace", 1, 33 }, { "of", 3, 16 }, { "which says", 2, 0 } },
                            4,
                            { "span_id", "trace_id", "attributes", "process" },
-                           "no sample is in a span: waiting for a service that publishes its spans (docs/SPANS.md)" },
+                           "no sample is in a span: waiting for a service with spans (docs/SPANS.md)" },
         [COUNTS_THREADS] = { "threads",
                              { "share", "CPU" },
                              { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } },
@@ -67,7 +67,7 @@ static const struct Tab {
                                   { "of", 3, 0 } },
                                 4,
                                 { "station", "probe_id", "birth_ns", "process" },
-                                "no sample is in a coroutine: waiting for a program with stations (docs/ABI.md)" },
+                                "no sample is in a coroutine: waiting for a program with stations" },
         [COUNTS_TREE] = { "tree",
                           { "self", "total" },
                           { { "function, and below it what it calls", 0, 0, true }, { "in", 1, 28 } },
@@ -83,7 +83,7 @@ static const struct Tab {
                              { "ended by", 4, 15 } },
                            5,
                            { "thread", "state", "on", "in", "ended_by", "process" },
-                           "no wait has ended or gone on: without --off-cpu, or --view waits, none is counted" },
+                           "no wait was seen: --off-cpu, or --view waits, counts them" },
 };
 
 static bool is_of_functions(CountsTable tab) {
@@ -252,9 +252,45 @@ static const char *scroll_text(const char *text, size_t letters) {
         return text;
 }
 
-/* Without memory for a shorter name its end is cut off. */
+/*
+ * Names of functions in the rows of a screen, by row; each one is free()d. They are shortened together, but in
+ * the tree, where each stands below its caller and has another width.
+ */
+typedef struct Names {
+        char **shorts;
+        size_t n;
+} Names;
+
+static const TabColumn *function_column(const struct Tab *tab) {
+        for (unsigned i = 0; i < tab->n_columns; i++)
+                if (tab->columns[i].is_function)
+                        return &tab->columns[i];
+        return NULL;
+}
+
+static void names_deinit(Names *names) {
+        for (size_t i = 0; i < names->n; i++)
+                free(names->shorts[i]);
+        free(names->shorts);
+}
+
+/* Without memory for shorter names their ends are cut off. */
+static void names_make(Names *names, const View *view, const CountsRow *rows, size_t n, unsigned columns) {
+        const TabColumn *column = function_column(&tabs[view->tab]);
+        _cleanup_(freep) const char **texts = calloc(n + 1, sizeof(*texts));
+
+        *names = (Names){ .shorts = calloc(n + 1, sizeof(*names->shorts)) };
+        if (!column || view->tab == COUNTS_TREE || !texts || !names->shorts)
+                return;
+        names->n = n;
+        for (size_t i = 0; i < n; i++)
+                texts[i] = rows[i].texts[column->text];
+        (void)short_names(texts, n, column_width(&tabs[view->tab], column, columns), names->shorts);
+}
+
+/* Without memory for a shorter name its end is cut off. @together: what became of it among others, if known. */
 static void print_function(const View *view, Text *line, const CountsRow *row, const char *name,
-                           unsigned columns) {
+                           const char *together, unsigned columns) {
         unsigned indent = (unsigned)MIN((size_t)2 * row->depth, (size_t)columns / 2);
         _cleanup_(freep) char *shorter = NULL;
 
@@ -262,6 +298,8 @@ static void print_function(const View *view, Text *line, const CountsRow *row, c
         columns -= indent;
         if (view->sideways)
                 name = scroll_text(name, MIN(view->sideways, text_columns(name)));
+        else if (together)
+                name = together;
         else if (!short_name(name, columns, &shorter))
                 name = shorter;
         screen_text(line, name, columns, true);
@@ -272,7 +310,7 @@ static double percent(const View *view, const Counts *counts, const ViewFigures 
 }
 
 static void print_row(const View *view, const Counts *counts, const ViewFigures *figures,
-                      const CountsRow *row, unsigned columns, Text *page) {
+                      const CountsRow *row, const char *name, unsigned columns, Text *page) {
         const struct Tab *tab = &tabs[view->tab];
         Text line = { 0 };
 
@@ -289,7 +327,7 @@ static void print_row(const View *view, const Counts *counts, const ViewFigures 
                 unsigned width = column_width(tab, column, columns);
 
                 if (column->is_function)
-                        print_function(view, &line, row, row->texts[column->text], width);
+                        print_function(view, &line, row, row->texts[column->text], name, width);
                 else
                         screen_text(&line, row->texts[column->text], width, true);
                 text_append(&line, " ", 1);
@@ -298,6 +336,16 @@ static void print_row(const View *view, const Counts *counts, const ViewFigures 
                 line.data[--line.size] = 0;
         print_line(page, line.data ? line.data : "", columns);
         text_deinit(&line);
+}
+
+static void print_rows(const View *view, const Counts *counts, const ViewFigures *figures,
+                       const CountsRow *rows, size_t n, unsigned columns, Text *page) {
+        Names names;
+
+        names_make(&names, view, rows, n, columns);
+        for (size_t i = 0; i < n; i++)
+                print_row(view, counts, figures, &rows[i], i < names.n ? names.shorts[i] : NULL, columns, page);
+        names_deinit(&names);
 }
 
 static void print_titles(const View *view, unsigned columns, Text *page) {
@@ -363,10 +411,7 @@ static void print_tabs(const View *view, unsigned columns, Text *page) {
 static void print_state(const View *view, size_t n_rows, unsigned columns, Text *page) {
         Text line = { 0 };
 
-        if (view->help)
-                text_printf(&line, "q quit  1-7 Tab view  t tree  w waits  s sort  / filter  p pause  c since start  "
-                                   "←/→ earlier  %% of a CPU  </> sideways  +/- interval");
-        else if (view->typing)
+        if (view->typing)
                 text_printf(&line, "filter: %s_", view->filter);
         else
                 text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s%s   h help", n_rows,
@@ -377,6 +422,19 @@ static void print_state(const View *view, size_t n_rows, unsigned columns, Text 
                             *view->filter ? ", filter: " : "", view->filter);
         print_line(page, line.data ? line.data : "", columns);
         text_deinit(&line);
+}
+
+/* In the place of rows; each line is one of a terminal of 80 columns. */
+static void print_help(const View *view, size_t room, Text *page) {
+        static const char *const lines[] = {
+                "q quit         1-7 Tab view      t tree of calls   w what is waited for",
+                "s sort         / filter          Esc no filter     p or space pause",
+                "c since start  ← → earlier, later                  + - interval",
+                "% of a CPU     < > names sideways                  ↑ ↓ rows   h no help",
+        };
+
+        for (size_t i = 0; i < MIN(room, ARRAY_SIZE(lines)); i++)
+                print_line(page, lines[i], view->columns);
 }
 
 /* What an empty view waits for; in the place of rows. */
@@ -411,10 +469,12 @@ int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text
                 print_state(view, n, view->columns, page);
         if (view->rows >= 4)
                 print_titles(view, view->columns, page);
-        if (!n && room)
+        if (view->help)
+                print_help(view, room, page);
+        else if (!n && room)
                 print_empty(view, figures, page);
-        for (size_t i = 0; i < room && view->first + i < n; i++)
-                print_row(view, counts, figures, &rows[view->first + i], view->columns, page);
+        else if (n)
+                print_rows(view, counts, figures, rows + view->first, MIN(room, n - view->first), view->columns, page);
         return page->failed ? error_origin(-ENOMEM) : 0;
 }
 
@@ -431,8 +491,7 @@ int view_block(const View *view, const Counts *counts, const ViewFigures *figure
                 return r;
         print_figures(view, counts, figures, columns * 2, block);
         print_titles(view, columns, block);
-        for (size_t i = 0; i < MIN(n, n_rows); i++)
-                print_row(view, counts, figures, &rows[i], columns, block);
+        print_rows(view, counts, figures, rows, MIN(n, n_rows), columns, block);
         text_append(block, "\n", 1);
         return block->failed ? error_origin(-ENOMEM) : 0;
 }

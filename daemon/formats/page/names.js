@@ -7,6 +7,9 @@
 
 const ELLIPSIS = "…";
 
+/** What a compiler appends to names of functions. */
+const SUFFIX = /^\.(part\.|constprop\.|isra\.|cold|lto_priv\.|llvm\.|localalias)/;
+
 /** Is the bracket at `at` the name of an operator: `operator<`, `operator<<`, `operator()`? */
 function followsOperator(name, at) {
         const bracket = name[at];
@@ -29,8 +32,18 @@ function findEnd(name, at, open, close) {
         return -1;
 }
 
-/** An ellipsis for what stands between brackets, where that is longer. */
-function foldBrackets(name, open, close) {
+/** Is what stands between two brackets shown as an ellipsis? A receiver of Go and a whole name are not. */
+function isFolded(name, at, end) {
+        const isName = name[at] === "<" && (at === 0 || name[at - 1] === ".")
+                && (end + 1 === name.length || name[end + 1] === "(");
+
+        /* as many bytes as an ellipsis has */
+        return new TextEncoder().encode(name.slice(at, end)).length > 3
+                && !(name[at] === "(" && name[end + 1] === ".") && !isName;
+}
+
+/** `fill(inside)`, or an ellipsis, for what stands between brackets, where that is longer. */
+function foldBrackets(name, open, close, fill = () => ELLIPSIS) {
         let folded = "";
 
         for (let i = 0; i < name.length; i++) {
@@ -38,12 +51,39 @@ function foldBrackets(name, open, close) {
                         ? findEnd(name, i, open, close) : -1;
 
                 folded += name[i];
-                /* as many bytes as an ellipsis has; a receiver of Go is no list of parameters */
-                if (end < 0 || new TextEncoder().encode(name.slice(i, end)).length <= 3
-                        || (open === "(" && name[end + 1] === "."))
+                if (end < 0 || !isFolded(name, i, end))
                         continue;
-                folded += ELLIPSIS + close;
+                folded += fill(name.slice(i + 1, end)) + close;
                 i = end;
+        }
+        return folded;
+}
+
+/** Where the argument of a template that begins at `at` ends: at its comma. */
+function findComma(text, at) {
+        let depth = 0;
+
+        for (; at < text.length && (depth || text[at] !== ","); at++) {
+                if ("<([{".includes(text[at]))
+                        depth++;
+                else if (">)]}".includes(text[at]) && depth)
+                        depth--;
+        }
+        return at;
+}
+
+/** Arguments of a template, each without its scopes and its own arguments. */
+function foldArguments(text) {
+        let folded = "", at = 0;
+
+        while (at < text.length) {
+                const comma = findComma(text, at);
+
+                for (let next; (next = nextScope(text, at)) >= 0 && next < comma;)
+                        at = next;
+                folded += foldBrackets(text.slice(at, comma), "<", ">");
+                for (at = comma; at < text.length && ", ".includes(text[at]); at++)
+                        folded += text[at];
         }
         return folded;
 }
@@ -61,7 +101,7 @@ function nextScope(name, at) {
                         continue;
                 if (name.startsWith("::", at) && at + 2 < name.length)
                         return at + 2;
-                if ("./$".includes(name[at]) && !/[0-9]/.test(name[at + 1]))
+                if ("./$".includes(name[at]) && !/[0-9]/.test(name[at + 1]) && !SUFFIX.test(name.slice(at, at + 12)))
                         return at + 1;
         }
         return -1;
@@ -71,17 +111,17 @@ function countLetters(name) {
         return [...name].length;
 }
 
-/** At most `width` letters of a name. */
-function shortName(name, width) {
+/** At most `width` letters of a name; `keep`: arguments of templates stay, in short. */
+function shortName(name, width, keep = false) {
         let short = name, at = 0;
 
         if (name.length <= width || countLetters(name) <= width)
                 return name;
-        short = foldBrackets(short, "<", ">");
+        short = foldBrackets(short, "<", ">", keep ? foldArguments : undefined);
         if (countLetters(short) > width)
                 short = foldBrackets(short, "(", ")");
         for (let next; countLetters(short.slice(at)) + (at ? 1 : 0) > width
-                && (next = nextScope(short, at)) >= 0;)
+                && (next = nextScope(short, at)) >= 0 && !(keep && short.slice(at, next).includes("<"));)
                 at = next;
         return width < 2 ? (width ? ELLIPSIS : "") : cutMiddle(short.slice(at), at > 0, width);
 }
@@ -110,10 +150,19 @@ function fitNames(elements) {
         }
         for (const element of elements)
                 if (element.scrollWidth > element.clientWidth && element.clientWidth)
-                        narrow.push([element, element.clientWidth / element.scrollWidth]);
-        for (const [element, share] of narrow)
-                element.firstChild.textContent = shortName(element.fullName,
-                        Math.floor(countLetters(element.fullName) * share));
+                        narrow.push({ element, name: element.fullName, width: Math.floor(
+                                countLetters(element.fullName) * element.clientWidth / element.scrollWidth) });
+        for (const [row, short] of partTwins(narrow))
+                row.element.firstChild.textContent = short;
+}
+
+/** [row, short name] of rows below each other: those that would become alike show their arguments. */
+function partTwins(rows) {
+        const names = new Map(), shorts = rows.map(({ name, width }) => shortName(name, width));
+
+        rows.forEach(({ name }, i) => names.set(shorts[i], (names.get(shorts[i]) ?? new Set()).add(name)));
+        return rows.map((row, i) => [row, names.get(shorts[i]).size > 1
+                ? shortName(row.name, row.width, true) : shorts[i]]);
 }
 
 if (typeof module !== "undefined")

@@ -111,17 +111,34 @@ static void print_cut(const char *cell, size_t width, FILE *out) {
                 fputs("…", out);
 }
 
+/* Replaces the names of a column by what fits. Without memory some stay as they are; their ends are cut off. */
+static void shorten_column(TextTable *table, unsigned column, size_t width) {
+        size_t n = table->n_cells / table->n_columns;
+        _cleanup_(freep) const char **names = calloc(n + 1, sizeof(*names));
+        _cleanup_(freep) char **shorts = calloc(n + 1, sizeof(*shorts));
+        int r;
+
+        if (!names || !shorts)
+                return;
+        for (size_t i = 0; i < n; i++)
+                names[i] = table->cells[i * table->n_columns + column];
+        r = short_names(names, n, width, shorts);
+        for (size_t i = 0; i < n; i++) {
+                const char *kept = r ? NULL : arena_string(&table->arena, shorts[i], strlen(shorts[i]));
+
+                free(shorts[i]);
+                if (kept)
+                        table->cells[i * table->n_columns + column] = kept;
+        }
+}
+
 /*
- * Prints a cell after @pending blanks. Without memory for a shorter name its end is cut off. Return: how wide
- * it became, which for a shortened name may be less than there is room.
+ * Prints a cell after @pending blanks. Return: how wide it became, which for a shortened name may be less than
+ * there is room.
  */
 static size_t print_cell(const Column *column, const char *cell, size_t width, size_t pending, FILE *out) {
-        _cleanup_(freep) char *name = NULL;
-        size_t n;
+        size_t n = MIN(text_columns(cell), width);
 
-        if (column->kind == COLUMN_NAME && text_columns(cell) > width && !short_name(cell, width, &name))
-                cell = name;
-        n = MIN(text_columns(cell), width);
         if (column->kind == COLUMN_RIGHT)
                 pending += width - n;
         if (n) {
@@ -147,7 +164,7 @@ static void print_row(const TextTable *table, const char *const *cells, const si
         fputc('\n', out);
 }
 
-int text_table_print(const TextTable *table, unsigned indent, unsigned width, FILE *out) {
+int text_table_print(TextTable *table, unsigned indent, unsigned width, FILE *out) {
         const char *titles[TABLE_MAX_COLUMNS];
         size_t widths[TABLE_MAX_COLUMNS];
 
@@ -155,8 +172,11 @@ int text_table_print(const TextTable *table, unsigned indent, unsigned width, FI
                 return error_origin(-ENOMEM);
         measure(table, widths);
         fit(table, widths, width > indent ? width - indent : 0);
-        for (unsigned i = 0; i < table->n_columns; i++)
+        for (unsigned i = 0; i < table->n_columns; i++) {
                 titles[i] = table->columns[i].title;
+                if (table->columns[i].kind == COLUMN_NAME)
+                        shorten_column(table, i, widths[i]);
+        }
         print_row(table, titles, widths, indent, out);
         for (size_t i = 0; i + table->n_columns <= table->n_cells; i += table->n_columns)
                 print_row(table, table->cells + i, widths, indent, out);

@@ -46,5 +46,5 @@ void text_table_deinit(TextTable *table);
 /* Adds the next cell; rows fill from the left. */
 _printf_(2, 3) void text_table_add(TextTable *table, const char *format, ...);
 
-/* Prints titles and rows, each after @indent blanks, in at most @width columns. Return: 0, -ENOMEM. */
-int text_table_print(const TextTable *table, unsigned indent, unsigned width, FILE *out);
+/* Prints titles and rows, each after @indent blanks, in at most @width columns; once. Return: 0, -ENOMEM. */
+int text_table_print(TextTable *table, unsigned indent, unsigned width, FILE *out);
