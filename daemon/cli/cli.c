@@ -12,7 +12,7 @@
 static const char *const of_others[][2] = {
         { "stat", "`spanprof record -- COMMAND` samples; counters are not read" },
         { "script", "`spanprof convert FILE -o FILE.folded` (or .json) has each sample" },
-        { "annotate", "`spanprof report --lines FILE` counts by source line" },
+        { "annotate", "`spanprof report --annotate SOURCE FILE` has numbers beside its lines" },
         { "diff", "use `spanprof report --diff BEFORE AFTER`" },
         { "trace", "use `spanprof coro` for coroutines, `record` for CPU time" },
         { "flamegraph", "`spanprof record` writes one, as a page; `convert FILE -o FILE.svg` as a picture" },

@@ -18,6 +18,7 @@
 #include "cli/input.h"
 #include "cli/when.h"
 #include "coro/trace/side-file.h"
+#include "formats/convert/foreign.h"
 
 enum {
         PROGRESS_FIRST_NS = NS_PER_SEC,         /* quick work says nothing */
@@ -297,12 +298,24 @@ int inputs_open(Inputs *inputs, size_t index, Source *source) {
         return r < 0 ? r : r > 0;
 }
 
+/* Says what the file is, if that is known, in the place of why it is no profile. */
+static void name_foreign(const Source *source, Text *problem) {
+        const char *name = foreign_name(source);
+
+        if (!name)
+                return;
+        text_deinit(problem);
+        text_printf(problem, "is no profiles file: it is %s", name);
+}
+
 int inputs_add_source(Inputs *inputs, const Source *source, Convert *convert) {
         uint64_t n_before = window_n_events(convert->window);
         Text problem = { 0 };
         int r = convert_add_source(convert, source, &problem);
 
         hide_progress(inputs);
+        if (r > 0 && window_n_events(convert->window) == n_before)
+                name_foreign(source, &problem);
         if (r > 0)
                 inputs_mistake(inputs, source, &problem);
         text_deinit(&problem);

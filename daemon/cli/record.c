@@ -59,7 +59,7 @@ typedef struct Record {
 
 static int check_targets(const Cli *cli) {
         if (cli->n_arguments && config_chooses(&cli->config))
-                log_error("a command and a choice of processes cannot be used together");
+                log_error("a command and a choice of processes cannot be used together; -d TIME ends a recording");
         else if (!cli->n_arguments && !config_chooses(&cli->config))
                 log_error(
                         "record what? -- COMMAND…, or -p PID, -C NAME, -u UNIT, -a for everything (`spanprof record --help`)");

@@ -231,6 +231,11 @@ static int next_side(ReportRun *run, const ReportOptions *options) {
 }
 
 /* Processes are chosen by the report itself, which says how many it has left out. */
+/* Inputs that were read, whole or in part. */
+static size_t count_read(const ReportRun *run) {
+        return run->inputs.n_read + run->inputs.n_partly;
+}
+
 static int make_report(ReportRun *run) {
         const Config *config = run->config;
         ReportOptions options = { .symbolizer = run->symbolizer,
@@ -242,16 +247,20 @@ static int make_report(ReportRun *run) {
                                   .by_total = !strcmp(config->sort, "total"),
                                   .wall = config->wall };
         FilterOptions *filter = &run->inputs.options.filter;
+        size_t n_first = 0;             /* read of what was before, in a difference */
         int r = report_new(&run->report, &options);
 
         filter->n_pids = filter->comms.n_items = 0;
         for (size_t i = 0; i < run->inputs.n_paths && !r; i++) {
-                if (config->diff && i == run->inputs.n_first)
+                if (config->diff && i == run->inputs.n_first) {
+                        n_first = count_read(run);
                         r = next_side(run, &options);
+                }
                 if (!r)
                         r = add_input(run, i);
         }
-        if (r || !(run->inputs.n_read + run->inputs.n_partly))
+        /* of a difference, each side: one that could not be read is no profile of nothing */
+        if (r || count_read(run) == n_first || (config->diff && !n_first))
                 return r ? r : STATUS_FAILURE;
         r = open_output(run);
         if (r)

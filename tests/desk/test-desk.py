@@ -10,6 +10,7 @@ oracle.enter()
 
 import json
 import re
+import shutil
 import signal
 
 import session
@@ -53,6 +54,25 @@ class Desk(session.TestCase):
         session.wait_cpu([victim.pid], 0.5)
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         self.assertIn("share_50", child.out)
+
+    def test_a_program_of_node(self):
+        """That its own functions have no names yet, and the option that gives them."""
+        if not shutil.which("node"):
+            self.skipTest("tool: no node")
+        (self.where / "app.js").write_text(
+            "function tokenize(t) { return t.split(/[ ,.]+/); }\n"
+            "const text = Array.from({length: 20000}, (_, i) => 'w' + i).join(' ');\n"
+            "console.log('pid', process.pid);\n"
+            "let n = 0; while (true) n += tokenize(text).length;\n")
+        for options, is_named in (((), False), (("--perf-basic-prof", ), True)):
+            child = self.spawn([tap.SPANPROF, "record", "-o", "a.pb.gz", "--", "node", *options, "app.js"],
+                               cwd=self.where, env=session.clean_environment())
+            session.wait_cpu([int(child.wait_for(r"^pid (\d+)$")[1])], 2)
+            self.assertEqual(child.stop(signal.SIGTERM), 128 + signal.SIGTERM, child)
+            hint = r"unnamed +[\d.]+ % of the stacks go through code outside of files: .*node --perf-basic-prof"
+            self.assertEqual(bool(re.search(hint, child.out)), not is_named, child)
+            shown = self.at_desk("report", "--top", "1000", "a.pb.gz").stdout
+            self.assertEqual("tokenize" in shown, is_named, child)
 
     def test_a_selector_that_matches_nobody(self):
         """Said at the start, and at the end with what tells why; the status says it, too."""

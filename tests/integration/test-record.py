@@ -553,7 +553,8 @@ class Unnamed(Record):
             if not is_named:
                 self.assertRegex(child.out, r"(?m)^ +\d+\.\d % +\d+\.\d %  \[unknown\] +\[unknown\]$")
                 self.assertRegex(child.out,
-                                 r"(?m)^  unnamed    \d+\.\d % outside of files: .*perf-basic-prof")
+                                 r"(?m)^  unnamed    \d+\.\d % of the stacks go through code outside of files: "
+                                 r".*perf-basic-prof")
             else:
                 self.assertNotIn("  unnamed  ", child.out)
             tell("map")

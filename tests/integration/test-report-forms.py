@@ -371,6 +371,12 @@ class Speedscope(Forms):
 
 
 class Annotate(Forms):
+    def test_a_profile_without_lines_is_told_from_one_of_other_files(self):
+        (self.dir / "a.folded").write_text("main;hot 60\n")
+        (self.dir / "main.go").write_text("package main\n")
+        done = self.spanprof("report", "--annotate", "main.go", "a.folded", cwd=self.dir, expect=1)
+        self.assertIn("this profile has none at all; `--lines` of record", done.stderr)
+
     def test_lines_have_what_the_profile_says_of_them(self):
         oracle.need()
         profile = profile_class().FromString(gzip.decompress((DATA / "go-cpu.pb.gz").read_bytes()))
@@ -457,6 +463,15 @@ class Diff(Forms):
                       self.spanprof("report", "--diff", "--format", "markdown", before, after).stdout)
         self.spanprof("report", "--diff", before, after, "-o", self.dir / "diff.html")
         self.assertIn("<!doctype html>", (self.dir / "diff.html").read_text()[:50])
+
+    def test_a_side_that_cannot_be_read_is_no_empty_one(self):
+        good, bad = self.dir / "good.folded", self.dir / "bad.txt"
+        good.write_text("main;hot 60\n")
+        bad.write_text("not a profile\n")
+        for sides in ((good, bad), (bad, good)):
+            done = self.spanprof("report", "--diff", *sides, expect=1)
+            self.assertEqual(done.stdout, "")
+            self.assertIn("bad.txt: is no profiles file: it is text", done.stderr)
 
     def test_builds_in_other_folders_are_the_same_functions(self):
         """On the page as in the text: two builds of one program lie in different folders."""

@@ -291,6 +291,23 @@ class Report(tap.TestCase):
                       self.spanprof("report", self.dir / "no-files", expect=1).stderr)
         self.assertIn("Files       1\n", done.stdout, "the others are reported")
 
+    def test_files_of_others_are_named(self):
+        folded = self.dir / "a.folded"
+        folded.write_text("main;work 12\n")
+        for name in ("a.svg", "a.speedscope.json"):
+            self.spanprof("report", folded, "-o", self.dir / name)
+        (self.dir / "perf.data").write_bytes(b"PERFILE2" + bytes(100))
+        (self.dir / "a.jar").write_bytes(b"PK\3\4" + bytes(30))
+        (self.dir / "a.cpuprofile").write_text('{"nodes":[{"id":1,"callFrame":{"functionName":"(root)"}}]}')
+        (self.dir / "script.txt").write_text("app 12 3.4: 1 cpu-clock:\n\t  55 main (/bin/app)\n")
+        for name, words in (("a.svg", "a picture (SVG)"), ("a.speedscope.json", "a file for speedscope"),
+                            ("perf.data", "a recording of perf; `perf script"), ("a.jar", "an archive"),
+                            ("a.cpuprofile", "a CPU profile of V8"), (tap.SPANPROF, "a program"),
+                            ("script.txt", "text; folded stacks")):
+            done = self.spanprof("report", self.dir / name, expect=1)
+            self.assertIn(f"{self.dir / name}: is no profiles file: it is {words}", done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+
     def test_json_mistakes_say_where(self):
         path = self.dir / "a.json"
         path.write_text('{"resourceProfiles": [\n {"resource": oops}]}')

@@ -9,11 +9,11 @@
  *     4. the middle of what stays   …pr…e(…)
  *
  * and it stops where the name fits. A `<` or `(` without its end, and those of `operator<` and `operator()`,
- * are letters as others, and so is the `<init>` of Java. Scopes end at `::`, `.`, `/` or `$`, but not before what
- * a compiler appends to a function that it has cut: `order.part.0`.
+ * are letters as others, and so is the `<init>` of Java. Scopes end at `::`, `.`, `/` or `$`, but not
+ * before what a compiler appends to a function that it has cut: `order.part.0`.
  *
- * Of names that would look the same then, below each other, the arguments are what tells them apart. They stay,
- * each without its scopes and its own arguments:
+ * Of names that would look the same then, below each other, the arguments are what tells them apart. They
+ * stay, each without its scopes and its own arguments:
  *
  *     Engine<std::basic_string<char, …>, shop::RoundUp>::price  →  Engine<basic_string<…>, RoundUp>::price
  */
@@ -70,7 +70,8 @@ static bool is_name(const char *name, const char *at, const char *end) {
 /* Is what stands between @at and the bracket @end shown as an ellipsis? */
 static bool is_folded(const char *name, const char *at, const char *end) {
         /* a receiver of Go, `(*Engine).price`, is no list of parameters */
-        return end - at > (ptrdiff_t)strlen(ELLIPSIS) && !(*at == '(' && end[1] == '.') && !is_name(name, at, end);
+        return end - at > (ptrdiff_t)strlen(ELLIPSIS) && !(*at == '(' && end[1] == '.') &&
+               !is_name(name, at, end);
 }
 
 /* What @at opens, if that is no name of an operator; NULL = nothing that ends before @end. */

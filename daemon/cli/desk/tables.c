@@ -162,16 +162,17 @@ static int print_unnamed(const Counts *counts, FILE *out) {
         int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
 
         for (size_t i = 0; i < n && !r; i++) {
+                /* it calls into its runtime, which has names: what counts is where it took part */
                 if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME))
-                        n_code += rows[i].self;
+                        n_code = MAX(n_code, rows[i].total);
                 if (strncmp(rows[i].texts[0], "0x", 2))
                         continue;
                 most = n_files ? most : rows[i].texts[1];
                 n_files += rows[i].self;
         }
         if (n_code > least)
-                fprintf(out, "  unnamed    %.1f %% outside of files: %s\n", percent(n_code, counts->n_events),
-                        hint_for_code(counts));
+                fprintf(out, "  unnamed    %.1f %% of the stacks go through code outside of files: %s\n",
+                        percent(n_code, counts->n_events), hint_for_code(counts));
         if (n_files > least) {
                 fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
                         percent(n_files, counts->n_events));

@@ -253,8 +253,8 @@ static const char *scroll_text(const char *text, size_t letters) {
 }
 
 /*
- * Names of functions in the rows of a screen, by row; each one is free()d. They are shortened together, but in
- * the tree, where each stands below its caller and has another width.
+ * Names of functions in the rows of a screen, by row; each one is free()d. They are shortened together, but
+ * in the tree, where each stands below its caller and has another width.
  */
 typedef struct Names {
         char **shorts;
@@ -275,7 +275,8 @@ static void names_deinit(Names *names) {
 }
 
 /* Without memory for shorter names their ends are cut off. */
-static void names_make(Names *names, const View *view, const CountsRow *rows, size_t n, unsigned columns) {
+static void names_make(Names *names, const View *view, const CountsRow *rows, size_t n,
+                       unsigned columns) {
         const TabColumn *column = function_column(&tabs[view->tab]);
         _cleanup_(freep) const char **texts = calloc(n + 1, sizeof(*texts));
 
@@ -288,7 +289,7 @@ static void names_make(Names *names, const View *view, const CountsRow *rows, si
         (void)short_names(texts, n, column_width(&tabs[view->tab], column, columns), names->shorts);
 }
 
-/* Without memory for a shorter name its end is cut off. @together: what became of it among others, if known. */
+/* Without memory for a shorter name its end is cut off. @together: what it became among others, if known. */
 static void print_function(const View *view, Text *line, const CountsRow *row, const char *name,
                            const char *together, unsigned columns) {
         unsigned indent = (unsigned)MIN((size_t)2 * row->depth, (size_t)columns / 2);
@@ -344,7 +345,8 @@ static void print_rows(const View *view, const Counts *counts, const ViewFigures
 
         names_make(&names, view, rows, n, columns);
         for (size_t i = 0; i < n; i++)
-                print_row(view, counts, figures, &rows[i], i < names.n ? names.shorts[i] : NULL, columns, page);
+                print_row(view, counts, figures, &rows[i], i < names.n ? names.shorts[i] : NULL, columns,
+                          page);
         names_deinit(&names);
 }
 
@@ -474,7 +476,8 @@ int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text
         else if (!n && room)
                 print_empty(view, figures, page);
         else if (n)
-                print_rows(view, counts, figures, rows + view->first, MIN(room, n - view->first), view->columns, page);
+                print_rows(view, counts, figures, rows + view->first, MIN(room, n - view->first),
+                           view->columns, page);
         return page->failed ? error_origin(-ENOMEM) : 0;
 }
 

@@ -101,7 +101,8 @@ function nextScope(name, at) {
                         continue;
                 if (name.startsWith("::", at) && at + 2 < name.length)
                         return at + 2;
-                if ("./$".includes(name[at]) && !/[0-9]/.test(name[at + 1]) && !SUFFIX.test(name.slice(at, at + 12)))
+                if ("./$".includes(name[at]) && !/[0-9]/.test(name[at + 1])
+                        && !SUFFIX.test(name.slice(at, at + 12)))
                         return at + 1;
         }
         return -1;
@@ -151,7 +152,8 @@ function fitNames(elements) {
         for (const element of elements)
                 if (element.scrollWidth > element.clientWidth && element.clientWidth)
                         narrow.push({ element, name: element.fullName, width: Math.floor(
-                                countLetters(element.fullName) * element.clientWidth / element.scrollWidth) });
+                                countLetters(element.fullName)
+                                * element.clientWidth / element.scrollWidth) });
         for (const [row, short] of partTwins(narrow))
                 row.element.firstChild.textContent = short;
 }

@@ -340,7 +340,7 @@ class Page {
                 document.title = `${title} — spanprof`;
                 this.find("title").textContent = title;
                 if (this.view.isDiff && meta.title)
-                        parts.push(meta.title);
+                        parts.push([...new Set(meta.title.replace(/ \(\d+\)/g, "").split(", "))].join(", "));
                 if (side.startNs)
                         parts.push(`${new Date(Number(side.startNs) / 1e6).toISOString().replace("T", " ").slice(0, 19)} UTC`);
                 if (!this.view.isDiff && Math.max(side.recordedNs, side.lengthNs || 0) > 1)

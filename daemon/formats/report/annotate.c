@@ -23,6 +23,7 @@ typedef struct Annotation {
         uint32_t n_lines;
         uint8_t *matches;               /* by string: 0 not asked, 1 means the file, 2 another, 3 told */
         uint64_t all, behind;
+        bool any_line;                  /* of whatever file */
 } Annotation;
 
 static const char *skip_dots(const char *path) {
@@ -86,6 +87,7 @@ static void add_stack(Annotation *annotation, uint32_t stack, uint64_t value) {
                 const WindowFunction *function = window_get_function(annotation->window, frame.function);
                 uint32_t line;
 
+                annotation->any_line |= frame.line > 0;
                 if (frame.line <= 0 || !is_in_file(annotation, function->filename))
                         continue;
                 line = frame.line <= annotation->n_lines ? (uint32_t)frame.line : 0;
@@ -128,6 +130,10 @@ static void say_none(Annotation *annotation, Text *problem) {
         int n = 0;
 
         text_printf(problem, "no sample has a line in it");
+        if (!annotation->any_line) {
+                text_printf(problem, ": this profile has none at all; `--lines` of record puts them into it");
+                return;
+        }
         for (uint32_t i = 1; i < window_n_functions(window) && n < MAX_NAMES; i++) {
                 uint32_t file = window_get_function(window, i)->filename;
 

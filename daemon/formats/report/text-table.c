@@ -111,7 +111,7 @@ static void print_cut(const char *cell, size_t width, FILE *out) {
                 fputs("…", out);
 }
 
-/* Replaces the names of a column by what fits. Without memory some stay as they are; their ends are cut off. */
+/* Replaces the names of a column by what fits. Without memory some stay as they are: their ends are cut. */
 static void shorten_column(TextTable *table, unsigned column, size_t width) {
         size_t n = table->n_cells / table->n_columns;
         _cleanup_(freep) const char **names = calloc(n + 1, sizeof(*names));
@@ -133,8 +133,8 @@ static void shorten_column(TextTable *table, unsigned column, size_t width) {
 }
 
 /*
- * Prints a cell after @pending blanks. Return: how wide it became, which for a shortened name may be less than
- * there is room.
+ * Prints a cell after @pending blanks. Return: how wide it became, which for a shortened name may be less
+ * than there is room.
  */
 static size_t print_cell(const Column *column, const char *cell, size_t width, size_t pending, FILE *out) {
         size_t n = MIN(text_columns(cell), width);
