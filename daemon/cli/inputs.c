@@ -16,6 +16,7 @@
 #include "base/util/log.h"
 #include "base/util/text.h"
 #include "cli/input.h"
+#include "cli/store-tree.h"
 #include "cli/when.h"
 #include "coro/trace/side-file.h"
 #include "formats/convert/foreign.h"
@@ -79,6 +80,7 @@ static void set_filter(Inputs *inputs) {
                 .comms = words(&config->comms),
                 .processes = words(&config->processes),
                 .services = words(&config->services),
+                .hosts = words(&config->hosts),
                 .threads = words(&config->threads),
                 .spans = words(&config->span_ids),
                 .traces = words(&config->trace_ids),
@@ -202,16 +204,12 @@ static int add_entry(Inputs *inputs, const char *directory, const char *name) {
         return has_twin(path) ? 0 : add_path(inputs, path);
 }
 
-static int add_directory(Inputs *inputs, const char *directory) {
+static int add_files(Inputs *inputs, const char *directory) {
         struct dirent **entries;
         int n = scandir(directory, &entries, is_visible, alphasort), r = 0;
 
-        if (n < 0 || n == 0) {
-                if (n == 0)
-                        free(entries);
-                inputs->status = input_mistake(directory,
-                                               n ? "cannot be read" : "is a directory without files",
-                                               n ? strerror(errno) : NULL);
+        if (n < 0) {
+                inputs->status = input_mistake(directory, "cannot be read", strerror(errno));
                 return 0;
         }
         for (int i = 0; i < n; i++) {
@@ -220,6 +218,43 @@ static int add_directory(Inputs *inputs, const char *directory) {
                 free(entries[i]);
         }
         free(entries);
+        return r;
+}
+
+static int add_stored(const char *path, void *userdata) {
+        return add_path(userdata, path);
+}
+
+/* What cannot be read of it is a mistake; the rest counts. */
+static int add_store(Inputs *inputs, const char *directory, uint64_t *n_leftp) {
+        const ConvertOptions *options = &inputs->options;
+        StoreTree tree = { .services = options->filter.services,
+                           .hosts = options->filter.hosts,
+                           .start_ns = options->start_relative ? 0 : options->start_ns,
+                           .end_ns = options->end_relative ? UINT64_MAX : options->end_ns,
+                           .add = add_stored,
+                           .userdata = inputs };
+        int r = store_tree_walk(&tree, directory);
+
+        *n_leftp = tree.n_left_out;
+        if (tree.n_unreadable)
+                inputs->status = input_mistake(directory, "has directories that cannot be read", NULL);
+        return r;
+}
+
+static int add_directory(Inputs *inputs, const char *directory) {
+        size_t n_before = inputs->n_paths;
+        int status = inputs->status, r;
+        uint64_t n_left = 0;
+
+        r = add_files(inputs, directory);
+        if (!r && inputs->status == status)
+                r = add_store(inputs, directory, &n_left);
+        if (!r && inputs->n_paths == n_before && inputs->status == status)
+                inputs->status = input_mistake(directory,
+                                               n_left ? "is a store without what is asked for"
+                                                      : "is a directory without files",
+                                               NULL);
         return r;
 }
 

@@ -11,6 +11,7 @@
 #include "base/sandbox/confine.h"
 #include "base/sandbox/landlock.h"
 #include "base/util/clock.h"
+#include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"
@@ -21,6 +22,7 @@
 #include "formats/otlp/decode.h"
 #include "formats/otlp/json.h"
 #include "formats/otlp/messages.h"
+#include "formats/otlp/split.h"
 #include "service/config/config-exporter.h"
 #include "service/run/demotion.h"
 
@@ -54,6 +56,7 @@ typedef struct Receive {
         uint64_t n_requests, n_samples;
         uint64_t n_overexpanded;        /* refused for the memory or the JSON that they would take */
         uint64_t n_over_share;          /* refused since their sender has its share of the store */
+        uint64_t n_unsplit;             /* stored whole, as they would have too many parts */
         uint64_t first, last;           /* numbers of stored requests, 0 = none */
 } Receive;
 
@@ -205,22 +208,73 @@ static ReceiverVerdict explain_store(Receive *receive, const ReceiverRequest *re
         return RECEIVER_BUSY;
 }
 
-/* @data: as protobuf, however it came. */
-static ReceiverVerdict keep(Receive *receive, const ReceiverRequest *request, const uint8_t *data,
-                            size_t size, ProtobufCMessage *message, char *why, size_t why_size) {
-        const StoreRequest stored = {
-                .sender = request->sender, .protobuf = data, .protobuf_size = size,
-                .print = print_message, .userdata = message,
+/* A decoded request, and its bytes as protobuf, however it came. */
+typedef struct Stored {
+        const uint8_t *data;
+        size_t size;
+        ProtobufCMessage *message;
+} Stored;
+
+/* Return: as store_put(). */
+static int put_pair(Receive *receive, const ReceiverRequest *request, const Stored *stored,
+                    uint64_t *lastp) {
+        const StoreRequest pair = {
+                .sender = request->sender, .protobuf = stored->data, .protobuf_size = stored->size,
+                .print = print_message, .userdata = stored->message,
                 .max_json_bytes = MIN(allowance(request, FREE_TWIN, MAX_RATIO), (uint64_t)MAX_TWIN),
         };
-        uint64_t number;
-        int r = store_put(receive->store, &stored, &number);
+
+        return store_put(receive->store, &pair, lastp);
+}
+
+static int put_whole(Receive *receive, const ReceiverRequest *request, const Stored *stored, uint64_t *firstp,
+                     uint64_t *lastp) {
+        const StorePart whole = { .partition.mixed = true, .data = stored->data, .size = stored->size };
+
+        receive->n_unsplit++;
+        return store_put_parts(receive->store, request->sender, &whole, 1, firstp, lastp);
+}
+
+static int put_parts(Receive *receive, const ReceiverRequest *request, const OtlpParts *parts,
+                     uint64_t *firstp, uint64_t *lastp) {
+        _cleanup_(freep) StorePart *stored = calloc(parts->n + 1, sizeof(*stored));
+
+        if (!stored)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < parts->n; i++)
+                stored[i] = (StorePart){ { parts->parts[i].day, parts->parts[i].service,
+                                           parts->parts[i].host, false },
+                                         parts->parts[i].data,
+                                         parts->parts[i].size };
+        return store_put_parts(receive->store, request->sender, stored, parts->n, firstp, lastp);
+}
+
+static int put_split(Receive *receive, const ReceiverRequest *request, const Stored *stored, uint64_t *firstp,
+                     uint64_t *lastp) {
+        OtlpParts parts = { 0 };
+        int r = otlp_split((OtlpRequest *)stored->message, stored->size, &parts);
+
+        if (r == OTLP_SPLIT_E_LIMIT)
+                return put_whole(receive, request, stored, firstp, lastp);
+        if (!r)
+                r = put_parts(receive, request, &parts, firstp, lastp);
+        otlp_split_deinit(&parts);
+        return r;
+}
+
+static ReceiverVerdict keep(Receive *receive, const ReceiverRequest *request, const Stored *stored, char *why,
+                            size_t why_size) {
+        bool partitioned = !strcmp(receive->config->store_layout, "partitioned");
+        uint64_t first = 0, last = 0;
+        int r = partitioned ? put_split(receive, request, stored, &first, &last) :
+                              put_pair(receive, request, stored, &last);
 
         if (r)
                 return explain_store(receive, request, r, why, why_size);
-        receive->first = receive->first ? receive->first : number;
-        receive->last = number;
-        log_debug("stored %s/%06" PRIu64 ".pb", receive->output, number);
+        first = first ? first : last;
+        receive->first = receive->first ? receive->first : first;
+        receive->last = MAX(receive->last, last);
+        log_debug("stored %06" PRIu64 " to %06" PRIu64 " in %s", first, last, receive->output);
         return RECEIVER_TAKEN;
 }
 
@@ -247,7 +301,7 @@ static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, siz
         forwarded.size = size;
         count((const OtlpRequest *)message, &forwarded);
         if (receive->store)
-                verdict = keep(receive, request, data, size, message, why, why_size);
+                verdict = keep(receive, request, &(Stored){ data, size, message }, why, why_size);
         if (verdict == RECEIVER_TAKEN && receive->exporter &&
             exporter_submit(receive->exporter, &forwarded))
                 log_error("out of memory: a request was not forwarded");
@@ -363,6 +417,16 @@ static void print_refused(const Receive *receive) {
                counts->n_overexpanded + receive->n_overexpanded, counts->n_busy, receive->n_over_share);
 }
 
+static void print_unparted(const Receive *receive) {
+        uint64_t n_crowded = receive->store ? store_n_crowded(receive->store) : 0;
+
+        if (n_crowded)
+                printf(", %" PRIu64 " parts in " PARTITION_OTHER " (too many directories)", n_crowded);
+        if (receive->n_unsplit)
+                printf(", %" PRIu64 " requests whole in " PARTITION_OTHER " (too many parts)",
+                       receive->n_unsplit);
+}
+
 /* Connections that were idle are no news. */
 static void print_closed(void) {
         uint64_t headers = stat_get(COUNTER_CONNECTIONS_SLOW_HEADERS),
@@ -382,6 +446,7 @@ static void print_summary(const Receive *receive) {
                receive->n_samples);
         if (receive->first)
                 printf(", stored as %06" PRIu64 " to %06" PRIu64, receive->first, receive->last);
+        print_unparted(receive);
         print_refused(receive);
         print_closed();
         if (*receive->config->forward)
@@ -495,6 +560,8 @@ const Verb verb_receive = {
         .description =
                 "Takes POST /v1development/profiles (after any base path), as protobuf or JSON, plain or gzip, and stores\n"
                 "each request as NNNNNN.pb and NNNNNN.json, readable by you alone; numbers go on from what is there.\n"
+                "With --store-layout partitioned, requests are split by day, service and host: DAY/SERVICE/HOST/NNNNNN.pb, days by\n"
+                "UTC. `report` and `convert` of the directory read what --service, --host, --start and --end leave of it.\n"
                 "Nothing stored is ever removed: at --max-bytes or --max-files, or when the disk is full, requests are\n"
                 "answered 503 with Retry-After, so that senders keep their samples and try again. One address may have at most\n"
                 "7/8 of that, the next 7/8 of what is left then, and so on, so that nobody can fill it alone.\n"
@@ -511,6 +578,7 @@ const Verb verb_receive = {
                 "\n"
                 "Examples:\n"
                 "  spanprof receive -o profiles\n"
+                "  spanprof receive -o /srv/profiles --store-layout partitioned\n"
                 "  spanprof receive --port 0 --forward http://collector:4318",
         .run = run,
 };

@@ -21,6 +21,7 @@ static const char *const operation_keys[] = {
 };
 static const char *const process_keys[] = { "process.executable.name", "service.name", "process.pid", NULL };
 static const char *const service_keys[] = { "service.name", NULL };
+static const char *const host_keys[] = { "host.name", NULL };
 static const char *const thread_keys[] = { "thread.id", "thread.name", NULL };
 static const char *const coroutine_keys[] = { "coroutine.id", "coroutine.probe_id", "coroutine.station",
                                               NULL };
@@ -34,8 +35,9 @@ bool filter_has_times(const FilterOptions *options) {
 }
 
 bool filter_is_needed(const FilterOptions *options) {
-        return by_process(options) || options->services.n_items || options->threads.n_items ||
-                options->spans.n_items || options->traces.n_items || options->operations.n_items ||
+        return by_process(options) || options->services.n_items || options->hosts.n_items ||
+                options->threads.n_items || options->spans.n_items ||
+                options->traces.n_items || options->operations.n_items ||
                 options->coroutines.n_items || options->types.n_items || filter_has_times(options);
 }
 
@@ -54,7 +56,7 @@ void filter_deinit(WindowFilter *filter) {
         *filter = (WindowFilter){ 0 };
 }
 
-static bool matches_any(const FilterWords *words, const char *text) {
+bool filter_words_match(const FilterWords *words, const char *text) {
         for (size_t i = 0; i < words->n_items; i++)
                 if (!fnmatch(words->items[i], text, 0))
                         return true;
@@ -85,7 +87,8 @@ static bool attributes_match(const WindowFilter *filter, const uint32_t *attribu
                 const WindowAttribute *attribute = window_get_attribute(filter->window, attributes[i]);
 
                 if (is_key(window_get_string(filter->window, attribute->key, NULL), keys) &&
-                    matches_any(words, attribute_text(filter->window, attribute, number, sizeof(number))))
+                    filter_words_match(
+                            words, attribute_text(filter->window, attribute, number, sizeof(number))))
                         return true;
         }
         return false;
@@ -116,6 +119,8 @@ static bool judge_resource(const WindowFilter *filter, uint32_t resource) {
             !attributes_match(filter, attributes, n, process_keys, &options->comms) &&
             !attributes_match(filter, attributes, n, process_keys, &options->processes))
                 return false;
+        if (options->hosts.n_items && !attributes_match(filter, attributes, n, host_keys, &options->hosts))
+                return false;
         return !options->services.n_items ||
                 attributes_match(filter, attributes, n, service_keys, &options->services);
 }
@@ -132,7 +137,7 @@ bool filter_wants_profile(const WindowFilter *filter, const WindowProfile *profi
         const FilterWords *types = &filter->options->types;
 
         return !types->n_items ||
-                matches_any(types, window_get_string(filter->window, profile->names.type, NULL));
+                filter_words_match(types, window_get_string(filter->window, profile->names.type, NULL));
 }
 
 /* Leading zeros do not count: users leave them out, and so do programs that print numbers. */
@@ -212,7 +217,7 @@ static bool is_coroutine(const WindowFilter *filter, const uint32_t *attributes,
         if (attributes_match(filter, attributes, n, coroutine_keys, words))
                 return true;
         snprintf(id, sizeof(id), "%" PRIu64 "-%" PRIu64, station, birth_ns);
-        return station != UINT64_MAX && birth_ns != UINT64_MAX && matches_any(words, id);
+        return station != UINT64_MAX && birth_ns != UINT64_MAX && filter_words_match(words, id);
 }
 
 static bool judge_set(const WindowFilter *filter, uint32_t set) {
@@ -248,7 +253,7 @@ static bool wants_operation(const WindowFilter *filter, const WindowSample *samp
                 return true;
         if (sample->link && options->operation)
                 name = options->operation(window_get_link(filter->window, sample->link), options->userdata);
-        return name && matches_any(&options->operations, name);
+        return name && filter_words_match(&options->operations, name);
 }
 
 bool filter_wants_sample(WindowFilter *filter, const WindowSample *sample) {

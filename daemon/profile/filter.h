@@ -29,6 +29,7 @@ typedef struct FilterOptions {
         FilterWords comms;
         FilterWords processes;          /* pid, or glob on the name of process or service */
         FilterWords services;           /* globs on service.name */
+        FilterWords hosts;              /* globs on host.name */
         FilterWords threads;            /* thread id, or glob on its name */
         FilterWords spans, traces;      /* hex digits; leading zeros may be missing */
         /* globs on the operation of a span, by its attributes or by `operation` */
@@ -50,6 +51,9 @@ typedef struct WindowFilter {
 /* Whether any event could be left out. */
 bool filter_is_needed(const FilterOptions *options);
 bool filter_has_times(const FilterOptions *options);
+
+/* Whether one of the globs matches. */
+bool filter_words_match(const FilterWords *words, const char *text);
 
 /* @window: closed. Pair with filter_deinit() in any case. Return: 0, -ENOMEM. */
 int filter_init(WindowFilter *filter, const FilterOptions *options, const Window *window);

@@ -14,6 +14,7 @@
 #include "base/util/file.h"
 #include "base/util/outfile.h"
 #include "base/util/text.h"
+#include "delivery/receive/partition.h"
 
 enum {
         NAME_ROOM = 40,
@@ -38,6 +39,7 @@ struct Store {
         StoreLimits limits;
         uint64_t next;                  /* number of the next request */
         Usage used;                     /* in the directory, as last seen */
+        PartitionCounts partitions;
         unsigned n_senders;
         Sender senders[MAX_SENDERS];
         /* Whose each request since the start is: the number of its sender + 1, 0 = nobody's. */
@@ -88,32 +90,48 @@ static void count_file(Store *store, uint64_t number, uint64_t bytes) {
 
 static void forget_counts(Store *store) {
         store->used = (Usage){ 0 };
+        store->partitions.n_directories = 0;
         for (unsigned i = 0; i < MAX_SENDERS; i++)
                 store->senders[i].used = (Usage){ 0 };
 }
 
-/* Counts what is there. Numbers never go back, also when files were removed while we run. */
-static int scan(Store *store) {
-        int fd = openat(store->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static void scan_entry(Store *store, int directory, const struct dirent *entry, unsigned level);
+
+static int scan_directory(Store *store, int parent, const char *name, unsigned level) {
+        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *entry;
-        struct stat st;
-        uint64_t number;
 
         if (!dir) {
                 closep(&fd);
                 return STORE_E_DIRECTORY;
         }
-        forget_counts(store);
-        while ((entry = readdir(dir))) {
-                if (parse_name(entry->d_name, &number) ||
-                    fstatat(store->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
-                        continue;
-                count_file(store, number, (uint64_t)st.st_size);
-                store->next = MAX(store->next, number + 1);
-        }
+        while ((entry = readdir(dir)))
+                scan_entry(store, dirfd(dir), entry, level);
         closedir(dir);
         return 0;
+}
+
+/* What is no file of a store, and no directory of partitions, is not ours. */
+static void scan_entry(Store *store, int directory, const struct dirent *entry, unsigned level) {
+        struct stat st;
+        uint64_t number;
+
+        if (entry->d_type != DT_DIR && !parse_name(entry->d_name, &number) &&
+            !fstatat(directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)) {
+                count_file(store, number, (uint64_t)st.st_size);
+                store->next = MAX(store->next, number + 1);
+        } else if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && level < PARTITION_LEVELS &&
+                   partition_is_name(entry->d_name, level) &&
+                   !scan_directory(store, directory, entry->d_name, level + 1)) {
+                store->partitions.n_directories++;
+        }
+}
+
+/* Counts what is there. Numbers never go back, also when files were removed while we run. */
+static int scan(Store *store) {
+        forget_counts(store);
+        return scan_directory(store, store->fd, ".", 0);
 }
 
 const char *store_problem(void) {
@@ -197,18 +215,22 @@ static int judge(uint64_t max, uint64_t used, uint64_t own, uint64_t more) {
         return own + more > STORE_SHARE * (max - more - used) ? STORE_E_SHARE : 0;
 }
 
-static int judge_request(const Store *store, unsigned sender, uint64_t size) {
+static int judge_files(const Store *store, unsigned sender, Usage more) {
         const Usage *own = &store->senders[sender].used;
-        int r = judge(store->limits.max_files, store->used.n_files, own->n_files, 2);
+        int r = judge(store->limits.max_files, store->used.n_files, own->n_files, more.n_files);
 
-        return r ? r : judge(store->limits.max_bytes, store->used.bytes, own->bytes, size);
+        return r ? r : judge(store->limits.max_bytes, store->used.bytes, own->bytes, more.bytes);
 }
 
 /* Room may have been made meanwhile. */
-static int find_room(Store *store, unsigned sender, uint64_t size) {
-        int r = judge_request(store, sender, size);
+static int find_room(Store *store, unsigned sender, Usage more) {
+        int r = judge_files(store, sender, more);
 
-        return r && !scan(store) ? judge_request(store, sender, size) : r;
+        return r && !scan(store) ? judge_files(store, sender, more) : r;
+}
+
+static Usage pair_of(uint64_t size) {
+        return (Usage){ size, 2 };
 }
 
 /* ---- files ---- */
@@ -219,7 +241,7 @@ int store_append(StoreFile *file, const void *data, size_t size) {
 
         if (size > request->max_json_bytes - file->size)
                 return STORE_E_JSON;
-        r = find_room(file->store, file->sender, request->protobuf_size + file->size + size);
+        r = find_room(file->store, file->sender, pair_of(request->protobuf_size + file->size + size));
         if (r)
                 return r;
         r = file_write(file->fd, data, size);
@@ -266,14 +288,18 @@ static void numbered(char *name, const Store *store, const char *suffix) {
  * Gives a file its number, unless another process took that in the meantime. Return: 0, STORE_E_WRITE with
  * errno.
  */
+static int rename_new(int directory, const char *from, const char *to) {
+        if (!renameat2(directory, from, directory, to, RENAME_NOREPLACE))
+                return 0;
+        /* network filesystems cannot promise that */
+        return errno == EINVAL && !renameat(directory, from, directory, to) ? 0 : STORE_E_WRITE;
+}
+
 static int publish(Store *store, const char *from, const char *suffix) {
         char name[NAME_ROOM];
 
         numbered(name, store, suffix);
-        if (!renameat2(store->fd, from, store->fd, name, RENAME_NOREPLACE))
-                return 0;
-        /* network filesystems cannot promise that */
-        return errno == EINVAL && !renameat(store->fd, from, store->fd, name) ? 0 : STORE_E_WRITE;
+        return rename_new(store->fd, from, name);
 }
 
 static int publish_both(Store *store, const char *json, const char *protobuf) {
@@ -295,10 +321,10 @@ static int publish_both(Store *store, const char *json, const char *protobuf) {
         }
 }
 
-static void count_request(Store *store, uint64_t number, unsigned sender, uint64_t size) {
+static void count_stored(Store *store, uint64_t number, unsigned sender, Usage usage) {
         note_owner(store, number, sender);
-        use(&store->used, size, 2);
-        use(&store->senders[sender].used, size, 2);
+        use(&store->used, usage.bytes, usage.n_files);
+        use(&store->senders[sender].used, usage.bytes, usage.n_files);
 }
 
 int store_put(Store *store, const StoreRequest *request, uint64_t *numberp) {
@@ -307,7 +333,7 @@ int store_put(Store *store, const StoreRequest *request, uint64_t *numberp) {
         int error, r;
 
         file.sender = find_sender(store, request->sender);
-        r = find_room(store, file.sender, request->protobuf_size);
+        r = find_room(store, file.sender, pair_of(request->protobuf_size));
         if (r)
                 return r;
         r = write_temporary(&file, names[0], append_json);
@@ -323,7 +349,106 @@ int store_put(Store *store, const StoreRequest *request, uint64_t *numberp) {
                 errno = error;
                 return r;
         }
-        count_request(store, store->next, file.sender, request->protobuf_size + file.size);
+        count_stored(store, store->next, file.sender, pair_of(request->protobuf_size + file.size));
         *numberp = store->next++;
         return 0;
+}
+
+/* ---- partitions ---- */
+
+/* A part that is written, until all are. */
+typedef struct Written {
+        int directory;
+        char name[NAME_ROOM];
+        uint64_t number;                /* 0 = has none yet */
+} Written;
+
+static int write_part(Store *store, const StorePart *part, Written *written) {
+        _cleanup_(closep) int fd = -1;
+        char temporary[32];
+        int r = partition_open(store->fd, &part->partition, &store->partitions, &written->directory);
+
+        if (!r) {
+                r = fd = outfile_open_temporary(written->directory, temporary);
+                if (fd >= 0)
+                        snprintf(written->name, NAME_ROOM, "%s", temporary);
+        }
+        if (r >= 0)
+                r = file_write(fd, part->data, part->size);
+        errno = r < 0 ? -r : errno;
+        return r < 0 ? STORE_E_WRITE : 0;
+}
+
+/* Another process may store here, too. */
+static int number_part(Store *store, Written *written) {
+        char name[NAME_ROOM];
+        int r;
+
+        do {
+                numbered(name, store, "pb");
+                r = rename_new(written->directory, written->name, name);
+                written->number = store->next++;
+        } while (r && errno == EEXIST);
+        if (r)
+                written->number = 0;
+        else
+                snprintf(written->name, NAME_ROOM, "%s", name);
+        return r;
+}
+
+static void drop_part(const Written *written) {
+        int error = errno;
+
+        if (*written->name)
+                unlinkat(written->directory, written->name, 0);
+        errno = error;
+}
+
+/* All or none. Return: 0, STORE_E_WRITE. */
+static int write_parts(Store *store, const StorePart *parts, Written *written, size_t n) {
+        int r = 0;
+
+        for (size_t i = 0; i < n && !r; i++)
+                r = write_part(store, &parts[i], &written[i]);
+        for (size_t i = 0; i < n && !r; i++)
+                r = number_part(store, &written[i]);
+        for (size_t i = 0; i < n && r; i++)
+                drop_part(&written[i]);
+        for (size_t i = 0; i < n; i++)
+                closep(&written[i].directory);
+        return r;
+}
+
+static Usage usage_of(const StorePart *parts, size_t n) {
+        Usage usage = { .n_files = n };
+
+        for (size_t i = 0; i < n; i++)
+                usage.bytes += parts[i].size;
+        return usage;
+}
+
+int store_put_parts(Store *store, const char *sender, const StorePart *parts, size_t n, uint64_t *firstp,
+                    uint64_t *lastp) {
+        _cleanup_(freep) Written *written = calloc(n + 1, sizeof(*written));
+        unsigned index = find_sender(store, sender);
+        int r;
+
+        if (!written)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < n; i++)
+                written[i].directory = -1;
+        r = find_room(store, index, usage_of(parts, n));
+        if (!r)
+                r = write_parts(store, parts, written, n);
+        if (r)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                count_stored(store, written[i].number, index, usage_of(&parts[i], 1));
+        *firstp = n ? written[0].number : 0;
+        *lastp = n ? written[n - 1].number : 0;
+        return 0;
+}
+
+uint64_t store_n_crowded(const Store *store) {
+        return store->partitions.n_crowded;
 }

@@ -12,12 +12,16 @@
  * No sender can fill it: each may have at most STORE_SHARE times what is then left for others, so that the
  * first may have 7/8, who comes next 7/8 of the rest, and so on. What an earlier process has stored belongs
  * to nobody.
+ *
+ * Or a tree of partitions (partition.h), each with files NNNNNN.pb: what one request says of a service, a
+ * host and a day. Numbers are of the whole store.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/util/macro.h"
+#include "delivery/receive/partition.h"
 
 enum { STORE_SHARE = 7 };
 
@@ -78,3 +82,20 @@ int store_put(Store *store, const StoreRequest *request, uint64_t *numberp);
 
 /* Return: 0, STORE_E_LIMIT, STORE_E_SHARE, STORE_E_JSON, STORE_E_WRITE. */
 int store_append(StoreFile *file, const void *data, size_t size);
+
+/* What a request says of one partition, as protobuf. */
+typedef struct StorePart {
+        Partition partition;
+        const void *data;
+        size_t size;
+} StorePart;
+
+/*
+ * Stores all parts of a request, or none of them, each under a number of its own. *firstp, *lastp: their
+ * numbers, 0 = there were no parts. Return: 0, STORE_E_LIMIT, STORE_E_SHARE, STORE_E_WRITE, -ENOMEM.
+ */
+int store_put_parts(Store *store, const char *sender, const StorePart *parts, size_t n, uint64_t *firstp,
+                    uint64_t *lastp);
+
+/* Parts that went to `+other` since there are too many directories. */
+uint64_t store_n_crowded(const Store *store);

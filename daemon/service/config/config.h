@@ -154,6 +154,7 @@ typedef struct Config {
         uint64_t max_request_bytes;
         uint64_t max_stored_bytes;
         uint64_t max_stored_files;
+        char *store_layout;             /* flat, partitioned */
 
         /* report */
         char *spans;
@@ -171,7 +172,7 @@ typedef struct Config {
         bool lines;                     /* record too */
         bool debuginfod;                /* record too */
         char *format;
-        ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines, types;
+        ConfigList processes, services, hosts, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */
         ConfigList resources;           /* KEY=VALUE */
         bool pretty, include_payload, include_arguments, diagnostics;

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Partitions
+ *
+ * Directories of a store, DAY/SERVICE/HOST, that keep requests apart: 2026-01-31/checkout/web-7. Names come
+ * from senders, so they are escaped: what is no letter, digit, `-`, `_` or inner `.` becomes %XX, and a long
+ * name ends early, with a hash. Three names begin with a `+`, which no escaped name has: `+none` = there is no
+ * such attribute, `+other` = it has no day, or there are too many directories, `+cut…` = a long name.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        PARTITION_NAME_ROOM = 160,
+        PARTITION_MAX_ENTRIES = 4096,           /* in one directory */
+        PARTITION_MAX_DIRECTORIES = 65536,      /* in a store */
+        PARTITION_LEVELS = 3,
+};
+
+#define PARTITION_NONE "+none"
+#define PARTITION_OTHER "+other"
+#define PARTITION_NO_DAY UINT32_MAX
+
+typedef struct Partition {
+        uint32_t day;                   /* since 1970; PARTITION_NO_DAY = none */
+        const char *service, *host;     /* of any length and content; NULL = none */
+        bool mixed;                     /* of several: `+other`, whatever else is here */
+} Partition;
+
+/* Directories of one store, and what there was no room for. */
+typedef struct PartitionCounts {
+        uint64_t n_directories;
+        uint64_t n_crowded;             /* parts that went to `+other`, as there were too many */
+} PartitionCounts;
+
+/* The names of the directories of a partition. */
+void partition_day_name(char name[PARTITION_NAME_ROOM], uint32_t day);
+void partition_name(char name[PARTITION_NAME_ROOM], const char *text);
+
+/*
+ * Opens the directory of a partition below @store, and makes what is missing of it (0700). Links are not
+ * followed. *fdp is the caller's. Return: 0, -errno.
+ */
+int partition_open(int store, const Partition *partition, PartitionCounts *counts, int *fdp);
+
+/* Whether a directory in a store may be one of @level (0 = day). */
+bool partition_is_name(const char *name, unsigned level);
+
+/* Return: 0 and *dayp, 1 = `+other`. @name: one that partition_is_name(…, 0) lets pass. */
+int partition_parse_day(const char *name, uint32_t *dayp);
+
+/* What was escaped. Return: 0, 1 = it cannot be told: a name with `+`, or bytes that are no UTF-8. */
+int partition_parse_name(const char *name, char text[PARTITION_NAME_ROOM]);
