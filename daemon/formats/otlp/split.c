@@ -55,6 +55,7 @@ typedef struct Rows {
 typedef struct Split {
         OtlpRequest *request;
         size_t room;                    /* bytes that parts may still take */
+        bool is_unsound;                /* has a field of number 0, which cannot be written again */
         Rows tables[N_TABLES];
         Intern keys;                    /* service, host and day of each part */
         uint32_t *part_of;              /* of each resource */
@@ -128,8 +129,16 @@ static void walk_field(Split *split, ProtobufCMessage *message, const ProtobufCF
                 visit(&split->tables[table], (int32_t *)place + i);
 }
 
+static bool has_field_zero(const ProtobufCMessage *message) {
+        for (unsigned i = 0; i < message->n_unknown_fields; i++)
+                if (!message->unknown_fields[i].tag)
+                        return true;
+        return false;
+}
+
 /* As deep as the decoder lets messages be (OTLP_DECODE_MAX_DEPTH). */
 static void walk(Split *split, ProtobufCMessage *message, Visit *visit) {
+        split->is_unsound |= message && has_field_zero(message);
         for (unsigned i = 0; message && i < message->descriptor->n_fields; i++)
                 if (is_set(message, &message->descriptor->fields[i]))
                         walk_field(split, message, &message->descriptor->fields[i], visit);
@@ -275,7 +284,7 @@ static void set_tables(const Split *split, OtlpDictionary *dictionary) {
 static int pack(Split *split, OtlpRequest *message, OtlpPart *part) {
         size_t size = protobuf_c_message_get_packed_size(&message->base);
 
-        if (size > split->room)
+        if (size > split->room || split->is_unsound)
                 return OTLP_SPLIT_E_LIMIT;
         part->data = malloc(size + 1);
         if (!part->data)
@@ -290,6 +299,8 @@ static int make_part(Split *split, uint32_t index) {
         OtlpDictionary dictionary;
         int r;
 
+        split->is_unsound |= has_field_zero(&message.base) ||
+                (message.dictionary && has_field_zero(&message.dictionary->base));
         message.n_resource_profiles = gather(split, index);
         message.resource_profiles = split->resources;
         begin_part(split);

@@ -36,7 +36,10 @@ typedef struct OtlpParts {
 
 enum {
         _OTLP_SPLIT_E_SUCCESS,
-        /* more than OTLP_SPLIT_MAX_PARTS, or larger than OTLP_SPLIT_MAX_RATIO times the request: no parts */
+        /*
+         * No parts: they would be more than OTLP_SPLIT_MAX_PARTS or larger than OTLP_SPLIT_MAX_RATIO times
+         * the request, or it has fields that no protobuf has.
+         */
         OTLP_SPLIT_E_LIMIT,
 };
 
