@@ -40,6 +40,14 @@
  * The thread that is interrupted has the lock, so no awaiter runs. Several awaiters of one task are no chain:
  * it ends there.
  *
+ * A thread may be in several interpreters at once: a function of one runs code in another. It has a state,
+ * and a chain, in each of them. The chain whose first mark lies lowest on the native stack is the innermost
+ * one, so chains are joined in the order of their marks.
+ *
+ * A greenlet has a native stack of its own, whose begin is in greenlet's library. Behind that lies what
+ * another greenlet has left there. So a walk that has met all marks ends at the first native frame of that
+ * library.
+ *
  * Includes nothing, as unwind.bpf.h. All addresses come from the target: every read may fail, every loop is
  * bounded, and what is copied is looked at again by the daemon before it is named.
  */
@@ -47,6 +55,7 @@
 enum {
         PYTHON_MAX_CHAIN = 640,         /* frames and marks of one stack */
         PYTHON_MAX_THREADS = 2048,      /* thread states that are looked at for one thread */
+        PYTHON_MAX_STATES = 4,          /* interpreters that a thread is in at once; a power of two */
         PYTHON_WINDOW = 512,            /* bytes of frames that are read at once; a power of two */
         PYTHON_PAGE = 4096,
         PYTHON_N_KNOWN = 16,            /* code objects that this stack has met; a power of two */
@@ -85,18 +94,34 @@ struct python_awaits {
         uint8_t bytes[PYTHON_MAX_GENERATOR + 8];
 };
 
+/* The chain of one thread state among the entries. */
+struct python_part {
+        uint64_t mark;                  /* its first one; PYTHON_NO_MARK = it has none */
+        uint32_t begin, end;
+};
+
 /* State of one walk. In a map value, as the BPF stack is small. */
 struct python {
         uint64_t mark;                  /* the next one, or PYTHON_NO_MARK */
         uint64_t evaluator, evaluator_size;
-        uint32_t n;                     /* entries of the chain */
-        uint32_t at;                    /* next entry to be written */
+        uint64_t root, root_size;       /* code that greenlets begin in */
+        uint32_t n;                     /* entries of all chains */
+        uint32_t at, end;               /* next entry to be written; behind the last one of its part */
         uint32_t mode;                  /* enum python_mode */
         uint32_t n_frames;              /* frames among the entries */
         uint32_t n_written;
         uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
         /* while the chain is read */
-        uint64_t interpreter, thread, thread_pointer, found;
+        uint64_t interpreter, thread, thread_pointer;
+        uint64_t found;                 /* the state whose chain is read */
+        uint64_t first;                 /* the first interpreter, if there is no other one; 0 = there is */
+        /* the thread's, with frames; if none has any, one without */
+        uint64_t states[PYTHON_MAX_STATES];
+        struct python_part parts[PYTHON_MAX_STATES];
+        uint32_t n_states, n_parts;
+        uint32_t next_state;            /* whose chain is not read yet */
+        uint32_t part_begin;
+        uint32_t has_more;              /* there were more states */
         uint64_t frame, native;         /* the next frame; the CFrame that it belongs to */
         uint64_t window;                /* address of frame_bytes[0] */
         uint32_t window_size;           /* bytes that were read; 0 = none */
@@ -144,32 +169,77 @@ static inline bool python_copy(uint8_t *to, uint32_t size, uint32_t max, uint64_
 
 /* ---- the thread's state ---- */
 
+static inline void python_add_state(struct python *python, uint64_t state) {
+        uint32_t n = python->n_states;
+
+        if (n >= PYTHON_MAX_STATES) {
+                python->has_more = 1;
+                return;
+        }
+        barrier_var(n);
+        n &= PYTHON_MAX_STATES - 1;
+        python->states[n] = state;
+        python->n_states = n + 1;
+}
+
+/* Goes to the threads of the next interpreter. Return: whether there is one. */
+static inline bool python_next_interpreter(struct python *python, const struct python_process *process) {
+        uint64_t interpreter = python->interpreter;
+
+        if (!interpreter || !python_read(interpreter + process->threads, &python->thread) ||
+            !python_read(interpreter + process->next_interpreter, &python->interpreter))
+                return false;
+        if (interpreter == python->first && python->interpreter)
+                python->first = 0;
+        return true;
+}
+
+static inline bool python_has_cframes(const struct python_process *process) {
+        return process->chain == PYTHON_CHAIN_CFRAMES || process->chain == PYTHON_CHAIN_CFRAME;
+}
+
 /* Looks at one thread state. Return: whether to go on. */
 static inline bool python_look(struct python *python, const struct python_process *process) {
-        uint64_t thread = python->thread;
+        const uint8_t *bytes = python->thread_bytes;
+        const uint32_t mask = PYTHON_MAX_THREAD - 1;
+        uint64_t thread = python->thread, frame;
 
-        if (!thread) {
-                if (!python->interpreter || !python_read(python->interpreter + process->threads, &thread) ||
-                    !python_read(python->interpreter + process->next_interpreter, &python->interpreter))
-                        return false;
-                python->thread = thread;
-                return true;
-        }
+        if (!thread)
+                return python_next_interpreter(python, process);
         if (!python_copy(python->thread_bytes, process->thread_size, PYTHON_MAX_THREAD, thread))
                 return false;
-        python->thread = python_word(python->thread_bytes, process->next_thread, PYTHON_MAX_THREAD - 1);
-        if (python_word(python->thread_bytes, process->thread_id, PYTHON_MAX_THREAD - 1) !=
-            python->thread_pointer)
+        python->thread = python_word(bytes, process->next_thread, mask);
+        if (python_word(bytes, process->thread_id, mask) != python->thread_pointer)
                 return true;
         python->found = thread;
-        /* A thread that is in two interpreters has its frames in one of them. */
-        return !python_word(python->thread_bytes, process->thread_frame, PYTHON_MAX_THREAD - 1);
+        frame = python_word(bytes, process->thread_frame, mask);
+        /* a CFrame is always there */
+        if (frame && python_has_cframes(process) && !python_read(frame + process->native_frame, &frame))
+                return true;
+        if (frame) {
+                python_add_state(python, thread);
+                python->thread = 0;     /* it has one in an interpreter */
+        }
+        return true;
 }
 
 static inline bool python_look_begin(struct python *python, const struct python_process *process) {
         python->found = 0;
         python->thread = 0;
-        return python_read(process->interpreters, &python->interpreter);
+        python->n_states = 0;
+        python->has_more = 0;
+        python->first = 0;
+        if (!python_read(process->interpreters, &python->interpreter))
+                return false;
+        python->first = python->interpreter;
+        return true;
+}
+
+/* All have been looked at. Return: the state to be known by, 0 = none. */
+static inline uint64_t python_look_end(struct python *python) {
+        if (!python->n_states && python->found)
+                python_add_state(python, python->found);
+        return python->n_states ? python->states[0] : 0;
 }
 
 /* ---- the chain ---- */
@@ -293,7 +363,6 @@ static inline void python_task_begin(struct python *python, const struct python_
         awaits->is_open = 0;
         awaits->n_tasks = 0;
         awaits->n = 0;
-        awaits->name_size = 0;
         if (!process->tasks.running || !python_read(python->found + process->tasks.running, &awaits->task) ||
             !awaits->task || !python_read(awaits->task + process->tasks.coroutine, &coroutine) ||
             !coroutine ||
@@ -310,7 +379,8 @@ static inline void python_task_met(struct python *python, const struct python_pr
 
         awaits->root = 0;
         awaits->is_open = 1;
-        if (python_read(awaits->task + process->tasks.name, &name) && name &&
+        /* the innermost interpreter's task counts */
+        if (!awaits->name_size && python_read(awaits->task + process->tasks.name, &name) && name &&
             !bpf_probe_read_user(awaits->name, PYTHON_TASK_SIZE, (const void *)name))
                 awaits->name_size = PYTHON_TASK_SIZE;
 }
@@ -376,6 +446,61 @@ static inline void python_await_step(struct python *python, const struct python_
         }
 }
 
+/* Goes to the first frame of python->found; 0 = it runs no function of Python. */
+static inline void python_open(struct python *python, const struct python_process *process) {
+        uint64_t first = 0;
+
+        python->mark = PYTHON_NO_MARK;
+        python->last_mark = 0;
+        python->part_begin = python->n;
+        python->is_cut = 1;             /* until its end was met */
+        python->native = 0;
+        python->frame = 0;
+        if (!python_read(python->found + process->thread_frame, &first) || !first)
+                return;
+        if (python_has_cframes(process)) {
+                python->native = first;
+                if (!python_read(first + process->native_frame, &first))
+                        return;
+        } else if (process->chain == PYTHON_CHAIN_OBJECTS) {
+                /* the thread state has both: the frame, and behind native_frame the CFrame */
+                if (!python_read(python->found + process->native_frame, &python->native))
+                        return;
+        }
+        python->frame = first;
+        python_task_begin(python, process);
+}
+
+/* The chain that was read is a part of the entries, whether it came to its end or not. */
+static inline void python_close(struct python *python) {
+        uint32_t n = python->n_parts;
+
+        if (n >= PYTHON_MAX_STATES || python->n == python->part_begin)
+                return;
+        barrier_var(n);
+        n &= PYTHON_MAX_STATES - 1;
+        python->parts[n].mark = python->mark;
+        python->parts[n].begin = python->part_begin;
+        python->parts[n].end = python->n;
+        python->n_parts = n + 1;
+        python->part_begin = python->n;
+}
+
+/* The chain of the next state. Return: whether there is one. */
+static inline bool python_open_next(struct python *python, const struct python_process *process) {
+        uint32_t next = python->next_state;
+
+        python_close(python);
+        if (next >= python->n_states || next >= PYTHON_MAX_STATES)
+                return false;
+        barrier_var(next);
+        next &= PYTHON_MAX_STATES - 1;
+        python->next_state = next + 1;
+        python->found = python->states[next];
+        python_open(python, process);
+        return true;
+}
+
 /* Copies one frame of the chain. Return: whether there is another one. */
 static inline bool python_chain_step(struct python *python, const struct python_process *process) {
         const uint32_t mask = PYTHON_WINDOW - 1;
@@ -388,8 +513,8 @@ static inline bool python_chain_step(struct python *python, const struct python_
                 return true;
         }
         if (!frame) {
-                python->is_cut = python->n >= PYTHON_MAX_CHAIN;
-                return false;
+                python->is_cut = python->n >= PYTHON_MAX_CHAIN || python->has_more;
+                return python_open_next(python, process);
         }
         if (python->n >= PYTHON_MAX_CHAIN || (frame & 7) ||
             !python_read_frame(python, process, frame, &at))
@@ -417,38 +542,58 @@ static inline bool python_chain_step(struct python *python, const struct python_
         return true;
 }
 
-/* The first frame of python->found. Return: false = it runs no function of Python. */
+/* The first frame of the first of python->states. Return: whether there is a state. */
 static inline bool python_chain_begin(struct python *python, const struct python_process *process) {
-        uint64_t first = 0;
-
-        python->mark = PYTHON_NO_MARK;
         python->evaluator = process->evaluator;
         python->evaluator_size = process->evaluator_size;
+        python->root = process->root;
+        python->root_size = process->root_size;
         python->n = 0;
         python->at = 0;
+        python->end = 0;
+        python->n_parts = 0;
+        python->part_begin = 0;
         python->mode = PYTHON_WAITS;
         python->n_frames = 0;
         python->n_written = 0;
-        python->is_cut = 1;             /* until its end was met */
-        python->last_mark = 0;
+        python->next_state = 0;
         python->window_size = 0;
-        python->native = 0;
+        python->awaits.name_size = 0;
         for (uint32_t i = 0; i < PYTHON_N_KNOWN; i++)
                 python->known[i].code = 1;      /* no code's address: those are even */
-        if (!python_read(python->found + process->thread_frame, &first) || !first)
-                return false;
-        if (process->chain == PYTHON_CHAIN_CFRAMES || process->chain == PYTHON_CHAIN_CFRAME) {
-                python->native = first;
-                if (!python_read(first + process->native_frame, &first))
-                        return false;
-        } else if (process->chain == PYTHON_CHAIN_OBJECTS) {
-                /* the thread state has both: the frame, and behind native_frame the CFrame */
-                if (!python_read(python->found + process->native_frame, &python->native))
-                        return false;
+        return python_open_next(python, process);
+}
+
+/* Goes to the part that is left and lies lowest on the native stack. Return: whether there is one. */
+static inline bool python_take_part(struct python *python) {
+        uint32_t best = PYTHON_MAX_STATES;
+        uint64_t lowest = 0;
+
+        python->mark = PYTHON_NO_MARK;
+        for (uint32_t i = 0; i < PYTHON_MAX_STATES; i++) {
+                if (i >= python->n_parts || !python->parts[i].end)
+                        continue;
+                if (best < PYTHON_MAX_STATES && python->parts[i].mark >= lowest)
+                        continue;
+                best = i;
+                lowest = python->parts[i].mark;
         }
-        python->frame = first;
-        python_task_begin(python, process);
-        return first != 0;
+        if (best >= PYTHON_MAX_STATES)
+                return false;
+        barrier_var(best);
+        best &= PYTHON_MAX_STATES - 1;
+        python->at = python->parts[best].begin;
+        python->end = python->parts[best].end;
+        python->mark = python->parts[best].mark;
+        python->parts[best].end = 0;
+        return true;
+}
+
+/* All chains are copied. Return: whether there are frames. */
+static inline bool python_chain_end(struct python *python) {
+        python_close(python);
+        python_take_part(python);
+        return python->n_frames;
 }
 
 /* ---- the join ---- */
@@ -461,7 +606,7 @@ static inline bool python_meets(const struct python *python, uint64_t pc, uint64
 }
 
 static inline bool python_is_frame(const struct python *python, uint32_t at) {
-        if (at >= python->n || at >= PYTHON_MAX_CHAIN)
+        if (at >= python->end || at >= PYTHON_MAX_CHAIN)
                 return false;
         barrier_var(at);
         if (at >= PYTHON_MAX_CHAIN)
@@ -493,11 +638,11 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
         uint32_t at = python->at, n = unwind->n_frames;
         uint64_t first, second;
 
-        if (at >= python->n || at >= PYTHON_MAX_CHAIN) {
+        if (at >= python->end || at >= PYTHON_MAX_CHAIN) {
                 if (python->mode == PYTHON_WRITES_REST)
-                        return false;
+                        return python_take_part(python);
                 python->mode = PYTHON_WAITS;
-                python->mark = PYTHON_NO_MARK;
+                python_take_part(python);
                 return true;
         }
         barrier_var(at);
@@ -508,8 +653,11 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
         if (first >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON) {
                 python->at = at + 1;
                 python->mark = second;
-                if (python->mode == PYTHON_WRITES)
+                if (python->mode == PYTHON_WRITES) {
                         python->mode = PYTHON_WAITS;
+                        if (second == PYTHON_NO_MARK)
+                                python_take_part(python);
+                }
                 return true;
         }
         if (n >= unwind->limit || n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS)
@@ -526,6 +674,11 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
         return true;
 }
 
+/* The native frame at @pc is the first one of a greenlet. */
+static inline bool python_is_root(const struct python *python, uint64_t pc) {
+        return python->mark == PYTHON_NO_MARK && pc - python->root < python->root_size;
+}
+
 /* Of the includer: python_write(), where it costs the least. */
 static inline bool python_write_one(const struct rows_walk *walk);
 
@@ -535,10 +688,15 @@ static inline bool python_step(const struct rows_walk *walk) {
         struct unwind *unwind = walk->unwind;
         uint64_t pc = unwind->pc, sp = unwind->sp;
         uint32_t n_signals = walk->rules->n_signals;
+        bool is_root, goes_on;
 
         if (python && python->mode != PYTHON_WAITS)
                 return python_write_one(walk);
-        if (!rules_step(walk))
+        is_root = python && python_is_root(python, pc);
+        goes_on = rules_step(walk);
+        if (is_root && unwind->end != ABI_STACK_DEPTH)
+                return rules_end(unwind, ABI_STACK_COMPLETE);
+        if (!goes_on)
                 return python && python_rest(unwind, python);
         /* A signal's frame may be on another stack than the code that it interrupted. */
         if (python && n_signals == walk->rules->n_signals && python_meets(python, pc, sp, unwind->sp))

@@ -198,6 +198,7 @@ struct python_process {
         uint64_t interpreters;          /* address of the pointer to the first interpreter */
         uint64_t code_type;             /* PyCode_Type; 0 = not known */
         uint64_t evaluator, evaluator_size;     /* PYTHON_CHAIN_EVALUATOR alone */
+        uint64_t root, root_size;       /* code of greenlet's library; 0 = it has none */
         uint32_t chain;                 /* enum python_chain */
         uint16_t next_interpreter;      /* in an interpreter */
         uint16_t threads;
@@ -238,4 +239,4 @@ RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
-RUNTIME_ASSERT(sizeof(struct python_process) == 40 + 40 + 40);
+RUNTIME_ASSERT(sizeof(struct python_process) == 56 + 40 + 40);

@@ -400,6 +400,7 @@ struct python_thread_key {
 
 struct python_thread {
         uint64_t state;                 /* PyThreadState; 0 = none was found */
+        uint64_t interpreter;           /* the only one there was; 0 = there were several */
         uint64_t time_ns;               /* of the search */
 };
 

@@ -144,35 +144,44 @@ static __always_inline bool python_is(const struct python_process *process, cons
         return !process || live->generation == sample->generation;
 }
 
-/* Whether the state that was found once is the thread's still. */
-static __always_inline bool python_is_state(const struct python_walk *walk, uint64_t state) {
-        uint64_t id;
+/* Whether the state that was found once is the thread's still, and its only one. */
+static __always_inline bool python_is_state(const struct python_walk *walk,
+                                            const struct python_thread *known) {
+        uint64_t id, first;
 
-        return state && python_read(state + walk->process->thread_id, &id) &&
+        return known->state && known->interpreter &&
+                python_read(walk->process->interpreters, &first) && first == known->interpreter &&
+                python_read(known->state + walk->process->thread_id, &id) &&
                 id == walk->python->thread_pointer;
 }
 
-/* Finds the thread's state: python->found, 0 = it has none. */
-static __always_inline void python_find(const struct python_walk *walk, const struct abi_sample *sample) {
+/*
+ * Finds the thread's states. What was found is known from then on, if there is one interpreter: a new one
+ * comes first in the list of them. Return: whether it has one.
+ */
+static __always_inline bool python_find(const struct python_walk *walk, const struct abi_sample *sample) {
         struct python *python = walk->python;
         struct python_thread_key key = { sample->generation, python->thread_pointer };
         struct python_thread *known = bpf_map_lookup_elem(&python_threads, &key), fresh;
 
-        python->found = 0;
-        if (known && python_is_state(walk, known->state)) {
-                python->found = known->state;
-                return;
+        python->has_more = 0;
+        if (known && python_is_state(walk, known)) {
+                python->states[0] = known->state;
+                python->n_states = 1;
+                return true;
         }
         if ((known && !known->state && sample->time_ns - known->time_ns < PYTHON_RETRY_NS) ||
             !python_look_begin(python, walk->process))
-                return;
+                return false;
         if (has_bpf_loop())
                 bpf_loop(PYTHON_MAX_THREADS, python_look_by_loop, (void *)walk, 0);
         else
                 bpf_for_each_map_elem(&rounds, python_look_by_map, (void *)walk, 0);
-        fresh.state = python->found;
+        fresh.state = python_look_end(python);
+        fresh.interpreter = python->first;
         fresh.time_ns = sample->time_ns;
         bpf_map_update_elem(&python_threads, &key, &fresh, BPF_ANY);
+        return fresh.state;
 }
 
 /* Copies the chain of frames. Return: NULL = this thread runs no function of Python. */
@@ -192,14 +201,13 @@ static __always_inline struct python *python_begin(struct task_struct *task, str
         if (!walk.python)
                 return NULL;
         walk.python->thread_pointer = KERNEL_THREAD_POINTER(task);
-        python_find(&walk, &scratch->sample);
-        if (!walk.python->found || !python_chain_begin(walk.python, walk.process))
+        if (!python_find(&walk, &scratch->sample) || !python_chain_begin(walk.python, walk.process))
                 return NULL;
         if (has_bpf_loop())
                 bpf_loop(PYTHON_MAX_CHAIN / ROUND_PYTHON_STEPS + 1, python_chain_by_loop, &walk, 0);
         else
                 bpf_for_each_map_elem(&rounds, python_chain_by_map, &walk, 0);
-        return walk.python->n_frames ? walk.python : NULL;
+        return python_chain_end(walk.python) ? walk.python : NULL;
 }
 
 static __always_inline void python_count(const struct python *python) {

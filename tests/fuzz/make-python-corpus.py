@@ -3,7 +3,7 @@
 """Writes corpus/python/: a release, a position, words of _PyRuntime, memory with a code object
 (fuzz-python.c); and corpus/python-walk/: an entry of bpf/runtime_abi.h, then memory with a thread state,
 frames and a native stack of frame pointers (fuzz-python-walk.c); and corpus/python-task/: words of a section,
-an object (fuzz-python-task.c).
+an object (fuzz-python-task.c); and corpus/python-program/: small ELF files (fuzz-python-program.c).
 
 usage: make-python-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
 """
@@ -62,13 +62,14 @@ NAMES = {
 
 
 def entry(chain, **more):
-    fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000)
+    fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000, root=0,
+                  root_size=0)
     fields.update(more)
-    return struct.pack("<5QI18H", *fields.values(), chain, 0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16,
+    return struct.pack("<7QI18H", *fields.values(), chain, 0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16,
                        24, 32) + TASKS
 
 
-def walk(chain, frames, native):
+def walk(chain, frames, native, **more):
     memory = bytearray(16384)
 
     def put(at, *words):
@@ -85,7 +86,44 @@ def walk(chain, frames, native):
     for i in range(1, 8):           # rbp chain: frames of 64 bytes
         put(64 * i, BASE + 64 * (i + 1) if i < 7 else 0, 0x10010 + i)
     memory[0] = 1
-    return entry(chain) + bytes(memory)
+    return entry(chain, **more) + bytes(memory)
+
+
+def interpreters():
+    """SHIMS, and the same thread in a second interpreter, whose mark lies further out."""
+    memory = bytearray(walk(3, SHIMS, 0))
+    start = len(entry(3))
+
+    def put(at, *words):
+        memory[start + at:start + at + 8 * len(words)] = struct.pack(f"<{len(words)}Q", *words)
+
+    put(0x1100, BASE + 0x1180)
+    put(0x1180, 0, BASE + 0x1300)
+    put(0x1300, 0, 0, 0x4242, BASE + 0x1a00)
+    put(0x1a00, BASE + 0x3000, BASE + 0x160, BASE + 0x3010, 0)
+    put(0x160, 0, 0, 0, 3)
+    return bytes(memory)
+
+
+def program(strings, symbols, runtime, version=0):
+    """A small ELF file with .PyRuntime and, if there are symbols, a symbol table."""
+    names = b"\0.PyRuntime\0.symtab\0.strtab\0.shstrtab\0"
+    base, text = 0x10000, b"\0" + b"\0".join(strings) + b"\0"
+    table = bytes(24) + b"".join(
+        struct.pack("<IBBHQQ", text.index(b"\0" + name + b"\0") + 1, 0x11, 0, 1, base + at, 64)
+        for name, at in symbols)
+    parts, offset, sections = [], 64 + 56 + 5 * 64, [bytes(64)]
+    for name, kind, data, link in ((b".PyRuntime", 1, runtime, 0), (b".symtab", 2, table, 3),
+                                   (b".strtab", 3, text, 0), (b".shstrtab", 3, names, 0)):
+        at = names.index(name) if symbols or kind != 2 else 0
+        sections.append(struct.pack("<IIQQQQIIQQ", at, kind, 3 if kind == 1 else 0, base + offset, offset,
+                                    len(data), link, 0, 8, 24))
+        parts.append(data)
+        offset += len(data)
+    head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 64, 120, 0, 64,
+                                                           56, 1, 64, 5, 4)
+    segment = struct.pack("<IIQQQQQQ", 1, 4, 0, base, base, offset + 8, offset + 8, 8)
+    return head + segment + b"".join(sections) + b"".join(parts) + struct.pack("<Q", version)
 
 
 def awaiting():
@@ -120,7 +158,15 @@ WALKS = {"shims": walk(3, SHIMS, 0), "circle": walk(3, CIRCLE, 0), "evaluator": 
          "cframe": walk(2, SHIMS, BASE + 0x40),
          "elsewhere": walk(3, [(0x1800, 0x3000, 0x3f00, 0), (0x3f00, 0, 0, 3)], 0)}
 WALKS["awaiting"] = awaiting()
-for folder, files in (("python", FILES), ("python-walk", WALKS), ("python-task", TASK_FILES)):
+WALKS["interpreters"] = interpreters()
+WALKS["greenlet"] = walk(3, SHIMS, 0, root=0x10000, root_size=0x100)
+NAMED = [b"_PyRuntime", b"Py_Version", b"_PyEval_EvalFrameDefault", b"PyCode_Type", b"PyIter_Send"]
+PROGRAMS = {"symbols": program(NAMED, [(name, 440 + 8 * i) for i, name in enumerate(NAMED)], bytes(64)),
+            "functions": program(NAMED, [(NAMED[0], 440), (NAMED[2], 448), (NAMED[4], 456)], bytes(64)),
+            "stripped": program([], [], struct.pack("<2Q", WORDS_3_13[0], WORDS_3_13[1]) + bytes(64)),
+            "old": program([], [], bytes(64)), "other": program([b"main"], [(b"main", 440)], b"")}
+for folder, files in (("python", FILES), ("python-walk", WALKS), ("python-task", TASK_FILES),
+                      ("python-program", PROGRAMS)):
     (CORPUS / folder).mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         (CORPUS / folder / name).write_bytes(data)

@@ -9,13 +9,13 @@
 
 /* @python: thread_pointer is set. Return: whether there are frames. */
 static inline bool shim_python_begin(struct python *python, const struct python_process *process) {
-        python->found = 0;
-        if (python_look_begin(python, process))
-                for (unsigned i = 0; i < PYTHON_MAX_THREADS && python_look(python, process); i++)
-                        ;
-        if (!python->found || !python_chain_begin(python, process))
+        if (!python_look_begin(python, process))
+                return false;
+        for (unsigned i = 0; i < PYTHON_MAX_THREADS && python_look(python, process); i++)
+                ;
+        if (!python_look_end(python) || !python_chain_begin(python, process))
                 return false;
         for (unsigned i = 0; i <= PYTHON_MAX_CHAIN && python_chain_step(python, process); i++)
                 ;
-        return python->n_frames;
+        return python_chain_end(python);
 }

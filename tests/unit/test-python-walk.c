@@ -304,6 +304,104 @@ Test(python_walk, a_thread_in_two_interpreters_has_its_frames_in_one) {
         cr_assert_eq(python.found, THREADS + 64);
 }
 
+/* A second interpreter, in front of the first one in the list, whose only thread is ours. */
+static void put_second_interpreter(uint64_t first_frame) {
+        *at(RUNTIME) = INTERPRETER + 0x40;
+        at(INTERPRETER + 0x40)[0] = INTERPRETER;
+        at(INTERPRETER + 0x40)[1] = THREADS + 128;
+        at(THREADS + 128)[1] = 0;
+        at(THREADS + 128)[2] = POINTER;
+        at(THREADS + 128)[3] = first_frame;
+}
+
+Test(python_walk, chains_of_two_interpreters_stand_in_the_order_of_their_marks) {
+        /* inner: 1, 2 up to frame 1; outer: 3, 4 up to frame 3 */
+        put_natives();
+        put_frame(frame(1), 1, frame(2), 0);
+        put_frame(frame(2), 2, in_native(1), 0);
+        put_frame(in_native(1), 0, 0, PYTHON_OWNER_SHIM);
+        put_frame(frame(3), 3, frame(4), 0);
+        put_frame(frame(4), 4, in_native(3), 0);
+        put_frame(in_native(3), 0, 0, PYTHON_OWNER_SHIM);
+        put_second_interpreter(frame(3));
+        cr_assert(walk_from(TEXT + 9, 64));
+        check_whole();
+        cr_assert_not(python.is_cut);
+        cr_assert_eq(python.first, 0);
+        /* the other way round in the list */
+        at(THREADS + 64)[3] = frame(3);
+        put_second_interpreter(frame(1));
+        cr_assert(walk_from(TEXT + 9, 64));
+        check_whole();
+        cr_assert_not(python.is_cut);
+}
+
+Test(python_walk, the_rest_of_two_chains_follows_a_native_walk_that_ends_early) {
+        put_natives();
+        put_native(1, 0x77000000);      /* no mapping is known there */
+        put_frame(frame(1), 1, in_native(1), 0);
+        put_frame(in_native(1), 0, 0, PYTHON_OWNER_SHIM);
+        put_frame(frame(3), 3, in_native(3), 0);
+        put_frame(in_native(3), 0, 0, PYTHON_OWNER_SHIM);
+        put_second_interpreter(frame(3));
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(frames[1], word_of(1));
+        cr_assert_eq(frames[3], word_of(3));
+        cr_assert_eq(unwind.n_frames, 5);
+        cr_assert_eq(python.mode, PYTHON_WRITES_REST);
+}
+
+Test(python_walk, one_interpreter_alone_is_known_by_its_address) {
+        put_natives();
+        put_frame(frame(1), 1, in_native(1), 0);
+        put_frame(in_native(1), 0, 0, PYTHON_OWNER_SHIM);
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(python.first, INTERPRETER);
+        put_second_interpreter(0);
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(python.first, 0);
+        cr_assert_eq(python.n_parts, 1);
+}
+
+Test(python_walk, more_interpreters_than_are_kept_cut_the_stack) {
+        const uint64_t threads = HEAP + 0xe800, interpreters = HEAP + 0xe000;
+
+        put_natives();
+        for (unsigned i = 0; i <= PYTHON_MAX_STATES; i++) {
+                at(interpreters + 64 * i)[0] = i < PYTHON_MAX_STATES ? interpreters + 64 * (i + 1) : 0;
+                at(interpreters + 64 * i)[1] = threads + 64 * i;
+                at(threads + 64 * i)[2] = POINTER;
+                at(threads + 64 * i)[3] = frame(i + 1);
+                put_frame(frame(i + 1), i + 1, in_native(i), 0);
+                put_frame(in_native(i), 0, 0, PYTHON_OWNER_SHIM);
+        }
+        *at(RUNTIME) = interpreters;
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(python.n_parts, PYTHON_MAX_STATES);
+        cr_assert(python.is_cut);
+}
+
+Test(python_walk, a_greenlets_stack_ends_at_its_root) {
+        put_natives();
+        put_frame(frame(1), 1, in_native(1), 0);
+        put_frame(in_native(1), 0, 0, PYTHON_OWNER_SHIM);
+        process.root = TEXT;
+        process.root_size = 0x100;
+        /* native frame 0 is greenlet's code, too: a call of it, in front of the mark */
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(frames[0], TEXT + 9);
+        cr_assert_eq(frames[1], word_of(1));
+        cr_assert_eq(frames[3], TEXT + 2);
+        cr_assert_eq(unwind.n_frames, 4);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE);
+        /* what lies behind is not even looked at */
+        put_native(2, 0x77000000);
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(unwind.n_frames, 4);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE);
+        cr_assert_eq(python.n_written, python.n_frames);
+}
+
 /* ---- tasks ---- */
 
 enum {

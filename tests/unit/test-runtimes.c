@@ -60,12 +60,14 @@ static uint64_t cpu_ns(const void *state) {
         return spent_ns;
 }
 
-static bool wants(const char *name) {
-        return extend_result >= 0 && !strncmp(name, "libc.so", 7);
+static uint32_t wants(const char *name) {
+        return extend_result >= 0 && !strncmp(name, "libc.so", 7) ? TOY_BIT : 0;
 }
 
-static bool extend(void *state, int fd, uint64_t size, void *entry) {
+static bool extend(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
         n_extended++;
+        cr_assert_eq(kind, TOY_BIT);
+        cr_assert(bias && !(bias & 0xfff));
         *(uint64_t *)entry = GENERATION + 1;
         return extend_result && fd >= 0 && size > 1 << 20;
 }
@@ -194,7 +196,7 @@ Test(runtimes, a_file_that_tells_more_is_read_until_it_does_and_not_for_ever) {
                 int result;
                 unsigned n;
                 uint64_t entry;
-        } rows[] = { { 1, 1, GENERATION + 1 }, { 0, 4, GENERATION } };
+        } rows[] = { { 1, 1, GENERATION + 1 }, { 0, 8, GENERATION } };
         Bench bench;
 
         for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {

@@ -42,7 +42,7 @@ enum {
         MAX_NAMES = 128 << 10,
         MAX_NAME_BYTES = 32 << 20,
         MAX_GONE = 64,                  /* processes that have ended and are still known */
-        MAX_EXTENDS = 4,                /* files of one process that are read for more */
+        MAX_EXTENDS = 8,                /* files of one process that are read for more */
 };
 
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
@@ -69,7 +69,7 @@ typedef struct Known {
         Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
-        bool is_extended;               /* the other file was read that tells more */
+        uint32_t extended;              /* kinds of other files that were read and tell more */
         uint8_t n_extends;              /* files that were read for it, most of them in vain */
         RuntimeSubject subject;
         uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
@@ -365,18 +365,20 @@ static int find_runtime(Runtimes *runtimes, const Process *process, Registered *
 }
 
 /* Reads a file that tells more of the runtime, if the process has it mapped by now. Return: 0, -ENOMEM. */
-static int extend(Known *known, const Process *process, const Mapping *mapping) {
+static int extend(Known *known, const Process *process, const Mapping *mapping, uint32_t kind) {
         const RuntimeOps *ops = known->runtime->ops;
         _cleanup_(freep) void *entry = calloc(1, ops->entry_size);
         _cleanup_(closep) int fd = -1;
-        uint64_t size;
+        uint64_t size, bias;
 
         if (!entry)
                 return error_origin(-ENOMEM);
         known->n_extends++;
-        if (open_object(process, mapping, &fd, &size) || !ops->extend(known->state, fd, size, entry))
+        if (open_object(process, mapping, &fd, &size) || !find_bias(mapping, &bias) ||
+            !ops->extend(known->state, kind, fd, size, bias, entry))
                 return 0;
-        known->is_extended = !bpfmap_update(known->runtime->map_fd, &known->pid, entry);
+        if (!bpfmap_update(known->runtime->map_fd, &known->pid, entry))
+                known->extended |= kind;
         return 0;
 }
 
@@ -386,13 +388,13 @@ static int extend_known(Known *known, const Process *process) {
 
         if (!ops->wants || !known->is_attached || known->gone_ns)
                 return 0;
-        for (size_t i = 0; i < process->n_mappings && !r && !known->is_extended &&
-                           known->n_extends < MAX_EXTENDS; i++) {
+        for (size_t i = 0; i < process->n_mappings && !r && known->n_extends < MAX_EXTENDS; i++) {
                 const Mapping *mapping = &process->mappings[i];
                 const char *slash = mapping->path ? strrchr(mapping->path, '/') : NULL;
+                uint32_t kind = mapping->kind == MAPPING_FILE && slash ? ops->wants(slash + 1) : 0;
 
-                if (mapping->kind == MAPPING_FILE && slash && ops->wants(slash + 1))
-                        r = extend(known, process, mapping);
+                if (kind & ~known->extended)
+                        r = extend(known, process, mapping, kind);
         }
         return r;
 }

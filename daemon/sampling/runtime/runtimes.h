@@ -80,12 +80,13 @@ typedef struct RuntimeOps {
         int (*attach)(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]);
         void (*detach)(void *state);    /* NULL = it keeps no state */
         /*
-         * Another file of the process that tells more; NULL = there is none. Once @state is attached,
-         * wants() is asked for each file by the last part of its path, until extend() has read one, a file
-         * of @size bytes, and written a whole @entry, or four in vain. Return: whether it has.
+         * Other files of the process that tell more; NULL = there are none. Once @state is attached,
+         * wants() is asked for each file by the last part of its path. Return: a bit for each kind of file;
+         * 0 = not wanted. extend() is called until it has read one of each kind, a file of @size bytes, and
+         * written a whole @entry, or eight in vain. @bias: as in RuntimeSubject. Return: whether it has.
          */
-        bool (*wants)(const char *name);
-        bool (*extend)(void *state, int fd, uint64_t size, void *entry);
+        uint32_t (*wants)(const char *name);
+        bool (*extend)(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry);
         /*
          * The name of a task that a sample has with it (struct abi_sample). The text lives until the next
          * call. NULL = none, or its tasks have no names.
