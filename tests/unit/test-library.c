@@ -28,6 +28,21 @@ Test(library, gives_the_functions_that_were_named) {
         cr_assert_eq(library_load(&library), 0, "once more");
 }
 
+Test(library, has_its_own_functions_alone_where_loading_is_forbidden) {
+        static const LibraryFunction own[] = { { "sqrt", (void *)fabs },
+                                               { "hypot", (void *)hypot },
+                                               { NULL, NULL } };
+        Library ours = LIBRARY(lib, "libm.so.6", FUNCTIONS, "to compute");
+        Library other = LIBRARY(unknown, "libm.so.6", UNKNOWN, "to compute");
+        char name[64];
+
+        library_forbid("here none is", own);
+        cr_assert_eq(library_load(&ours), 0);
+        cr_assert_eq(lib.sqrt(-7), 7, "the program's own, and not that of the library");
+        cr_assert_eq(library_load(&other), LIBRARY_E_MISSING);
+        cr_assert_eq(library_file("libm.so.6", name, sizeof(name)), LIBRARY_E_MISSING);
+}
+
 Test(library, is_missing_without_its_file_or_a_function) {
         Library none = LIBRARY(lib, "libspanprof-is-not-there.so.7", FUNCTIONS, "to compute");
         Library other = LIBRARY(unknown, "libm.so.6", UNKNOWN, "to compute");

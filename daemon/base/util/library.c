@@ -11,8 +11,23 @@
 
 #include "base/util/log.h"
 
+static const char *forbidden;           /* why none is loaded */
+static const LibraryFunction *own_functions;
+
+void library_forbid(const char *why, const LibraryFunction *own) {
+        forbidden = why;
+        own_functions = own;
+}
+
+static void *find_own(const char *name) {
+        for (const LibraryFunction *own = own_functions; own && own->name; own++)
+                if (!strcmp(own->name, name))
+                        return own->address;
+        return NULL;
+}
+
 static int refuse(const Library *library) {
-        const char *why = dlerror();
+        const char *why = forbidden ? forbidden : dlerror();
 
         log_error("%s is needed %s, and cannot be loaded: %s", library->soname, library->purpose,
                   why ? why : "out of memory");
@@ -20,13 +35,13 @@ static int refuse(const Library *library) {
 }
 
 static int load(Library *library) {
-        void *handle = dlopen(library->soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        void *handle = forbidden ? NULL : dlopen(library->soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         size_t i = 0;
 
-        if (!handle)
+        if (!handle && !forbidden)
                 return refuse(library);
         for (const char *name = library->names; *name; name += strlen(name) + 1) {
-                library->functions[i] = dlsym(handle, name);
+                library->functions[i] = handle ? dlsym(handle, name) : find_own(name);
                 if (!library->functions[i++])
                         return refuse(library);
         }
@@ -47,7 +62,7 @@ int library_load(Library *library) {
 int library_file(const char *soname, char *name, size_t size) {
         char path[PATH_MAX];
         struct link_map *map = NULL;
-        void *handle = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+        void *handle = forbidden ? NULL : dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
         const char *slash;
 
         if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))

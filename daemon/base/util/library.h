@@ -58,6 +58,18 @@ enum {
         LIBRARY_E_MISSING,              /* it is not installed, or another one; a message was logged */
 };
 
+/* A function that the program has in itself. */
+typedef struct LibraryFunction {
+        const char *name;
+        void *address;
+} LibraryFunction;
+
+/*
+ * Before the first is loaded: none is. What stands in @own, which a function without a name ends, is there
+ * nevertheless; of all else the message says @why. Both are kept.
+ */
+void library_forbid(const char *why, const LibraryFunction *own);
+
 /* Once is enough, more often costs nothing; any thread may. It stays loaded. Return: 0, LIBRARY_E_MISSING. */
 int library_load(Library *library);
 

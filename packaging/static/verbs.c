@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+/* Verbs of the static program, in the place of all of them (daemon/cli/verbs.c): those of the desk. */
+const Verb *const verbs[] = {
+        &verb_record,
+        &verb_top,
+        &verb_stacks,
+        &verb_targets,
+        &verb_doctor,
+        &verb_report,
+        &verb_convert,
+        &verb_version,
+        &verb_help,
+        NULL,
+};
