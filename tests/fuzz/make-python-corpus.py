@@ -65,8 +65,8 @@ def entry(chain, **more):
     fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000, root=0,
                   root_size=0)
     fields.update(more)
-    return struct.pack("<7QI18H", *fields.values(), chain, 0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16,
-                       24, 32) + TASKS
+    offsets = (0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16, 24, 32)
+    return struct.pack("<7QI18H", *fields.values(), chain, *offsets) + TASKS
 
 
 def walk(chain, frames, native, **more):

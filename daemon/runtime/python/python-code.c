@@ -10,6 +10,8 @@
  */
 #include "runtime/python/python-code.h"
 
+#include <string.h>
+
 #include "base/util/macro.h"
 #include "runtime/python/python-line.h"
 #include "runtime/python/python-text.h"
@@ -32,6 +34,16 @@ static bool read_object(const PythonReader *reader, const PythonLayout *layout, 
                 python_reader_read(reader, code + layout->first_line, &object->first_line,
                                    sizeof(object->first_line)) &&
                 python_cookie(object->name, object->table, object->first_line) == cookie;
+}
+
+bool python_code_is(const PythonReader *reader, const PythonLayout *layout, const uint64_t *words) {
+        static const char expected[] = "code";
+        char name[sizeof(expected)];
+        uint64_t type, text;
+
+        return read_u64(reader, (words[0] & RUNTIME_ADDRESS_MASK) + layout->type, &type) &&
+                read_u64(reader, type + layout->type_name, &text) && !(text >> RUNTIME_KIND_SHIFT) &&
+                python_reader_read(reader, text, name, sizeof(name)) && !memcmp(name, expected, sizeof(name));
 }
 
 /* ---- lines ---- */

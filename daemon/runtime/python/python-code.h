@@ -31,3 +31,6 @@ enum {
 /* @words: of a frame (bpf/runtime_abi.h). Return: 0 with *function, PYTHON_CODE_E_GONE. */
 int python_code_read(const PythonReader *reader, const PythonLayout *layout, const uint64_t *words,
                      PythonFunction *function);
+
+/* Whether @words name an object whose type is called `code`. For where PyCode_Type is not known. */
+bool python_code_is(const PythonReader *reader, const PythonLayout *layout, const uint64_t *words);

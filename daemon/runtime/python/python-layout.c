@@ -20,8 +20,6 @@
 
 #include "base/util/macro.h"
 
-#define COOKIE 0x7970677562656478ull    /* "xdebugpy" */
-
 /* Same in all releases with the one lock, 3.8 … 3.12. */
 #define OLD_OBJECTS .type = 8, .type_name = 24, .bytes_size = 16, .bytes_data = 32, .text_length = 16, \
                     .text_state = 32
@@ -145,7 +143,7 @@ int python_layout_read(const uint64_t words[PYTHON_N_OFFSETS], PythonLayout *lay
                 return PYTHON_LAYOUT_E_EMPTY;
         memset(layout, 0, sizeof(*layout));
         layout->version = version;
-        if (words[0] != COOKIE || version < PYTHON_DESCRIBED || version >> 8 != 3)
+        if (words[0] != PYTHON_COOKIE || version < PYTHON_DESCRIBED || version >> 8 != 3)
                 return unknown(reason, version, "no _Py_DebugOffsets in _PyRuntime");
         for (size_t i = 0; i < n; i++) {
                 if (!is_plausible(words, &fields[i]))

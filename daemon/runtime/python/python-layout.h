@@ -20,6 +20,8 @@ enum {
         PYTHON_MAX_REASON = 96,
 };
 
+#define PYTHON_COOKIE 0x7970677562656478ull    /* "xdebugpy", the first word of _Py_DebugOffsets */
+
 typedef struct PythonLayout {
         uint32_t version;               /* major << 8 | minor */
         enum python_chain chain;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is CPython's if it exports `_PyRuntime` and the evaluator: the program itself, libpython, or a program
- * that has an interpreter in it. Extensions need these symbols, so no build is without them.
+ * A file is CPython's if it has an interpreter: the program itself, libpython, or a program that has one in
+ * it (python-program.c).
  *
- *     Py_Version        0x030d00f0         3.11 and newer; before, what a release exports tells it
+ *     release           3.13               what the file says of itself
  *     _PyRuntime        offsets            3.13 and newer, from the file: no memory of the process is needed
  *     + where it lies   the kernel half's entry
  *
@@ -13,7 +13,9 @@
  * lacks comes from the file.
  *
  * Tasks of asyncio are described by the module `_asyncio`: a file of its own, which may be loaded at any time,
- * or a part of the interpreter.
+ * or a part of the interpreter. Greenlets begin in the code of the module `_greenlet` (greenlet 1.0 and newer).
+ *
+ * Where no symbol says which type code objects have, the name of the type is asked for, each time.
  */
 #include "runtime/python/python-runtime.h"
 
@@ -26,13 +28,19 @@
 #include "base/util/error.h"
 #include "runtime/python/python-code.h"
 #include "runtime/python/python-layout.h"
+#include "runtime/python/python-program.h"
 #include "runtime/python/python-task.h"
-#include "sampling/process/dynamic-symbol.h"
 #include "sampling/process/memory.h"
+
+/* Other files that tell more. */
+enum {
+        WANTS_ASYNCIO = 1 << 0,
+        WANTS_GREENLET = 1 << 1,
+};
 
 typedef struct PythonState {
         PythonLayout layout;
-        DynamicImage image;
+        PythonProgram program;
         PythonFunction function;        /* of the last question */
         char task[PYTHON_MAX_TEXT];     /* the same */
         struct python_process entry;    /* as the kernel half has it */
@@ -44,23 +52,10 @@ typedef struct PythonState {
         int memory;                     /* memory_open(); -1 = not asked for, or refused */
 } PythonState;
 
-static bool find(const DynamicImage *image, const char *name, Elf64_Sym *symbol) {
-        uint32_t index;
-
-        return dynamic_image_find(image, name, &index, symbol);
-}
-
-static bool has(const DynamicImage *image, const char *name) {
-        Elf64_Sym symbol;
-
-        return find(image, name, &symbol);
-}
-
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
-        DynamicImage image;
+        PythonProgram program;
 
-        return dynamic_image_init(&image, fd, NULL, size) && dynamic_image_find_tables(&image) &&
-                has(&image, "_PyRuntime") && has(&image, "_PyEval_EvalFrameDefault");
+        return python_program_read(&program, fd, NULL, size);
 }
 
 static void detach(void *userdata) {
@@ -73,54 +68,60 @@ static void detach(void *userdata) {
 
 /* ---- which release ---- */
 
-/* Releases before 3.11 do not say it: the first one that exports a function. */
-static uint32_t version_by_exports(const DynamicImage *image) {
-        if (has(image, "PyIter_Send"))
-                return 0x030a;
-        if (has(image, "PyFrame_GetCode"))
-                return 0x0309;
-        return has(image, "PyCode_NewWithPosOnlyArgs") ? 0x0308 : 0x0307;
+static int unknown(char reason[PYTHON_MAX_REASON], uint32_t version, const char *what) {
+        snprintf(reason, PYTHON_MAX_REASON, "python %u.%u: layout unknown: %s", version >> 8, version & 0xff,
+                 what);
+        return RUNTIME_E_UNKNOWN;
 }
 
-static uint32_t read_version(const DynamicImage *image) {
-        Elf64_Sym symbol;
-        uint64_t version;
+/* 3.8 and 3.9 leave no mark on the native stack, so their evaluator has to be known. */
+static int read_table(PythonState *state, char reason[PYTHON_MAX_REASON]) {
+        uint32_t version = state->program.version;
 
-        if (find(image, "Py_Version", &symbol))
-                return dynamic_image_read(image, symbol.st_value, &version, sizeof(version))
-                        ? (uint32_t)(version >> 16) & 0xffff
-                        : 0;
-        return version_by_exports(image);
+        if (python_layout_of(version, &state->layout, reason))
+                return RUNTIME_E_UNKNOWN;
+        if (state->layout.chain == PYTHON_CHAIN_EVALUATOR &&
+            !state->program.places[PYTHON_SYMBOL_EVALUATOR].size)
+                return unknown(reason, version, "no symbol of the evaluator");
+        return 0;
 }
 
-static int read_layout(PythonState *state, const Elf64_Sym *runtime, char reason[PYTHON_MAX_REASON]) {
-        uint32_t version = read_version(&state->image);
+static int read_layout(PythonState *state, char reason[PYTHON_MAX_REASON]) {
+        const PythonPlace *runtime = &state->program.places[PYTHON_SYMBOL_RUNTIME];
+        uint32_t version = state->program.version;
         uint64_t words[PYTHON_N_OFFSETS];
         int r;
 
-        if (version < PYTHON_OLDEST) {
-                snprintf(reason, PYTHON_MAX_REASON, "python %u.%u: layout unknown: too old", version >> 8,
-                         version & 0xff);
+        if (!version) {
+                snprintf(reason, PYTHON_MAX_REASON,
+                         "python: layout unknown: no symbols, and older than 3.13");
                 return RUNTIME_E_UNKNOWN;
         }
+        if (version < PYTHON_OLDEST)
+                return unknown(reason, version, "too old");
         if (version < PYTHON_DESCRIBED)
-                return python_layout_of(version, &state->layout, reason) ? RUNTIME_E_UNKNOWN : 0;
-        if (runtime->st_size < sizeof(words) ||
-            !dynamic_image_read(&state->image, runtime->st_value, words, sizeof(words)))
+                return read_table(state, reason);
+        if (runtime->size < sizeof(words) ||
+            !dynamic_image_read(&state->program.image, runtime->address, words, sizeof(words)))
                 memset(words, 0, sizeof(words));
         r = python_layout_read(words, &state->layout, reason);
         if (r == PYTHON_LAYOUT_E_EMPTY)
-                snprintf(reason, PYTHON_MAX_REASON, "python %u.%u: layout unknown: no offsets in the file",
-                         version >> 8, version & 0xff);
+                return unknown(reason, version, "no offsets in the file");
         return r ? RUNTIME_E_UNKNOWN : 0;
 }
 
 /* ---- attach ---- */
 
-static int fill_entry(const PythonState *state, const RuntimeSubject *subject, const Elf64_Sym *runtime,
-                      struct python_process *entry, char reason[PYTHON_MAX_REASON]) {
+/* Address of a symbol in the process; 0 = not known. */
+static uint64_t address_of(const PythonState *state, PythonSymbol symbol) {
+        uint64_t address = state->program.places[symbol].address;
+
+        return address ? address + state->bias : 0;
+}
+
+static int fill_entry(const PythonState *state, const RuntimeSubject *subject, struct python_process *entry,
+                      char reason[PYTHON_MAX_REASON]) {
         const PythonLayout *layout = &state->layout;
-        Elf64_Sym symbol;
 
         snprintf(reason, PYTHON_MAX_REASON, "python %u.%u%s", layout->version >> 8, layout->version & 0xff,
                  layout->is_free_threaded ? " free-threaded" : "");
@@ -130,45 +131,29 @@ static int fill_entry(const PythonState *state, const RuntimeSubject *subject, c
                 return RUNTIME_E_UNKNOWN;
         }
         entry->generation = subject->generation;
-        entry->interpreters = runtime->st_value + subject->bias + layout->interpreters;
-        if (find(&state->image, "PyCode_Type", &symbol))
-                entry->code_type = symbol.st_value + subject->bias;
-        if (find(&state->image, "_PyEval_EvalFrameDefault", &symbol)) {
-                entry->evaluator = symbol.st_value + subject->bias;
-                entry->evaluator_size = symbol.st_size;
-        }
+        entry->interpreters = address_of(state, PYTHON_SYMBOL_RUNTIME) + layout->interpreters;
+        entry->code_type = address_of(state, PYTHON_SYMBOL_CODE);
+        entry->evaluator = address_of(state, PYTHON_SYMBOL_EVALUATOR);
+        entry->evaluator_size = state->program.places[PYTHON_SYMBOL_EVALUATOR].size;
         return 0;
 }
 
 static int open_python(PythonState *state, const RuntimeSubject *subject, struct python_process *entry,
                        char reason[PYTHON_MAX_REASON]) {
-        Elf64_Sym runtime;
         int r;
 
-        if (!dynamic_image_init(&state->image, state->fd, NULL, subject->size) ||
-            !dynamic_image_find_tables(&state->image) || !find(&state->image, "_PyRuntime", &runtime)) {
+        if (!python_program_read(&state->program, state->fd, NULL, subject->size)) {
                 snprintf(reason, PYTHON_MAX_REASON, "python: layout unknown: the file has changed");
                 return RUNTIME_E_UNKNOWN;
         }
-        r = read_layout(state, &runtime, reason);
-        return r ? r : fill_entry(state, subject, &runtime, entry, reason);
+        r = read_layout(state, reason);
+        return r ? r : fill_entry(state, subject, entry, reason);
 }
 
 /* ---- tasks ---- */
 
-static bool is_asyncio(const char *name) {
-        return !strncmp(name, "_asyncio.", strlen("_asyncio."));
-}
-
-/* Address of a variable of the interpreter in the process; 0 = none. */
-static uint64_t address_of(const PythonState *state, const char *name) {
-        Elf64_Sym symbol;
-
-        return find(&state->image, name, &symbol) ? symbol.st_value + state->bias : 0;
-}
-
-static bool extend(void *userdata, int fd, uint64_t size, void *entry) {
-        PythonState *state = userdata;
+/* Tasks that the file @fd describes, if it does. */
+static bool add_tasks(PythonState *state, int fd, uint64_t size) {
         uint64_t words[PYTHON_TASK_WORDS];
         struct python_tasks tasks;
         _cleanup_(freep) char *data = NULL;
@@ -184,13 +169,12 @@ static bool extend(void *userdata, int fd, uint64_t size, void *entry) {
         if (!is_known)
                 return false;
         memcpy(words, data, sizeof(words));
-        if (!python_task_layout(words, &state->layout, address_of(state, "PyCoro_Type"),
-                                address_of(state, "PyGen_Type"), &tasks))
+        if (!python_task_layout(words, &state->layout, address_of(state, PYTHON_SYMBOL_COROUTINE),
+                                address_of(state, PYTHON_SYMBOL_GENERATOR), &tasks))
                 return false;
-        state->text_type = address_of(state, "PyUnicode_Type");
-        state->number_type = address_of(state, "PyLong_Type");
+        state->text_type = address_of(state, PYTHON_SYMBOL_TEXT);
+        state->number_type = address_of(state, PYTHON_SYMBOL_NUMBER);
         state->entry.tasks = tasks;
-        memcpy(entry, &state->entry, sizeof(state->entry));
         return true;
 }
 
@@ -203,7 +187,45 @@ static const char *task_name(void *userdata, const uint8_t *task) {
         return state->task;
 }
 
+/* ---- greenlets ---- */
+
+/* Greenlets begin in the code of @fd, if it is greenlet's library. */
+static bool add_greenlets(PythonState *state, int fd, uint64_t size, uint64_t bias) {
+        DynamicImage image;
+        Elf64_Sym symbol;
+        uint32_t index;
+
+        if (!dynamic_image_init(&image, fd, NULL, size) || !dynamic_image_find_tables(&image) ||
+            !dynamic_image_find(&image, "PyInit__greenlet", &index, &symbol))
+                return false;
+        for (unsigned i = 0; i < image.n_headers; i++) {
+                const Elf64_Phdr *header = &image.headers[i];
+
+                if (header->p_type != PT_LOAD || !(header->p_flags & PF_X))
+                        continue;
+                state->entry.root = header->p_vaddr + bias;
+                state->entry.root_size = header->p_memsz;
+                return true;
+        }
+        return false;
+}
+
 /* ---- the entry ---- */
+
+static uint32_t wants(const char *name) {
+        if (!strncmp(name, "_asyncio.", strlen("_asyncio.")))
+                return WANTS_ASYNCIO;
+        return !strncmp(name, "_greenlet.", strlen("_greenlet.")) ? WANTS_GREENLET : 0;
+}
+
+static bool extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
+        PythonState *state = userdata;
+
+        if (kind == WANTS_GREENLET ? !add_greenlets(state, fd, size, bias) : !add_tasks(state, fd, size))
+                return false;
+        memcpy(entry, &state->entry, sizeof(state->entry));
+        return true;
+}
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         char reason[PYTHON_MAX_REASON] = "";
@@ -227,8 +249,10 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 snprintf(text, RUNTIMES_MAX_TEXT, "%s: frames are known on x86-64 only", reason);
                 return RUNTIME_E_UNKNOWN;
         }
-        if (!r && !extend(state, state->fd, subject->size, entry))
+        if (!r) {
+                add_tasks(state, state->fd, subject->size);
                 memcpy(entry, &state->entry, sizeof(state->entry));
+        }
         snprintf(text, RUNTIMES_MAX_TEXT, "%s", reason);
         return r;
 }
@@ -242,7 +266,7 @@ static bool read_memory(void *userdata, uint64_t address, void *to, size_t size)
         if (!size || size > MEMORY_MAX_READ || address + size < address)
                 return false;
         return (state->memory >= 0 && !memory_read_opened(state->pid, state->memory, address, to, size)) ||
-                dynamic_image_read(&state->image, address - state->bias, to, size);
+                dynamic_image_read(&state->program.image, address - state->bias, to, size);
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
@@ -253,6 +277,7 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         if (state->memory < 0)
                 state->memory = memory_open(state->pid, state->start_time_ns);
         if (words[0] >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON || !max ||
+            (!state->entry.code_type && !python_code_is(&reader, &state->layout, words)) ||
             python_code_read(&reader, &state->layout, words, function))
                 return RUNTIME_E_UNNAMED;
         frames[0] = (RuntimeFrame){ .function = function->name,
@@ -271,7 +296,7 @@ const RuntimeOps python_runtime = {
         .recognises = recognises,
         .attach = attach,
         .detach = detach,
-        .wants = is_asyncio,
+        .wants = wants,
         .extend = extend,
         .task_name = task_name,
         .frames = frames,
