@@ -62,8 +62,8 @@ NAMES = {
 
 
 def entry(chain, **more):
-    fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000, root=0,
-                  root_size=0)
+    fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000)
+    fields.update(root=0, root_size=0)
     fields.update(more)
     offsets = (0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16, 24, 32)
     return struct.pack("<7QI18H", *fields.values(), chain, *offsets) + TASKS
