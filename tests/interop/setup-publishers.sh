@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes BUILD-DIRECTORY/publishers: programs that publish trace contexts with libraries of others, as users
-# get them from Maven Central, PyPI, npm and crates.io; versions are pinned here, jars by their hash. What
-# cannot be had is left out, and the tests say so: publishers/NAME is a whole one. Kept in the user's
+# get them from Maven Central, PyPI, npm, crates.io and Debian; versions are pinned here, jars by their hash.
+# What cannot be had is left out, and the tests say so: publishers/NAME is a whole one. Kept in the user's
 # cache, by the hash of what they are made of.
 #
 # usage: setup-publishers.sh [BUILD-DIRECTORY]        (default: build beside this tree's meson.build)
@@ -95,8 +95,16 @@ make_rust_labels() {
                 cp source/target/release/publisher-labels . && rm -rf source
 }
 
+# opentelemetry-cpp as Debian 13 has it, with the C and C++ libraries that it runs on, in a folder of its own
+make_otel_cpp() {
+        PYTHONPATH=$here/../harness python3 -c "
+import debian
+with debian.Suite('trixie') as suite:
+    suite.unpack(['opentelemetry-cpp', 'opentelemetry-cpp-dev', 'libabsl20240722', 'libc6', 'libstdc++6', 'libgcc-s1'], '.')"
+}
+
 mkdir -p "$cache"
-for name in agent elastic python rust otel-python otel-java otel-node rust-labels; do
+for name in agent elastic python rust otel-python otel-java otel-node otel-cpp rust-labels; do
         [ ! -d "$cache/$name" ] || continue
         rm -rf "$cache/$name.new"
         mkdir "$cache/$name.new"

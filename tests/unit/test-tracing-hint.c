@@ -44,6 +44,13 @@ Test(tracing_hint, of_python_and_node) {
                                   "--require spanprof-otel/register"));
 }
 
+Test(tracing_hint, of_a_library_of_cplusplus) {
+        const char *mappings = "7f00-7f01 r-xp 0 00:00 1 /usr/lib/x86_64-linux-gnu/libopentelemetry_trace.so\n";
+
+        cr_assert_str_eq(line_of(TEXT("shop"), TEXT("A=b"), mappings), "spanprof::otel::install()");
+        cr_assert_str_eq(line_of(TEXT("shop"), TEXT("SPANPROF_OTEL_DISABLED=true"), mappings), "");
+}
+
 Test(tracing_hint, none_where_it_is_set_or_no_library_is_there) {
         cr_assert_str_eq(line_of(TEXT("java\0-javaagent:/opt/opentelemetry-javaagent.jar"),
                                  TEXT("OTEL_JAVAAGENT_EXTENSIONS=/opt/spanprof-otel.jar"), NULL),

@@ -2,9 +2,9 @@
 
 /*
  * A library is known by a file that it is loaded from: an agent's jar in a JVM's arguments or variables, an
- * extension of Python among the mappings, a folder in PYTHONPATH, a package in NODE_OPTIONS. Both words of a
- * rule must stand in one argument, variable or line. A process could write anything there; it would only earn
- * itself a hint.
+ * extension of Python or a library of C++ among the mappings, a folder in PYTHONPATH, a package in
+ * NODE_OPTIONS. Both words of a rule must stand in one argument, variable or line. A process could write
+ * anything there; it would only earn itself a hint.
  */
 #include "sampling/discover/tracing-hint.h"
 
@@ -48,6 +48,8 @@ static const Rule rules[] = {
         { "PYTHONPATH=", "opentelemetry/instrumentation/auto_instrumentation", "OTEL_PYTHON_CONTEXT=spanprof", false,
           { "opentelemetry-instrument", "pip install spanprof-otel" } },
         { "NODE_OPTIONS=", "@opentelemetry/auto-instrumentations-node", "spanprof-otel", false, OTEL_NODE },
+        { "/libopentelemetry_trace.so", "", "SPANPROF_OTEL_DISABLED=true", true,
+          { "opentelemetry-cpp", "spanprof::otel::install()" } },
         { "NODE_OPTIONS=", "otel-auto-instrumentation-nodejs/", "spanprof-otel", false, OTEL_NODE },
 };
 
