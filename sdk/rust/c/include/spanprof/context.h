@@ -1,0 +1,1 @@
+../../../../include/spanprof/context.h

@@ -1,0 +1,1 @@
+../../../../include/spanprof/process.h
