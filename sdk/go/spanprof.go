@@ -15,9 +15,9 @@ package spanprofotel
 
 import (
 	"context"
-	"encoding/hex"
 	"runtime/pprof"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"go.opentelemetry.io/otel/trace"
@@ -47,10 +47,32 @@ type tracer struct {
 
 type span struct {
 	trace.Span
-	provider     trace.TracerProvider
-	before, mine unsafe.Pointer // sets of labels
+	tracer       *tracer
+	parent       context.Context // of the context that has this span
+	before, mine unsafe.Pointer  // sets of labels
 	ended        atomic.Bool
 }
+
+// carrier is a span as the context that has it: one allocation for both.
+type carrier span
+
+// probe is a context that remembers what was looked up in it.
+type probe struct {
+	context.Context
+	key any
+}
+
+func (p *probe) Value(key any) any {
+	p.key = key
+	return nil
+}
+
+// spanKey is the key under which OpenTelemetry looks for a context's span: its package shows it to contexts alone.
+var spanKey = func() any {
+	p := &probe{Context: context.Background()}
+	trace.SpanFromContext(p)
+	return p.key
+}()
 
 // Wrap returns a provider whose spans are labels, too. All else is done by the one that it is given.
 func Wrap(wrapped trace.TracerProvider) trace.TracerProvider {
@@ -67,11 +89,10 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	if !ids.IsValid() {
 		return ctx, started
 	}
-	s := &span{Span: started, provider: t.provider, before: getLabels()}
-	ctx = labeled(trace.ContextWithSpan(ctx, s), ids)
-	pprof.SetGoroutineLabels(ctx)
+	s := &span{Span: started, tracer: t, before: getLabels(), parent: labeled(ctx, ids)}
+	pprof.SetGoroutineLabels(s.parent)
 	s.mine = getLabels()
-	return ctx, s
+	return (*carrier)(s), s
 }
 
 func (s *span) End(options ...trace.SpanEndOption) {
@@ -82,8 +103,19 @@ func (s *span) End(options ...trace.SpanEndOption) {
 }
 
 func (s *span) TracerProvider() trace.TracerProvider {
-	return s.provider
+	return s.tracer.provider
 }
+
+func (c *carrier) Value(key any) any {
+	if key == spanKey {
+		return (*span)(c)
+	}
+	return c.parent.Value(key)
+}
+
+func (c *carrier) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+func (c *carrier) Done() <-chan struct{}       { return c.parent.Done() }
+func (c *carrier) Err() error                  { return c.parent.Err() }
 
 // Unwrap returns the span below, for code that must know its type.
 func (s *span) Unwrap() trace.Span {
@@ -105,12 +137,24 @@ func Run(ctx context.Context, f func(context.Context)) {
 	f(ctx)
 }
 
+// digits are those of each byte.
+var digits = func() (table [256][2]byte) {
+	for i := range table {
+		table[i] = [2]byte{"0123456789abcdef"[i>>4], "0123456789abcdef"[i&15]}
+	}
+	return
+}()
+
 func labeled(ctx context.Context, ids trace.SpanContext) context.Context {
-	var digits [48]byte // one text, of which both labels are parts
+	var both [48]byte // one text, of which both labels are parts
 	traceID, spanID := ids.TraceID(), ids.SpanID()
-	hex.Encode(digits[:], traceID[:])
-	hex.Encode(digits[32:], spanID[:])
-	text := string(digits[:])
+	for i, value := range traceID {
+		*(*[2]byte)(both[2*i:]) = digits[value]
+	}
+	for i, value := range spanID {
+		*(*[2]byte)(both[32+2*i:]) = digits[value]
+	}
+	text := string(both[:])
 	return pprof.WithLabels(ctx, pprof.Labels(SpanLabel, text[32:], TraceLabel, text[:32]))
 }
 

@@ -142,6 +142,30 @@ func TestNoSpan(t *testing.T) {
 	}
 }
 
+// The context of a span is one of its parent: values, end and deadline.
+func TestContext(t *testing.T) {
+	type key struct{}
+	parent, cancel := context.WithTimeout(context.WithValue(context.Background(), key{}, "value"), time.Hour)
+	ctx, s := newTracer().Start(parent, "s")
+	defer s.End()
+	child, cancelChild := context.WithCancel(ctx)
+	defer cancelChild()
+	before, ok := parent.Deadline()
+	if after, same := ctx.Deadline(); after != before || ok != same || ctx.Value(key{}) != "value" || ctx.Err() != nil {
+		t.Fatal("the context is not one of its parent")
+	}
+	cancel()
+	<-child.Done()
+	if ctx.Err() != context.Canceled || child.Err() != context.Canceled || trace.SpanFromContext(child) != s {
+		t.Fatal(ctx.Err(), child.Err())
+	}
+	pprof.Do(ctx, pprof.Labels("zone", "north"), func(context.Context) {
+		if got := says(t); !strings.Contains(got, `"zone":"north"`) || !strings.Contains(got, s.SpanContext().SpanID().String()) {
+			t.Fatal(got)
+		}
+	})
+}
+
 // A CPU profile of the runtime: samples of busy goroutines carry the ids of their spans.
 func TestCPUProfile(t *testing.T) {
 	var data bytes.Buffer

@@ -57,10 +57,11 @@ class TestCase(session.TestCase):
                         folder / "sdk/python"], check=True, timeout=300)
         return folder / "package"
 
-    def check_stretches(self, argv, **environment):
+    def check_stretches(self, argv, options=(), **environment):
         """Runs a victim to its end under the daemon. No sample may be linked to another span than its thread
-        worked for. Returns its samples, and how many were right, missing, outside of spans."""
-        run = self.start("--frequency", "499")      # whoever publishes: nobody names it
+        worked for. @options: which choose a victim; without, it is found since it publishes. Returns its
+        samples, and how many were right, missing, outside of spans."""
+        run = self.start("--frequency", "499", *options)
         child = self.spawn(argv, env=self.environment(**environment), cwd=self.directory())
         self.assertEqual(child.wait(200), 0, child)
         self.assertNotIn("spans are not published", child.err)
