@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/elf/machine.h"
+
 typedef struct Bytes {
         uint8_t data[1 << 17];
         size_t size;
@@ -99,7 +101,7 @@ static inline void make_elf(Bytes *elf, const Bytes *frame, const char *name) {
         Elf64_Ehdr ehdr = {
                 .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
                 .e_type = ET_DYN,
-                .e_machine = EM_X86_64,
+                .e_machine = ELF_MACHINE,
                 .e_phoff = sizeof(ehdr),
                 .e_phentsize = sizeof(Elf64_Phdr),
                 .e_phnum = N_HEADERS,

@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/elf/machine.h"
+
 enum { HAND_TEXT = 1, HAND_NOTE, HAND_SYMTAB, HAND_STRTAB, HAND_DYNSYM, HAND_DYNSTR, HAND_N_SECTIONS };
 
 typedef struct HandSymbol {
@@ -88,7 +90,7 @@ static inline HandElf hand_elf(const HandSymbol *symbols, size_t n, const uint8_
                 uint8_t id[20];
         } note = { { 4, 20, NT_GNU_BUILD_ID }, "GNU", { 0 } };
         Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-                              .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
+                              .e_type = ET_DYN, .e_machine = ELF_MACHINE, .e_version = EV_CURRENT,
                               .e_ehsize = sizeof(Elf64_Ehdr), .e_shentsize = sizeof(Elf64_Shdr),
                               .e_shnum = HAND_N_SECTIONS };
         Elf64_Shdr sections[HAND_N_SECTIONS] = { [HAND_TEXT] = { .sh_type = SHT_NOBITS, .sh_addr = 0x1000,

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The runner under the other tests: a test framework that swallows a failure would make all of them worthless."""
+import collections
 import os
+import re
 import sys
 import textwrap
 
@@ -106,6 +108,38 @@ class Runner(tap.TestCase):
         self.assertEqual(child.stop(), -15)
         with self.assertRaisesRegex(AssertionError, "ended"):
             self.spawn(["true"]).wait_for("never")
+
+
+class Plain(tap.TestCase):
+    """The runner of unit tests where criterion's does not start (plain-runner.c), beside criterion's."""
+
+    def outcomes(self, runner):
+        """test → the outcomes of its runs, in order; the exit status."""
+        done = self.run_command([tap.HARNESS / f"runner-cases-{runner}", "--tap=/dev/stdout"])
+        found = collections.defaultdict(list)
+        for outcome, suite, name, rest in re.findall(r"(?m)^(ok|not ok) +(?:\d+ )?- +(\w+)(?:::|/)(\w+)(.*)$", done.stdout):
+            found[suite, name].append("skip" if "SKIP" in rest else outcome)
+        return found, done
+
+    def test_says_what_criterion_says(self):
+        plain, done = self.outcomes("plain")
+        theirs, _ = self.outcomes("criterion")
+        theirs.pop(("right", "is_off"))         # it is left out here
+        theirs["wrong", "has_a_fini_that_fails"] = ["not ok"]       # criterion prints it, and then passes the test
+        self.assertEqual({test: sorted(runs) for test, runs in plain.items()},
+                         {test: sorted(runs) for test, runs in theirs.items()})
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual({suite for suite, _ in plain}, {"right", "wrong"})
+        for (suite, name), outcomes in plain.items():
+            self.assertEqual("not ok" in outcomes, suite == "wrong", name)
+        self.assertEqual(plain["wrong", "has_one_bad_parameter"], ["ok", "not ok"])
+        self.assertIn("they differ", done.stdout)
+        self.assertIn("# SKIP machine: lacks 7", done.stdout)
+
+    def test_runs_what_is_chosen(self):
+        done = self.run_command([tap.HARNESS / "runner-cases-plain", "--filter", "right/gets*"], expect=0)
+        self.assertEqual(len(re.findall(r"(?m)^ok", done.stdout)), 2)
+        self.assertIn("1..2", done.stdout)
 
 
 tap.main()
