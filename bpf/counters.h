@@ -547,6 +547,24 @@
           "stacks of long waits left out, since too many threads wait with one") \
         X(WAKERS_GONE, "wait_wakers_walked_total", "outcome=\"gone\"", \
           "stacks of wakers left out, since their process was no target any more") \
+        X(GOROUTINES_READ, "goroutines_total", "result=\"read\"", \
+          "goroutines that waited when they were looked at, with their stacks") \
+        X(GOROUTINES_RUNNING, "goroutines_total", "result=\"running\"", \
+          "goroutines that had a CPU when they were looked at: left out") \
+        X(GOROUTINES_PREEMPTED, "goroutines_total", "result=\"preempted\"", \
+          "goroutines that had lost their CPU in the midst of their code: left out") \
+        X(GOROUTINES_MOVED, "goroutines_total", "result=\"moved\"", \
+          "goroutines that ran or were moved while they were read: left out") \
+        X(GOROUTINES_UNREADABLE, "goroutines_total", "result=\"unreadable\"", \
+          "goroutines that could not be read, or cannot be any: left out") \
+        X(GOROUTINES_PENDING, "goroutines_total", "result=\"pending\"", \
+          "goroutines whose rows were on their way when they were looked at: left out") \
+        X(GOROUTINES_WINDOW_FULL, "goroutines_total", "result=\"window_full\"", \
+          "goroutines for which a table of the window was full: left out") \
+        X(GOROUTINES_NOT_LOOKED_AT, "goroutines_total", "result=\"not_looked_at\"", \
+          "goroutines that were not looked at, since all processes together had too many for a look: left out") \
+        X(GOROUTINE_LISTS_UNREADABLE, "goroutine_lists_unreadable_total", "", \
+          "looks at a process of Go whose list of goroutines could not be read") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

@@ -17,7 +17,7 @@ GROUPS = {
     "base": set(),
     "profile": {"base"},
     "sampling": {"base", "profile", "abi", "sdk"},
-    "runtime": {"base", "sampling"},
+    "runtime": {"base", "sampling", "abi"},
     "symbol": {"base", "profile", "sampling", "delivery"},
     "coro": {"base", "sampling", "sdk"},
     "delivery": {"base"},

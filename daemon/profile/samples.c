@@ -30,6 +30,7 @@ static const struct {
         [PROFILE_ALLOC_SPACE] = { "alloc_space", "bytes", "space", "bytes" },
         [PROFILE_ALLOC_OBJECTS] = { "alloc_objects", "count", "space", "bytes" },
         [PROFILE_WAKER] = { "off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds" },
+        [PROFILE_GOROUTINES] = { "goroutines", "count", "wall", "nanoseconds" },
         [PROFILE_SUSPENDED] = { "suspended", "nanoseconds", "suspended", "nanoseconds" },
 };
 

@@ -126,6 +126,7 @@ typedef enum ProfileType {
         PROFILE_SUSPENDED,              /* suspended/nanoseconds, of coroutines; a value for each event */
         /* off_cpu_waker/nanoseconds: waits under the stacks of who ended them; a value for each event */
         PROFILE_WAKER,
+        PROFILE_GOROUTINES,             /* goroutines/count that wait, at looks; period wall/nanoseconds */
         PROFILE_OTHER,                  /* whatever window_profile_named() was told */
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;

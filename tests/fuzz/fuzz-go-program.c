@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const GoInput input = { .fd = -1, .data = data, .size = size };
         struct go_process process = { 0 };
         GoProgram program;
+        uint64_t list = 0, length = 0;
 
         if (go_program_is(&input) != go_program_read(&input, &program))
                 abort();
@@ -35,6 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (go_layout(program.minor, &process) &&
             (process.m >= process.goid || process.goid >= process.labels ||
              process.labels - process.m >= GO_MAX_OFFSET))
+                abort();
+        if (go_program_find_list(&input, &list, &length) != (list && length))
                 abort();
         return 0;
 }

@@ -47,6 +47,7 @@ MAX_BYTES = 4 << 20
 OURS = {
     ("samples", "count"): ("cpu", "nanoseconds", True, {"times", "value"}),
     ("off_cpu", "nanoseconds"): ("off_cpu", "nanoseconds", False, {"both", "value"}),
+    ("goroutines", "count"): ("wall", "nanoseconds", True, {"value"}),
     ("off_cpu_waker", "nanoseconds"): ("off_cpu_waker", "nanoseconds", False, {"both", "value"}),
     ("wall", "nanoseconds"): ("wall", "nanoseconds", True, {"value"}),
     ("wall", "count"): ("wall", "nanoseconds", True, {"times", "value", "both"}),

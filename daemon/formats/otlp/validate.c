@@ -312,6 +312,7 @@ static const KnownType known_types[] = {
         { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds", false, SAMPLE_VALUE },
         { "alloc_space", "bytes", "space", "bytes", true, SAMPLE_VALUE },
         { "alloc_objects", "count", "space", "bytes", true, SAMPLE_VALUE },
+        { "goroutines", "count", "wall", "nanoseconds", true, SAMPLE_VALUE },
         { "suspended", "nanoseconds", "suspended", "nanoseconds", false, SAMPLE_BOTH | SAMPLE_VALUE },
 };
 

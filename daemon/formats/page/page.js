@@ -26,6 +26,7 @@ const KEYS = [
 function kindName(kind) {
         const known = { __proto__: null, samples: "CPU samples", off_cpu: "Off-CPU time",
                         off_cpu_waker: "Waits, by who ended them", suspended: "Suspended coroutines",
+                        goroutines: "Goroutines that wait",
                         wall: "Wall clock", lock_contention: "Lock waits", alloc_space: "Allocated bytes",
                         alloc_objects: "Allocated objects",
                         inuse_space: "Live bytes", native_alloc_space: "Native allocations" }[kind.type];

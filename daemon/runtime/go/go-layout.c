@@ -26,10 +26,26 @@ static const struct {
         { 26, 48, 152, 352, 184, GO_LABELS_SLICE },
 };
 
+/* What is read of a goroutine that does not run, and lies elsewhere in some release. */
+static const struct {
+        uint16_t first;
+        uint16_t bp, syscall_sp, syscall_bp, status, reason, preempted, start_pc;
+} goroutines[] = {
+        { 18, 104, 112, 0, 144, 176, 180, 312 },
+        { 21, 104, 112, 0, 144, 176, 180, 296 },
+        { 23, 104, 112, 128, 152, 184, 188, 304 },
+        { 25, 96, 104, 120, 144, 176, 180, 296 },
+        { 26, 96, 104, 120, 144, 176, 180, 304 },
+};
+
+static bool is_known(uint32_t minor) {
+        return minor >= GO_FIRST_MINOR && minor <= GO_LAST_MINOR;
+}
+
 bool go_layout(uint32_t minor, struct go_process *entry) {
         size_t i = ARRAY_SIZE(layouts);
 
-        if (minor < GO_FIRST_MINOR || minor > GO_LAST_MINOR)
+        if (!is_known(minor))
                 return false;
         while (layouts[--i].first > minor)
                 ;
@@ -38,5 +54,22 @@ bool go_layout(uint32_t minor, struct go_process *entry) {
         entry->labels = layouts[i].labels;
         entry->curg = layouts[i].curg;
         entry->form = layouts[i].form;
+        return true;
+}
+
+bool go_goroutine_layout(uint32_t minor, GoGoroutineLayout *layout) {
+        size_t i = ARRAY_SIZE(goroutines);
+
+        if (!is_known(minor))
+                return false;
+        while (goroutines[--i].first > minor)
+                ;
+        *layout = (GoGoroutineLayout){ .bp = goroutines[i].bp,
+                                       .syscall_sp = goroutines[i].syscall_sp,
+                                       .syscall_bp = goroutines[i].syscall_bp,
+                                       .status = goroutines[i].status,
+                                       .reason = goroutines[i].reason,
+                                       .preempted = goroutines[i].preempted,
+                                       .start_pc = goroutines[i].start_pc };
         return true;
 }

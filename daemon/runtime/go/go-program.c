@@ -35,7 +35,8 @@ enum {
         CODE_CHUNK = 256 << 10,
         CODE_OVERLAP = 16,
         MAX_SYMBOLS = 1 << 20,          /* more are not looked through */
-        MAX_TLS_SYMBOLS = 4096,
+        MAX_LOOKS = 1 << 18,            /* names of symbols that are read, */
+        MAX_SYMBOL_NAME = 32,           /* and bytes of each */
         SYMBOLS_CHUNK = 4096,
         BUILD_INFO_SIZE = 96,
         DEFAULT_TLS = -8,
@@ -167,23 +168,36 @@ static bool is_place(const Elf64_Phdr *tls, int64_t offset) {
         return offset < 0 && offset >= from_block(tls, 0) && !(offset & 7);
 }
 
-static bool is_tlsg(const GoInput *input, const Elf64_Shdr *strings, const Elf64_Sym *symbol) {
-        static const char name[] = "runtime.tlsg";
-        char text[sizeof(name)];
+/* ---- symbols ---- */
 
-        return symbol->st_name < strings->sh_size && strings->sh_offset <= input->size &&
-                read_at(input, strings->sh_offset + symbol->st_name, text, sizeof(text)) &&
-                !memcmp(text, name, sizeof(name));
+/* What a visit() of each symbol looks for. */
+typedef struct Search {
+        const Image *image;
+        const Elf64_Shdr *strings;
+        uint64_t n_looks;               /* names that were read */
+} Search;
+
+static bool is_called(Search *search, const Elf64_Sym *symbol, const char *name) {
+        char text[MAX_SYMBOL_NAME];
+        size_t size = strlen(name) + 1;
+
+        return symbol->st_name < search->strings->sh_size &&
+                search->strings->sh_offset <= search->image->input->size && search->n_looks++ < MAX_LOOKS &&
+                read_at(search->image->input, search->strings->sh_offset + symbol->st_name, text, size) &&
+                !memcmp(text, name, size);
 }
 
-static bool find_by_symbol(const Image *image, const Elf64_Phdr *tls, int64_t *offsetp) {
-        const Elf64_Shdr *table = find_section(image, ".symtab"), *strings;
+/* Calls @visit for each symbol until it returns true. */
+static void visit_symbols(const Image *image, bool (*visit)(Search *, const Elf64_Sym *, void *),
+                          void *userdata) {
+        const Elf64_Shdr *table = find_section(image, ".symtab");
         _cleanup_(freep) Elf64_Sym *symbols = NULL;
-        uint64_t n, n_tls = 0;
+        Search search = { .image = image };
+        uint64_t n;
 
         if (!table || table->sh_link >= image->header.e_shnum)
-                return false;
-        strings = &image->sections[table->sh_link];
+                return;
+        search.strings = &image->sections[table->sh_link];
         n = MIN(table->sh_size / sizeof(*symbols), (uint64_t)MAX_SYMBOLS);
         symbols = malloc(SYMBOLS_CHUNK * sizeof(*symbols));
         for (uint64_t i = 0; symbols && i < n; i += SYMBOLS_CHUNK) {
@@ -191,16 +205,59 @@ static bool find_by_symbol(const Image *image, const Elf64_Phdr *tls, int64_t *o
 
                 if (!read_at(image->input, table->sh_offset + i * sizeof(*symbols), symbols,
                              chunk * sizeof(*symbols)))
-                        return false;
+                        return;
                 for (uint64_t k = 0; k < chunk; k++)
-                        if (ELF64_ST_TYPE(symbols[k].st_info) == STT_TLS && n_tls++ < MAX_TLS_SYMBOLS &&
-                            is_tlsg(image->input, strings, &symbols[k])) {
-                                *offsetp = from_block(tls, MIN(symbols[k].st_value, (uint64_t)MAX_TLS));
-                                return is_place(tls, *offsetp);
-                        }
+                        if (visit(&search, &symbols[k], userdata))
+                                return;
         }
-        return false;
 }
+
+/* ---- the place of g, by its symbol ---- */
+
+typedef struct TlsPlace {
+        const Elf64_Phdr *tls;
+        int64_t offset;
+        bool is_found;
+} TlsPlace;
+
+static bool look_for_tlsg(Search *search, const Elf64_Sym *symbol, void *userdata) {
+        TlsPlace *place = userdata;
+
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_TLS || !is_called(search, symbol, "runtime.tlsg"))
+                return false;
+        place->offset = from_block(place->tls, MIN(symbol->st_value, (uint64_t)MAX_TLS));
+        place->is_found = is_place(place->tls, place->offset);
+        return true;
+}
+
+static bool find_by_symbol(const Image *image, const Elf64_Phdr *tls, int64_t *offsetp) {
+        TlsPlace place = { .tls = tls };
+
+        visit_symbols(image, look_for_tlsg, &place);
+        if (place.is_found)
+                *offsetp = place.offset;
+        return place.is_found;
+}
+
+/* ---- the list of goroutines ---- */
+
+typedef struct ListPlace {
+        uint64_t list, length;
+} ListPlace;
+
+static bool look_for_list(Search *search, const Elf64_Sym *symbol, void *userdata) {
+        ListPlace *place = userdata;
+
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size != 8)
+                return false;
+        if (is_called(search, symbol, "runtime.allgptr"))
+                place->list = symbol->st_value;
+        else if (is_called(search, symbol, "runtime.allglen"))
+                place->length = symbol->st_value;
+        return place->list && place->length;
+}
+
+/* ---- the place of g, by code ---- */
 
 /* Whether an instruction at @code (CODE_OVERLAP bytes) loads g into r14. */
 static bool loads_g(const uint8_t *code, int64_t *offsetp) {
@@ -287,4 +344,18 @@ bool go_program_read(const GoInput *input, GoProgram *program) {
         }
         image_deinit(&image);
         return is;
+}
+
+bool go_program_find_list(const GoInput *input, uint64_t *listp, uint64_t *lengthp) {
+        ListPlace place = { 0 };
+        Image image;
+
+        if (image_init(&image, input))
+                visit_symbols(&image, look_for_list, &place);
+        image_deinit(&image);
+        if (!place.list || !place.length)
+                return false;
+        *listp = place.list;
+        *lengthp = place.length;
+        return true;
 }

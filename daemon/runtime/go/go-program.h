@@ -40,3 +40,9 @@ bool go_program_read(const GoInput *input, GoProgram *program);
 
 /* Pure: the minor version of `go1.26.8`, `go1.27rc1` or `devel go1.28-…`; 0 = another text. */
 uint32_t go_version_minor(const char *version);
+
+/*
+ * Where the program has its list of goroutines: ELF addresses of runtime.allgptr and runtime.allglen. Return:
+ * whether its symbol table says so; a stripped program has none.
+ */
+bool go_program_find_list(const GoInput *input, uint64_t *listp, uint64_t *lengthp);

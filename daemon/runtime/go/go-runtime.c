@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/go/go-runtime.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/elf/machine.h"
+#include "base/util/error.h"
 #include "runtime/go/go-layout.h"
 #include "runtime/go/go-program.h"
+#include "runtime/go/goroutine.h"
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         return go_program_is(&(GoInput){ .fd = fd, .size = size });
@@ -17,11 +21,39 @@ static int refuse(char text[RUNTIMES_MAX_TEXT], const GoProgram *program, const 
         return RUNTIME_E_UNKNOWN;
 }
 
+/* A program without a list keeps a state as well: its text says so. Return: 0, -ENOMEM. */
+static int find_goroutines(const RuntimeSubject *subject, const GoInput *input, const GoProgram *program,
+                           const struct go_process *process, void **statep) {
+        GoGoroutines *goroutines = subject->userdata ? calloc(1, sizeof(*goroutines)) : NULL;
+
+        if (!goroutines)
+                return subject->userdata ? error_origin(-ENOMEM) : 0;
+        goroutines->process = *process;
+        goroutines->minor = program->minor;
+        if (go_goroutine_layout(program->minor, &goroutines->layout) &&
+            go_program_find_list(input, &goroutines->list, &goroutines->length)) {
+                goroutines->list += subject->bias;
+                goroutines->length += subject->bias;
+        }
+        free(*statep);
+        *statep = goroutines;
+        return 0;
+}
+
+static const char *text_of_list(const GoGoroutines *goroutines) {
+        if (!goroutines)
+                return "";
+        return goroutines->list ? ", and goroutines that wait"
+                                : "; those that wait are not read: the program is stripped";
+}
+
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        const GoInput input = { .fd = subject->fd, .size = subject->size };
         struct go_process *process = entry;
         GoProgram program;
+        int r;
 
-        if (!go_program_read(&(GoInput){ .fd = subject->fd, .size = subject->size }, &program))
+        if (!go_program_read(&input, &program))
                 return refuse(text, NULL, "its file was changed");
         if (ELF_MACHINE != EM_X86_64)
                 return refuse(text, &program, "goroutines are known on x86-64 only");
@@ -33,8 +65,16 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 return refuse(text, &program, "no place of goroutines found in a stripped program with C");
         process->generation = subject->generation;
         process->tls_offset = program.tls_offset;
-        snprintf(text, RUNTIMES_MAX_TEXT, "%s: labels of goroutines", program.version);
+        r = find_goroutines(subject, &input, &program, process, statep);
+        if (r)
+                return error_fold(r);
+        snprintf(text, RUNTIMES_MAX_TEXT, "%s: labels of goroutines%s", program.version,
+                 text_of_list(*statep));
         return 0;
+}
+
+static void detach(void *state) {
+        free(state);
 }
 
 const RuntimeOps go_runtime = {
@@ -44,4 +84,5 @@ const RuntimeOps go_runtime = {
         .bit = RUNTIME_HAS_GO,
         .recognises = recognises,
         .attach = attach,
+        .detach = detach,
 };

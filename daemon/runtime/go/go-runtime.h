@@ -3,5 +3,8 @@
 
 #include "sampling/runtime/runtimes.h"
 
-/* Go: ids and labels of goroutines (bpf/go.bpf.h); its frames are native ones. */
+/*
+ * Go: ids and labels of goroutines (bpf/go.bpf.h); its frames are native ones. With @userdata, anything but
+ * NULL, a state is kept for each process: GoGoroutines (goroutine.h), whose list is 0 if it is not known.
+ */
 extern const RuntimeOps go_runtime;

@@ -331,6 +331,32 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         return 0;
 }
 
+int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
+        GoroutineContext labels;
+        struct abi_sample header;
+        Sample known;
+        const Sample *sample = resolve_labels(aggregator, raw, &known, &header, &labels);
+        enum abi_stack_end end = sample->header->stack_end;
+        const StackInput input = { .process = program->process, .time_ns = sample->header->time_ns,
+                                   .user = sample->user, .n_user = sample->header->n_user };
+        Window *window = aggregator->window;
+        uint32_t resource;
+        Place at = { 0 };
+        int r = frames_stack(aggregator->frames, window, &input, &end, &at.stack);
+
+        if (!r)
+                r = attributes_of_process(&aggregator->attributes, window, program, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_GOROUTINES, &at.profile);
+        if (!r)
+                r = attributes_of_sample(&aggregator->attributes, window, program, sample, end,
+                                         &at.attributes);
+        if (!r)
+                r = find_link(window, sample->header, &at.link);
+        return r ? r : window_sample(window, at.profile, at.stack, at.attributes, at.link, n,
+                                     sample->header->time_ns);
+}
+
 int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
                              const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
                              uint64_t time_ns) {
@@ -359,6 +385,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         if (r)
                 return error_fold(r);
         window_set_period(window, PROFILE_CPU, period_ns);
+        window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         if (wait_spread_finish(&aggregator->waits, window))
                 stat_add(COUNTER_WAITS_WINDOW_FULL, 1);
         /* no memory to sort them: the window has no samples any more */

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "base/util/clock.h"
 #include "base/util/macro.h"
 #include "profile/window.h"
 #include "sampling/aggregate/context-attributes.h"
@@ -21,6 +22,9 @@
 #include "sampling/sample/decode.h"
 
 typedef struct Aggregator Aggregator;
+
+/* Time between two looks at goroutines that wait, in the mean: what one that is seen once stands for. */
+#define AGGREGATOR_GOROUTINES_PERIOD_NS NS_PER_SEC
 
 /* Stack of who ended a wait. */
 typedef struct WakerStack {
@@ -64,6 +68,14 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
  */
 int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
                         const WaitTimes *times);
+
+/*
+ * Adds @n goroutines of @program that wait like the one of @sample, whose attributes are a goroutine's and
+ * whose `wait` is set, to a profile of their own. They are no ticks, and no counter of those is touched.
+ * Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *sample,
+                              int64_t n);
 
 /*
  * A coroutine of @program was suspended at @address for @value_ns, until @time_ns or a while before. Goes

@@ -229,7 +229,8 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
         const char *reason = truncation(key->stack_end);
         char root[17];
 
-        set_int(&builder, "thread.id", key->tid);
+        if (key->tid)                   /* a goroutine that waits has no thread */
+                set_int(&builder, "thread.id", key->tid);
         set_string(&builder, "thread.name", key->comm, strnlen(key->comm, sizeof(key->comm)));
         set_string(&builder, "profile.stack.truncated", reason, reason ? strlen(reason) : 0);
         if (key->local_root) {

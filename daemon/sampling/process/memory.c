@@ -26,15 +26,15 @@ typedef struct Piece {
         uint8_t data[PIECE];
 } Piece;
 
-/* Return: whether all its pages are there; so it is not if pagemap does not tell. */
-static bool is_present(const Piece *piece) {
-        uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), first = piece->address / page_size;
-        uint64_t entries[PIECE / 4096 + 1] = { 0 };
-        size_t n = (size_t)((piece->address + piece->size - 1) / page_size - first + 1);
-        ssize_t size = (ssize_t)(n * sizeof(*entries));
+/* Return: whether all pages are there; so it is not if pagemap does not tell. */
+static bool is_present(int pagemap_fd, uint64_t address, size_t size) {
+        uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), first = address / page_size;
+        uint64_t entries[MEMORY_MAX_READ / 4096 + 1] = { 0 };
+        size_t n = (size_t)((address + size - 1) / page_size - first + 1);
+        ssize_t n_bytes = (ssize_t)(n * sizeof(*entries));
 
-        if (n > PIECE / 4096 + 1 ||
-            pread(piece->pagemap_fd, entries, (size_t)size, (off_t)(first * sizeof(*entries))) != size)
+        if (n > ARRAY_SIZE(entries) ||
+            pread(pagemap_fd, entries, (size_t)n_bytes, (off_t)(first * sizeof(*entries))) != n_bytes)
                 return false;
         for (size_t i = 0; i < n; i++)
                 if (!(entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)))
@@ -53,7 +53,7 @@ static ssize_t read_now(void *data) {
         _cleanup_(closep) int fd = piece->fd < 0 ? -1 : fcntl(piece->fd, F_DUPFD_CLOEXEC, 0);
         ssize_t r;
 
-        if ((piece->fd >= 0 && fd < 0) || !is_present(piece))
+        if ((piece->fd >= 0 && fd < 0) || !is_present(piece->pagemap_fd, piece->address, piece->size))
                 return -EFAULT;
         r = fd < 0 ? process_vm_readv(piece->pid, &to, 1, &from, 1, 0)
                    : pread(fd, piece->data, piece->size, (off_t)piece->address);
@@ -61,6 +61,18 @@ static ssize_t read_now(void *data) {
         if (fd >= 0 && !r)
                 return -ESRCH;
         return r < 0 ? -errno : r;
+}
+
+int memory_read_now(int fd, int pagemap_fd, uint64_t address, void *to, size_t size) {
+        ssize_t got;
+
+        if (!size || size > MEMORY_MAX_READ || address + size < address || address >> 56 ||
+            !is_present(pagemap_fd, address, size))
+                return MEMORY_E_ABSENT;
+        got = pread(fd, to, size, (off_t)address);
+        if (got == (ssize_t)size)
+                return 0;
+        return got ? MEMORY_E_ABSENT : MEMORY_E_GONE;
 }
 
 static int read_piece(Piece *piece) {

@@ -35,3 +35,10 @@ int memory_open(pid_t pid, uint64_t start_time_ns);
 
 /* As memory_read(), through @fd of memory_open(). MEMORY_E_GONE: the program has ended. */
 int memory_read_opened(pid_t pid, int fd, uint64_t address, void *to, size_t size);
+
+/*
+ * For work that makes many reads, and is a bounded call of its own (base/util/bounded-call.h): reads at
+ * once, through @fd of memory_open() and @pagemap_fd, an open /proc/PID/pagemap of that program. May hang.
+ * Return: as above.
+ */
+int memory_read_now(int fd, int pagemap_fd, uint64_t address, void *to, size_t size);

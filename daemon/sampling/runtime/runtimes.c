@@ -649,6 +649,12 @@ int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNT
         return r || !runtime ? r : describe(runtime, process, mapping, text);
 }
 
+const void *runtimes_state_of(const Runtimes *runtimes, uint64_t generation, const RuntimeOps *ops) {
+        const Known *known = hashmap_get(&runtimes->processes, generation);
+
+        return known && !known->gone_ns && known->runtime->ops == ops ? known->state : NULL;
+}
+
 void runtimes_each(const Runtimes *runtimes,
                    void (*visit)(void *userdata, uint32_t pid, const char *text, bool is_walked),
                    void *userdata) {

@@ -166,6 +166,9 @@ const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
  */
 int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]);
 
+/* What attach() of @ops has kept of a program that lives; NULL = nothing, or it has another runtime. */
+const void *runtimes_state_of(const Runtimes *runtimes, uint64_t generation, const RuntimeOps *ops);
+
 /* Visits all processes with a runtime. */
 void runtimes_each(const Runtimes *runtimes,
                    void (*visit)(void *userdata, uint32_t pid, const char *text, bool is_walked),

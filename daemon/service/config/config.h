@@ -24,7 +24,7 @@ typedef struct Option Option;
 
 #define CONTROL_DEFAULT "/run/spanprof/control.sock"
 
-enum { CONFIG_MAX_OPTIONS = 128 };
+enum { CONFIG_MAX_OPTIONS = 160 };
 
 typedef enum ConfigLevel {
         CONFIG_DEFAULT,
@@ -98,6 +98,7 @@ typedef struct Config {
         uint64_t off_cpu_walks;         /* a second and CPU, like the next one */
         uint64_t off_cpu_max_switches;  /* 0 = no limit */
         uint64_t off_cpu_long_wait_ns;  /* 0 = none is long */
+        uint64_t goroutines;            /* of each process, that are looked at in a second; 0 = none */
 
         /* export */
         char *endpoint;                 /* base URL, as given; "" = default */

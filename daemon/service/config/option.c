@@ -265,6 +265,11 @@ const Option option_table[] = {
           .help = "with --off-cpu: switches of threads on the machine, a second and CPU; above it waits are not counted until half as "
                   "many are left (0: no limit)" },
 
+        { "goroutines", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(goroutines), "0", 0, 10000,
+          .argument = "N",
+          .help = "count goroutines that wait, by stack, reason and labels, without stopping any: look at N of each process of Go a second "
+                  "(0: at none)" },
+
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: http://localhost:4318)" },

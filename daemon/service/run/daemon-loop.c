@@ -14,6 +14,7 @@
  *     work         whenever a search for targets or the reading of long mappings has a next step
  *     coroutines   as often as their stations need it
  *     long waits   while waits are too many to walk them all (daemon-long-waits.c)
+ *     goroutines   with --goroutines, every 0.75 to 1.25 s: looks at some that wait (daemon-goroutines.c)
  *     duration     once
  *
  * Sleep
@@ -61,6 +62,7 @@
 #include "base/util/stat.h"
 #include "service/run/daemon-calls.h"
 #include "service/run/daemon-deferred.h"
+#include "service/run/daemon-goroutines.h"
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-long-waits.h"
 #include "service/run/daemon-stages.h"
@@ -90,8 +92,8 @@ static void on_flushed(void *userdata) {
 void daemon_remove_timers(Daemon *daemon) {
         DaemonLoop *loop = &daemon->loop;
         sd_event_source **timers[] = { &loop->drain_timer, &loop->window_timer,     &loop->second_timer,
-                                       &loop->work_timer,  &loop->coroutines_timer, &loop->wake_source,
-                                       &loop->call_source };
+                                       &loop->work_timer,  &loop->coroutines_timer, &loop->goroutines_timer,
+                                       &loop->wake_source, &loop->call_source };
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
@@ -367,6 +369,15 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
                                                     : (uint64_t)(750 + random() % 500) * NS_PER_MS);
 }
 
+/* At random moments, too; in the mean AGGREGATOR_GOROUTINES_PERIOD_NS apart. */
+static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = daemon->pause.is_on ? 0 : goroutines_look(daemon->stages.goroutines, NULL);
+
+        return r ? error_fold(r)
+                 : again(source, AGGREGATOR_GOROUTINES_PERIOD_NS * (uint64_t)(750 + random() % 501) / 1000);
+}
+
 static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
         uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;
         Daemon *daemon = userdata;
@@ -478,6 +489,9 @@ int daemon_add_timers(Daemon *daemon) {
                 r = add_timer(daemon, &daemon->loop.work_timer, 0, on_work);
         if (!r)
                 r = add_timer(daemon, &daemon->loop.coroutines_timer, NS_PER_SEC, on_coroutines);
+        if (!r && daemon->stages.goroutines)
+                r = add_timer(daemon, &daemon->loop.goroutines_timer, AGGREGATOR_GOROUTINES_PERIOD_NS,
+                              on_goroutines);
         if (!r && daemon->config->duration_ns)
                 r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
         return error_fold(r);

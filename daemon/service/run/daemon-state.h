@@ -12,6 +12,7 @@
  *     daemon-still.c      reads threads that stand still
  *     daemon-threads.c    looks at all threads as they are now
  *     daemon-long-waits.c walks long waits while they go on
+ *     daemon-goroutines.c looks at goroutines that wait
  *     daemon-loop.c       decides when: timers, signals, the stop
  *     daemon-calls.c      drains at once when the kernel half calls
  *     daemon-govern.c     decides whether and how fast: pauses, limits
@@ -49,6 +50,7 @@
 #include "symbol/remote/uploads.h"
 
 typedef struct Deferred Deferred;
+typedef struct Goroutines Goroutines;
 
 /* Why nothing is sampled; bits of DaemonPause.reasons. */
 enum daemon_pause {
@@ -62,6 +64,7 @@ enum daemon_pause {
 typedef struct DaemonLoop {
         sd_event *event;
         sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer, *coroutines_timer;
+        sd_event_source *goroutines_timer;
         sd_event_source *wake_source;   /* on while the loop sleeps */
         sd_event_source *call_source;
         sd_event_source *tables_work, *tables_ready, *threads_ready;
@@ -95,6 +98,7 @@ typedef struct DaemonStages {
         bool warned_of_others;
         Tables *tables;
         Deferred *deferred;
+        Goroutines *goroutines;         /* NULL = not wanted */
         Frames *frames;
         Naming *naming;
         Runtimes *runtimes;

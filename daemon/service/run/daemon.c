@@ -30,6 +30,7 @@
 #include "service/config/backend.h"
 #include "service/run/control.h"
 #include "service/run/daemon-deferred.h"
+#include "service/run/daemon-goroutines.h"
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-long-waits.h"
 #include "service/run/daemon-loop.h"
@@ -179,7 +180,8 @@ static int make_runtimes(Daemon *daemon) {
                 r = runtimes_register(stages->runtimes, &hotspot_runtime,
                                       sampler_hotspot_fd(stages->sampler), stages->jvms);
         if (!r && config_has_runtime(daemon->config, go_runtime.name))
-                r = runtimes_register(stages->runtimes, &go_runtime, sampler_go_fd(stages->sampler), NULL);
+                r = runtimes_register(stages->runtimes, &go_runtime, sampler_go_fd(stages->sampler),
+                                      daemon->config->goroutines ? daemon : NULL);
         if (!r && config_has_runtime(daemon->config, python_runtime.name))
                 r = runtimes_register(stages->runtimes, &python_runtime, sampler_python_fd(stages->sampler),
                                       NULL);
@@ -357,6 +359,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
                 r = make_tables(daemon);
         if (!r)
                 r = deferred_new(&daemon->stages.deferred, daemon);
+        if (!r && daemon->config->goroutines)
+                r = goroutines_new(&daemon->stages.goroutines, daemon);
         if (!r)
                 r = make_targets(daemon);
         if (!r)
@@ -397,6 +401,7 @@ Daemon *daemon_free(Daemon *daemon) {
         sd_event_source_disable_unref(daemon->loop.tables_ready);
         daemon_drop_long_waits(daemon);
         deferred_free(daemon->stages.deferred);
+        goroutines_free(daemon->stages.goroutines);
         tables_free(daemon->stages.tables);
         sampler_free(daemon->stages.sampler);
         sd_event_source_disable_unref(daemon->loop.threads_ready);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Goroutines That Wait
+ *
+ * Looks at goroutines of targets that do not run, and adds them to the open window: stack, reason, labels.
+ */
+
+#include "service/run/daemon-state.h"
+
+enum {
+        /* looked at in one look at all processes; beyond it, processes take turns */
+        GOROUTINES_MAX_LOOK = 20000,
+};
+
+/* What a look has met. */
+typedef struct GoroutinesSeen {
+        uint64_t n_places;              /* in all lists: as many goroutines, and places of those that ended */
+        uint64_t n_added;               /* with their stacks */
+        uint64_t n_running, n_preempted, n_moved, n_unreadable, n_pending, n_window_full, n_not_looked_at;
+        uint64_t n_lists_unreadable;    /* processes */
+        uint64_t n_processes;           /* whose lists were read */
+} GoroutinesSeen;
+
+/* For a daemon with config->goroutines. Return: 0, -ENOMEM. */
+int goroutines_new(Goroutines **goroutinesp, Daemon *daemon);
+Goroutines *goroutines_free(Goroutines *goroutines);
+
+/* Looks once, at `config->goroutines` of each process at most. @seen: NULL = not asked. Return: 0, -errno. */
+int goroutines_look(Goroutines *goroutines, GoroutinesSeen *seen);
+
+/* For a daemon that samples, on_started: the same. */
+int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen);
