@@ -69,7 +69,7 @@ def wait_cpu(pids, seconds, patience=120):
                    f"{seconds} s of CPU of {pids}", patience)
 
 
-NO_TICKS = {"suspended", "off_cpu", "off_cpu_waker"}     # types of events that are no samples of the CPU
+NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker"}     # types of events that are no samples of the CPU
 
 
 class Receiver:
@@ -102,6 +102,7 @@ class Result:
         self.samples = [sample for sample in events if sample.type not in NO_TICKS]
         self.suspended = [sample for sample in events if sample.type == "suspended"]
         self.waits = [sample for sample in events if sample.type == "off_cpu"]
+        self.goroutines = [sample for sample in events if sample.type == "goroutines"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
 
     def counter(self, metric, label=None):
