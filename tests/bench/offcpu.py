@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What --off-cpu costs at a switch: strangers, targets, targets with spans, all walked; beside `perf sched record`.
+"""What --off-cpu costs at a switch: strangers, targets, targets with spans, all walked; beside `perf sched record`
+and offcputime of libbpf-tools.
 
-usage: sudo tests/bench/offcpu.py [--rounds N] [--seconds S]
+usage: sudo tests/bench/offcpu.py [--rounds N] [--seconds S] [--offcputime PROGRAM]
 
 Two processes on one CPU hand a byte to each other (switch-load.c). The tools take turns. Printed: CPU time of
 both processes for a round trip of two switches and two wake-ups, and how long the kernel says that our
@@ -26,28 +27,39 @@ LOAD = str(BUILD / "tests/bench/switch-load")
 STATS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 BPFTOOL = shutil.which("bpftool") or "/usr/sbin/bpftool"
 PROGRAMS = ("wait_switch", "wait_wake", "wait_waking")
+SETTLE = 2       # seconds that a tool has to start
+THEIRS = {"sched_switch": "wait_switch"}         # of offcputime, in the same column
 
 
 def program_times():
-    """{name: (ns, runs)} of our programs."""
+    """{(name, id): (ns, runs)} of the programs that are loaded, another spanprof's too."""
     rows = json.loads(subprocess.run([BPFTOOL, "-j", "prog", "show"], capture_output=True, text=True).stdout)
-    return {row["name"]: (row.get("run_time_ns", 0), row.get("run_cnt", 0))
-            for row in rows if row.get("name") in PROGRAMS}
+    return {(THEIRS.get(row["name"], row["name"]), row["id"]): (row.get("run_time_ns", 0), row.get("run_cnt", 0))
+            for row in rows if row.get("name") in (*PROGRAMS, *THEIRS)}
+
+
+def settled(others):
+    """program_times() of a tool once its program at a switch has run, or after SETTLE seconds."""
+    end = time.monotonic() + SETTLE
+    while True:
+        mine = {key: times for key, times in program_times().items() if key not in others}
+        if any(runs for (name, _), (_, runs) in mine.items() if name == "wait_switch") or time.monotonic() > end:
+            return mine
+        time.sleep(0.1)
 
 
 def measure(seconds, spans, tool):
     """(CPU ns of a round trip, {program: ns a run}). @tool: function of the load's pids → argv, None = none."""
-    load = subprocess.Popen([LOAD, str(seconds + (1.5 if tool else 0)), *(["ring"] if spans else [])],
+    load = subprocess.Popen([LOAD, str(seconds + (SETTLE if tool else 0)), *(["ring"] if spans else [])],
                             stdout=subprocess.PIPE, text=True)
     pids = load.stdout.readline().split()[1:]
-    child, times = None, {}
+    child, times, others = None, {}, program_times()
     if tool:
         child = subprocess.Popen(tool(pids), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1)
-        before = program_times()
+        before = settled(others)
         time.sleep(seconds / 2)
-        times = {name: (ns - before[name][0]) / max(1, runs - before[name][1])
-                 for name, (ns, runs) in program_times().items() if name in before}
+        times = {key[0]: (ns - before[key][0]) / max(1, runs - before[key][1])
+                 for key, (ns, runs) in program_times().items() if key in before}
     cost = int(load.stdout.readline().split()[1])
     load.wait()
     if child:
@@ -66,6 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--offcputime", default=shutil.which("offcputime") or "/usr/sbin/offcputime")
     options = parser.parse_args()
     directory = tempfile.mkdtemp()
     sleeper = subprocess.Popen(["sleep", "1000"])
@@ -83,8 +96,14 @@ def main():
         "record --off-cpu, spans": (True, lambda pids: spanprof(pids, "--off-cpu")),
         "the same, every wait walked": (True, lambda pids: spanprof(pids, "--off-cpu",
                                                                    "--off-cpu-walks=100000")),
+        "the same, one walk in 134 ms: long waits": (True, lambda pids: spanprof(pids, "--off-cpu",
+                                                                                "--off-cpu-walks=1")),
         "perf sched record": (False, lambda pids: ["perf", "sched", "record", "-o", f"{directory}/perf.data"]),
     }
+    if os.access(options.offcputime, os.X_OK):
+        rows["offcputime of libbpf-tools"] = (False, lambda pids: [options.offcputime, "-p", ",".join(map(str, pids))])
+    else:
+        print(f"no {options.offcputime}: its row is left out (Debian: libbpf-tools)", file=sys.stderr)
     old, figures = STATS.read_text(), {name: [] for name in rows}
     try:
         STATS.write_text("1")

@@ -256,7 +256,7 @@ const Option option_table[] = {
           .help = "count how long threads have no CPU, by span and reason" },
         { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_walks), "1000", 0, 100000,
           .argument = "N", .advanced = true,
-          .help = "with --off-cpu: stacks of waits, a second and CPU; waits beyond are counted without a stack" },
+          .help = "with --off-cpu: walks of waits, a second and CPU; above, waits are drawn by chance and the others counted without a stack" },
         { "off-cpu-long-wait", 0, OPTION_DURATION, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_long_wait_ns), "10ms",
           0, SECONDS(60), .argument = "TIME", .advanced = true,
           .help = "with --off-cpu: waits from this length on have their stack, also beyond off-cpu-walks (0: none has)" },
