@@ -33,8 +33,8 @@ class OtelGo(otel_case.TestCase):
             tap.skip(f"machine: OpenTelemetry's module cannot be downloaded: {done.stderr[-300:]}")
 
     def test_its_own_tests(self):
-        done = self.run_command([self.go.program, "test", "-v", "-count=1", "./..."], cwd=self.folder, env=self.modules,
-                                timeout=280)
+        done = self.run_command([self.go.program, "test", "-v", "-count=1", "./..."], cwd=self.folder,
+                                env=self.modules, timeout=280)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotRegex(done.stdout, r"(?m)^\s*--- (FAIL|SKIP)")
         names = set(re.findall(r"^func (Test\w+)", (self.folder / "spanprof_test.go").read_text(), re.M))

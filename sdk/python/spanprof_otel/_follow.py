@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries that switch contexts without Context.run(): each is changed once it is there, and only then."""
 import functools
-import importlib.abc
 import importlib.util
 import logging
 import sys
@@ -67,8 +66,9 @@ def found_uvloop(module):
     loop.run_forever = then_republish(loop.run_forever)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Calls found_uvloop() at the end of that import: before its first callback."""
+class _Finder:
+    """Calls found_uvloop() at the end of that import: before its first callback. It derives from nothing of
+    importlib.abc, which loads a MiB of other modules."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "uvloop":
