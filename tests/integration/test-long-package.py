@@ -4,13 +4,16 @@
 import hashlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 import buildah
 import nspawn
 import packages
+import rpm_root
 import tap
 
 
@@ -143,6 +146,8 @@ class Deb(tap.TestCase):
 class Sources(tap.TestCase):
     """The tarball, and what is built from it."""
 
+    built = None                        # directory of RPMs, for all tests
+
     def tarball(self):
         """As `meson dist` makes it, of what is here now: it takes only what is committed."""
         copy = self.directory() / "copy"
@@ -151,19 +156,28 @@ class Sources(tap.TestCase):
         self.run_command(["meson", "dist", "-C", copy / "b", "--no-tests", "--formats", "xztar"], expect=0)
         return next((copy / "b/meson-dist").glob("spanprof-*.tar.xz"))
 
-    def test_rpm_is_built_from_the_tarball(self):
-        if not shutil.which("git") or self.run_command(["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"
-                                                        ]).returncode:
+    def rpms(self):
+        """A directory with them; SPANPROF_TEST_RPMS names one of RPMs that are built already."""
+        if os.environ.get("SPANPROF_TEST_RPMS"):
+            return pathlib.Path(os.environ["SPANPROF_TEST_RPMS"])
+        head = ["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"]
+        if not shutil.which("git") or self.run_command(head).returncode:
             tap.skip("machine: these sources are no git repository")
-        rpmbuild, tarball = tap.need_tool("rpmbuild"), self.tarball()
-        top = self.directory()
-        # --nodeps: the names of Fedora's packages mean nothing where apt has installed what they stand for
-        self.run_command([
-            rpmbuild, "-bb", "--nodeps", "--define", f"_topdir {top}", "--define",
-            f"_sourcedir {tarball.parent}", "--define", "_lib lib64", "--define", "debug_package %{nil}",
-            tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"
-        ], expect=0, timeout=1200)
-        rpms = {path.name.rsplit("-", 2)[0]: path for path in top.glob("RPMS/*/*.rpm")}
+        if not Sources.built:
+            rpmbuild, tarball = tap.need_tool("rpmbuild"), self.tarball()
+            Sources.built = tempfile.mkdtemp(prefix="spanprof-rpms-")
+            self.addClassCleanup(shutil.rmtree, Sources.built)
+            # --nodeps: names of Fedora's packages mean nothing where apt has installed what they stand for
+            self.run_command([
+                rpmbuild, "-bb", "--nodeps", "--define", f"_topdir {Sources.built}", "--define",
+                f"_sourcedir {tarball.parent}", "--define", "_lib lib64", "--define", "debug_package %{nil}",
+                tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"
+            ], expect=0, timeout=1200)
+        return pathlib.Path(Sources.built)
+
+    def test_rpm_is_built_from_the_tarball(self):
+        top = self.rpms()
+        rpms = {path.name.rsplit("-", 2)[0]: path for path in top.rglob("*.rpm")}
         libraries = {f"libspanprof-{name}{kind}" for name in ("context", "convert") for kind in ("", "-devel")}
         self.assertEqual(set(rpms), {"spanprof", *libraries})
         files = self.run_command(["rpm", "-qpl", rpms["spanprof"]], expect=0).stdout.split()
@@ -176,6 +190,34 @@ class Sources(tap.TestCase):
         self.assertEqual(
             self.run_command(["rpm", "-qpc", rpms["spanprof"]], expect=0).stdout.split(),
             ["/etc/spanprof/spanprof.conf"])
+        changes = self.run_command(["rpm", "-qp", "--changelog", rpms["spanprof"]], expect=0).stdout
+        self.assertIn("First package", changes)
+
+    def test_rpms_are_installed_upgraded_and_removed_with_their_dependencies(self):
+        """Without --nodeps. What they need is found by RPM in a package of this machine's own libraries."""
+        tap.need_root()
+        tap.need_tool("rpmbuild")
+        paths = sorted(self.rpms().rglob("*.rpm"))
+        names = self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", tap.SPANPROF],
+                                 expect=0).stdout.split()
+        bare, root = rpm_root.Root(self, names[1:]), rpm_root.Root(self, names)
+        self.assertIn(f"{names[0]}()(64bit) is needed by", bare.rpm("-i", *paths, expect=None).stderr)
+        root.rpm("-i", *paths)
+        self.assertIn("spanprof 0.1.0", root.run("/usr/sbin/spanprof", "version").stdout)
+        for name in names:
+            self.assertIn(name, root.run("/usr/sbin/spanprof", "version").stdout)
+        self.assertRegex(root.read("etc/passwd"), r"(?m)^spanprof:")
+        self.assertEqual(root.rpm("-V", "spanprof").stdout, "")
+        for name in ("bash-completion/completions/spanprof", "zsh/site-functions/_spanprof"):
+            self.assertIn("spanprof", root.read(f"usr/share/{name}"))
+        config = root.path / "etc/spanprof/spanprof.conf"
+        config.write_text(config.read_text() + "\n[sampling]\nfrequency = 49\n")
+        root.rpm("-U", "--replacepkgs", *paths)
+        self.assertIn("frequency = 49", config.read_text())
+        self.assertIn("49", root.run("/usr/sbin/spanprof", "config", "show").stdout)
+        root.rpm("-e", *(path.name.rsplit("-", 2)[0] for path in paths))
+        self.assertIn("frequency = 49", config.with_suffix(".conf.rpmsave").read_text())
+        self.assertFalse((root.path / "usr/sbin/spanprof").exists())
 
 
 class Completions(tap.TestCase):
