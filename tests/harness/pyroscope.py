@@ -21,6 +21,8 @@ import tap
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 READY_S = 300
 QUERIER = "/querier.v1.QuerierService/"
+# Else it leaves out labels with a dot in their names, and series that differ by these alone become one.
+ALL_LABELS = "*/*; allow-utf8-labelnames=true"
 
 
 def command(program, directory, http, grpc, gossip, raft):
@@ -88,7 +90,8 @@ class Pyroscope(real_server.Server):
 
     def _query(self, method, since_ms=None, until_ms=None, **message):
         return self.post(QUERIER + method, {"start": since_ms or self.begin_ms,
-                                            "end": until_ms or int(time.time() * 1000) + 60_000, **message})
+                                            "end": until_ms or int(time.time() * 1000) + 60_000, **message},
+                         Accept=ALL_LABELS)
 
     def series(self):
         answer = self._query("Series", matchers=[], labelNames=[])

@@ -67,9 +67,9 @@ class Server:
         """The answer's JSON. Raises urllib.error.HTTPError with what the server said of a mistake."""
         return self._ask(urllib.request.Request(f"{self.url}{path}?{urllib.parse.urlencode(query, doseq=True)}"))
 
-    def post(self, path, message):
+    def post(self, path, message, **headers):
         return self._ask(urllib.request.Request(f"{self.url}{path}", json.dumps(message).encode(),
-                                                {"Content-Type": "application/json"}))
+                                                {"Content-Type": "application/json", **headers}))
 
     def _ask(self, request):
         try:
