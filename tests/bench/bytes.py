@@ -4,11 +4,13 @@
 to one receiver for each setting, so that all settings are of the same samples.
 
 usage: bytes.py [SECONDS]       (as root; 31 without it: two whole windows of 15 s and two short ones)
+       bytes.py floor           what ids alone take, gzip'd: no form of a request can be below
 
 Prints bytes of gzip'd requests an event, and what that is in GB a day for hosts of 8 and 64 cores that are
 busy all the time, at 99 Hz. The example gives nearly each of its samples a span of its own, so what links
 cost is at its highest here; the first line says how many events there are for each span and trace."""
 import collections
+import gzip
 import json
 import os
 import pathlib
@@ -103,7 +105,32 @@ def run(seconds, directory):
     return json.loads(summary.read_text())["exports"], ids(out)
 
 
+def framed(number, data):
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def floor(n=2000):
+    """Bytes an event of rows of a dictionary with random ids, and of nothing but the ids."""
+    ids = [(os.urandom(16), os.urandom(8)) for _ in range(n)]
+    rows = {
+        "trace and span ids alone": b"".join(trace + span for trace, span in ids),
+        "links with them": b"".join(framed(4, framed(1, trace) + framed(2, span)) for trace, span in ids),
+        "links, four spans a trace, in order":
+            b"".join(framed(4, framed(1, ids[i // 4][0]) + framed(2, ids[i][1])) for i in range(n)),
+        "trace ids alone": b"".join(trace for trace, _ in ids),
+        "attributes with a trace id in hex":
+            b"".join(framed(6, b"\x08\x05" + framed(2, framed(1, trace.hex().encode()))) for trace, _ in ids),
+        "attributes with a trace id as bytes":
+            b"".join(framed(6, b"\x08\x05" + framed(2, framed(7, trace))) for trace, _ in ids),
+    }
+    for name, data in rows.items():
+        print(f"{name}: {len(gzip.compress(data)) / n:.1f} B")
+
+
 def main():
+    if sys.argv[1:] == ["floor"]:
+        floor()
+        return
     seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         directory = pathlib.Path(name)
