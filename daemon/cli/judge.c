@@ -21,7 +21,7 @@ int judge_reports(const Config *config, const Report *before, const Report *afte
                 return n;
         for (char *line = text.data, *end; line && *line; line = end + 1) {
                 end = strchr(line, '\n');
-                log_error("%.*s", (int)(end - line), line);
+                log_write(n ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "%.*s", (int)(end - line), line);
         }
         if (n == DIFF_NOT_JUDGED)
                 return STATUS_FAILURE;

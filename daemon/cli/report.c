@@ -71,7 +71,10 @@ static int find_form(ReportRun *run) {
         return run->writer ? 0 : STATUS_USAGE;
 }
 
+/* A reader that left by itself, as of `spanprof report FILE | head`, needs no message. */
 static int cannot_write(const ReportRun *run, int r) {
+        if (r == -EPIPE && (!*run->config->output || !strcmp(run->config->output, "-")))
+                return STATUS_FAILURE;
         log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output",
                   outfile_problem(r));
         return STATUS_FAILURE;

@@ -518,6 +518,9 @@ class Diff(Forms):
                     self.assertEqual(re.findall(r"(?m)^spanprof: (\w+): \+[\d.]+ points of samples "
                                                 r"\([\d.]+% → [\d.]+%\), beyond noise", done.stderr),
                                      [worse] if status else [], done.stderr)
+                    if not status:
+                        self.assertRegex(done.stderr, r"hot: \+2\.0 points .* within noise .*which more samples make"
+                                         if n == 100 else r"no function's own share grew by more than 5 points")
         # more in the function itself and less in what it calls is no more in all
         before.write_text("main;serve 100000\nmain;serve;hot 900000\n")
         after.write_text("main;serve 900000\nmain;serve;hot 100000\n")

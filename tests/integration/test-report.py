@@ -291,6 +291,15 @@ class Report(tap.TestCase):
                       self.spanprof("report", self.dir / "no-files", expect=1).stderr)
         self.assertIn("Files       1\n", done.stdout, "the others are reported")
 
+    def test_a_reader_that_leaves_hears_nothing_of_it(self):
+        path = self.write("a.pb", self.payload())
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([tap.SPANPROF, "report", path], stdin=subprocess.DEVNULL, stdout=writer,
+                              stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (1, b""))
+
     def test_files_of_others_are_named(self):
         folded = self.dir / "a.folded"
         folded.write_text("main;work 12\n")

@@ -297,22 +297,51 @@ static double noise(const Kind *kind, const uint64_t values[SIDES]) {
         return 100 * square_root(z2 * p * (1 - p) * (1 / n[0] + 1 / n[1]));
 }
 
+static const uint64_t *judged_values(const Diff *diff, const Change *change) {
+        return diff->by_total ? change->total : change->self;
+}
+
+static void say_change(const Diff *diff, const Kind *kind, const Change *change, const char *verdict,
+                       Text *text) {
+        const uint64_t *values = judged_values(diff, change);
+
+        text_append_masked(text, change->name);
+        text_printf(text, ": %+.1f points of %s (%.1f%% → %.1f%%), %s noise (±%.1f)", change->by, kind->type,
+                    sheet_share(values[0], kind->value[0]), sheet_share(values[1], kind->value[1]), verdict,
+                    noise(kind, values));
+}
+
+/* A run that passes says why: nothing grew, or what grew most may be chance. */
+static void say_passed(const Diff *diff, const Kind *kind, const Change *doubtful, unsigned points,
+                       Text *text) {
+        if (!doubtful) {
+                text_printf(text, "no function's %s share grew by more than %u points\n",
+                            diff->by_total ? "total" : "own", points);
+                return;
+        }
+        say_change(diff, kind, doubtful, "within", text);
+        text_printf(text, ", which more samples make smaller\n");
+}
+
 static int judge_kind(const Diff *diff, const Kind *kind, unsigned points, Text *text) {
+        const Change *doubtful = NULL;          /* that has grown most within noise */
         int n_worse = 0;
 
         for (uint32_t i = 0; i < kind->n_changes; i++) {
                 const Change *change = &kind->changes[i];
-                const uint64_t *values = diff->by_total ? change->total : change->self;
-                double bound = noise(kind, values);
 
-                if (change->by <= points || change->by <= bound)
+                if (change->by <= points)
                         continue;
-                text_append_masked(text, change->name);
-                text_printf(text, ": %+.1f points of %s (%.1f%% → %.1f%%), beyond noise (±%.1f)\n",
-                            change->by, kind->type, sheet_share(values[0], kind->value[0]),
-                            sheet_share(values[1], kind->value[1]), bound);
+                if (change->by <= noise(kind, judged_values(diff, change))) {
+                        doubtful = doubtful && doubtful->by >= change->by ? doubtful : change;
+                        continue;
+                }
+                say_change(diff, kind, change, "beyond", text);
+                text_printf(text, "\n");
                 n_worse++;
         }
+        if (!n_worse)
+                say_passed(diff, kind, doubtful, points, text);
         return n_worse;
 }
 
