@@ -57,6 +57,10 @@
           "stacks that ended since the return address was behind no call of Java code") \
         X(HOTSPOT_CHANGING, "hotspot_ends_total", "reason=\"changing\"", \
           "stacks that ended in compiled code that was building or leaving its frame in an unknown way") \
+        X(HOTSPOT_HEAP_READ, "hotspot_heaps_total", "result=\"read\"", \
+          "stacks of virtual threads with frames in the heap, which were read") \
+        X(HOTSPOT_HEAP_SKIPPED, "hotspot_heaps_total", "result=\"skipped\"", \
+          "stacks of virtual threads with frames in the heap, for which one frame stands") \
         X(GO_READ, "go_labels_total", "result=\"read\"", "samples of goroutines whose labels were read, if any") \
         X(GO_NONE, "go_labels_total", "result=\"none\"", \
           "samples of Go programs in which the thread ran no goroutine") \

@@ -136,6 +136,14 @@ static inline bool hotspot_is_call(const struct hotspot_code *code, uint32_t at)
                (two & 0xfff8) == 0xff10 || (three & 0xfff8) == 0xff50 || (six & 0xfff8) == 0xff90;
 }
 
+/*
+ * Whether the code at @at begins with `mov N(%r15),%rsp`, where N(%r15) is the thread's ContinuationEntry: so
+ * begins the return barrier, and nothing else (StubGenerator::generate_cont_thaw).
+ */
+static inline bool hotspot_is_barrier(const struct hotspot_code *code, uint32_t at) {
+        return hotspot_code_3(code, at) == 0x498ba7;
+}
+
 /* Whether the bytes at @at are `call` of the next instruction, and that one `sub $5,(%rsp)`. */
 static inline bool hotspot_is_deopt_handler(const struct hotspot_code *code, uint32_t at) {
         return hotspot_code_at(code, at) == 0xe8 && hotspot_code_2(code, at + 1) == 0 &&

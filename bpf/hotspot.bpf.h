@@ -29,6 +29,11 @@
  * Blobs are found once for each pc: the cache of rules (rows.bpf.h) keeps how far the pc is from its blob.
  * The blob is read at each frame all the same, and must be the one that was met then.
  *
+ * A virtual thread that has come back to a carrier has most of its frames in the heap still
+ * (hotspot-chunk.c). Where the return barrier stands for them, the walk goes over to the heap, and comes
+ * back to the carrier's frames behind the oldest one. A chunk counts only if its frames end where it says
+ * that they do; else one frame stands for all that are in the heap.
+ *
  * Includes nothing, as unwind.bpf.h, and reaches maps by one function of the includer:
  *
  *     struct rows_cache *hotspot_cache(void)                      of this CPU, or NULL
@@ -45,6 +50,14 @@ enum {
         HOTSPOT_SLOT_METHOD = -24,
         HOTSPOT_SLOT_SENDER_SP = -8,
         HOTSPOT_FIXED_PART = 80,        /* bytes below an interpreted frame's rbp */
+        HOTSPOT_LINK = -16,             /* of the caller's rbp, from its rsp; the return address follows */
+        /* of a carrier: words from a virtual thread's last frame up to the return address of enterSpecial */
+        HOTSPOT_CARRIER_WORDS = 24,
+        HOTSPOT_CONTINUATION = -56,     /* from that return address: the Continuation (ContinuationEntry) */
+        HOTSPOT_MAX_CHUNKS = 16,
+        HOTSPOT_MAX_EMPTY = 4,          /* chunks without frames in a row */
+        HOTSPOT_MAX_CHUNK_WORDS = 1 << 17,
+        HOTSPOT_MARK_MOVED = 3,         /* of an object's first word: a collector moves it */
         HOTSPOT_R13 = 13,               /* bcp while templates run; the caller's rsp before */
 };
 
@@ -67,6 +80,23 @@ struct hotspot_header {
         uint8_t bytes[HOTSPOT_MAX_HEADER + 8];
 };
 
+enum hotspot_heap_result {
+        HOTSPOT_HEAP_NONE,
+        HOTSPOT_HEAP_READ,
+        HOTSPOT_HEAP_SKIPPED,
+};
+
+/* Frames of a virtual thread in the heap. */
+struct hotspot_heap_part {
+        uint64_t end;                   /* of this chunk's oldest frame; 0 = the walk is on a stack */
+        uint64_t parent;                /* StackChunk with older frames; 0 = there is none */
+        uint64_t barrier, blob;         /* pc, and its blob */
+        uint64_t slot;                  /* on the carrier's stack: return address of enterSpecial */
+        uint32_t n, limit;              /* of the walk at the barrier */
+        uint32_t n_chunks;
+        uint32_t result;                /* enum hotspot_heap_result */
+};
+
 /* State of one step, and what it reads. In a map value, as the BPF stack is small. */
 struct hotspot {
         uint64_t blob;
@@ -74,6 +104,7 @@ struct hotspot {
         uint32_t end;                   /* enum hotspot_end of the walk */
         struct hotspot_header header;
         struct hotspot_code code;
+        struct hotspot_heap_part heap;
 };
 
 /* The words of a sample: `frames` of the walk, as one type for the verifier. */
@@ -92,6 +123,12 @@ struct hotspot_step {
         uint32_t is_exact;
         uint32_t n;                     /* index of the frame's first word */
 };
+
+/* Before the first step of a walk. */
+static inline void hotspot_begin(struct hotspot *state) {
+        state->heap.end = 0;
+        state->heap.result = HOTSPOT_HEAP_NONE;
+}
 
 static inline bool hotspot_end(const struct hotspot_step *step, uint32_t reason) {
         step->state->end = reason;
@@ -248,6 +285,7 @@ static inline bool hotspot_returns_to(const struct hotspot_step *step, uint64_t 
                 return true;
         return hotspot_code_read(&step->state->code, pc - HOTSPOT_CODE_BEFORE) &&
                (hotspot_is_call(&step->state->code, HOTSPOT_CODE_BEFORE) ||
+                hotspot_is_barrier(&step->state->code, HOTSPOT_CODE_BEFORE) ||
                 hotspot_is_deopt_handler(&step->state->code, HOTSPOT_CODE_BEFORE));
 }
 
@@ -282,6 +320,8 @@ static inline uint64_t hotspot_shown(const struct hotspot_step *step, uint64_t p
 static inline bool hotspot_go(const struct hotspot_step *step, uint64_t pc, uint64_t sp, uint64_t bp) {
         struct unwind *unwind = step->unwind;
 
+        if (step->state->heap.end && sp > step->state->heap.end)
+                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
         if (sp <= unwind->sp || (sp & 7) || sp - unwind->sp > UNWIND_MAX_JUMP)
                 return rules_end(unwind, ABI_STACK_BAD_CFA);
         unwind->pc = pc;
@@ -291,17 +331,34 @@ static inline bool hotspot_go(const struct hotspot_step *step, uint64_t pc, uint
         return true;
 }
 
+/* Whether the frame that ends at @sp is the last one of its chunk, which keeps no return address. */
+static inline bool hotspot_is_oldest(const struct hotspot_step *step, uint64_t sp) {
+        return step->state->heap.end && step->state->heap.end == sp;
+}
+
+/* In the heap, links are numbers of words from their own place on: where they lie changes. */
+static inline bool hotspot_read_link(const struct hotspot_step *step, uint64_t at, uint64_t *bpp) {
+        if (!window_read_word(&step->unwind->window, at, bpp))
+                return false;
+        if (step->state->heap.end)
+                *bpp = at + *bpp * 8;
+        return true;
+}
+
 /* Goes to the caller over a frame whose place is known. @is_saved: rbp lies below the return address. */
 static inline bool hotspot_leave(const struct hotspot_step *step, uint64_t cfa, bool is_saved) {
         struct unwind *unwind = step->unwind;
         uint64_t pc, bp = unwind->bp;
 
-        if (is_saved && !window_read_word(&unwind->window, cfa - 16, &bp))
+        if (is_saved && !hotspot_read_link(step, cfa + (int64_t)HOTSPOT_LINK, &bp))
                 return rules_end(unwind, ABI_STACK_FAULT);
         if (!window_read_word(&unwind->window, cfa - 8, &pc))
                 return rules_end(unwind, ABI_STACK_FAULT);
+        if (hotspot_is_oldest(step, cfa))
+                return hotspot_go(step, 0, cfa, bp);
         /* Callers were checked when their callee was met; a leaf's frame may be anything. */
-        if (step->is_exact ? !hotspot_returns_to(step, pc) : !hotspot_is_code(step->process, pc))
+        if (step->is_exact || step->state->heap.end ? !hotspot_returns_to(step, pc)
+                                                    : !hotspot_is_code(step->process, pc))
                 return hotspot_end(step, HOTSPOT_END_NO_RETURN);
         return hotspot_go(step, pc, cfa, bp);
 }
@@ -431,6 +488,15 @@ static inline bool hotspot_interpreter_entry(const struct hotspot_step *step) {
         return hotspot_end(step, HOTSPOT_END_NO_FRAME);
 }
 
+/* The caller's rsp. In the heap it is a number of words from the frame's rbp on. */
+static inline bool hotspot_read_sender(const struct hotspot_step *step, uint64_t fp, uint64_t *senderp) {
+        if (!window_read_word(&step->unwind->window, fp + (int64_t)HOTSPOT_SLOT_SENDER_SP, senderp))
+                return false;
+        if (step->state->heap.end)
+                *senderp = fp + *senderp * 8;
+        return true;
+}
+
 static inline bool hotspot_interpreted(const struct hotspot_step *step) {
         struct unwind *unwind = step->unwind;
         struct window *window = &unwind->window;
@@ -439,8 +505,8 @@ static inline bool hotspot_interpreted(const struct hotspot_step *step) {
         if ((fp & 7) || fp - unwind->sp > UNWIND_MAX_JUMP ||
             !window_read_word(window, fp + (int64_t)step->process->bcp, &bcp) ||
             !window_read_word(window, fp + (int64_t)HOTSPOT_SLOT_METHOD, &method) ||
-            !window_read_word(window, fp + (int64_t)HOTSPOT_SLOT_SENDER_SP, &sender) ||
-            !window_read_word(window, fp, &bp) || !window_read_word(window, fp + 8, &pc) ||
+            !hotspot_read_sender(step, fp, &sender) || !hotspot_read_link(step, fp, &bp) ||
+            !window_read_word(window, fp + 8, &pc) ||
             bpf_probe_read_user(&const_method, sizeof(const_method),
                                 (const void *)(method + step->process->const_method)))
                 return hotspot_interpreter_entry(step);
@@ -450,7 +516,7 @@ static inline bool hotspot_interpreted(const struct hotspot_step *step) {
         else if (!hotspot_is_bcp(step, const_method, bcp))
                 return hotspot_interpreter_entry(step);
         /* A call through a method handle takes one argument off the stack after the caller's rsp was kept. */
-        if (!hotspot_is_code(step->process, pc) || sender < fp + 8)
+        if ((!hotspot_is_code(step->process, pc) && !hotspot_is_oldest(step, sender)) || sender < fp + 8)
                 return hotspot_interpreter_entry(step);
         hotspot_write(step, RUNTIME_HOTSPOT_INTERPRETED, bcp, const_method, method);
         return hotspot_go(step, pc, sender, bp);
@@ -491,9 +557,165 @@ static inline bool hotspot_other_stub(const struct hotspot_step *step) {
         return hotspot_leave(step, unwind->bp + 16, true);
 }
 
+/* ---- frames in the heap ---- */
+
+static inline uint64_t hotspot_reference(const struct hotspot_step *step, uint64_t at) {
+        uint32_t reference;
+
+        if (bpf_probe_read_user(&reference, sizeof(reference), (const void *)at) || !reference)
+                return 0;
+        return step->process->oop_base + ((uint64_t)reference << (step->process->oop_shift & 31));
+}
+
+/* A number of words from a chunk's begin of frames; more than there can be, if it cannot be read. */
+static inline uint32_t hotspot_chunk_words(uint64_t at) {
+        uint32_t words;
+
+        return bpf_probe_read_user(&words, sizeof(words), (const void *)at) ? 0xffffffff : words;
+}
+
+/* A chunk, if no collector moves it, and where its frames lie: *fromp to heap->end. */
+static inline bool hotspot_read_chunk(const struct hotspot_step *step, uint64_t chunk, uint64_t *fromp) {
+        const struct hotspot_process *process = step->process;
+        struct hotspot_heap_part *heap = &step->state->heap;
+        uint64_t stack = chunk + process->chunk_stack, mark;
+        uint32_t from, to;
+
+        if (!chunk || (chunk & 7) || bpf_probe_read_user(&mark, sizeof(mark), (const void *)chunk) ||
+            (mark & HOTSPOT_MARK_MOVED) == HOTSPOT_MARK_MOVED || heap->n_chunks >= HOTSPOT_MAX_CHUNKS)
+                return false;
+        heap->n_chunks++;
+        from = hotspot_chunk_words(chunk + process->chunk_sp);
+        to = hotspot_chunk_words(chunk + process->chunk_bottom);
+        if (from > HOTSPOT_MAX_CHUNK_WORDS || to > HOTSPOT_MAX_CHUNK_WORDS)
+                return false;
+        *fromp = stack + (uint64_t)from * 8;
+        heap->end = stack + (uint64_t)to * 8;
+        heap->parent = hotspot_reference(step, chunk + process->chunk_parent);
+        return true;
+}
+
+/*
+ * Goes to the newest frame of a chunk. The word below a frame is the address that its callee returns to. The
+ * VM makes a new chunk in front of one that a collector knows; once it is empty, the older one is next.
+ */
+static inline bool hotspot_enter_chunk(const struct hotspot_step *step, uint64_t chunk) {
+        struct hotspot_heap_part *heap = &step->state->heap;
+        struct unwind *unwind = step->unwind;
+        uint64_t pc, bp, sp = 0;
+
+        for (uint32_t i = 0; i < HOTSPOT_MAX_EMPTY; i++) {
+                if (!hotspot_read_chunk(step, chunk, &sp))
+                        return false;
+                if (sp < heap->end)
+                        break;
+                chunk = heap->parent;
+        }
+        if (sp >= heap->end || !window_read_word(&unwind->window, sp - 8, &pc) ||
+            !hotspot_read_link(step, sp + (int64_t)HOTSPOT_LINK, &bp) || !hotspot_returns_to(step, pc))
+                return false;
+        unwind->pc = pc;
+        unwind->sp = sp;
+        unwind->bp = bp;
+        return true;
+}
+
+/* A frame that stands for what is known to be at the barrier. */
+static inline bool hotspot_write_barrier(const struct hotspot_step *step, uint64_t what) {
+        const struct hotspot_heap_part *heap = &step->state->heap;
+        struct hotspot_step at = *step;
+
+        at.n = step->unwind->n_frames;
+        if (at.n >= step->unwind->limit)
+                return rules_end(step->unwind, ABI_STACK_DEPTH);
+        hotspot_write(&at, RUNTIME_HOTSPOT_BLOB, heap->barrier, what | (heap->barrier - heap->blob),
+                      heap->blob);
+        return true;
+}
+
+/* Goes on with the carrier's frames: that of enterSpecial, whose pc no release publishes, and its caller's. */
+static inline bool hotspot_go_to_carrier(const struct hotspot_step *step) {
+        struct hotspot_heap_part *heap = &step->state->heap;
+        struct unwind *unwind = step->unwind;
+        uint64_t pc, bp;
+
+        heap->end = 0;
+        if (!hotspot_write_barrier(step, RUNTIME_HOTSPOT_ENTRY))
+                return false;
+        if (!window_read_pair(&unwind->window, heap->slot - 8, &bp, &pc))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        unwind->pc = pc;
+        unwind->sp = heap->slot + 8;
+        unwind->bp = bp;
+        return true;
+}
+
+/* Behind the oldest frame of a chunk. */
+static inline bool hotspot_leave_chunk(const struct hotspot_step *step) {
+        uint64_t parent = step->state->heap.parent;
+
+        return parent ? hotspot_enter_chunk(step, parent) : hotspot_go_to_carrier(step);
+}
+
+/* Goes on with the carrier's frames. One frame stands for those that are in the heap. */
+static inline bool hotspot_skip_heap(const struct hotspot_step *step) {
+        struct hotspot_heap_part *heap = &step->state->heap;
+        struct unwind *unwind = step->unwind;
+
+        heap->result = HOTSPOT_HEAP_SKIPPED;
+        unwind->n_frames = heap->n;
+        unwind->limit = heap->limit;
+        unwind->end = ABI_STACK_INTERNAL;
+        return hotspot_write_barrier(step, 0) && hotspot_go_to_carrier(step);
+}
+
+/* Above the thread's frames lies that of enterSpecial: no word of it before its return address is one. */
+static inline bool hotspot_find_carrier(const struct hotspot_step *step) {
+        struct hotspot_heap_part *heap = &step->state->heap;
+        uint64_t word;
+
+        for (uint32_t i = 0; i < HOTSPOT_CARRIER_WORDS; i++) {
+                heap->slot = step->unwind->sp + 8 * i;
+                if (!window_read_word(&step->unwind->window, heap->slot, &word))
+                        return false;
+                if (hotspot_is_code(step->process, word))
+                        return hotspot_returns_to(step, word);
+        }
+        return false;
+}
+
+static inline bool hotspot_barrier(const struct hotspot_step *step) {
+        struct hotspot_heap_part *heap = &step->state->heap;
+        uint64_t continuation = 0;
+
+        heap->barrier = step->pc;
+        heap->blob = step->state->blob;
+        heap->n = step->n;
+        heap->limit = step->unwind->limit;
+        heap->n_chunks = 0;
+        heap->end = 0;
+        heap->result = HOTSPOT_HEAP_READ;
+        if (!hotspot_find_carrier(step))
+                return hotspot_write_barrier(step, 0) && hotspot_end(step, HOTSPOT_END_NO_FRAME);
+        if (step->process->chunk_tail &&
+            window_read_word(&step->unwind->window, heap->slot + (int64_t)HOTSPOT_CONTINUATION,
+                             &continuation) &&
+            continuation &&
+            hotspot_enter_chunk(step, hotspot_reference(step, continuation + step->process->chunk_tail)))
+                return true;
+        return hotspot_skip_heap(step);
+}
+
+static inline bool hotspot_is_at_barrier(const struct hotspot_step *step) {
+        return !step->is_exact && hotspot_code_read(&step->state->code, step->pc) &&
+               hotspot_is_barrier(&step->state->code, 0);
+}
+
 static inline bool hotspot_blob(const struct hotspot_step *step) {
         uint64_t size = hotspot_value(step, &step->process->frame_size), pc = step->unwind->pc;
 
+        if (!size && hotspot_is_at_barrier(step))
+                return hotspot_barrier(step);
         hotspot_write(step, RUNTIME_HOTSPOT_BLOB, hotspot_shown(step, pc), pc - step->state->blob,
                       step->state->blob);
         if (!step->is_exact && pc == step->process->call_stub)
@@ -509,6 +731,17 @@ static inline bool hotspot_blob(const struct hotspot_step *step) {
         return hotspot_leave_by(step, hotspot_epilogue(&step->state->code), size * 8);
 }
 
+static inline bool hotspot_step_by_kind(const struct hotspot_step *step) {
+        if (step->pc - step->process->interpreter < step->process->interpreter_size)
+                return hotspot_interpreted(step);
+        if (!hotspot_find(step)) {
+                if (step->n == step->rules->first)
+                        hotspot_write_pc(step);
+                return false;
+        }
+        return step->state->kind == RUNTIME_HOTSPOT_COMPILED ? hotspot_compiled(step) : hotspot_blob(step);
+}
+
 /* As rules_step(), for a pc in the code heaps. Return: whether the walk goes on. */
 static inline bool hotspot_do_step(struct hotspot_step *step) {
         struct unwind *unwind = step->unwind;
@@ -519,12 +752,8 @@ static inline bool hotspot_do_step(struct hotspot_step *step) {
         if (step->n >= unwind->limit || step->n > UNWIND_MAX_FRAMES - RUNTIME_HOTSPOT_WORDS)
                 return rules_end(unwind, ABI_STACK_DEPTH);
         step->rules->is_exact = 0;
-        if (step->pc - step->process->interpreter < step->process->interpreter_size)
-                return hotspot_interpreted(step);
-        if (!hotspot_find(step)) {
-                if (step->n == step->rules->first)
-                        hotspot_write_pc(step);
-                return false;
-        }
-        return step->state->kind == RUNTIME_HOTSPOT_COMPILED ? hotspot_compiled(step) : hotspot_blob(step);
+        if (hotspot_step_by_kind(step) && (!step->state->heap.end || unwind->sp < step->state->heap.end ||
+                                           hotspot_leave_chunk(step)))
+                return true;
+        return step->state->heap.end && unwind->end != ABI_STACK_DEPTH && hotspot_skip_heap(step);
 }

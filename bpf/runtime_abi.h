@@ -56,6 +56,12 @@ enum {
         RUNTIME_MAX_PROCESSES = 512,    /* processes with a runtime that is walked */
 };
 
+/*
+ * Of a HOTSPOT_BLOB at the return barrier of virtual threads, in word 1. Without it the frame stands for
+ * frames in the heap that were not read; with it for Continuation.enterSpecial.
+ */
+#define RUNTIME_HOTSPOT_ENTRY (1ull << 63)
+
 #define RUNTIME_ADDRESS_MASK ((1ull << RUNTIME_KIND_SHIFT) - 1)
 
 /* Words of the frame that begins with @word; 0 = there is no such kind. */
@@ -120,7 +126,14 @@ struct hotspot_process {
         struct hotspot_field orig_pc;   /* offset from rsp of the pc that the deopt handler replaced */
         struct hotspot_field method;
         struct hotspot_field compile_id;
-        uint32_t padding;
+        uint32_t oop_shift;
+        /* frames of virtual threads in the heap: a reference is an address, base + (reference << shift) */
+        uint64_t oop_base;
+        uint16_t chunk_tail;            /* offset of Continuation's newest StackChunk; 0 = not known */
+        uint16_t chunk_parent;          /* offsets in a StackChunk: of the next older one, */
+        uint16_t chunk_sp, chunk_bottom;        /* of words from its stack's begin, four bytes */
+        uint16_t chunk_stack;           /* bytes of a StackChunk in front of its stack */
+        uint16_t padding[3];
 };
 
 /* How a goroutine keeps its labels. */
@@ -236,7 +249,7 @@ static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t fir
 #endif
 
 RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
-RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40);
+RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_process) == 56 + 40 + 40);

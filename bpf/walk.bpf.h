@@ -111,6 +111,15 @@ static __always_inline void hotspot_count(const struct hotspot *state) {
                 counters->values[COUNTER_HOTSPOT_CHANGING]++;
 }
 
+static __always_inline void hotspot_count_heap(const struct hotspot *state) {
+        struct counters *counters = counters_get();
+
+        if (counters && state->heap.result == HOTSPOT_HEAP_READ)
+                counters->values[COUNTER_HOTSPOT_HEAP_READ]++;
+        else if (counters && state->heap.result == HOTSPOT_HEAP_SKIPPED)
+                counters->values[COUNTER_HOTSPOT_HEAP_SKIPPED]++;
+}
+
 /* ---- Python ---- */
 
 struct python_walk {
@@ -319,6 +328,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                 return;
         rules_begin(rules, space->number, space->generation, unwind->n_frames);
         walk.state = &scratch->hotspot;
+        hotspot_begin(walk.state);
         scratch->has_runtime = false;
         if (runtimes) {
                 walk.hotspot = hotspot_of(&scratch->sample);
@@ -341,6 +351,8 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                         python_count(walk.python);
                         scratch->sample.task_size = (uint8_t)walk.python->awaits.name_size;
                 }
+                if (walk.hotspot)
+                        hotspot_count_heap(&scratch->hotspot);
                 if (unwind->end == ABI_STACK_RUNTIME)
                         hotspot_count(&scratch->hotspot);
                 return;

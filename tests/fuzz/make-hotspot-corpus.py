@@ -87,6 +87,7 @@ RELEASES = {
         ("ConstMethod", "_signature_index", "u2", 38),
         ("ConstantPool", "_source_file_name_index", "u2", 54), ("Klass", "_name", "Symbol*", 24),
         ("InstanceKlass", "_constants", "ConstantPool*", 224),
+        ("InstanceKlass", "_fieldinfo_stream", "Array<u1>*", 448), ("Klass", "_layout_helper", "int", 8),
         ("Symbol", "_length", "u2", 4), ("Symbol", "_body[0]", "u1", 6),
     ],
 }
@@ -117,6 +118,8 @@ class Jvm:
         self.pieces, self.strings, self.frames = {}, {}, []
         self.words, self.thread = {}, 0
         self.make_metadata()
+        if ("InstanceKlass", "_fieldinfo_stream") in self.fields:
+            self.make_classes()
         self.make_code()
         self.make_stack()
 
@@ -167,6 +170,39 @@ class Jvm:
                              ConstMethod___signature_index=signature, **flags)
             self.put(at + 0x100, (head + bytes(20) + lines).ljust(128, b"\0"))
         self.work, self.inner = META + 0x3000, META + 0x4000
+
+    def make_class(self, klass, name, size, fields):
+        """A class of the JDK, and its fields {name: offset}."""
+        texts = [name, *fields]
+        for i, text in enumerate(texts):
+            self.symbol(klass + 0x1000 + 0x40 * i, text)
+        pool = klass + 0x800
+        data = bytearray(512)
+        for field, value in ((("InstanceKlass", "_constants"), pool), (("Klass", "_name"), klass + 0x1000),
+                             (("InstanceKlass", "_fieldinfo_stream"), klass + 0x400)):
+            at = self.fields[field][1]
+            data[at:at + 8] = struct.pack("<Q", value)
+        data[8:12] = struct.pack("<i", size | 1)
+        self.put(klass, data)
+        slots = [klass + 0x1000 + 0x40 * i for i in range(len(texts))]
+        self.put(pool, bytes(TYPES[self.release]["ConstantPool"]) + struct.pack(f"<{len(slots)}Q", *slots))
+        numbers = [len(fields), 1]
+        for i, offset in enumerate(fields.values()):
+            # the first has a generic signature, the second a value
+            more = [1 << 2, 7] if i == 0 else [1 << 0, 300] if i == 1 else [0]
+            numbers += [i + 1, 0, offset, 2, *more]
+        numbers += [9, 0, 16, 2, 1 << 1]        # one of the VM
+        stream = b"".join(number(value, self.release) for value in numbers) + b"\0"
+        self.put(klass + 0x400, struct.pack("<i", len(stream)) + stream)
+
+    def make_classes(self):
+        continuation, chunk, self.classes = META + 0x10000, META + 0x12000, VARIABLES + 0x1000
+        self.make_class(continuation, "jdk/internal/vm/Continuation", 64,
+                        {"target": 16, "scope": 20, "parent": 24, "child": 28, "tail": 32})
+        self.make_class(chunk, "jdk/internal/vm/StackChunk", 48,
+                        {"parent": 40, "size": 12, "sp": 24, "bottom": 28})
+        self.put(self.classes, struct.pack("<4Q", META + 0x1000, continuation, chunk, 0))
+        self.put(VARIABLES + 0x1100, struct.pack("<QI", 0x600000000, 3))
 
     def block(self, first, segments, blob):
         """A block at segment @first; returns the address of its CodeBlob."""
@@ -281,6 +317,10 @@ class Jvm:
                    ("AbstractInterpreter", "_code"): VARIABLES + 0x408,
                    ("StubRoutines", "_call_stub_return_address"): VARIABLES + 0x410,
                    ("CodeCache", "_heap" if self.release == 8 else "_heaps"): VARIABLES + 0x418}
+        if ("InstanceKlass", "_fieldinfo_stream") in self.fields:
+            variables |= {("vmClasses", "_klasses[static_cast<int>(vmClassID::Object_klass_knum)]"): self.classes,
+                          ("CompressedOops", "_base"): VARIABLES + 0x1100,
+                          ("CompressedOops", "_shift"): VARIABLES + 0x1108}
         entries = [(t, f, kind, 0, at, 0) for (t, f), (kind, at) in self.fields.items()]
         entries += [(t, f, "address", 1, 0, at) for (t, f), at in variables.items()]
         structs = b"".join(struct.pack("<3QiiQQ", self.text(t), self.text(f), self.text(kind), is_static, 0, at,
@@ -371,6 +411,9 @@ def hostile():
     jvm = case("frame-in-a-circle")
     jvm.words[STACK + 0x100 + 48 + 0x80 - 8] = struct.pack("<Q", STACK)
     case("numbers-that-never-end", 25).words[META + 0x6000 + 8 + 5 * 16] = b"\xff" * 16
+    case("fields-that-never-end", 25).words[META + 0x12400 + 4] = b"\xff" * 24
+    case("a-class-in-a-circle", 25).words[VARIABLES + 0x1000] = struct.pack("<4Q", *[META + 0x1000] * 4)
+    case("fields-of-another-size", 25).words[META + 0x12400] = struct.pack("<I", 1 << 30)
     return cases
 
 

@@ -11,6 +11,7 @@ import struct
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus/hotspot-walk"
 MEMORY, SIZE = 0x20000000, 16384
 HEADER, NAME, METHOD, CONST, MAP = 16, 0x3000, 0x3100, 0x3200, 0x3400
+CONTINUATION, CHUNK, OLDER = 0x2800, 0x2840, 0x2c00
 CALLEE, CALLER, STUB, INTERPRETER = 0x1000, 0x1400, 0x1800, 0x1c00
 FIELDS = [(0, 8, 0), (8, 8, 0), (16, 4, 2), (20, 4, 0), (24, 8, 0), (32, 8, 0), (40, 4, 0), (48, 8, 0),
           (44, 4, 0)]
@@ -21,7 +22,29 @@ def entry():
     head = struct.pack("<7Q2I", 1, 0, 0, INTERPRETER + 80, 512, MEMORY + INTERPRETER + HEADER, STUB + 120, 1, 7)
     heaps = struct.pack("<3Q", 0, 0, MAP) + bytes(72)
     sizes = struct.pack("<6HhH", HEADER, 8, 96, 8, 32, 48, -64, 0)
-    return head + heaps + sizes + b"".join(struct.pack("<HBB", *field) for field in FIELDS) + bytes(4)
+    # references count from the memory's begin, in bytes
+    chunk = struct.pack("<IQ8H", 0, MEMORY, 32, 40, 24, 28, 48, 0, 0, 0)
+    return head + heaps + sizes + b"".join(struct.pack("<HBB", *field) for field in FIELDS) + chunk
+
+
+def chunk(data, at, start, bottom, parent, frames):
+    data[at] = 1
+    data[at + 24:at + 32], data[at + 40:at + 44] = struct.pack("<2I", start, bottom), struct.pack("<I", parent)
+    for word, value in frames.items():
+        data[at + 48 + 8 * word:at + 56 + 8 * word] = struct.pack("<Q", value)
+
+
+def in_heap():
+    """A leaf, the return barrier, and two chunks; the first one holds an interpreted frame."""
+    text = memory(CALLEE + 180, 4, 0, {3: MEMORY + STUB + 160, 11: MEMORY + CONTINUATION, 18: BACK,
+                                       24: MEMORY + STUB + 120, 23: MEMORY + 1024})
+    data = bytearray(text.ljust(SIZE, b"\0"))
+    data[STUB + 160:STUB + 168] = b"\x49\x8b\xa7\x28\x05\0\0\0"
+    data[CONTINUATION + 32:CONTINUATION + 36] = struct.pack("<I", CHUNK)
+    chunk(data, CHUNK, 10, 26, OLDER, {9: MEMORY + INTERPRETER + 200, 8: 14, 14: MEMORY + CONST + 50,
+                                       19: MEMORY + METHOD, 21: 4})
+    chunk(data, OLDER, 4, 8, 0, {3: MEMORY + CALLEE + 120})
+    return bytes(data).rstrip(b"\0")
 
 
 def memory(pc, sp, bp, words, code=b""):
@@ -52,6 +75,7 @@ FILES = {
     "interpreted": memory(INTERPRETER + 200, 4, 8, {33: BACK, 31: MEMORY + 800, 29: MEMORY + METHOD,
                                                      24: MEMORY + CONST + 50}),
     "stub": memory(STUB + 150, 4, 0, {0: BACK}),
+    "in-heap": in_heap(),
     "no-code": memory(0x900, 4, 0, {}),
 }
 

@@ -88,6 +88,8 @@ static void print_layout(const Hotspot *hotspot) {
                        code->heaps[i].log2_segment);
         printf("interpreter\t%llx\t%llx\n", (Wide)code->interpreter_low, (Wide)code->interpreter_high);
         printf("call stub\t%llx\n", (Wide)code->call_stub_return);
+        printf("chunk\ttail\t%u\tparent\t%u\tsp\t%u\tbottom\t%u\tstack\t%u\n", layout->chunk.tail,
+               layout->chunk.parent, layout->chunk.sp, layout->chunk.bottom, layout->chunk.stack);
 }
 
 /* The next compiled method. Return: false at the end. */

@@ -90,6 +90,7 @@ static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_
                                         .python = shim_python };
 
         shim_cache = cache;
+        hotspot_begin(&state);
         while (python_step(&walk))
                 ;
 }

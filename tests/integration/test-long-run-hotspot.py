@@ -33,17 +33,48 @@ def is_of_thread(sample):
     return is_whole(sample) and f"{VIRTUAL}.burn" in names(sample) and is_on_carrier(names(sample))
 
 
+MOUNT = "VictimMount"
+IN_HEAP = "[frames in the heap]"
+# What each of its stacks has between the carrier and the victim's own frames.
+THREAD = ["jdk.internal.vm.Continuation.run", "jdk.internal.vm.Continuation.enterSpecial",
+          "jdk.internal.vm.Continuation.enter", "jdk.internal.vm.Continuation.enter0"]
+
+
+def mounted(sample):
+    """How the stack of a virtual thread of VictimMount.java that computes is; None: another stack."""
+    found = names(sample)
+    if f"{MOUNT}.burn" not in found or not is_whole(sample):
+        return None
+    if any(frame.type == "unknown" for frame in sample.frames if not frame.name):
+        return "unnamed"
+    own = [name.removeprefix(f"{MOUNT}.") for name in found if name.startswith(f"{MOUNT}.")]
+    if found.count(IN_HEAP) == 1:
+        at = found.index(IN_HEAP)
+        is_marked = found[at - 1] == THREAD[1] and not any(MOUNT in name for name in found[:at])
+        return "marked" if is_marked and set(own) <= {"runDeep", "deep", "runUp", "up", "burn"} else "wrong"
+    thread = [name for name in found if name.startswith("jdk.internal.vm.Continuation.")]
+    deep, up = ["runDeep"] + ["deep"] * 21 + ["burn"], ["runUp"] + ["up"] * (len(own) - 2) + ["burn"]
+    is_right = own in (deep, up) and 2 < len(own) < 24 and thread == THREAD and is_below(found)
+    return "whole" if is_right else "wrong"
+
+
+def is_below(found):
+    """Whether all frames of the carrier lie below the thread's."""
+    at = [found.index(name) for name in CARRIER if name in found]
+    return len(at) == len(CARRIER) and at == sorted(at) and at[-1] < found.index(f"{MOUNT}.burn")
+
+
 class OtherReleases(hotspot.Hotspot):
 
     def javas(self):
         return {**jdks.fetched(), **jdks.here()}
 
-    def start_virtual(self, java):
+    def start_virtual(self, java, *options, victim=VIRTUAL):
         directory = self.directory()
-        source = tap.SOURCE_DIR / f"tests/victims/{VIRTUAL}.java"
+        source = tap.SOURCE_DIR / f"tests/victims/{victim}.java"
         self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, source],
                          expect=0, timeout=120)
-        child = self.spawn([java, "-cp", directory, VIRTUAL], stdin=subprocess.PIPE)
+        child = self.spawn([java, *options, "-cp", directory, victim], stdin=subprocess.PIPE)
         child.wait_for("ready")
         return self.start("--pid", child.pid, *hotspot.HZ)
 
@@ -57,6 +88,39 @@ class OtherReleases(hotspot.Hotspot):
                 self.wait_for(run, lambda samples: any(
                     is_of_thread(s) and names(s).count(f"{VIRTUAL}.deep") == 21 for s in samples), "all 21 calls")
                 run.stop()
+
+    def count_mounted(self, java, *options):
+        run = self.start_virtual(java, *options, victim=MOUNT)
+        self.wait_for(run, lambda samples: sum(mounted(s) is not None for s in samples) >= hotspot.N,
+                      f"{hotspot.N} samples of virtual threads")
+        samples = [s for s in run.stop().samples if mounted(s) is not None]
+        seen, wrong, depths = collections.Counter(), collections.Counter(), collections.Counter()
+        for sample in samples:
+            seen[mounted(sample)] += sample.value
+            if mounted(sample) == "wrong":
+                wrong[" ".join(names(sample))] += sample.value
+            else:
+                depths[names(sample).count(f"{MOUNT}.up")] += sample.value
+        print(f"# {jdks.release(java)} {options}: {dict(seen)}, depths {sorted(depths.items())}", flush=True)
+        self.assertFalse(wrong.most_common(3))
+        return seen, depths
+
+    def test_frames_in_the_heap_are_read(self):
+        """After a thread has come back most of its frames are in the heap: none is missing, none is doubled."""
+        for java in self.virtual_javas():
+            for options in ((), ("-Xint",), ("-XX:+UseSerialGC",), ("-XX:TieredStopAtLevel=1",)):
+                with self.subTest(java=java, options=options):
+                    seen, depths = self.count_mounted(java, *options)
+                    self.assertGreaterEqual(seen["whole"], 0.99 * (seen.total() - seen["unnamed"]))
+                    self.assertLessEqual(seen["unnamed"], hotspot.UNNAMED * seen.total())
+                    self.assertGreater(len(depths), 15, "calls return one by one")
+
+    def test_frames_in_the_heap_are_marked_where_references_are_not_compressed(self):
+        for java in self.virtual_javas():
+            for options in (("-XX:+UseZGC",), ("-XX:-UseCompressedOops",)):
+                with self.subTest(java=java, options=options):
+                    seen, _ = self.count_mounted(java, *options)
+                    self.assertGreater(seen["marked"], 0)
 
     def test_eight_too(self):
         """It keeps no safepoint in a counted loop. A method that is one, and is inlined, has no frame: the

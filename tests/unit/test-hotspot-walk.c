@@ -391,3 +391,192 @@ Test(hotspot, a_stack_that_leads_down_ends) {
         cr_assert_neq(unwind.end, ABI_STACK_COMPLETE);
         cr_assert_leq(unwind.n_frames, 9);
 }
+
+/* ---- frames of virtual threads in the heap ---- */
+
+enum {
+        OBJECTS = 0x69000000,           /* where references count from */
+        CONTINUATION = 0x100,           /* places there */
+        CHUNK = 0x200,
+        OLDER = 0x600,
+        TAIL = 32,                      /* fields */
+        PARENT = 40,
+        CHUNK_SP = 24,
+        BOTTOM = 28,
+        STACK_AT = 48,
+        SLOT = 20,                      /* word of the stack: return address of enterSpecial */
+};
+
+static uint8_t objects[0x1000];
+static const uint64_t barrier_code = 0x0000000528a78b49;        /* mov 0x528(%r15),%rsp */
+
+static uint64_t *chunk_word(unsigned chunk, unsigned i) {
+        return (uint64_t *)(void *)(objects + chunk + STACK_AT + 8 * i);
+}
+
+static void put_u32(unsigned at, uint32_t value) {
+        memcpy(objects + at, &value, sizeof(value));
+}
+
+/* A chunk with words [@sp, @bottom) of frames. */
+static void put_chunk(unsigned chunk, uint32_t sp, uint32_t bottom, unsigned parent) {
+        put_u32(chunk, 1);
+        put_u32(chunk + CHUNK_SP, sp);
+        put_u32(chunk + BOTTOM, bottom);
+        put_u32(chunk + PARENT, parent >> 3);
+}
+
+/*
+ * A leaf in CALLEE, the barrier, and the carrier: enterSpecial's return address leads to CALLER. The chunk
+ * holds a frame of CALLER and one of CALLEE.
+ */
+static void put_virtual(void) {
+        memset(words, 0, sizeof(words));
+        memset(objects, 0, sizeof(objects));
+        shim_areas[4] = (ShimArea){ OBJECTS, sizeof(objects), objects };
+        process.oop_base = OBJECTS;
+        process.oop_shift = 3;
+        process.chunk_tail = TAIL;
+        process.chunk_parent = PARENT;
+        process.chunk_sp = CHUNK_SP;
+        process.chunk_bottom = BOTTOM;
+        process.chunk_stack = STACK_AT;
+        memcpy(blob(STUBS)->code + 80, &barrier_code, sizeof(barrier_code));
+        words[2] = at(7);
+        words[3] = code(STUBS, 80);
+        words[SLOT - 7] = OBJECTS + CONTINUATION;
+        words[SLOT - 1] = at(900);
+        words[SLOT] = code(CALLER, 40);
+        words[SLOT + 5] = at(100);
+        words[SLOT + 6] = code(STUBS, 40);
+        put_entry(100);
+        put_u32(CONTINUATION + TAIL, CHUNK >> 3);
+        put_chunk(CHUNK, 10, 20, 0);
+        *chunk_word(CHUNK, 9) = code(CALLER, 40);
+        *chunk_word(CHUNK, 15) = code(CALLEE, 40);
+}
+
+static void walk_virtual(uint32_t depth) {
+        walk_from(code(CALLEE, 100), at(0), 0, 0, depth);
+}
+
+static void is_barrier(unsigned i, uint64_t what) {
+        cr_assert_eq(frames[i], BLOB | code(STUBS, 80), "%lx", frames[i]);
+        cr_assert_eq(frames[i + 1], what | (code(STUBS, 80) - blob_address(STUBS)));
+        cr_assert_eq(frames[i + 2], blob_address(STUBS));
+}
+
+/* From the frame at word @i on: enterSpecial, its caller, entry, root. */
+static void is_carrier(unsigned i) {
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+        is_barrier(i, RUNTIME_HOTSPOT_ENTRY);
+        is_compiled(i + 3, CALLER, code(CALLER, 40), 500);
+        cr_assert_eq(frames[i + 6], BLOB | code(STUBS, 40));
+        cr_assert_eq(frames[i + 9], TEXT + 0x20);
+        cr_assert_eq(unwind.n_frames, i + 10);
+}
+
+static void is_marked(void) {
+        is_compiled(0, CALLEE, code(CALLEE, 100), 412);
+        is_barrier(3, 0);
+        is_carrier(6);
+}
+
+Test(hotspot, frames_in_the_heap_stand_between_the_thread_and_its_carrier) {
+        put_virtual();
+        walk_virtual(512);
+        is_compiled(0, CALLEE, code(CALLEE, 100), 412);
+        is_compiled(3, CALLER, code(CALLER, 40), 500);
+        is_compiled(6, CALLEE, code(CALLEE, 40), 412);
+        is_carrier(9);
+}
+
+Test(hotspot, older_frames_are_in_the_next_chunk) {
+        put_virtual();
+        put_chunk(CHUNK, 20, 20, OLDER);        /* it is empty by now */
+        put_chunk(OLDER, 4, 8, 0);
+        *chunk_word(OLDER, 3) = code(CALLEE, 40);
+        walk_virtual(512);
+        is_compiled(3, CALLEE, code(CALLEE, 40), 412);
+        is_carrier(6);
+        put_chunk(CHUNK, 10, 20, OLDER);
+        walk_virtual(512);
+        is_compiled(3, CALLER, code(CALLER, 40), 500);
+        is_compiled(6, CALLEE, code(CALLEE, 40), 412);
+        is_compiled(9, CALLEE, code(CALLEE, 40), 412);
+        is_carrier(12);
+}
+
+Test(hotspot, links_of_interpreted_frames_in_the_heap_count_from_their_place) {
+        const uint64_t base = DATA + CONST_METHOD + 48;
+
+        put_virtual();
+        put_chunk(CHUNK, 10, 40, 0);
+        *chunk_word(CHUNK, 9) = code(INTERPRETER, 300);
+        *chunk_word(CHUNK, 8) = 22 - 8;         /* of the first frame */
+        *chunk_word(CHUNK, 22 - 8) = base + 5;
+        *chunk_word(CHUNK, 22 - 3) = DATA + METHOD;
+        *chunk_word(CHUNK, 22 - 1) = 4;         /* the caller's rsp: word 26 */
+        *chunk_word(CHUNK, 22) = 36 - 22;
+        *chunk_word(CHUNK, 23) = code(INTERPRETER, 300);
+        *chunk_word(CHUNK, 36 - 8) = base + 7;
+        *chunk_word(CHUNK, 36 - 3) = DATA + METHOD;
+        *chunk_word(CHUNK, 36 - 1) = 4;         /* the end: no return address */
+        walk_virtual(512);
+        cr_assert_eq(frames[3], INTERPRETED | (base + 5));
+        cr_assert_eq(frames[6], INTERPRETED | (base + 7));
+        is_carrier(9);
+}
+
+Test(hotspot, one_frame_stands_for_a_heap_that_cannot_be_read) {
+        put_virtual();
+        process.chunk_tail = 0;
+        walk_virtual(512);
+        is_marked();
+        put_virtual();
+        put_u32(CHUNK, 3);              /* a collector moves it */
+        walk_virtual(512);
+        is_marked();
+        put_virtual();
+        put_u32(CHUNK + BOTTOM, 1 << 30);
+        walk_virtual(512);
+        is_marked();
+        put_virtual();
+        put_chunk(CHUNK, 20, 20, CHUNK);
+        walk_virtual(512);
+        is_marked();
+        put_virtual();
+        words[SLOT - 7] = 0;
+        walk_virtual(512);
+        is_marked();
+}
+
+Test(hotspot, frames_of_a_chunk_count_only_if_they_end_where_it_says) {
+        put_virtual();
+        put_chunk(CHUNK, 10, 19, 0);
+        walk_virtual(512);
+        is_marked();
+        put_virtual();
+        put_chunk(CHUNK, 10, 24, 0);
+        walk_virtual(512);
+        is_marked();
+        put_virtual();
+        *chunk_word(CHUNK, 15) = code(CALLEE, 60);      /* behind no call */
+        walk_virtual(512);
+        is_marked();
+}
+
+Test(hotspot, the_cap_holds_in_the_heap) {
+        put_virtual();
+        for (uint32_t depth = 1; depth < 6; depth++) {
+                walk_virtual(depth);
+                cr_assert_eq(unwind.end, ABI_STACK_DEPTH, "depth %u: end %u", depth, unwind.end);
+                cr_assert_eq(unwind.n_frames, 3 * depth);
+        }
+        put_virtual();
+        words[SLOT] = code(CALLER, 60);
+        walk_virtual(512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "no carrier is there");
+        is_barrier(3, 0);
+        cr_assert_eq(unwind.n_frames, 6);
+}

@@ -123,6 +123,35 @@ static void check_reason(const char *name, const char *reason) {
         end(&made);
 }
 
+Test(hotspot, finds_where_frames_of_virtual_threads_lie_in_the_heap) {
+        const HotspotChunkLayout *chunk;
+        Made made;
+
+        make(&made, "java-25");
+        chunk = &hotspot_layout(made.hotspot)->chunk;
+        cr_assert_eq(chunk->oop_base, 0x600000000);
+        cr_assert_eq(chunk->oop_shift, 3);
+        cr_assert_eq(chunk->tail, 32);
+        cr_assert_eq(chunk->parent, 40);
+        cr_assert_eq(chunk->sp, 24);
+        cr_assert_eq(chunk->bottom, 28);
+        cr_assert_eq(chunk->stack, 48);
+        end(&made);
+}
+
+Test(hotspot, reads_no_heap_where_fields_are_not_described) {
+        static const char *const names[] = { "java-17", "fields-that-never-end", "fields-of-another-size" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                Made made;
+
+                make(&made, names[i]);
+                cr_assert_eq(made.result, 0, "%s", names[i]);
+                cr_assert_eq(hotspot_layout(made.hotspot)->chunk.tail, 0, "%s", names[i]);
+                end(&made);
+        }
+}
+
 Test(hotspot, says_what_it_does_not_know) {
         check_reason("no-scopes-data", "java 17: layout unknown: nmethod::_scopes_data_offset");
         check_reason("java-27-without-a-field", "java 27: layout unknown: nmethod::_scopes_data_offset");

@@ -13,6 +13,7 @@
 #include "runtime/hotspot/hotspot-layout.h"
 
 enum { HOTSPOT_WORDS = 3 };             /* of a frame on the wire (docs/RUNTIMES.md) */
+#define HOTSPOT_ENTRY (UINT64_C(1) << 63)       /* in word 1: RUNTIME_HOTSPOT_ENTRY (bpf/runtime_abi.h) */
 
 /*
  * A code heap. The segment map has one byte for each segment of 1 << log2_segment bytes: 255 = free, 0 = a

@@ -159,6 +159,9 @@ static const struct {
         { "OSThread", "_thread_id", AT(thread.thread_id), 4 },
         { "JavaThread", "_cont_entry", AT(thread.cont_entry), 8 },
 
+        { "InstanceKlass", "_fieldinfo_stream", AT(classes.fields), 8 },
+        { "Klass", "_layout_helper", AT(classes.size), 4 },
+
         { "StubQueue", "_stub_buffer", AT(variables.queue_start), 8 },
         { "StubQueue", "_buffer_limit", AT(variables.queue_size), 4 },
 };
@@ -188,6 +191,11 @@ static const struct {
         { "AbstractInterpreter", "_code", AT(variables.interpreter) },
         { "StubRoutines", "_call_stub_return_address", AT(variables.call_stub_return) },
         { "ContinuationEntry", "_return_pc", AT(variables.cont_return_pc) },
+        { "vmClasses", "_klasses[static_cast<int>(vmClassID::Object_klass_knum)]", AT(classes.list) },
+        { "CompressedOops", "_narrow_oop._base", AT(classes.oop_base) },
+        { "CompressedOops", "_base", AT(classes.oop_base) },
+        { "CompressedOops", "_narrow_oop._shift", AT(classes.oop_shift) },
+        { "CompressedOops", "_shift", AT(classes.oop_shift) },
 };
 
 /* Sizes of types, as uint32_t of the layout. */

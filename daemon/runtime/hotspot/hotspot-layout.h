@@ -116,6 +116,25 @@ typedef struct HotspotStaticLayout {
         uint64_t cont_return_pc;        /* ContinuationEntry::_return_pc */
 } HotspotStaticLayout;
 
+/* Classes of the JDK that the VM itself knows, and references to objects; hotspot-chunk.c. 0 = none. */
+typedef struct HotspotClassLayout {
+        uint64_t list;                  /* vmClasses::_klasses, of InstanceKlass *; relative to libjvm */
+        uint64_t oop_base, oop_shift;   /* of compressed references: CompressedOops; relative to libjvm */
+        HotspotField fields;            /* InstanceKlass: Array<u1> * that describes its fields */
+        HotspotField size;              /* Klass: bytes of an object; the lowest bit is none of it */
+} HotspotClassLayout;
+
+/* Frames of virtual threads in the heap. */
+typedef struct HotspotChunkLayout {
+        uint64_t oop_base;              /* a reference is an address: base + (reference << shift) */
+        uint32_t oop_shift;
+        uint16_t tail;                  /* Continuation: reference to its newest StackChunk; 0 = not known */
+        uint16_t parent;                /* StackChunk: reference to the next older one */
+        uint16_t sp, bottom;            /* StackChunk: words from its stack's begin */
+        uint16_t stack;                 /* StackChunk: bytes to its stack's begin */
+        uint16_t zero;
+} HotspotChunkLayout;
+
 typedef struct HotspotLayout {
         uint32_t version;               /* of the JDK: 8, 11, 17 … */
         bool has_zero_free_numbers;     /* compressed numbers leave the byte 0 out (JDK 20 and later) */
@@ -126,6 +145,8 @@ typedef struct HotspotLayout {
         HotspotThreadLayout thread;
         HotspotInterpreterLayout interpreter;
         HotspotStaticLayout variables;
+        HotspotClassLayout classes;
+        HotspotChunkLayout chunk;       /* of this process; hotspot_chunk_read() */
 } HotspotLayout;
 
 enum {

@@ -119,7 +119,7 @@ int hotspot_memory_new(HotspotMemory **memoryp, const HotspotReader *source, int
         memory->source = *source;
         memory->bias = bias;
         memory->serial = 1;
-        memory->n_allowed = HOTSPOT_MAX_CALLS;
+        memory->n_allowed = HOTSPOT_OPEN_CALLS;
         memory->reader = (HotspotReader){ .read = read_live, .userdata = memory };
         if (!dynamic_image_init(&memory->image, fd, NULL, size) ||
             !dynamic_image_find_tables(&memory->image) || !find_symbols(memory))

@@ -21,6 +21,8 @@
 #include "runtime/hotspot/hotspot-link.h"
 #include "sampling/process/dynamic-symbol.h"
 
+_Static_assert(HOTSPOT_ENTRY == RUNTIME_HOTSPOT_ENTRY, "both say the same");
+
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
 
 typedef struct HotspotState {
@@ -115,6 +117,16 @@ static bool fill_heaps(struct hotspot_process *entry, const HotspotCode *code) {
         return true;
 }
 
+static void fill_chunk(struct hotspot_process *entry, const HotspotChunkLayout *chunk) {
+        entry->oop_base = chunk->oop_base;
+        entry->oop_shift = chunk->oop_shift;
+        entry->chunk_tail = chunk->tail;
+        entry->chunk_parent = chunk->parent;
+        entry->chunk_sp = chunk->sp;
+        entry->chunk_bottom = chunk->bottom;
+        entry->chunk_stack = chunk->stack;
+}
+
 /* Return: 0, RUNTIME_E_*. */
 static int fill_entry(struct hotspot_process *entry, const HotspotOpened *opened, uint64_t generation) {
         entry->generation = generation;
@@ -124,6 +136,7 @@ static int fill_entry(struct hotspot_process *entry, const HotspotOpened *opened
             entry->block_used >= 16 || !entry->verified_entry.size)
                 return RUNTIME_E_UNKNOWN;
         entry->interpreter_blob = opened->interpreter_blob;
+        fill_chunk(entry, &opened->layout.chunk);
         return opened->interpreter_blob ? 0 : RUNTIME_E_LATER;
 }
 

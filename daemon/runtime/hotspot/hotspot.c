@@ -15,6 +15,7 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
+#include "runtime/hotspot/hotspot-chunk.h"
 
 enum {
         MAX_STUB_NAME = 64,
@@ -64,6 +65,10 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
         if (r)
                 return r == HOTSPOT_LAYOUT_E_UNKNOWN ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
         r = hotspot_code_read(&hotspot->code, &hotspot->layout, hotspot->reader, bias);
+        if (!r && hotspot_chunk_read(&hotspot->layout, hotspot->reader, bias)) {
+                snprintf(reason, HOTSPOT_MAX_REASON, "java %u: it has no classes yet", hotspot->layout.version);
+                return HOTSPOT_E_LATER;
+        }
         if (!r)
                 return 0;
         snprintf(reason, HOTSPOT_MAX_REASON, "java %u: %s", hotspot->layout.version,
@@ -260,11 +265,37 @@ static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames 
         return name_short(hotspot, words, kind, frames);
 }
 
+/*
+ * The return barrier (bpf/hotspot.bpf.h) is the stub that begins with `mov N(%r15),%rsp`. Its frames have
+ * fixed names: what they stand for is not read.
+ */
+static bool is_barrier(Hotspot *hotspot, uint64_t pc) {
+        static const uint8_t code[] = { 0x49, 0x8b, 0xa7 };
+        uint8_t bytes[sizeof(code)];
+
+        return hotspot_read(hotspot->reader, pc, bytes, sizeof(bytes)) && !memcmp(bytes, code, sizeof(code));
+}
+
+static int name_barrier(const uint64_t *words, HotspotFrames *frames) {
+        bool is_entry = words[1] & HOTSPOT_ENTRY;
+
+        frames->frames[frames->n++] = (HotspotFrame){
+                .kind = is_entry ? HOTSPOT_FRAME_COMPILED : HOTSPOT_FRAME_STUB,
+                .name = is_entry ? "jdk.internal.vm.Continuation.enterSpecial" : "[frames in the heap]",
+                .signature = is_entry ? "(jdk.internal.vm.Continuation, boolean, boolean)" : "",
+                .file = is_entry ? "Continuation.java" : "",
+                .bci = -1,
+        };
+        return 0;
+}
+
 static int name_stub(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
         char name[MAX_STUB_NAME];
         HotspotBlob blob;
         size_t n = 0;
 
+        if (is_barrier(hotspot, words[0] & ADDRESS_MASK))
+                return name_barrier(words, frames);
         if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, words[2]) ||
             blob.kind == HOTSPOT_COMPILED)
                 return HOTSPOT_E_NAMELESS;

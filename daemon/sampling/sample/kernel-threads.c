@@ -83,6 +83,8 @@ void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t gen
         runtimes->has_hotspot = !bpf_map_lookup_elem(kernel_half_hotspot_fd(half), &tgid,
                                                      &runtimes->hotspot) &&
                 runtimes->hotspot.generation == generation;
+        /* The heap is read later than the stack was copied: its frames may be others by then. */
+        runtimes->hotspot.chunk_tail = 0;
         runtimes->has_python = !bpf_map_lookup_elem(kernel_half_python_fd(half), &tgid,
                                                     &runtimes->python) &&
                 runtimes->python.generation == generation;

@@ -376,6 +376,7 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
                                   .hotspot = walk->live ? walk->live->hotspot : NULL,
                                   .state = &walk->hotspot };
 
+        hotspot_begin(&walk->hotspot);
         walk->process = process;
         walk->has_runtime = has_runtime;
         walk->stack = stack;
