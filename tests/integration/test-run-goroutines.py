@@ -177,6 +177,26 @@ class Goroutines(session.NamingCase):
             if sample.attributes.get("wait.reason", "").startswith("chan "):
                 self.assertEqual(len(mine), 6, names)
 
+    def test_stacks_shows_them_once(self):
+        child = self.start_victim(self.build(self.go))
+        done = self.run_command([tap.SPANPROF, "stacks", child.pid, "--json", "--duration", "2500ms"], expect=0)
+        look, found = json.loads(done.stdout), collections.Counter()
+        for group in look["goroutines"]:
+            names = [golang.plain(frame["function"]) for frame in group["frames"]]
+            mine = next((name[5:] for name in reversed(names) if name[:5] == "main." and name[5:] in WAITS), None)
+            found[mine] += group["goroutines"]
+            if mine == "works":
+                self.assertEqual((group["trace_id"], group["span_id"]), (TRACE, SPAN))
+                self.assertEqual(group["labels"], {"tenant": "blue"})
+            if mine == "locks":
+                self.assertEqual((group["state"], group["reason"]), ("blocked", "sync.Mutex.Lock"))
+        self.assertEqual({name: n for name, n in found.items() if name}, WAITS)
+        self.assertEqual((look["goroutines_left_out"], look["goroutine_lists_unreadable"]), (0, 0))
+        done = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0)
+        self.assertRegex(done.stdout, rf"\npid {child.pid} \(go-waits\): \d+ goroutines wait\n")
+        self.assertRegex(done.stdout, rf"\n13 goroutines blocked on chan receive:\n    span {SPAN} of trace {TRACE}\n"
+                         r"    tenant = blue\n    runtime.gopark +go-waits\n")
+
     def test_off_by_default_and_said_where_it_cannot_be(self):
         child = self.start_victim(self.build(self.go))
         self.assertEqual(self.record(child, seconds="1200ms", expect=1), [])        # it uses no CPU

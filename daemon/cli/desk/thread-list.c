@@ -10,12 +10,12 @@
 #include "base/util/error.h"
 #include "base/util/json-writer.h"
 #include "base/util/text.h"
+#include "cli/desk/frame-list.h"
 #include "formats/report/words.h"
 #include "sampling/sample/kernel-threads.h"
 
 enum {
-        INDENT = 4,
-        NAME_COLUMNS = 48,
+        INDENT = FRAME_LIST_INDENT,
         NAMED_THREADS = 8,              /* of those that stand together */
         LOCK_FRAMES = 3,
 };
@@ -42,26 +42,6 @@ struct ThreadList {
 };
 
 /* ---- what the window says ---- */
-
-static const char *text_of(const Window *window, const uint32_t *set, size_t n, const char *key) {
-        for (size_t i = 0; i < n; i++) {
-                const WindowAttribute *row = window_get_attribute(window, set[i]);
-
-                if (row->kind == ATTRIBUTE_STRING && !strcmp(window_get_string(window, row->key, NULL), key))
-                        return window_get_string(window, row->string, NULL);
-        }
-        return "";
-}
-
-static int64_t number_of(const Window *window, const uint32_t *set, size_t n, const char *key) {
-        for (size_t i = 0; i < n; i++) {
-                const WindowAttribute *row = window_get_attribute(window, set[i]);
-
-                if (row->kind != ATTRIBUTE_STRING && !strcmp(window_get_string(window, row->key, NULL), key))
-                        return row->integer;
-        }
-        return 0;
-}
 
 static Row *find_row(const ThreadList *list, int64_t pid, int64_t tid) {
         for (size_t i = 0; i < list->n; i++)
@@ -93,13 +73,13 @@ static Row read_row(const ThreadList *list, const WindowProfile *profile, const 
 
         window_get_resource_integer(window, profile->resource, "process.pid", &pid);
         return (Row){ .pid = pid,
-                      .tid = number_of(window, set, n, "thread.id"),
+                      .tid = frame_list_number(window, set, n, "thread.id"),
                       .process = window_get_resource_text(window, profile->resource,
                                                           "process.executable.name"),
-                      .name = text_of(window, set, n, "thread.name"),
-                      .state = is_wait ? text_of(window, set, n, "wait.state") : "running",
-                      .reason = is_wait ? text_of(window, set, n, "wait.reason") : "",
-                      .end = text_of(window, set, n, "profile.stack.truncated"),
+                      .name = frame_list_text(window, set, n, "thread.name"),
+                      .state = is_wait ? frame_list_text(window, set, n, "wait.state") : "running",
+                      .reason = is_wait ? frame_list_text(window, set, n, "wait.reason") : "",
+                      .end = frame_list_text(window, set, n, "profile.stack.truncated"),
                       .waited_ns = is_wait && sample->value > 1 ? (uint64_t)sample->value : 0,
                       .n_samples = is_wait ? 0 : (uint64_t)sample->value,
                       .stack = sample->stack,
@@ -152,32 +132,6 @@ static int take_unseen(ThreadList *list) {
         return 0;
 }
 
-/* ---- frames ---- */
-
-static const char *base_name(const char *path) {
-        const char *slash = strrchr(path, '/');
-
-        return slash && slash[1] ? slash + 1 : path;
-}
-
-typedef struct FrameTexts {
-        const char *name, *module, *file;       /* "" = not known */
-        uint64_t address, line;
-} FrameTexts;
-
-static FrameTexts frame_texts(const Window *window, FrameWord word) {
-        WindowFrame frame = window_expand_frame(window, word);
-        const WindowFunction *function = window_get_function(window, frame.function);
-
-        const WindowModule *module = window_get_module(window, frame.module);
-
-        return (FrameTexts){ .name = window_get_string(window, function->name, NULL),
-                             .module = window_get_string(window, module->path, NULL),
-                             .file = window_get_string(window, function->filename, NULL),
-                             .address = frame.address,
-                             .line = frame.line };
-}
-
 /* ---- who has what it waits for ---- */
 
 /*
@@ -189,8 +143,8 @@ static bool waits_for_mutex(const ThreadList *list, const Row *row) {
         const FrameWord *words = window_get_stack(list->window, row->stack, &n);
 
         for (size_t i = 0; i < MIN(n, (size_t)LOCK_FRAMES); i++) {
-                FrameTexts frame = frame_texts(list->window, words[i]);
-                const char *library = base_name(frame.module);
+                FrameTexts frame = frame_list_texts(list->window, words[i]);
+                const char *library = frame_list_base(frame.module);
 
                 if (strstr(frame.name, "pthread_mutex_") &&
                     (!strcmp(library, "libc.so.6") || !strncmp(library, "libc-2.", 7) ||
@@ -284,31 +238,9 @@ ThreadList *thread_list_free(ThreadList *list) {
 
 /* ---- for people ---- */
 
-static void print_frame(const Window *window, FrameWord word, FILE *out) {
-        FrameTexts frame = frame_texts(window, word);
-        _cleanup_(text_deinit) Text name = { 0 }, place = { 0 };
-        char address[24];
-
-        snprintf(address, sizeof(address), "0x%" PRIx64, frame.address);
-        text_append_masked(&name, *frame.name ? frame.name : address);
-        if (*frame.module)
-                text_append_masked(&place, base_name(frame.module));
-        if (*frame.file && (frame.line || !*frame.module)) {
-                text_printf(&place, "%s", *frame.module ? "  " : "");
-                text_append_masked(&place, base_name(frame.file));
-                if (frame.line)
-                        text_printf(&place, ":%" PRIu64, frame.line);
-        }
-        fprintf(out, "%*s%-*s  %s\n", INDENT, "", NAME_COLUMNS, name.data ? name.data : "",
-                place.data ? place.data : "");
-}
-
 static void print_stack(const ThreadList *list, const Row *row, FILE *out) {
-        size_t n;
-        const FrameWord *words = window_get_stack(list->window, row->stack, &n);
+        size_t n = frame_list_print(list->window, row->stack, out);
 
-        for (size_t i = 0; i < n; i++)
-                print_frame(list->window, words[i], out);
         if (*row->end)
                 fprintf(out, "%*s(ends here: %s)\n", INDENT, "", words_of_end(row->end));
         else if (!n && !strcmp(row->state, "running"))
@@ -368,14 +300,7 @@ static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *
         fputc('\n', out);
         if (rows->holder)
                 print_holder(list, rows, out);
-        if (rows->link) {
-                const WindowLink *link = window_get_link(list->window, rows->link);
-                char trace[33], span[17];
-
-                text_to_hex(trace, link->trace_id, sizeof(link->trace_id));
-                text_to_hex(span, link->span_id, sizeof(link->span_id));
-                fprintf(out, "%*sspan %s of trace %s\n", INDENT, "", span, trace);
-        }
+        frame_list_print_link(list->window, rows->link, out);
 }
 
 static size_t count_until(const ThreadList *list, size_t from, int (*differs)(const Row *, const Row *)) {
@@ -434,27 +359,6 @@ void thread_list_print(const ThreadList *list, FILE *out) {
 
 /* ---- for programs ---- */
 
-static void json_frames(const ThreadList *list, const Row *row, JsonWriter *json) {
-        size_t n;
-        const FrameWord *words = window_get_stack(list->window, row->stack, &n);
-
-        json_open(json, "frames", '[');
-        for (size_t i = 0; i < n; i++) {
-                FrameTexts frame = frame_texts(list->window, words[i]);
-
-                json_open(json, NULL, '{');
-                json_text(json, "function", frame.name);
-                json_text(json, "module", frame.module);
-                json_number(json, "address", frame.address);
-                if (*frame.file)
-                        json_text(json, "file", frame.file);
-                if (frame.line)
-                        json_number(json, "line", frame.line);
-                json_close(json, '}');
-        }
-        json_close(json, ']');
-}
-
 static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
         json_open(json, NULL, '{');
         json_number(json, "pid", (uint64_t)row->pid);
@@ -472,22 +376,14 @@ static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
         }
         if (row->n_samples)
                 json_number(json, "samples", row->n_samples);
-        if (row->link) {
-                const WindowLink *link = window_get_link(list->window, row->link);
-                char trace[33], span[17];
-
-                text_to_hex(trace, link->trace_id, sizeof(link->trace_id));
-                text_to_hex(span, link->span_id, sizeof(link->span_id));
-                json_text(json, "trace_id", trace);
-                json_text(json, "span_id", span);
-        }
+        frame_list_json_link(list->window, row->link, json);
         if (*row->end)
                 json_text(json, "truncated", row->end);
-        json_frames(list, row, json);
+        frame_list_json(list->window, row->stack, json);
         json_close(json, '}');
 }
 
-int thread_list_json(const ThreadList *list, FILE *out) {
+int thread_list_json(const ThreadList *list, const GoroutineList *goroutines, FILE *out) {
         Text text = { 0 };
         JsonWriter json = { .text = &text, .is_spaced = true };
         int r;
@@ -497,6 +393,7 @@ int thread_list_json(const ThreadList *list, FILE *out) {
         for (size_t i = 0; i < list->n; i++)
                 json_row(list, &list->rows[i], &json);
         json_close(&json, ']');
+        goroutine_list_json(goroutines, &json);
         json_number(&json, "over_cap", list->threads->n_over_cap);
         json_bool(&json, "lacks_rights", list->threads->lacks_rights);
         json_close(&json, '}');

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "cli/desk/goroutine-list.h"
 #include "profile/window.h"
 #include "service/run/daemon-threads.h"
 
@@ -26,5 +27,5 @@ DEFINE_CLEANUP(ThreadList, thread_list_free)
 
 void thread_list_print(const ThreadList *list, FILE *out);
 
-/* One object, in a line. Return: 0, -ENOMEM. */
-int thread_list_json(const ThreadList *list, FILE *out);
+/* One object, in a line, with @goroutines in it. Return: 0, -ENOMEM. */
+int thread_list_json(const ThreadList *list, const GoroutineList *goroutines, FILE *out);

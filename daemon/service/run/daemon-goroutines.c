@@ -33,11 +33,13 @@
 #include "runtime/go/goroutine-look.h"
 #include "sampling/process/memory.h"
 #include "sampling/unwind/host-walk.h"
+#include "service/run/daemon-state.h"
 
 struct Goroutines {
         Daemon *daemon;
         HostWalk *walk;
         GoroutineLook look;             /* of a batch */
+        bool is_once;                   /* one look was asked for, and no more follow */
         uint32_t first;                 /* process that the next look begins with: its place among all */
         struct abi_stack *stack;        /* room for GOROUTINE_MAX_STACK */
 };
@@ -319,7 +321,7 @@ static void count(const GoroutinesSeen *seen) {
         stat_add(COUNTER_GOROUTINE_LISTS_UNREADABLE, seen->n_lists_unreadable);
 }
 
-int goroutines_look(Goroutines *goroutines, GoroutinesSeen *seen) {
+static int look(Goroutines *goroutines, GoroutinesSeen *seen) {
         Work work = { .goroutines = goroutines, .left = GOROUTINES_MAX_LOOK };
         int r = visit_all(&work);
 
@@ -328,12 +330,22 @@ int goroutines_look(Goroutines *goroutines, GoroutinesSeen *seen) {
         explicit_bzero(goroutines->stack, sizeof(*goroutines->stack) + GOROUTINE_MAX_STACK);
         host_walk_release(goroutines->walk);
         count(&work.seen);
-        if (seen)
-                *seen = work.seen;
+        *seen = work.seen;
         return error_fold(r);
 }
 
+int goroutines_look(Goroutines *goroutines) {
+        GoroutinesSeen seen;
+
+        return goroutines->is_once ? 0 : look(goroutines, &seen);
+}
+
 int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen) {
+        Goroutines *goroutines = daemon->stages.goroutines;
+
         *seen = (GoroutinesSeen){ 0 };
-        return daemon->stages.goroutines ? goroutines_look(daemon->stages.goroutines, seen) : 0;
+        if (!goroutines)
+                return 0;
+        goroutines->is_once = true;
+        return look(goroutines, seen);
 }

@@ -7,7 +7,11 @@
  * Looks at goroutines of targets that do not run, and adds them to the open window: stack, reason, labels.
  */
 
-#include "service/run/daemon-state.h"
+#include <stdint.h>
+
+#include "service/run/daemon.h"
+
+typedef struct Goroutines Goroutines;
 
 enum {
         /* looked at in one look at all processes; beyond it, processes take turns */
@@ -27,8 +31,8 @@ typedef struct GoroutinesSeen {
 int goroutines_new(Goroutines **goroutinesp, Daemon *daemon);
 Goroutines *goroutines_free(Goroutines *goroutines);
 
-/* Looks once, at `config->goroutines` of each process at most. @seen: NULL = not asked. Return: 0, -errno. */
-int goroutines_look(Goroutines *goroutines, GoroutinesSeen *seen);
+/* Looks at `config->goroutines` of each process at most. Return: 0, -errno. */
+int goroutines_look(Goroutines *goroutines);
 
-/* For a daemon that samples, on_started: the same. */
+/* For a daemon that samples: the same, and then no more. Without config->goroutines, at none. */
 int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen);

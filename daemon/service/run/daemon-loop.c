@@ -372,7 +372,7 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
 /* At random moments, too; in the mean AGGREGATOR_GOROUTINES_PERIOD_NS apart. */
 static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
-        int r = daemon->pause.is_on ? 0 : goroutines_look(daemon->stages.goroutines, NULL);
+        int r = daemon->pause.is_on ? 0 : goroutines_look(daemon->stages.goroutines);
 
         return r ? error_fold(r)
                  : again(source, AGGREGATOR_GOROUTINES_PERIOD_NS * (uint64_t)(750 + random() % 501) / 1000);

@@ -39,6 +39,7 @@
 #include "service/run/call-budget.h"
 #include "service/run/clock-watch.h"
 #include "service/run/control.h"
+#include "service/run/daemon-goroutines.h"
 #include "service/run/daemon-still.h"
 #include "service/run/daemon.h"
 #include "service/run/exports.h"
@@ -50,7 +51,6 @@
 #include "symbol/remote/uploads.h"
 
 typedef struct Deferred Deferred;
-typedef struct Goroutines Goroutines;
 
 /* Why nothing is sampled; bits of DaemonPause.reasons. */
 enum daemon_pause {
