@@ -11,15 +11,20 @@ oracle.enter()
 
 import base64
 import collections
+import csv
+import gzip
+import json
 import re
 import subprocess
 
 import golang
 import otlp_read
 import qemu
+import stations
 import tap
 
 ARM64 = tap.SOURCE_DIR / "build-arm64"
+VICTIMS = ("omit", "otel", "still", "stations", "waits")
 MODES = {  # of victim-omit: its arguments
     "depth": "30", "large": "20", "qsort": "", "signal": "", "altstack": "", "alloca": "", "align": "", "saved": "",
     "noreturn": "", "plt": "", "syscall": "", "thread": ""
@@ -56,6 +61,44 @@ echo "RECORD otel $?"
 sed "s/^/TOLD otel /" /tmp/otel
 echo "FILE otel $(base64 /tmp/otel.pb | tr -d '\\n')"
 """
+OTHERS = """
+echo "kernel $(uname -r)"
+victim-still ring >/tmp/still &
+for i in $(seq 100); do grep -q pid /tmp/still && break; sleep 0.2; done
+sleep 2
+spanprof stacks $! --json >/tmp/stacks 2>/tmp/log
+echo "RECORD stacks $?"
+sed "s/^/TOLD still /" /tmp/still
+echo "FILE stacks $(gzip -c /tmp/stacks | base64 | tr -d '\\n')"
+kill $!
+for dialect in seqlock document; do
+        spanprof coro -o /tmp/$dialect.jsonl -- victim-stations coroutines=50 threads=4 turns=10 dialect=$dialect \\
+                >/tmp/stations 2>/dev/null
+        echo "RECORD $dialect $?"
+        sed "s/^/TOLD $dialect /" /tmp/stations
+        echo "FILE $dialect.jsonl $(gzip -c /tmp/$dialect.jsonl | base64 | tr -d '\\n')"
+        echo "FILE $dialect.stations.csv $(gzip -c /tmp/$dialect.stations.csv | base64 | tr -d '\\n')"
+done
+mkfifo /tmp/orders
+victim-waits /tmp/waits </tmp/orders >/tmp/said &
+victim=$!
+exec 9>/tmp/orders
+for i in $(seq 100); do grep -q pid /tmp/said && break; sleep 0.2; done
+spanprof record --off-cpu -F 49 -p $victim -o /tmp/waits.pb >/dev/null 2>/tmp/record.log &
+record=$!
+sleep 15
+echo go >&9
+for i in $(seq 1500); do grep -q ok /tmp/said && break; sleep 0.2; done
+kill -INT $record
+wait $record
+echo "RECORD waits $?"
+sed "s/^/LOG /" /tmp/record.log
+sed "s/^/TOLD waits /" /tmp/waits
+echo "FILE waits $(gzip -c /tmp/waits.pb | base64 | tr -d '\\n')"
+"""
+# of victim-still; arm64 has no pause(): glibc calls ppoll()
+REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "poll",
+           "left": "futex", "right": "futex"}
 COMPLETE = 0.95  # of the stacks but the first ones, which wait for the rows, for long on an emulated CPU
 
 
@@ -63,7 +106,7 @@ class Arm64(tap.TestCase):
     @classmethod
     def setUpClass(cls):
         tap.need_root()
-        cls.programs = [ARM64 / "spanprof", *(ARM64 / "tests/victims" / name for name in ("victim-omit", "victim-otel"))]
+        cls.programs = [ARM64 / "spanprof", *(ARM64 / "tests/victims" / f"victim-{name}" for name in VICTIMS)]
         if not all(program.exists() for program in cls.programs):
             tap.skip("tool: build-arm64 is not there: `sudo ./bootstrap cross`")
 
@@ -167,6 +210,74 @@ class Arm64(tap.TestCase):
         self.assertGreater(judged, 50)
         attributed = [s for s in samples if told.get(str(s.thread_id)) == "set" and s.span_id]
         self.assertGreater(len(attributed), judged / 4)
+
+    def test_waits_coroutines_and_stacks(self):
+        console = qemu.boot_arm64(self, self.programs, OTHERS)
+        print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
+        files = {name: gzip.decompress(base64.b64decode(text))
+                 for name, text in re.findall(r"(?m)^FILE (\S+) (\S+)$", console)}
+        self.assertEqual(set(re.findall(r"(?m)^RECORD (\S+ \d+)$", console)),
+                         {"stacks 0", "seqlock 0", "document 0", "waits 0"})
+        with self.subTest("stacks"):
+            self.check_still(console, json.loads(files["stacks"])["threads"])
+        for dialect in stations.BOTH:
+            with self.subTest(dialect):
+                self.check_stations(stations.wrote("\n".join(self.told(console, dialect))), files, dialect)
+        with self.subTest("waits"):
+            path = self.directory() / "waits.pb"
+            path.write_bytes(files["waits"])
+            self.check_waits(self.told(console, "waits"), list(otlp_read.samples(path)))
+
+    def told(self, console, what):
+        return re.findall(rf"(?m)^TOLD {what} (.*)$", console)
+
+    def check_still(self, console, threads):
+        tids = dict(re.findall(r"(?m)^TOLD still thread (\w+) (\d+)$", console))
+        found = {thread["tid"]: thread for thread in threads}
+        for name, reason in REASONS.items():
+            thread = found[int(tids[name])]
+            self.assertEqual((thread["name"], thread["state"], thread["reason"]), (name, "blocked", reason))
+            stack = [frame["function"] for frame in thread["frames"]]
+            self.assertEqual(stack[stack.index(f"still_{name}"):][:3], [f"still_{name}", "still_enter", "still_main"])
+            self.assertNotIn("truncated", thread)
+        self.assertTrue(found[int(tids["left"])]["deadlock"])
+        self.assertEqual(int(found[int(tids["sleep"])]["span_id"], 16), 7)
+
+    def check_stations(self, truth, files, dialect):
+        """Each event is in the trace, in order, or said to be lost."""
+        seen = collections.defaultdict(list)
+        for line in files[f"{dialect}.jsonl"].splitlines():
+            event = json.loads(line)
+            seen[event["station"]].append(event)
+        rows = {int(row["station"]): row
+                for row in csv.DictReader(files[f"{dialect}.stations.csv"].decode().splitlines())}
+        self.assertEqual((len(truth), set(rows)), (50, set(truth)))
+        self.assertGreater(sum(map(len, seen.values())), 100)
+        for station, (n, _last) in truth.items():
+            self.assertEqual(len(seen[station]) + int(rows[station]["lost"]), n, rows[station])
+            numbers = [event["event"] for event in seen[station]]
+            self.assertEqual(numbers, sorted(set(numbers)))
+            for event in seen[station]:
+                self.assertEqual(event["is_active"], event["event"] % 2 == 1)
+
+    def check_waits(self, lines, samples):
+        """No span waited longer than its own clocks say, nor much shorter; each for its reason."""
+        sums = collections.Counter()
+        for wait in samples:
+            if wait.type == "off_cpu" and wait.span_id:
+                self.assertEqual(int(wait.trace_id, 16), wait.thread_id)
+                reason = wait.attributes["wait.reason"] if wait.attributes["wait.state"] == "blocked" else ""
+                sums[wait.thread_id, int(wait.span_id, 16), reason] += wait.value
+        spans = [line.split()[1:] for line in lines if line.startswith("span ")]
+        self.assertEqual(len(spans), 8)
+        for tid, _trace, span, reason, wall, _off, inside in spans:
+            mine = {key[2]: ns for key, ns in sums.items() if key[:2] == (int(tid), int(span))}
+            print(f"# span {span}: {mine}, {inside} to {wall} ns")
+            self.assertLessEqual(sum(mine.values()), int(wall))
+            self.assertGreaterEqual(sum(mine.values()), 0.9 * int(inside) - 5e6)
+            blocked = {name: ns for name, ns in mine.items() if name}
+            expected = blocked[reason] + (blocked.get("futex", 0) if reason == "sleep" else 0)
+            self.assertGreaterEqual(expected, 0.97 * sum(blocked.values()), mine)
 
 
 tap.main()
