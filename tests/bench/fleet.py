@@ -281,7 +281,8 @@ def to_pyroscope(hosts, senders):
         stack.callback(server.close)
         server.wait_ready()
         measured = Measured("Pyroscope", server.child, server.url, hosts, senders)
-        found = server.series()
+        # a Pyroscope that was asked while it was empty remembers that for a minute
+        found = tap.wait_until(server.series, "series of the hosts", 120)
         types = {labels["__profile_type__"] for labels in found}
         services = {labels.get("service_name") for labels in found}
         measured.row(f"{len(found)} series of {len(services)} services and {len(types)} types")
