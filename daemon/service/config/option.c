@@ -266,7 +266,7 @@ const Option option_table[] = {
                   "many are left (0: no limit)" },
 
         { "goroutines", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(goroutines), "0", 0, 10000,
-          .argument = "N",
+          .argument = "N", .advanced = true,
           .help = "count goroutines that wait, by stack, reason and labels, without stopping any: look at N of each process of Go a second "
                   "(0: at none)" },
 
