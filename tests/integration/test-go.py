@@ -284,6 +284,9 @@ func main() {
 }
 """
 ROOTS = {"runtime.goexit", "runtime.mcall", "runtime.mstart", "runtime.rt0_go", "runtime.morestack"}
+# Between a panic and deferred functions in older releases. Go's unwinder takes them for wrappers, and hides
+# them.
+HIDDEN = {"runtime.deferCallSave", "runtime.runOpenDeferFrame"}
 # A function that is too large to be inlined, but for a hot call.
 HOT_CALL = """package main
 
@@ -374,7 +377,7 @@ class Stacks(tap.TestCase):
         child.kill()
         return said
 
-    def check_chains(self, form, *linker):
+    def check_chains(self, form, *linker, least=0.9):
         (self.dir / "chains.go").write_text(CHAINS)
         flags, options = FORMS[form]
         program = GO.build(self.dir / "chains.go", self.dir / f"chains-{form}", *options,
@@ -389,6 +392,7 @@ class Stacks(tap.TestCase):
         total = whole = known = 0
         wrong, lines = {}, {}
         for n, frames in stacks(self.dir / "out.pb.gz"):
+            frames = [frame for frame in frames if golang.plain(frame[1]) not in HIDDEN]
             names = [golang.plain(name) for _, name, _, _ in frames]
             total += n
             if names[-1] not in ROOTS:
@@ -407,8 +411,10 @@ class Stacks(tap.TestCase):
         self.assertEqual(wrong, {})
         self.assertGreater(total, 300)
         self.assertGreater(known, total / 3)
+        print(f"# {form}: {whole} of {total} stacks reach their root; {known} chains are known, and right",
+              flush=True)
         # the others are in front of the program's rows, which a busy machine has late
-        self.assertGreaterEqual(whole, total * 0.9, f"{whole} of {total}")
+        self.assertGreaterEqual(whole, total * least, f"{whole} of {total}")
         return program, lines
 
     def test_chains_of_a_program_that_inlines_are_those_of_its_own_unwinder(self):
@@ -491,4 +497,5 @@ class Daemon(session.NamingCase):
                           functions[starts[bisect.bisect_right(starts, frame.address) - 1]])
 
 
-tap.main()
+if __name__ == "__main__":
+    tap.main()
