@@ -48,7 +48,8 @@ class Tree:
 
     @functools.lru_cache
     def help(self, *verb):
-        return subprocess.run([self.spanprof, *verb, "--help"], capture_output=True, text=True)
+        words = [*verb, "--help", "--all"] if verb else ["--help"]
+        return subprocess.run([self.spanprof, *words], capture_output=True, text=True)
 
     def mistakes_of_command(self, verb, rest):
         shown = self.help() if verb == "help" else self.help(verb)
