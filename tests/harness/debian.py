@@ -5,10 +5,12 @@
         suite.depends("linux-image-amd64")          # names of what a package needs
         suite.unpack(["openjdk-8-jre-headless"], root)
         suite.unpack([…], root, "./boot/*")         # of each only what fits
+    suite.source("python3.13", folder)          # the archives of a source package
 """
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -61,3 +63,10 @@ class Suite:
                 subprocess.run(["tar", "-x", "-C", root, "--keep-directory-symlink", "--no-same-owner", "--wildcards",
                                 *patterns], stdin=package.stdout, check=True)
             path.unlink()
+
+    def source(self, package, folder):
+        (self.home / "sources.list").write_text(f"deb-src {MIRROR} {self.name} main\n")
+        self.apt("apt-get", "-q", "update")
+        self.apt("apt-get", "-q", "source", "--download-only", "--only-source", package)
+        for path in self.home.glob("*.tar.*"):
+            shutil.move(path, folder)

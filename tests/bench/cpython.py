@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Python: how right stacks are beside py-spy, what code objects cost in memory, how soon names are there.
+
+usage: tests/bench/cpython.py [--seconds N] [--python PATH]… [--py-spy X] [--rounds N] [PART…]
+
+    right   tests/victims/victim-python.py: share of its own samples with a whole chain of calls, with the
+            chain cut short of the leaf, and with calls that the source does not have; lines; each chain's
+            share of time beside the victim's own log; CPU time of the tool. Profilers take turns
+    code    20,000 functions, each of them named: bytes that the daemon holds for names of runtimes, and how
+            its resident memory grows
+    first   time from the begin of the process, and of the daemon beside one that runs already, to the first
+            sample whose function has a name
+
+py-spy is on PyPI. Without --py-spy it has no row; it stops the victim for each sample. Needs root.
+"""
+import collections
+import importlib
+import os
+import re
+import subprocess
+import sys
+import time
+import types
+
+import bench
+import oracle
+
+oracle.enter()
+
+import otlp_read
+import prometheus
+import pythons
+import session
+import tap
+
+sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
+victim = importlib.import_module("test-run-python")
+HZ = 499
+CODES, CHAIN = 20000, 200           # functions; those of one stack
+FUNCTIONS = """import sys
+sys.setrecursionlimit(10000)
+scope = {}
+for i in range(%d):
+    scope[f"code_{i}"] = None
+    last = i %% %d == %d
+    call = "burn()" if last else f"code_{i + 1}()"
+    exec(compile(f"def code_{i}():\\n    return {call}\\n", "made.py", "exec"), scope)
+def burn():
+    total = 0
+    for i in range(60000):
+        total = (total * 31 + i) & 0xffff
+scope["burn"] = burn
+print("ready", flush=True)
+while True:
+    for i in range(0, %d, %d):
+        scope[f"code_{i}"]()
+""" % (CODES, CHAIN, CHAIN - 1, CODES, CHAIN)
+
+
+def interpreters(options):
+    return options.python or [str(path) for path in pythons.here().values()]
+
+
+def release(python):
+    return ".".join(map(str, pythons.version(python)))
+
+
+# ---- how right ----
+
+
+def frame(text):
+    """A frame of py-spy: `name (file:line)`."""
+    found = re.fullmatch(r"(.*) \((.*):(\d+)\)", text)
+    name, file, line = found.groups() if found else (text, "", 0)
+    return types.SimpleNamespace(name=name, file=file, line=int(line), type="cpython")
+
+
+def by_us(b, _, child, seconds, cgroup):
+    path = b.directory() / "out.pb"
+    b.spawn([tap.SPANPROF, "record", "--pid", child.pid, "-F", HZ, "-d", f"{seconds:.0f}s", "-o", path],
+            cgroup=cgroup).wait(patience=seconds + 60)
+    return [(sample.frames, sample.value) for sample in otlp_read.samples(path)]
+
+
+def by_py_spy(b, options, child, seconds, cgroup):
+    path = b.directory() / "out.raw"
+    b.spawn([options.py_spy, "record", "-p", child.pid, "-r", HZ, "-d", f"{seconds:.0f}", "-f", "raw", "--full-filenames",
+             "-o", path], cgroup=cgroup).wait(patience=seconds + 60)
+    found = []
+    for line in path.read_text().splitlines():
+        stack, _, n = line.rpartition(" ")
+        found.append(([frame(text) for text in reversed(stack.split(";"))], int(n)))
+    return found
+
+
+def judge(samples, truth):
+    """(n, percent whole, short, wrong, of lines right, most points that a chain's share is off)."""
+    seen, spent, right, wrong = collections.Counter(), collections.Counter(), 0, 0
+    for frames, n in samples:
+        sample = types.SimpleNamespace(frames=frames)
+        own = victim.own(sample)
+        if not own or not victim.is_at_work(sample):
+            continue
+        names = victim.chain_of(own)
+        if names == ["thread_main"]:            # it sleeps: py-spy takes samples of that
+            continue
+        seen[victim.verdict(names)] += n
+        good, bad = victim.lines_of(own)
+        right, wrong = right + n * good, wrong + n * len(bad)
+        if names[0] == "main" and len(names) > 1:
+            spent[names[1]] += n
+    n, all_spent, all_truth = seen.total(), spent.total(), sum(truth.values())
+    off = max(abs(spent[name] / all_spent - truth[name] / all_truth) for name in truth) if all_spent else 0
+    return [n, *(f"{100 * seen[word] / n:.1f}" if n else "–" for word in ("whole", "inner", "wrong")),
+            f"{100 * right / (right + wrong):.2f}" if right else "–", f"{100 * off:.1f}"]
+
+
+def right(options):
+    rows = []
+    tools = {"spanprof": by_us, **({"py-spy": by_py_spy} if options.py_spy else {})}
+    for python in interpreters(options):
+        for name, tool in tools.items():
+            with bench.Bench() as b:
+                child = b.spawn([python, victim.SOURCE], stdin=subprocess.PIPE)
+                child.wait_for("ready")
+                group = b.cgroup(name)
+                try:
+                    samples = tool(b, options, child, options.seconds, group)
+                except OSError as error:
+                    print(f"# {name} with {python}: {error}", flush=True)
+                    continue
+                cpu = group.cpu_ns
+                child.process.stdin.close()
+                child.wait()
+                rows.append([release(python), name, *judge(samples, session.truth_of(child)),
+                             f"{cpu / 1e6 / options.seconds:.1f}"])
+                print("#", *rows[-1], flush=True)
+    bench.table(f"Chains at {HZ} Hz", ["Python", "profiler", "own", "whole %", "short %", "wrong %", "lines right %",
+                                       "share off, points", "CPU ms/s"], rows)
+
+
+# ---- memory of code objects ----
+
+
+def rss_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"^VmRSS:\s+(\d+)", file.read(), re.M)[1])
+
+
+def metric(control, name):
+    done = bench.run(["curl", "-s", control])
+    return prometheus.value(prometheus.parse(done.stdout), name)
+
+
+def code(options):
+    rows = []
+    for python in interpreters(options):
+        with bench.Bench() as b:
+            payload, environment = b.receiver()
+            child = b.spawn([python, "-c", FUNCTIONS])
+            child.wait_for("ready")
+            daemon = b.spawn([tap.SPANPROF, "run", "--pid", child.pid, "-F", HZ, "--depth", "1024", "--export-interval",
+                              "2s", "--metrics", "127.0.0.1:0"], env=environment)
+            url = daemon.wait_for(r"metrics are at (http://\S+)")[1]
+            before, named = rss_kib(daemon.pid), set()
+            end = time.monotonic() + options.patience
+            while len(named) < CODES and time.monotonic() < end:
+                time.sleep(2)
+                for path in payload.glob("*.pb"):
+                    named |= {f.name for s in otlp_read.samples(path) for f in s.frames
+                              if f.name and f.name.startswith("code_")}
+                    path.unlink()
+            rows.append([release(python), len(named), f"{metric(url, 'spanprof_runtime_bytes') / 2**20:.2f}",
+                         f"{(rss_kib(daemon.pid) - before) / 1024:.1f}"])
+            daemon.stop()
+    bench.table(f"{CODES} functions", ["Python", "named", "held for names, MiB", "RSS grew, MiB"], rows)
+
+
+# ---- the first name ----
+
+
+def first_named_ns(payload, pid, patience):
+    """Time of the first sample of a process whose function of Python has a name; 0 = there is none."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        found = [s.time_ns for path in payload.glob("*.pb") for s in otlp_read.samples(path)
+                 if s.resource["process.pid"] == pid and any(f.type == "cpython" and f.name for f in s.frames)]
+        if found:
+            return min(found)
+        time.sleep(0.5)
+    return 0
+
+
+def first(options):
+    rows = []
+    for python in interpreters(options):
+        later, earlier = [], []
+        for _ in range(options.rounds):
+            with bench.Bench() as b:
+                payload, environment = b.receiver()
+                command = [tap.SPANPROF, "run", "--exe", "python*", "-F", "999", "--export-interval", "1s"]
+                old = b.spawn([python, victim.SOURCE, "deep"], stdin=subprocess.PIPE)
+                old.wait_for("ready")
+                begin = time.time_ns()
+                daemon = b.spawn(command, env=environment)
+                daemon.wait_for("profiles go to")
+                earlier.append((first_named_ns(payload, old.pid, options.patience) - begin) / 1e6)
+                begin = time.time_ns()
+                new = b.spawn([python, victim.SOURCE, "deep"], stdin=subprocess.PIPE)
+                later.append((first_named_ns(payload, new.pid, options.patience) - begin) / 1e6)
+                daemon.stop()
+        rows.append([release(python), bench.spread(later), bench.spread(earlier)])
+    bench.table("First sample with a named function, ms after the begin",
+                ["Python", "of the process", "of the daemon, the process ran already"], rows)
+
+
+def add_options(parser):
+    parser.add_argument("--seconds", type=float, default=10, help="of each tool")
+    parser.add_argument("--patience", type=float, default=120, help="seconds until all functions have names")
+    parser.add_argument("--python", action="append", default=[], help="an interpreter (default: those that are here)")
+    parser.add_argument("--py-spy")
+
+
+if __name__ == "__main__":
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
+    bench.main(__doc__, {"right": right, "code": code, "first": first}, add_options)
