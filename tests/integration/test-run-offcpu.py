@@ -49,8 +49,10 @@ there, back = os.pipe(), os.pipe()
 if os.fork():
     here, other = back[0], there[1]
     os.write(other, b"x")
+    os.close(there[0]), os.close(back[1])       # so that each ends with the other
 else:
     here, other = there[0], back[1]
+    os.close(there[1]), os.close(back[0])
 while os.write(other, os.read(here, 1)):
     pass
 """
