@@ -7,7 +7,7 @@
 #include "base/util/stat.h"
 #include "oracle.h"
 #include "sampling/frames/frames.h"
-#include "sampling/frames/goroutine.h"
+#include "sampling/frames/goexit.h"
 
 static const char victim[] = "#include <stdio.h>\n"
                              "#include <unistd.h>\n"
@@ -400,9 +400,9 @@ Test(frames, ends_a_goroutine_where_go_begins_it) {
         /* Code that makes us look in vain makes us do it so often and no more. */
         b = bench(child.pid);
         mapping = process_find_mapping(b.process, goexit);
-        for (unsigned i = 0; i < 2 * GOROUTINE_MAX_LOOKS; i++)
+        for (unsigned i = 0; i < 2 * GOEXIT_MAX_LOOKS; i++)
                 cr_expect_not(is_root(&b, called));
-        cr_expect_eq(mapping->object->n_goexit_looks, GOROUTINE_MAX_LOOKS);
+        cr_expect_eq(mapping->object->n_goexit_looks, GOEXIT_MAX_LOOKS);
         cr_expect_not(is_root(&b, goexit));
         bench_end(&b);
 

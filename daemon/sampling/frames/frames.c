@@ -24,7 +24,7 @@
 #include "base/util/hashmap.h"
 #include "base/util/intern.h"
 #include "base/util/stat.h"
-#include "sampling/frames/goroutine.h"
+#include "sampling/frames/goexit.h"
 #include "sampling/runtime/runtimes.h"
 
 enum {
@@ -403,7 +403,7 @@ bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc)
                 return false;
         if (is_begun_by_kernel(process, mapping) && address - mapping->object->entry < ROOT_SIZE)
                 return true;
-        return goroutine_begins(mapping, process, address);
+        return goexit_begins(mapping, process, address);
 }
 
 /* Return: bytes of the key in use. */

@@ -58,7 +58,7 @@ typedef struct Object {
         char build_id_go[2 * OBJECT_MAX_BUILD_ID + 1];          /* as the Go tool prints it; "" = none */
         char htlhash[33];               /* 32 hex digits; "" for the vdso */
         /*
-         * ELF address where goroutines begin (sampling/frames/goroutine.h); 0 = not known. A read of the file
+         * ELF address where goroutines begin (sampling/frames/goexit.h); 0 = not known. A read of the file
          * finds it, so it stays here as long as the file is known: in a table of frames each new stack would
          * pay for a look-up.
          */

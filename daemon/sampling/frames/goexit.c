@@ -11,7 +11,7 @@
  *
  * A compiler's return address stands behind a call, never behind a nop at the start of a function.
  */
-#include "sampling/frames/goroutine.h"
+#include "sampling/frames/goexit.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ static bool find_offset(const Object *object, uint64_t address, uint64_t *offset
         return false;
 }
 
-bool goroutine_begins(const Mapping *mapping, const Process *process, uint64_t address) {
+bool goexit_begins(const Mapping *mapping, const Process *process, uint64_t address) {
         Object *object = mapping->object;
         uint8_t code[GOEXIT_SIZE];
         uint64_t offset;
@@ -66,7 +66,7 @@ bool goroutine_begins(const Mapping *mapping, const Process *process, uint64_t a
         if (address == object->goexit)
                 return address != 0;
         if (object->goexit || mapping->kind != MAPPING_FILE || address % FUNCTION_ALIGN ||
-            object->n_goexit_looks == GOROUTINE_MAX_LOOKS || !find_offset(object, address, &offset))
+            object->n_goexit_looks == GOEXIT_MAX_LOOKS || !find_offset(object, address, &offset))
                 return false;
         if (!read_code(mapping, process, offset, code, sizeof(code)) ||
             code[0] != NOP || code[1] != CALL || code[6] != NOP)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Goroutines
+ * Goexit
  *
  * Where the stack of a goroutine begins: in runtime.goexit, which nobody has called. Told by the code there,
  * so that it works for stripped programs, too.
@@ -14,10 +14,10 @@
 #include "sampling/process/mapping.h"
 #include "sampling/process/process.h"
 
-enum { GOROUTINE_MAX_LOOKS = 16 };      /* into one file, for as long as none was there */
+enum { GOEXIT_MAX_LOOKS = 16 };      /* into one file, for as long as none was there */
 
 /*
  * Whether @address, an ELF address in the file of @mapping, is the first instruction of goexit. A file that
- * has none is looked into GOROUTINE_MAX_LOOKS times and then no more: its stacks stay FP_END.
+ * has none is looked into GOEXIT_MAX_LOOKS times and then no more: its stacks stay FP_END.
  */
-bool goroutine_begins(const Mapping *mapping, const Process *process, uint64_t address);
+bool goexit_begins(const Mapping *mapping, const Process *process, uint64_t address);
