@@ -61,22 +61,12 @@ static void make_record(const struct abi_wait_long *wait, const StillThread *fou
         size_t words_size = found->n * sizeof(uint64_t), size = attributes_size(wait, found);
 
         memset(record, 0, sizeof(*record));
-        *sample = (struct abi_sample){ .time_ns = wait->begin_ns,
-                                       .start_time_ns = thread->start_time_ns,
-                                       .generation = thread->generation,
-                                       .tgid = thread->tgid,
-                                       .tid = thread->tid,
-                                       .ns_tid = thread->ns_tid,
-                                       .n_user = (uint16_t)found->n,
-                                       .kind = ABI_KIND_OFF_CPU,
-                                       .stack_end = (uint8_t)found->end,
-                                       .context = wait->context,
-                                       .interrupted = found->interrupted,
-                                       .span = wait->span,
-                                       .attributes_size = (uint16_t)size,
-                                       .form = wait->form };
-        memcpy(sample->comm, thread->comm, sizeof(sample->comm));
-        sample->comm[sizeof(sample->comm) - 1] = 0;
+        still_thread_head(found, sample);
+        sample->time_ns = wait->begin_ns;
+        sample->context = wait->context;
+        sample->span = wait->span;
+        sample->form = wait->form;
+        sample->attributes_size = (uint16_t)size;
         memcpy(sample->frames, found->words, words_size);
         memcpy((char *)sample->frames + words_size, found->context.attributes, size);
         record->head.weight = WAIT_WEIGHT_ONE;

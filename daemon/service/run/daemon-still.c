@@ -159,6 +159,27 @@ static void read_owner(const StillReader *reader, StillThread *found) {
 
 /* ---- a process, a thread ---- */
 
+void still_thread_head(const StillThread *found, struct abi_sample *head) {
+        const struct abi_thread *thread = found->thread;
+
+        *head = (struct abi_sample){ .time_ns = thread->time_ns,
+                                     .start_time_ns = thread->start_time_ns,
+                                     .generation = thread->generation,
+                                     .tgid = thread->tgid,
+                                     .tid = thread->tid,
+                                     .ns_tid = thread->ns_tid,
+                                     .n_user = (uint16_t)found->n,
+                                     .kind = ABI_KIND_OFF_CPU,
+                                     .stack_end = (uint8_t)found->end,
+                                     .context = found->outcome,
+                                     .interrupted = found->interrupted,
+                                     .span = found->context.span,
+                                     .attributes_size = found->context.attributes_size,
+                                     .form = found->form };
+        memcpy(head->comm, thread->comm, sizeof(head->comm));
+        head->comm[sizeof(head->comm) - 1] = 0;
+}
+
 void still_reader_leave(StillReader *reader) {
         if (reader->tgid)
                 thread_memory_close(&reader->memory);

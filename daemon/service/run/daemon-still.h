@@ -48,6 +48,9 @@ DEFINE_CLEANUP(StillReader, still_reader_free)
 int still_reader_read(StillReader *reader, const Program *program, const struct abi_thread *thread,
                       StillThread *found);
 
+/* The head of a sample of it, without a value. Its stack and attributes lie in @found. */
+void still_thread_head(const StillThread *found, struct abi_sample *head);
+
 /* The process of the last thread is left; it is opened again if it comes again. */
 void still_reader_leave(StillReader *reader);
 

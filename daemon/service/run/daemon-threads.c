@@ -182,20 +182,7 @@ static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
 
 static int add_wait(Work *work, const StillThread *found) {
         const struct abi_thread *thread = found->thread;
-        struct abi_sample header = { .time_ns = thread->time_ns,
-                                     .start_time_ns = thread->start_time_ns,
-                                     .generation = thread->generation,
-                                     .tgid = thread->tgid,
-                                     .tid = thread->tid,
-                                     .ns_tid = thread->ns_tid,
-                                     .n_user = (uint16_t)found->n,
-                                     .kind = ABI_KIND_OFF_CPU,
-                                     .stack_end = (uint8_t)found->end,
-                                     .context = found->outcome,
-                                     .interrupted = found->interrupted,
-                                     .span = found->context.span,
-                                     .attributes_size = found->context.attributes_size,
-                                     .form = found->form };
+        struct abi_sample header;
         Sample sample = { .header = &header, .user = found->words, .attributes = found->context.attributes };
         uint64_t value_ns = waited_ns(work, thread);
         bool is_runnable = thread->flags & THREAD_RUNNABLE;
@@ -208,8 +195,7 @@ static int add_wait(Work *work, const StillThread *found) {
         Program program;
         int r;
 
-        memcpy(header.comm, thread->comm, sizeof(header.comm));
-        header.comm[sizeof(header.comm) - 1] = 0;
+        still_thread_head(found, &header);
         r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
         if (!r)
                 r = aggregator_add_wait(work->daemon->stages.aggregator, &program, &sample,
