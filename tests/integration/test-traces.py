@@ -404,6 +404,20 @@ class Names(tap.TestCase):
         for row in report["longest_suspensions"] + report["addresses"]:
             self.assertNotIn("function", row)
 
+    def test_coroutines_of_one_function_are_one_place(self):
+        for _ in range(10):             # on a busy machine few coroutines are seen while they are suspended
+            self.record(self.program)
+            addresses = self.report()[0]["addresses"]
+            named = [row for row in addresses if "handle_order" in row.get("function", "")]
+            if len(named) > 1:
+                break
+        text = self.spanprof("report", "t.jsonl").stdout
+        rows = [line for line in text.split("Where they were suspended")[1].split("\n\n")[0].splitlines()
+                if "handle_order" in line]
+        self.assertGreater(len(named), 1, addresses)
+        self.assertEqual(len(rows), 1, text)
+        self.assertRegex(rows[0], rf" {sum(row['times'] for row in named)} .*handle_order.*, {len(named)} addresses$")
+
     def test_a_lost_wake_up_has_its_function_in_each_form(self):
         for output in ("t.jsonl", "t.csv", "t.db"):
             self.record(self.program, output=output)

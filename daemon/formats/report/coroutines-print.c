@@ -8,8 +8,14 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/intern.h"
+#include "base/util/macro.h"
 #include "formats/report/coroutines-private.h"
 #include "formats/report/sheet.h"
+
+enum {
+        MAX_NAMED = 1 << 16,            /* addresses with the most time, whose functions are looked up */
+};
 
 typedef struct Printer {
         const CoroutineReport *report;
@@ -193,25 +199,117 @@ static int print_stretches(const Printer *printer, const Stretches *stretches, c
                            table.n_cells ? table.n_cells / ARRAY_SIZE(columns) : 0, "stretches");
 }
 
+/* A function, or an address that has no name. */
+typedef struct Place {
+        uint64_t suspended_ns, n;
+        uint64_t address;               /* the one with the most time */
+        uint32_t n_addresses;
+} Place;
+
+typedef struct Places {
+        Place *rows;
+        uint32_t n;
+        Intern names;
+        uint32_t row_of[MAX_NAMED];     /* by index of the name */
+} Places;
+
+static void places_free(Places *places) {
+        if (places) {
+                intern_deinit(&places->names);
+                free(places->rows);
+        }
+        free(places);
+}
+DEFINE_CLEANUP(Places, places_free)
+
+/* Finds the row of a function that is there already. Return: 0 = it is new, 1 = *rowp, -ENOMEM. */
+static int find_place(Places *places, const char *name, uint32_t *rowp) {
+        uint32_t index;
+        int r = intern_add(&places->names, name, strlen(name), &index);
+
+        if (r < 0)
+                return error_fold(r);
+        if (!r)
+                places->row_of[index] = places->n;
+        *rowp = r == INTERN_E_FULL ? places->n : places->row_of[index];
+        return r == INTERN_E_FOUND;
+}
+
+static int compare_places(const void *left, const void *right) {
+        const Place *a = left, *b = right;
+
+        if (a->suspended_ns != b->suspended_ns)
+                return a->suspended_ns < b->suspended_ns ? 1 : -1;
+        return (a->address > b->address) - (a->address < b->address);
+}
+
+/* Coroutines of one function have an address each, that of their frames. */
+static int make_places(const Printer *printer, Places *places) {
+        const CoroutineReport *report = printer->report;
+        const CoroutineFormat *format = printer->format;
+
+        for (uint32_t i = 0; i < report->n_addresses; i++) {
+                const AddressSums *sums = &report->addresses[i];
+                const char *name = format->name && i < MAX_NAMED
+                        ? format->name(format->userdata, NULL, sums->address) : NULL;
+                uint32_t row = places->n;
+                int r = name ? find_place(places, name, &row) : 0;
+
+                if (r < 0)
+                        return r;
+                if (!r)
+                        places->rows[places->n++] = (Place){ .address = sums->address };
+                places->rows[row].suspended_ns += sums->suspended_ns;
+                places->rows[row].n += sums->n;
+                places->rows[row].n_addresses++;
+        }
+        if (places->n)
+                qsort(places->rows, places->n, sizeof(*places->rows), compare_places);
+        return 0;
+}
+
+static void add_place(TextTable *table, const Printer *printer, const Place *place) {
+        const CoroutineFormat *format = printer->format;
+        const char *name;
+
+        if (place->n_addresses == 1) {
+                add_address(table, printer, NULL, place->address);
+                return;
+        }
+        name = format->name(format->userdata, NULL, place->address);
+        text_table_add(table, "%s, %" PRIu32 " addresses", format->markdown ? name : shorten(name),
+                       place->n_addresses);
+}
+
 static int print_addresses(const Printer *printer) {
         static const Column columns[] = { { "suspended", COLUMN_RIGHT },
                                           { "", COLUMN_RIGHT },
                                           { "times", COLUMN_RIGHT },
                                           { "address", COLUMN_CUT } };
         const CoroutineReport *report = printer->report;
+        _cleanup_(places_freep) Places *places = calloc(1, sizeof(*places));
         TextTable table;
+        int r;
 
+        if (!places)
+                return error_origin(-ENOMEM);
+        intern_init(&places->names, MAX_NAMED);
+        places->rows = calloc(report->n_addresses + 1u, sizeof(*places->rows));
+        if (!places->rows)
+                return error_origin(-ENOMEM);
+        r = make_places(printer, places);
+        if (r)
+                return r;
         text_table_init(&table, columns, ARRAY_SIZE(columns));
-        for (uint32_t i = 0; i < MIN(report->n_addresses, printer->top); i++) {
-                const AddressSums *row = &report->addresses[i];
+        for (uint32_t i = 0; i < MIN(places->n, printer->top); i++) {
+                const Place *row = &places->rows[i];
 
                 add_time(&table, row->suspended_ns);
                 text_table_add(&table, "%.1f%%", sheet_share(row->suspended_ns, report->sums.suspended_ns));
                 text_table_add(&table, "%" PRIu64, row->n);
-                add_address(&table, printer, NULL, row->address);
+                add_place(&table, printer, row);
         }
-        return sheet_table(&printer->sheet, &table, "Where they were suspended", report->n_addresses,
-                           "addresses");
+        return sheet_table(&printer->sheet, &table, "Where they were suspended", places->n, "places");
 }
 
 int coroutine_report_print(CoroutineReport *report, const CoroutineFormat *format, FILE *out) {
