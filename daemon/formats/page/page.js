@@ -383,7 +383,10 @@ class Page {
 
         /** What stands in the header: [name, value, more words, whether it is worth a warning]. */
         facts() {
-                const { meta } = this.model, facts = [...meta.facts.map(([name, value]) => [name, value])];
+                const { meta } = this.model, isOwn = this.totals().some(([name]) => name === "Sampled CPU time");
+                /* one card says both times: what was sampled, and on it what the kernel counts */
+                const facts = meta.facts.filter(([name]) => !isOwn || name !== "CPU time")
+                        .map(([name, value]) => [name, value]);
                 const ends = this.endShare();
 
                 facts.unshift(...this.totals());
@@ -418,8 +421,14 @@ class Page {
                                 : "Sampled time",
                                     kind.measured.slice(0,
                                             chosen.length).map((ns) => formatValue(ns, "nanoseconds")).join(" → "),
-                                            "samples × the time that each stands for"]);
+                                            this.kernelTime("samples × the time that each stands for")]);
                 return words;
+        }
+
+        kernelTime(words) {
+                const fact = this.model.meta.facts.find(([name]) => name === "CPU time");
+
+                return fact ? `${words}; ${fact[1]}` : words;
         }
 
         endShare() {
