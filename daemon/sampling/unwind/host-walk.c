@@ -286,26 +286,36 @@ static bool is_state(const struct python_process *process, uint64_t state, uint6
         return state && python_read(state + process->thread_id, &id) && id == pointer;
 }
 
-/* As python_begin() in bpf/walk.bpf.h. Return: NULL = the thread runs no function of Python. */
+/* As python_find() in bpf/walk.bpf.h. Return: whether the thread has a state. */
+static bool find_states(HostWalk *walk, const struct python_process *process, uint64_t pointer) {
+        struct python *python = &walk->python;
+
+        python->found = 0;
+        python->n_states = 0;
+        python->has_more = 0;
+        for (uint32_t i = 0; i < walk->n_states; i++) {
+                const ThreadState *state = &walk->states[i];
+
+                if (state->pointer != pointer || !is_state(process, state->state, pointer))
+                        continue;
+                python->found = state->state;
+                if (state->has_frames)
+                        python_add_state(python, state->state);
+        }
+        return python_look_end(python);
+}
+
+/* As python_begin() there. Return: NULL = the thread runs no function of Python. */
 static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
         const struct python_process *process = walk->live ? walk->live->python : NULL;
         struct python *python = &walk->python;
 
-        python->found = 0;
-        for (uint32_t i = 0; i < walk->n_states; i++) {
-                const ThreadState *state = &walk->states[i];
-
-                if (state->pointer != pointer)
-                        continue;
-                python->found = state->state;
-                if (state->has_frames)
-                        break;
-        }
-        if (!process || !is_state(process, python->found, pointer) || !python_chain_begin(python, process))
+        if (!process || !find_states(walk, process, pointer) || !python_chain_begin(python, process))
                 return NULL;
-        for (unsigned i = 0; i <= PYTHON_MAX_CHAIN && python_chain_step(python, process); i++)
-                ;
-        return python->n_frames ? python : NULL;
+        for (unsigned i = 0; i < PYTHON_MAX_CHAIN + PYTHON_MAX_STATES; i++)
+                if (!python_chain_step(python, process))
+                        break;
+        return python_chain_end(python) ? python : NULL;
 }
 
 /* ---- walks ---- */
