@@ -560,8 +560,8 @@ const Verb verb_receive = {
         .description =
                 "Takes POST /v1development/profiles (after any base path), as protobuf or JSON, plain or gzip, and stores\n"
                 "each request as NNNNNN.pb and NNNNNN.json, readable by you alone; numbers go on from what is there.\n"
-                "With --store-layout partitioned, requests are split by day, service and host: DAY/SERVICE/HOST/NNNNNN.pb, days by\n"
-                "UTC. `report` and `convert` of the directory read what --service, --host, --start and --end leave of it.\n"
+                "With --store-layout partitioned, requests are split by day, service and host: DAY/SERVICE/HOST/NNNNNN.pb,\n"
+                "days by UTC. `report` and `convert` of it read what --service, --host, --start and --end leave.\n"
                 "Nothing stored is ever removed: at --max-bytes or --max-files, or when the disk is full, requests are\n"
                 "answered 503 with Retry-After, so that senders keep their samples and try again. One address may have at most\n"
                 "7/8 of that, the next 7/8 of what is left then, and so on, so that nobody can fill it alone.\n"

@@ -60,10 +60,10 @@ class Desk(session.TestCase):
         if not shutil.which("node"):
             self.skipTest("tool: no node")
         (self.where / "app.js").write_text(
-            "function tokenize(t) { return t.split(/[ ,.]+/); }\n"
+            "function tokenize(t) { let n = 0; for (let i = 0; i < t.length; i++) n += t.charCodeAt(i) === 32; return n; }\n"
             "const text = Array.from({length: 20000}, (_, i) => 'w' + i).join(' ');\n"
             "console.log('pid', process.pid);\n"
-            "let n = 0; while (true) n += tokenize(text).length;\n")
+            "let n = 0; while (true) n += tokenize(text);\n")
         for options, is_named in (((), False), (("--perf-basic-prof", ), True)):
             child = self.spawn([tap.SPANPROF, "record", "-o", "a.pb.gz", "--", "node", *options, "app.js"],
                                cwd=self.where, env=session.clean_environment())
@@ -72,7 +72,8 @@ class Desk(session.TestCase):
             hint = r"unnamed +[\d.]+ % of the stacks go through code outside of files: .*node --perf-basic-prof"
             self.assertEqual(bool(re.search(hint, child.out)), not is_named, child)
             shown = self.at_desk("report", "--top", "1000", "a.pb.gz").stdout
-            self.assertEqual("tokenize" in shown, is_named, child)
+            # what is called may be a part of who calls it
+            self.assertEqual("app.js" in shown, is_named, f"{child}\n{shown}")
 
     def test_a_selector_that_matches_nobody(self):
         """Said at the start, and at the end with what tells why; the status says it, too."""

@@ -160,7 +160,7 @@ class Mistakes(Cli):
                                  (("record", "--call-graph", "dwarf"), "stacks are always taken"),
                                  (("report", "-i", "x"), "name the file without it"),
                                  (("stat", "true"), "`spanprof record -- COMMAND` samples"),
-                                 (("annotate", ), "`spanprof report --lines FILE`")):
+                                 (("annotate", ), "`spanprof report --annotate SOURCE FILE`")):
             self.assertIn(words, self.spanprof(*arguments, expect=USAGE).stderr)
 
     def test_what_is_wrong_is_named_before_what_is_missing(self):
