@@ -383,13 +383,14 @@ class Page {
 
         /** What stands in the header: [name, value, more words, whether it is worth a warning]. */
         facts() {
-                const { meta } = this.model, isOwn = this.totals().some(([name]) => name === "Sampled CPU time");
+                const { meta } = this.model, totals = this.totals();
+                const isOwn = totals.some(([name]) => name === "Sampled CPU time");
                 /* one card says both times: what was sampled, and on it what the kernel counts */
                 const facts = meta.facts.filter(([name]) => !isOwn || name !== "CPU time")
                         .map(([name, value]) => [name, value]);
                 const ends = this.endShare();
 
-                facts.unshift(...this.totals());
+                facts.unshift(...totals);
                 if (meta.coverage)
                         facts.push(["Coverage", formatShare(meta.coverage),
                                 "of the time that was to be sampled", meta.coverage < 0.98]);
