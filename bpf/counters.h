@@ -503,6 +503,17 @@
         X(UPLOADS_NO_ID, "symbol_uploads_total", "result=\"no_build_id\"", \
                 "hot files without a GNU build id: no server could find their symbols") \
         X(UPLOAD_BYTES, "symbol_upload_bytes_total", "", "bytes of symbols sent, as far as they went") \
+        X(DEBUGINFOD_CACHED, "debuginfod_total", "result=\"cached\"", \
+                "times that the cache had a debug file that was looked for (debuginfod = on)") \
+        X(DEBUGINFOD_FETCHED, "debuginfod_total", "result=\"fetched\"", "debug files that a server sent") \
+        X(DEBUGINFOD_NONE, "debuginfod_total", "result=\"none\"", "debug files that no server has") \
+        X(DEBUGINFOD_REFUSED, "debuginfod_total", "result=\"refused\"", \
+                "debug files not taken: of another build, no ELF, or too large") \
+        X(DEBUGINFOD_FAILED, "debuginfod_total", "result=\"failed\"", \
+                "times that servers did not answer; they are asked again, later and later") \
+        X(DEBUGINFOD_DROPPED, "debuginfod_total", "result=\"dropped\"", \
+                "debug files not asked for, since too many wait already") \
+        X(DEBUGINFOD_BYTES, "debuginfod_bytes_total", "", "bytes of debug files that came") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", \
                 "giving frames their functions, in the loop") \
         X(WORKERS_STARTED, "workers_total", "event=\"started\"", \

@@ -134,6 +134,7 @@ typedef struct Config {
         char *resource_numbers;         /* keep, text, off */
         char *links;                    /* span, trace, off */
         ConfigUpload upload;
+        bool debuginfod;                /* desk verbs too */
         bool jit_symbols;
 
         /* daemon */
@@ -171,7 +172,6 @@ typedef struct Config {
 
         /* report and convert */
         bool lines;                     /* record too */
-        bool debuginfod;                /* record too */
         char *format;
         ConfigList processes, services, hosts, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */

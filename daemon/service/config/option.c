@@ -353,6 +353,10 @@ const Option option_table[] = {
         { "upload-samples", 0, OPTION_NUMBER, RUN, "export", FIELD(upload.min_samples), "100", 1, 1000000000,
           .argument = "N", .advanced = true,
           .help = "samples that a file must be in before its symbols are uploaded" },
+        { "debuginfod", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export",
+          FIELD(debuginfod), "off",
+          .help = "get debug information that this machine lacks from the servers of DEBUGINFOD_URLS, which "
+                  "learn the build ids" },
         { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
           .advanced = true,
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
@@ -480,10 +484,6 @@ const Option option_table[] = {
 
         { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(lines), "off",
           .help = "add source lines and inlined functions, from DWARF of this machine" },
-        { "debuginfod", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(debuginfod),
-          "off",
-          .help = "get debug information that this machine lacks from the servers of DEBUGINFOD_URLS, which "
-                  "learn the build ids" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off",
           .help = "two files or directories: what the second has more and less of" },
         { "wall", 0, OPTION_BOOL, REPORT, NULL, FIELD(wall), "off",

@@ -270,7 +270,14 @@ static void check_symbols(Doctor *doctor) {
                 ? "code that targets make is named by their perf-map files and jitdumps"
                 : "code that targets make has no names (jit-symbols = off)";
 
-        if (!strcmp(doctor->config->symbols, "upload"))
+        if (doctor->config->debuginfod && strcmp(doctor->config->symbols, "local"))
+                doctor_add(doctor, "symbols", DOCTOR_WARN, "symbols = local",
+                           "debuginfod = on does nothing with symbols = %s; %s", doctor->config->symbols, code);
+        else if (doctor->config->debuginfod)
+                doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
+                           "functions in files are named here; debug files that this machine lacks are asked of "
+                           "the servers of DEBUGINFOD_URLS, which learn the build ids; %s", code);
+        else if (!strcmp(doctor->config->symbols, "upload"))
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
                            "functions in files are named by the backend, from symbols that are uploaded to it (%s, "
                            "%zu patterns of paths); %s",

@@ -48,6 +48,7 @@
 #include "service/run/switch-limit.h"
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
+#include "symbol/remote/debug-fetcher.h"
 #include "symbol/remote/uploads.h"
 
 typedef struct Deferred Deferred;
@@ -106,6 +107,7 @@ typedef struct DaemonStages {
         Aggregator *aggregator;
         Exports *exports;               /* NULL with a sink */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
+        DebugFetcher *fetcher;          /* the same */
         Text exports_json;              /* of the summary: what each receiver got, at the end */
 } DaemonStages;
 

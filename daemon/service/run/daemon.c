@@ -38,6 +38,7 @@
 #include "service/run/daemon-threads.h"
 #include "service/run/self.h"
 #include "service/run/summary.h"
+#include "service/run/symbol-fetch.h"
 #include "service/run/symbol-upload.h"
 
 /* Files that stay known though no target maps them: the next target may. */
@@ -81,6 +82,8 @@ static int make_uploads(Daemon *daemon) {
         int r = daemon->sink ? 0 : symbol_upload_new(&daemon->stages.uploads, daemon->config,
                                                      daemon->totals->zygotes);
 
+        if (!r && !daemon->sink)
+                r = symbol_fetch_new(&daemon->stages.fetcher, daemon->config, daemon->totals->zygotes);
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
 
@@ -134,7 +137,7 @@ static int see(void *userdata, const Process *process, const Mapping *mapping) {
 }
 
 static int make_frames(Daemon *daemon) {
-        const NamingConfig config = { .see = daemon->stages.uploads ? see : NULL,
+        NamingConfig config = { .see = daemon->stages.uploads ? see : NULL,
                                       .userdata = daemon->stages.uploads,
                                       .objects = backend_wants_names(daemon->config),
                                       .code = daemon->config->jit_symbols,
@@ -143,6 +146,8 @@ static int make_frames(Daemon *daemon) {
         FramesNaming hooks;
         int r = frames_new(&daemon->stages.frames);
 
+        if (daemon->stages.fetcher)
+                config.remote = debug_fetcher_remote(daemon->stages.fetcher);
         if (!r)
                 r = naming_new(&daemon->stages.naming, &config);
         if (r)
@@ -395,6 +400,7 @@ Daemon *daemon_free(Daemon *daemon) {
         runtimes_free(daemon->stages.runtimes);
         hotspot_links_free(daemon->stages.jvms);
         uploads_free(daemon->stages.uploads);
+        debug_fetcher_free(daemon->stages.fetcher);
         targets_free(daemon->stages.targets);
         coro_join_free(daemon->stages.coroutines);
         sd_event_source_disable_unref(daemon->loop.tables_work);
@@ -512,6 +518,11 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 uploads_collect(stages->uploads);
                 uploads_state(stages->uploads, &metrics->uploads);
                 metrics->has_uploads = true;
+        }
+        if (stages->fetcher) {
+                debug_fetcher_collect(stages->fetcher);
+                debug_fetcher_state(stages->fetcher, &metrics->fetcher);
+                metrics->has_fetcher = true;
         }
         self_read(&metrics->self);
 }

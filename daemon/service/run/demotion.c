@@ -13,6 +13,7 @@
 #include "delivery/spool/spool.h"
 #include "service/run/control.h"
 #include "service/run/summary.h"
+#include "symbol/remote/debuginfod.h"
 
 int demotion_choose(const Config *config, RightsUser *user, bool *staysp) {
         if (rights_find_user(config->run_as, user)) {
@@ -54,6 +55,20 @@ static int give_spools(Demotion *demotion, const Config *config) {
         for (size_t i = 0; !r && i < config->n_exports; i++)
                 r = give(demotion, config->exports[i].config->spool);
         return r;
+}
+
+/* What cannot be given away is told by who needs it then. */
+static int give_cache(const Demotion *demotion, const Config *config) {
+        _cleanup_(freep) char *path = NULL;
+        int r;
+
+        if (!config->debuginfod || demotion->stays)
+                return 0;
+        r = debuginfod_give(demotion->user.uid, demotion->user.gid, &path);
+        if (r == DIRECTORY_E_FOREIGN)
+                log_error("%s: holds what is none of a cache of debug files, so it is not given to user `%s`: empty it",
+                          path, demotion->user.name);
+        return r == DIRECTORY_E_FOREIGN ? DEMOTION_E_UNUSABLE : r == -ENOMEM ? error_fold(r) : 0;
 }
 
 static int keep(Demotion *demotion, const Config *config) {
@@ -144,6 +159,8 @@ int demotion_enter(Demotion *demotion, const Config *config) {
         r = demotion_choose(config, &demotion->user, &demotion->stays);
         if (!r)
                 r = give_spools(demotion, config);
+        if (!r)
+                r = give_cache(demotion, config);
         if (!r)
                 r = keep(demotion, config);
         if (!r)

@@ -132,6 +132,9 @@ static void append_gauges(Text *text, const Metrics *m) {
                 append_number(text, "spanprof_symbol_upload_day_bytes", "gauge",
                               (double)m->uploads.spent_bytes, "bytes of symbols uploaded today (UTC)");
         }
+        if (m->has_fetcher)
+                append_number(text, "spanprof_debuginfod_waiting", "gauge", m->fetcher.n_waiting,
+                              "debug files that servers are to be asked for");
         append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes,
                       "kernel memory of all BPF maps");
 }
@@ -277,6 +280,21 @@ static void append_uploads(Text *text, const Metrics *m) {
         }
 }
 
+static void append_fetcher(Text *text, const Metrics *m) {
+        text_printf(text,
+                    "debuginfod   %" PRIu64 " debug files came, %" PRIu64 " are nowhere, %" PRIu64 " refused, %" PRIu64
+                    " tries failed, %" PRIu64 " dropped; %" PRIu64 " times from the cache; %u wait\n",
+                    stat_get(COUNTER_DEBUGINFOD_FETCHED), stat_get(COUNTER_DEBUGINFOD_NONE),
+                    stat_get(COUNTER_DEBUGINFOD_REFUSED), stat_get(COUNTER_DEBUGINFOD_FAILED),
+                    stat_get(COUNTER_DEBUGINFOD_DROPPED), stat_get(COUNTER_DEBUGINFOD_CACHED),
+                    m->fetcher.n_waiting);
+        if (*m->fetcher.problem) {
+                text_printf(text, "             last problem: ");
+                text_append_masked(text, m->fetcher.problem);
+                text_printf(text, "\n");
+        }
+}
+
 static void append_export(Text *text, const Metrics *m) {
         text_printf(text,
                     "export       %" PRIu64 " requests accepted, %" PRIu64 " given up; %" PRIu64
@@ -320,6 +338,8 @@ void metrics_print_status(Text *text, const Metrics *m) {
         append_runtimes(text, m);
         if (m->has_uploads)
                 append_uploads(text, m);
+        if (m->has_fetcher)
+                append_fetcher(text, m);
         append_export(text, m);
         if (m->exports)
                 exports_append_status(m->exports, text);
@@ -428,6 +448,25 @@ static void append_json_uploads(JsonWriter *json, const Metrics *m) {
         json_close(json, '}');
 }
 
+static void append_json_fetcher(JsonWriter *json, const Metrics *m) {
+        const struct {
+                const char *key;
+                enum counter counter;
+        } results[] = {
+                { "fetched", COUNTER_DEBUGINFOD_FETCHED }, { "none", COUNTER_DEBUGINFOD_NONE },
+                { "refused", COUNTER_DEBUGINFOD_REFUSED }, { "failed", COUNTER_DEBUGINFOD_FAILED },
+                { "dropped", COUNTER_DEBUGINFOD_DROPPED }, { "cached", COUNTER_DEBUGINFOD_CACHED },
+        };
+
+        json_line(json, 2);
+        json_open(json, "debuginfod", '{');
+        for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+                json_number(json, results[i].key, stat_get(results[i].counter));
+        json_number(json, "waiting", m->fetcher.n_waiting);
+        json_text(json, "problem", *m->fetcher.problem ? m->fetcher.problem : NULL);
+        json_close(json, '}');
+}
+
 static void append_json_itself(JsonWriter *json, const Metrics *m) {
         json_line(json, 2);
         if (m->exported_ns == UINT64_MAX)
@@ -464,6 +503,8 @@ void metrics_print_json(Text *text, const Metrics *m) {
         append_json_runtimes(&json, m);
         if (m->has_uploads)
                 append_json_uploads(&json, m);
+        if (m->has_fetcher)
+                append_json_fetcher(&json, m);
         append_json_itself(&json, m);
         json_line(&json, 0);
         json_close(&json, '}');

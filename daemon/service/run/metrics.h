@@ -17,6 +17,7 @@
 #include "service/run/exports.h"
 #include "service/run/self.h"
 #include "symbol/naming/naming.h"
+#include "symbol/remote/debug-fetcher.h"
 #include "symbol/remote/uploader.h"
 
 typedef struct Metrics {
@@ -37,6 +38,8 @@ typedef struct Metrics {
         const Runtimes *runtimes;       /* NULL = nothing is said of them */
         bool has_uploads;               /* symbols = upload */
         UploaderState uploads;
+        bool has_fetcher;               /* debuginfod = on */
+        DebugFetcherState fetcher;
         CoverageFacts coverage;         /* until the last window ended */
         Self self;
 } Metrics;

@@ -268,6 +268,12 @@ static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
         return entry && matches(entry, object) ? entry : NULL;
 }
 
+void symbolizer_forget(Symbolizer *symbolizer, const SymbolObject *object) {
+        for (uint32_t i = symbolizer->n_entries; i-- > 0;)
+                if (matches(symbolizer->entries[i], object))
+                        drop(symbolizer, i);
+}
+
 /*
  * What a server has sent is read by a worker. *entryp: NULL = no worker could. Names are made readable here,
  * as those of payloads are.
@@ -538,6 +544,11 @@ const char *symbol_state_text(SymbolState state) {
         };
 
         return texts[state];
+}
+
+void symbolizer_set_remote(Symbolizer *symbolizer, const SymbolRemote *remote, Zygotes *zygotes) {
+        symbolizer->remote = remote;
+        symbolizer->zygotes = zygotes;
 }
 
 const SymbolRemote *symbolizer_remote(const Symbolizer *symbolizer) {

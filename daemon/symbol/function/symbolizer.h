@@ -78,6 +78,11 @@ const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object
 int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name,
                             const char *text, size_t size);
 
+/* Reads @object again when it is needed. */
+void symbolizer_forget(Symbolizer *symbolizer, const SymbolObject *object);
+
+/* From now on, as SymbolizerOptions; both are borrowed. @remote: NULL = none. */
+void symbolizer_set_remote(Symbolizer *symbolizer, const SymbolRemote *remote, Zygotes *zygotes);
 const SymbolRemote *symbolizer_remote(const Symbolizer *symbolizer);    /* NULL = none */
 const char *symbolizer_debug_directory(const Symbolizer *symbolizer);
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);

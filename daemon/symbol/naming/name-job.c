@@ -144,10 +144,16 @@ static void look_up(WorkerJob *base, void *state) {
                                       .build_id_go = subject->go,
                                       .file = subject->is_vdso ? 0 : object_file_number(&subject->file),
                                       .source = subject->is_vdso ? NULL : &source };
-        int r = !state || !(subject->is_vdso || symbolizer_knows(state, &object) || open_file(job));
+        int r;
 
-        if (state)
+        if (state) {
                 before = *symbolizer_stats(state);
+                symbolizer_set_remote(state, job->remote.remote.fetch ? &job->remote.remote : NULL,
+                                      job->zygotes);
+        }
+        if (state && job->is_renewed)
+                symbolizer_forget(state, &object);
+        r = !state || !(subject->is_vdso || symbolizer_knows(state, &object) || open_file(job));
         if (!r)
                 r = have_read(job, state, &object);
         for (uint32_t i = 0; i < job->n && !r; i++)
@@ -155,13 +161,15 @@ static void look_up(WorkerJob *base, void *state) {
         if (state) {
                 note_stats(job, &before, symbolizer_stats(state));
                 job->table_bytes = symbolizer_memory(state);
+                symbolizer_set_remote(state, NULL, NULL);       /* they are the job's */
         }
         job->is_unopened = r;
         closep(&job->fd);
         job->fd = -1;
 }
 
-int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes) {
+int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes,
+                 const NameRemote *remote) {
         NameJob *job = calloc(1, sizeof(*job));
         int r;
 
@@ -172,6 +180,10 @@ int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *p
         job->subject = *subject;
         job->places = *places;
         job->zygotes = zygotes ? zygotes_ref(zygotes) : NULL;
+        if (zygotes && remote && remote->remote.fetch) {
+                job->remote = *remote;
+                remote->ref(remote->remote.userdata);
+        }
         r = keep(job, subject->gnu, &job->subject.gnu);
         r = r ? r : keep(job, subject->go, &job->subject.go);
         r = r ? r : keep(job, subject->path, &job->subject.path);
@@ -188,6 +200,8 @@ void name_job_discard(WorkerJob *base) {
 
         closep(&job->fd);
         zygotes_unref(job->zygotes);
+        if (job->remote.unref)
+                job->remote.unref(job->remote.remote.userdata);
         arena_deinit(&job->texts);
         free(job);
 }

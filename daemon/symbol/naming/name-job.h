@@ -47,6 +47,18 @@ void name_places_add(NamePlaces *places, const NamePlace *place);
 /* Pure. Forgets those of @gone, unless they are others by now. */
 void name_places_remove(NamePlaces *places, const NamePlaces *gone);
 
+/*
+ * Who has debug files of other machines, and may get one a while after it was asked for. A job holds a
+ * reference, as its thread may be given up.
+ */
+typedef struct NameRemote {
+        SymbolRemote remote;            /* its fetch: NULL = there is none; never waits for others */
+        void (*ref)(void *userdata);
+        void (*unref)(void *userdata);
+        /* the loop's: a build id whose file came since it was asked for. Return: whether there is one */
+        bool (*next)(void *userdata, char *build_id_gnu, size_t size);
+} NameRemote;
+
 /* An object whose addresses are to be named. */
 typedef struct NameSubject {
         const char *gnu, *go, *path;
@@ -64,6 +76,8 @@ typedef struct NameJob {
         NameSubject subject;            /* its texts are in `texts` */
         NamePlaces places;
         Zygotes *zygotes;               /* a reference; NULL = the file is read here */
+        NameRemote remote;              /* a reference */
+        bool is_renewed;                /* what was read of the object counts no more */
         uint32_t n;
         uint64_t addresses[NAME_JOB_MAX];
 
@@ -77,15 +91,18 @@ typedef struct NameJob {
         size_t table_bytes;             /* of the thread's tables after it */
         WorkerSessionCounts workers;
 
-        void *object, *names[NAME_JOB_MAX];     /* the caller's; not used here */
+        void *object, *names[NAME_JOB_MAX];     /* the caller's, as the next; not used here */
+        uint32_t serial;
         Arena texts;
         int fd;
 } NameJob;
 
 /*
- * @zygotes: of workers that read the file; NULL = it is read here, as the vdso always is. Return: 0, -ENOMEM.
+ * @zygotes: of workers that read the file; NULL = it is read here, as the vdso always is, and @remote, which
+ * may be NULL, is not asked. Return: 0, -ENOMEM.
  */
-int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes);
+int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes,
+                 const NameRemote *remote);
 void name_job_discard(WorkerJob *job);
 
 /* Forgets tables that nobody needed since the one before, and gives their memory back to the system. */

@@ -23,6 +23,7 @@
 #include "base/util/macro.h"
 #include "profile/window.h"
 #include "sampling/frames/frames.h"
+#include "symbol/naming/name-job.h"
 
 typedef struct Naming Naming;
 
@@ -36,6 +37,7 @@ typedef struct NamingConfig {
         /* told of each frame in a file, of a new stack; NULL = not wanted. Return: 0, -ENOMEM */
         int (*see)(void *userdata, const Process *process, const Mapping *mapping);
         void *userdata;                 /* for it */
+        NameRemote remote;              /* all zeros = none; its user lives longer */
 } NamingConfig;
 
 /* Return: 0, -ENOMEM. */

@@ -23,6 +23,10 @@
  * windows. A thread that hangs, on a file in FUSE for one, is left behind with its job after ten seconds.
  * When no thread hangs any more, such a file is tried again, at growing intervals.
  *
+ * A debug file that a server has sent comes long after its object was read without it. Then all addresses of
+ * the object that got no name are stale: they are asked for again, 64 at a time, by a job that reads the
+ * object anew. Answers that were on their way by then leave no address settled as nameless.
+ *
  * Tables are large, and are needed while new addresses come: when a program starts, mostly. So while a thread
  * has tables, it is told once a minute to forget those that it did not need. An address that comes later has
  * its file read again.
@@ -50,11 +54,12 @@ enum {
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_OBJECTS = 16 << 10,
         NO_TEXT = UINT32_MAX,
+        MAX_ID = 136,                   /* bytes of a build id's text, with its NUL */
         /* doublings of that interval, after failures in a row: eleven minutes */
         MAX_DOUBLINGS = 6,
 };
 
-typedef enum NameState { NAME_NEW, NAME_ASKED, NAME_KNOWN, NAME_NONE } NameState;
+typedef enum NameState { NAME_NEW, NAME_STALE, NAME_ASKED, NAME_KNOWN, NAME_NONE } NameState;
 
 typedef struct NamedObject NamedObject;
 
@@ -74,12 +79,16 @@ struct NamedObject {
         uint64_t retry_ns;
         unsigned n_failed;              /* times in a row that no worker could read it, or a thread hung */
         bool is_stuck;                  /* the last thread that read it was left behind */
+        bool is_renewed;                /* the next job is to read it anew */
+        bool has_stale;                 /* addresses, from stale_at on */
+        uint32_t serial, stale_at;      /* times that its debug file came; place in `names` */
         NamePlaces places;              /* processes that map it */
 };
 
 struct ObjectNames {
         ObjectNamesLimits limits;
         Zygotes *zygotes;               /* borrowed; NULL = none */
+        NameRemote remote;
         Worker *worker;
         uint64_t window_serial;
         Hashmap words;                  /* frame word of this window → Name */
@@ -119,6 +128,10 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
                 return error_fold(r);
         *namesp = take(names);
         return 0;
+}
+
+void object_names_set_remote(ObjectNames *names, const NameRemote *remote) {
+        names->remote = *remote;
 }
 
 static void free_object(NamedObject *object) {
@@ -290,7 +303,7 @@ static void give_up(WorkerJob *base, void *userdata) {
 
 static int send_job(ObjectNames *names, NamedObject *object) {
         NameJob *job;
-        int r = name_job_new(&job, &object->subject, &object->places, names->zygotes);
+        int r = name_job_new(&job, &object->subject, &object->places, names->zygotes, &names->remote);
 
         if (r)
                 return error_fold(r);
@@ -298,12 +311,16 @@ static int send_job(ObjectNames *names, NamedObject *object) {
         job->job.stuck = give_up;
         job->object = object;
         job->n = object->n_asked;
+        job->serial = object->serial;
+        job->is_renewed = object->is_renewed;
         for (uint32_t i = 0; i < job->n; i++) {
                 job->names[i] = object->asked[i];
                 job->addresses[i] = object->asked[i]->address;
         }
         object->n_asked = 0;
+        object->is_renewed = false;
         r = worker_push(names->worker, &job->job);
+        object->is_renewed = r && job->is_renewed;
         if (r > 0)
                 give_back(names, job, COUNTER_NAMES_DROPPED);
         if (r)
@@ -322,6 +339,10 @@ static void note_asked(ObjectNames *names, NamedObject *object, Name *name) {
 }
 
 static int ask(ObjectNames *names, NamedObject *object, Name *name) {
+        int r = object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
+
+        if (r)
+                return error_fold(r);
         note_asked(names, object, name);
         return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
 }
@@ -395,10 +416,11 @@ static bool keep_text(ObjectNames *names, const char *text, uint32_t *indexp) {
 }
 
 static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
+        const NamedObject *object = job->object;
         Name *name = job->names[i];
 
         stat_add(counter_of(job, i), 1);
-        name->state = NAME_NONE;
+        name->state = job->serial == object->serial ? NAME_NONE : NAME_NEW;
         if (!job->found[i].name || !keep_text(names, job->found[i].name, &name->name))
                 return;
         name->linkage_name = NO_TEXT;
@@ -432,6 +454,55 @@ static void ask_others(ObjectNames *names, NamedObject *object, const NameJob *j
                 note_asked(names, object, job->names[i]);
 }
 
+/* ---- debug files that came ---- */
+
+/* As many as one job takes; the others when that is done. */
+static void ask_stale(ObjectNames *names, NamedObject *object) {
+        HashmapEntry *entry = NULL;
+
+        while (object->n_asked < NAME_JOB_MAX && (entry = hashmap_next(&object->names, &object->stale_at))) {
+                Name *name = entry->value;
+
+                if (name->state == NAME_STALE)
+                        note_asked(names, object, name);
+        }
+        object->has_stale = entry;
+}
+
+static void renew(ObjectNames *names, NamedObject *object) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&object->names, &at))) {
+                Name *name = entry->value;
+
+                if (name->state == NAME_NONE)
+                        name->state = NAME_STALE;
+        }
+        object->serial++;
+        object->is_renewed = true;
+        object->stale_at = 0;
+        ask_stale(names, object);
+}
+
+static void take_news(ObjectNames *names) {
+        char gnu[MAX_ID];
+
+        while (names->remote.next && names->remote.next(names->remote.remote.userdata, gnu, sizeof(gnu))) {
+                HashmapEntry *entry;
+                uint32_t at = 0;
+
+                while ((entry = hashmap_next(&names->objects, &at))) {
+                        NamedObject *object = entry->value;
+
+                        if (!strcmp(object->subject.gnu, gnu))
+                                renew(names, object);
+                }
+        }
+}
+
+/* ---- answers and tables ---- */
+
 /* The first ones begin an interval. */
 static void note_tables(ObjectNames *names, size_t bytes) {
         if (!names->table_bytes && names->aging_ns != UINT64_MAX)
@@ -461,6 +532,8 @@ static void take_answers(WorkerJob *base, void *userdata) {
                 for (uint32_t i = 0; i < job->n; i++)
                         take_answer(names, job, i);
         }
+        if (object->has_stale)
+                ask_stale(names, object);
         name_job_discard(base);
 }
 
@@ -509,6 +582,7 @@ int object_names_work(ObjectNames *names) {
 
         if (aging)
                 return error_fold(aging);
+        take_news(names);
         if (!worker_n_waiting(names->worker) && !names->first_asked && !worker_n_stuck(names->worker))
                 return 0;
         worker_collect(names->worker, clock_monotonic_ns());
@@ -551,7 +625,7 @@ int object_names_apply(ObjectNames *names, Window *window) {
                 const Name *name = entry->value;
                 int r;
 
-                stat_add(COUNTER_NAMES_LATE, name->state == NAME_NEW || name->state == NAME_ASKED);
+                stat_add(COUNTER_NAMES_LATE, name->state <= NAME_ASKED);
                 if (name->state != NAME_KNOWN)
                         continue;
                 r = name_word(names, window, entry->key, name);

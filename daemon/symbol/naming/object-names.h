@@ -13,7 +13,8 @@
  * mount anything there. Files are opened as sampling/process/object-file.h describes: where a process has
  * them mapped, and only files that were read before. So containers' and deleted files are found, and no open
  * may hang. Any process that maps the file will do: a few are remembered, and one that has ended costs
- * nothing. Debug files are looked for on this machine (symbol/function/debug-file.h).
+ * nothing. Debug files are looked for on this machine (symbol/function/debug-file.h), and where a NameRemote
+ * is set, asked of it: when one came, what had no name is looked up again.
  */
 
 #include <stddef.h>
@@ -23,6 +24,7 @@
 #include "base/util/macro.h"
 #include "profile/window.h"
 #include "sampling/process/process.h"
+#include "symbol/naming/name-job.h"
 
 typedef struct ObjectNames ObjectNames;
 
@@ -43,6 +45,9 @@ typedef struct ObjectNamesLimits {
  * 0, -ENOMEM.
  */
 int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygotes *zygotes);
+
+/* Copied; before the first address is wanted. Not without zygotes. */
+void object_names_set_remote(ObjectNames *names, const NameRemote *remote);
 ObjectNames *object_names_free(ObjectNames *names);
 DEFINE_CLEANUP(ObjectNames, object_names_free)
 
