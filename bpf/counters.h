@@ -566,8 +566,6 @@
           "goroutines that waited when they were looked at, with their stacks") \
         X(GOROUTINES_RUNNING, "goroutines_total", "result=\"running\"", \
           "goroutines that had a CPU when they were looked at: left out") \
-        X(GOROUTINES_PREEMPTED, "goroutines_total", "result=\"preempted\"", \
-          "goroutines that had lost their CPU in the midst of their code: left out") \
         X(GOROUTINES_MOVED, "goroutines_total", "result=\"moved\"", \
           "goroutines that ran or were moved while they were read: left out") \
         X(GOROUTINES_UNREADABLE, "goroutines_total", "result=\"unreadable\"", \

@@ -119,6 +119,8 @@ static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint6
         uint32_t kind = (uint32_t)(rule >> 48) & 0xff;
         uint64_t base = unwind->sp, cfa;
 
+        rules->is_exact = kind / UNWIND_CFA_LANDING;
+        kind &= UNWIND_CFA_LANDING - 1;
         if (kind == UNWIND_CFA_FP)
                 return rules_by_frame_pointer(unwind, rules);
         if (kind == UNWIND_CFA_SIGNAL)

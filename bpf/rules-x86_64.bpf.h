@@ -100,7 +100,7 @@ enum {
 };
 
 static const struct rules_terms rules_terms[RULES_N_TERMS] = {
-        [UNWIND_CFA_RSP] = { .sp = 1, .is_leaf = 1 },           /* a landing: the others do not come here */
+        [UNWIND_CFA_RSP] = { .sp = 1 },         /* with LANDING: the others do not come here */
         [UNWIND_CFA_DEREF_RSP] = { .sp = 1, .is_deref = 1 },
         [UNWIND_CFA_DEREF_RBP] = { .bp = 1, .is_deref = 1 },
         [UNWIND_CFA_PLT] = { .sp = 1, .is_stub = 1 },

@@ -111,7 +111,10 @@ enum unwind_cfa {
         UNWIND_CFA_INDEXED_LAST = 63,
         UNWIND_CFA_SUM = 64,            /* + DWARF number: rbp + register + offset; leaf only */
         UNWIND_CFA_SUM_LAST = 79,
-        /* added to RSP, REGISTER, RETURN, SUM: an exception goes there; the caller has made no call */
+        /*
+         * Added to RSP, REGISTER, RETURN, SUM: the caller has made no call, so its pc is exact. An exception
+         * goes there, or a signal handler has put the call in (Go's asyncPreempt, sigpanic).
+         */
         UNWIND_CFA_LANDING = 128,
 };
 

@@ -251,11 +251,14 @@ func descend(n int) int { if n == 0 { return leaf2(30000) }; return descend(n-1)
 //go:noinline
 func leaf3(n int) (s int) { tell(3); for i := 0; i < n; i++ { s += s>>1 + i }; return }
 
+// Its first instruction faults: in front of that lies another function.
+//go:noinline
+func load(p *int) int { return *p }
+
 //go:noinline
 func guarded() (r int) {
         defer func() { recover(); r = leaf3(30000) }()
-        var p *int
-        return *p
+        return load(nil)
 }
 
 //go:noinline

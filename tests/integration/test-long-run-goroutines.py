@@ -15,12 +15,12 @@ labels = importlib.import_module("test-long-run-go-labels")
 FORMS = [(), ("-buildmode=pie",), ("-race",)]
 LAYOUT = tap.SOURCE_DIR / "daemon/runtime/go/go-layout.c"
 REASONS = tap.SOURCE_DIR / "daemon/runtime/go/go-wait-reason.c"
-FIELDS = ("sched", "syscallsp", "syscallbp", "atomicstatus", "waitreason", "asyncSafePoint", "startpc")
+FIELDS = ("sched", "syscallsp", "syscallbp", "atomicstatus", "waitreason", "startpc")
 
 
 def layout(minor):
     """The table's line for a version: offsets of FIELDS; of sched that of bp in it."""
-    rows = [tuple(map(int, row)) for row in re.findall(r"\{ " + r"(\d+), " * 7 + r"(\d+) \},", LAYOUT.read_text())]
+    rows = [tuple(map(int, row)) for row in re.findall(r"\{ " + r"(\d+), " * 6 + r"(\d+) \},", LAYOUT.read_text())]
     return dict(zip(FIELDS, max(row for row in rows if row[0] <= minor)[1:], strict=True))
 
 

@@ -21,6 +21,28 @@ import tap
 # Numbers of tests/victims/VictimGoWaits.go, at scale 1.
 WAITS = {"receives": 7, "sends": 3, "selects": 5, "selectsNothing": 2, "locks": 4, "readLocks": 6, "sleeps": 8,
          "waitsForGroup": 9, "waitsForCond": 10, "reads": 11, "descends": 12, "works": 13}
+# Two instructions that jump to each other.
+SPINS = """package main
+
+import (
+        "fmt"
+        "time"
+)
+
+//go:noinline
+func spins() {
+        for {
+        }
+}
+
+func main() {
+        for i := 0; i < 4; i++ {
+                go spins()
+        }
+        fmt.Println("ready")
+        time.Sleep(time.Hour)
+}
+"""
 LIKE_PPROF = re.compile(r"^#\t0x[0-9a-f]+\t(\S+?)\+0x[0-9a-f]+\t+\S*?([^/\s]+):(\d+)$", re.M)
 TRACE, SPAN = "000000000000000100000000000000ab", "00000000000000cd"
 
@@ -176,6 +198,23 @@ class Goroutines(session.NamingCase):
             self.assertLessEqual(len(mine), 6)
             if sample.attributes.get("wait.reason", "").startswith("chan "):
                 self.assertEqual(len(mine), 6, names)
+
+    def test_those_that_lost_their_cpu_are_where_they_were(self):
+        """At the first instruction of a function, too, where what lies in front is another one."""
+        directory = self.directory()
+        (directory / "spins.go").write_text(SPINS)
+        child = self.spawn([self.go.build(directory / "spins.go", directory / "spins")],
+                           env={**os.environ, "GOMAXPROCS": "1"})
+        child.wait_for("ready")
+        samples = [s for s in self.record(child, "--goroutines", "100", seconds="3300ms")
+                   if any("asyncPreempt" in frame.name for frame in s.frames)]
+        self.assertGreater(sum(s.value for s in samples), 3)
+        for sample in samples:
+            names = [golang.plain(frame.name) for frame in sample.frames]
+            self.assertEqual(names[names.index("runtime.asyncPreempt") + 1:], ["main.spins", "runtime.goexit"])
+            self.assertEqual(sample.attributes["wait.state"], "runnable")
+        lines = {f.line for s in samples for f in s.frames if f.name == "main.spins"}
+        self.assertLessEqual(lines, {1, 10}, "that of the loop; the compiler has none for the jump")
 
     def test_stacks_shows_them_once(self):
         child = self.start_victim(self.build(self.go))

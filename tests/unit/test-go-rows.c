@@ -201,6 +201,18 @@ Test(go_rows, follow_a_change_of_the_stack_where_the_frame_pointer_tells) {
         cr_assert_eq(table.counts.unsupported[CFI_UNSUPPORTED_GO_STACK], 1);
 }
 
+Test(go_rows, take_no_call_for_what_a_signal_handler_puts_in) {
+        add("runtime.asyncPreempt", 0, GO_FLAG_ASSEMBLY, "\x02\x01\x10\x08", "\x55\x48\x89\xe5");
+        add("runtime.sigpanic", 0x40, 0, "\x02\x10", "");
+        add("runtime.asyncPreempt2", 0x80, 0, "\x02\x10", "");
+        cr_assert_eq(make(), 0);
+        expect(0, go_arch_injected(ENTRY));
+        expect(1, go_arch_injected(SAVED(8)));
+        expect(0x40, go_arch_injected(ENTRY));
+        expect(0x80, ENTRY);
+        cr_assert_eq(unwind_rule_cfa(go_arch_injected(SAVED(8))), UNWIND_CFA_RSP + UNWIND_CFA_LANDING);
+}
+
 Test(go_rows, cost_one_function_where_one_is_damaged) {
         static const char *const streams[] = { "\x02\x41", "\x03\x10", "\x02\x01\xff\xff\xff\xff\xff\x01",
                                                "\x02\x01\xfe\xff\xff\xff\x0f\x10" };

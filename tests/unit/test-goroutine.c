@@ -23,7 +23,6 @@ enum {
         STATUS = 144,
         ID = 152,
         REASON = 176,
-        PREEMPTED = 180,
         START_PC = 304,
         RUNNABLE = 1,
         RUNNING,
@@ -139,9 +138,6 @@ Test(goroutine, others_are_none) {
                 set_status(cases[i].status);
                 cr_assert_eq(look(sizeof(stack)), cases[i].result, "%#x", cases[i].status);
         }
-        set_status(RUNNABLE);
-        memory[G + PREEMPTED] = 1;
-        cr_assert_eq(look(sizeof(stack)), GOROUTINE_E_PREEMPTED);
 }
 
 /* Whatever changes between two reads is seen, and it is read again. */

@@ -283,6 +283,11 @@ Test(rules, look_a_landing_pad_up_as_it_is) {
         cr_assert_eq(unwind.sp, at(4));
         walk_from(in(F_LAND_RSP), at(3), 0, 0, 512);
         CHECK(ABI_STACK_COMPLETE, in(F_LAND_RSP), TEXT + F_END + 1);
+        /* what a signal handler has put in calls others: two of them, and each place below is exact */
+        words[2] = in(F_LAND_RSP) + 1;
+        walk_from(in(F_LAND_RSP), at(2), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_LAND_RSP), in(F_LAND_RSP) + 2, TEXT + F_END + 1);
+        cr_assert_eq(unwind.sp, at(4));
         rules.registers[2] = TEXT + F_END;
         walk_from(in(F_LAND_RETURN), at(4), 0, 0, 512);
         CHECK(ABI_STACK_COMPLETE, in(F_LAND_RETURN), TEXT + F_END + 1);

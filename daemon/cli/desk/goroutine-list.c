@@ -154,7 +154,7 @@ static void print_left_out(const GoroutinesSeen *seen, FILE *out) {
                 uint64_t n;
                 const char *text;
         } lines[] = {
-                { seen->n_running + seen->n_preempted, "goroutines had a CPU, or were about to have one again" },
+                { seen->n_running, "goroutines had a CPU" },
                 { seen->n_moved, "goroutines moved while they were read, and are left out" },
                 { seen->n_unreadable, "goroutines could not be read" },
                 { seen->n_pending + seen->n_window_full + seen->n_not_looked_at,
@@ -211,7 +211,7 @@ void goroutine_list_json(const GoroutineList *list, JsonWriter *json) {
         for (size_t i = 0; i < list->n; i++)
                 json_group(list, &list->groups[i], json);
         json_close(json, ']');
-        json_number(json, "goroutines_running", seen->n_running + seen->n_preempted);
+        json_number(json, "goroutines_running", seen->n_running);
         json_number(json, "goroutines_left_out",
                     seen->n_moved + seen->n_unreadable + seen->n_pending + seen->n_window_full +
                             seen->n_not_looked_at);

@@ -29,13 +29,13 @@ static const struct {
 /* What is read of a goroutine that does not run, and lies elsewhere in some release. */
 static const struct {
         uint16_t first;
-        uint16_t bp, syscall_sp, syscall_bp, status, reason, preempted, start_pc;
+        uint16_t bp, syscall_sp, syscall_bp, status, reason, start_pc;
 } goroutines[] = {
-        { 18, 104, 112, 0, 144, 176, 180, 312 },
-        { 21, 104, 112, 0, 144, 176, 180, 296 },
-        { 23, 104, 112, 128, 152, 184, 188, 304 },
-        { 25, 96, 104, 120, 144, 176, 180, 296 },
-        { 26, 96, 104, 120, 144, 176, 180, 304 },
+        { 18, 104, 112, 0, 144, 176, 312 },
+        { 21, 104, 112, 0, 144, 176, 296 },
+        { 23, 104, 112, 128, 152, 184, 304 },
+        { 25, 96, 104, 120, 144, 176, 296 },
+        { 26, 96, 104, 120, 144, 176, 304 },
 };
 
 static bool is_known(uint32_t minor) {
@@ -69,7 +69,6 @@ bool go_goroutine_layout(uint32_t minor, GoGoroutineLayout *layout) {
                                        .syscall_bp = goroutines[i].syscall_bp,
                                        .status = goroutines[i].status,
                                        .reason = goroutines[i].reason,
-                                       .preempted = goroutines[i].preempted,
                                        .start_pc = goroutines[i].start_pc };
         return true;
 }

@@ -31,7 +31,6 @@ typedef struct GoGoroutineLayout {
         uint16_t syscall_bp;            /* 0 = there is none */
         uint16_t status;                /* four bytes */
         uint16_t reason;                /* one byte */
-        uint16_t preempted;             /* one byte: g.asyncSafePoint */
         uint16_t start_pc;
 } GoGoroutineLayout;
 

@@ -19,10 +19,6 @@
  *
  * A pc behind a call becomes that of the call, as in all callers of a sample. One that has never run is at
  * the first instruction of its function, where no call is in front.
- *
- * One that a signal has preempted seems to have called asyncPreempt from anywhere, a first instruction too:
- * no call is in front there either, and the rules know nothing of it. It is left out. It has not waited, and
- * samples of CPU time have it.
  */
 #include "runtime/go/goroutine.h"
 
@@ -104,8 +100,7 @@ typedef struct G {
         uint64_t pc, sp, bp, start_pc;
         uint64_t id, labels;
         uint32_t status;
-        uint16_t reason;
-        uint16_t preempted;
+        uint32_t reason;
 } G;
 
 static uint64_t word_at(const uint8_t *bytes, uint32_t offset) {
@@ -139,8 +134,7 @@ static int read_g(const GoGoroutines *where, const GoMemory *memory, uint64_t ad
                   .id = word_at(bytes, where->process.goid),
                   .labels = word_at(bytes, where->process.labels),
                   .status = (uint32_t)word_at(bytes, where->layout.status),
-                  .reason = (uint8_t)word_at(bytes, where->layout.reason),
-                  .preempted = (uint8_t)word_at(bytes, where->layout.preempted) };
+                  .reason = (uint8_t)word_at(bytes, where->layout.reason) };
         take_place(&where->layout, bytes, g);
         return 0;
 }
@@ -217,8 +211,6 @@ static int try_read(const GoGoroutines *where, const GoMemory *memory, uint64_t 
                 r = judge_status(g.status);
         if (r)
                 return r;
-        if (g.preempted)
-                return GOROUTINE_E_PREEMPTED;
         /* between two states it has left no place to go on */
         if (!is_plausible(&g))
                 return has_stood(where, memory, address, &g, stack, 0) ? GOROUTINE_E_UNREADABLE

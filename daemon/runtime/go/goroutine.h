@@ -57,7 +57,6 @@ enum {
         _GOROUTINE_E_SUCCESS,
         GOROUTINE_E_FREE,               /* the place is of none now */
         GOROUTINE_E_RUNNING,            /* it has a CPU: its stack cannot be read */
-        GOROUTINE_E_PREEMPTED,          /* a signal has taken the CPU from it, in the midst of its code */
         GOROUTINE_E_MOVED,              /* it ran, or its stack was moved, while it was read */
         GOROUTINE_E_UNREADABLE,         /* it cannot be one, or its memory is not there */
         GOROUTINE_E_ROOM,               /* its stack does not fit into what is left of the room */

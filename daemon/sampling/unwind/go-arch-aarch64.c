@@ -24,6 +24,7 @@
 
 enum {
         INSTRUCTION = 4,                /* bytes */
+        PUSHED = 16,
         SAVE_SMALL = (int32_t)0xf81f83fd,       /* stur x29,[sp,#-8] */
         SET_LARGE = (int32_t)0xd10023fd,        /* sub x29,sp,#8 */
 };
@@ -37,6 +38,21 @@ uint64_t go_arch_rule(GoArchFrame frame, int32_t size) {
         if (frame == GO_ARCH_LOST || frame == GO_ARCH_SWITCH || place != -size - GO_ARCH_WORD)
                 return go_arch_bad();
         return unwind_rule(UNWIND_CFA_RSP, size, kind, place, UNWIND_RETURN_BESIDE);
+}
+
+/*
+ * The handler has put the pc into x30, and what was there into a place of 16 bytes that it has made on the
+ * stack (runtime/signal_arm64.go). No rule says how to get at that word: who called the interrupted function
+ * is known only if that has saved it.
+ */
+uint64_t go_arch_injected(uint64_t rule) {
+        int32_t offset = unwind_rule_offset(rule) + PUSHED;
+        int16_t place = (int16_t)(unwind_rule_rbp_offset(rule) - PUSHED);
+
+        if (unwind_rule_cfa(rule) != UNWIND_CFA_RSP || place > unwind_rule_rbp_offset(rule))
+                return go_arch_bad();
+        return unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_RSP, offset, unwind_rule_rbp(rule), place,
+                           unwind_rule_rbx(rule));
 }
 
 /* It would tell where the frame of a function lies that goes to another stack. */

@@ -40,6 +40,11 @@ uint64_t go_arch_rule(GoArchFrame frame, int32_t size) {
         return go_arch_bad();
 }
 
+/* The handler has pushed the pc as a call would. */
+uint64_t go_arch_injected(uint64_t rule) {
+        return unwind_rule_cfa(rule) == UNWIND_CFA_RSP ? rule | (uint64_t)UNWIND_CFA_LANDING << 48 : rule;
+}
+
 bool go_arch_is_prologue(const uint8_t *code) {
         static const uint8_t prologue[GO_ARCH_PROLOGUE] = { 0x55, 0x48, 0x89, 0xe5 };
 

@@ -31,6 +31,12 @@ enum {
 /* @size: of the frame by Go's table, on x86-64 without the return address; a GO_ARCH_MAX_SIZE at most. */
 uint64_t go_arch_rule(GoArchFrame frame, int32_t size);
 
+/*
+ * The same where a signal handler has put the call in: the caller was interrupted, and has called nobody.
+ * @rule: of go_arch_rule().
+ */
+uint64_t go_arch_injected(uint64_t rule);
+
 /* Rules that are the same on each processor. Nobody has called from there. */
 static inline uint64_t go_arch_end(void) {
         return unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0);

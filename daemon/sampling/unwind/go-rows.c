@@ -24,6 +24,9 @@
  *     mcall      goes to the scheduler's stack for ever: once it has pushed its argument there, the goroutine
  *                that it leaves does not run any more. That stack begins here.
  *
+ *     asyncPreempt, sigpanic   Go's signal handlers make it seem that these were called from where the
+ *                program was interrupted. No call is in front of that place, so it is exact.
+ *
  * What a signal handler returns to is nobody's caller: the kernel's frame lies there. Its row begins one byte
  * early, in the padding, as a return address is looked up at the byte before it.
  */
@@ -146,6 +149,17 @@ static const uint8_t *read_code(GoRows *rows, uint64_t address) {
 
 static bool is_name(const GoFunction *function, const char *name) {
         return strlen(name) == function->n_name && !memcmp(function->name, name, function->n_name);
+}
+
+/* Whether a signal handler makes it seem that this was called. */
+static bool is_injected(const GoFunction *function) {
+        static const char *const names[] = { "runtime.asyncPreempt", "runtime.sigpanic", "runtime.sigpanic0",
+                                             "runtime.debugCallV2" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (is_name(function, names[i]))
+                        return true;
+        return false;
 }
 
 static void add(GoRows *rows, uint64_t address, uint64_t rule) {
@@ -271,8 +285,12 @@ static bool describe(GoRows *rows, Work *work, uint64_t *endp) {
                 return true;
         }
         work->is_saved = !(flags & GO_FLAG_ASSEMBLY) || saves(rows, work);
-        if (add_ranges(rows, work, endp))
+        if (add_ranges(rows, work, endp)) {
+                if (is_injected(&work->function))
+                        for (uint32_t i = 0; i < rows->n_rows; i++)
+                                rows->rows[i].rule = go_arch_injected(rows->rows[i].rule);
                 return true;
+        }
         rows->counts.problems[CFI_PROBLEM_GO_SIZES]++;
         return false;
 }

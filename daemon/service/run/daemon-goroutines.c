@@ -13,8 +13,8 @@
  * a process with no more than N is exact. What is left over of a number that is no integer goes to the next
  * one. Places of goroutines that have ended count as places, and add nothing.
  *
- * Left out, and counted: what runs or is preempted (samples of CPU time have it), what has moved meanwhile,
- * and what is unreadable.
+ * Left out, and counted: what runs (samples of CPU time have it), what has moved meanwhile, and what is
+ * unreadable.
  */
 #include "service/run/daemon-goroutines.h"
 
@@ -159,9 +159,6 @@ static int take_one(Work *work, const Program *program, Choice *choice, uint32_t
                 return add(work, program, &look->found[i], look->stacks + look->stacks_at[i], n);
         case GOROUTINE_E_RUNNING:
                 work->seen.n_running++;
-                return 0;
-        case GOROUTINE_E_PREEMPTED:
-                work->seen.n_preempted++;
                 return 0;
         case GOROUTINE_E_MOVED:
                 work->seen.n_moved++;
@@ -312,7 +309,6 @@ static int visit_all(Work *work) {
 static void count(const GoroutinesSeen *seen) {
         stat_add(COUNTER_GOROUTINES_READ, seen->n_added);
         stat_add(COUNTER_GOROUTINES_RUNNING, seen->n_running);
-        stat_add(COUNTER_GOROUTINES_PREEMPTED, seen->n_preempted);
         stat_add(COUNTER_GOROUTINES_MOVED, seen->n_moved);
         stat_add(COUNTER_GOROUTINES_UNREADABLE, seen->n_unreadable);
         stat_add(COUNTER_GOROUTINES_PENDING, seen->n_pending);
