@@ -408,6 +408,8 @@ def hostile():
     jvm = case("scopes-in-a-circle")
     at = jvm.nmethod + jvm.code + 200 + 16
     jvm.words[at + 1] = b"\1"
+    jvm = case("loop-without-a-place")
+    jvm.words[jvm.nmethod_pc] = b"\x7c\xfa"          # jl .-4
     jvm = case("frame-in-a-circle")
     jvm.words[STACK + 0x100 + 48 + 0x80 - 8] = struct.pack("<Q", STACK)
     case("numbers-that-never-end", 25).words[META + 0x6000 + 8 + 5 * 16] = b"\xff" * 16

@@ -140,6 +140,20 @@ class Hotspot(session.NamingCase):
                     if options == "-Xint":
                         self.assertEqual(compilations(samples), {"interpreted"})
 
+    def test_a_loop_without_a_safepoint_has_no_guessed_frame(self):
+        """The serial collector leaves none in a counted loop, as `burn` is. What stands next to it in the
+        code is of another method, which hardly runs: the stack ends at a caller."""
+        child = self.start_java(self.java(), "-XX:+UseSerialGC", chains=["sort", "stream"])
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_for(run, lambda found: sum(map(bool, map(own, found))) >= N, f"{N} samples of chains")
+        seen = collections.Counter()
+        for sample in filter(own, run.stop().of(child.pid)):
+            leaf = next((f.name for f in sample.frames if f.type == "jvm"), None)
+            is_next = leaf in ("java.lang.Integer.compare", f"{CLASS}.lambda$stream$2")
+            seen["next" if is_next else verdict(own(sample))] += sample.value
+        print(f"# {child.pid}: {dict(seen)}", flush=True)
+        self.assertLessEqual(seen["next"] + seen["wrong"], WRONG * seen.total(), seen)
+
     def test_frames_say_how_they_were_made(self):
         child = self.start_java(self.java())
         run = self.start("--pid", child.pid, *HZ)

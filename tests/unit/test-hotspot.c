@@ -74,6 +74,20 @@ Test(hotspot, names_frames_of_each_release) {
         }
 }
 
+/* Its next description is that of an inlined method. The last one before it is of `work`, and so is the loop. */
+Test(hotspot, names_no_inlined_frame_for_a_loop_that_has_no_description) {
+        HotspotFrames frames;
+        Made made;
+
+        make(&made, "loop-without-a-place");
+        made.image.frames[0][0] -= 2;
+        made.image.frames[0][1] -= 2;
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[0], &frames), 0);
+        cr_assert_eq(frames.n, 1);
+        check_frame(&frames.frames[0], HOTSPOT_FRAME_COMPILED, "shop.Main$$Lambda.work", 12);
+        end(&made);
+}
+
 /* The nmethod has another compile id than the frame: its method is still known, what was inlined is not. */
 Test(hotspot, names_no_frame_by_what_came_after_it) {
         HotspotFrames frames;

@@ -10,9 +10,10 @@
  *     pc 50 ─▶ 52         37
  *              2³¹ − 1    –               (the last: none)     metadata[1 − 1]: the nmethod's own Method
  *
- * HotSpot describes places where the VM may stop: returns from calls, safepoints, implicit checks. What a
- * place has run since the one before is of the scope of the first description at or after its pc
- * (nmethod.cpp, pc_desc_near); a return address has its own. Sender 0 ends the chain.
+ * HotSpot describes places where the VM may stop: returns from calls, safepoints, implicit checks. A return
+ * address has its own description. What runs up to a place is of that one's scope (nmethod.cpp,
+ * pc_desc_near), unless the code leads elsewhere before (hotspot-flow.c). Then only callers count that both
+ * descriptions around the pc have. Sender 0 ends the chain.
  *
  * The chain ends at the nmethod's own method, or it was no chain: the check that the nmethod was not replaced
  * while it was read.
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-flow.h"
 #include "runtime/hotspot/hotspot-number.h"
 
 enum {
@@ -29,6 +31,7 @@ enum {
         PC_DESC = 16,                   /* bytes; four ints */
         MAX_TABLE = 16 << 20,           /* bytes of one of the tables */
         SCOPE_BYTES = 3 * 5,            /* of the three numbers that begin a scope, at the most */
+        MAX_JUMPS = 16,                 /* that are followed from a pc on */
 };
 
 typedef struct PcDesc {
@@ -37,26 +40,33 @@ typedef struct PcDesc {
 
 _Static_assert(sizeof(PcDesc) == PC_DESC, "vmStructs: PcDesc");
 
-/* The first at or after @offset. */
-static int find_desc(const HotspotReader *reader, const HotspotBlob *blob, int32_t offset, PcDesc *desc) {
-        uint64_t low = 0, high = (blob->pcs_end - blob->pcs) / PC_DESC;
-        bool is_found = false;
+static int read_desc(const HotspotReader *reader, const HotspotBlob *blob, uint64_t index, PcDesc *desc) {
+        bool is_read = hotspot_read(reader, blob->pcs + index * PC_DESC, desc, sizeof(*desc));
+
+        return is_read ? 0 : HOTSPOT_SCOPES_E_UNREADABLE;
+}
+
+static uint64_t n_descs(const HotspotBlob *blob) {
+        return (blob->pcs_end - blob->pcs) / PC_DESC;
+}
+
+/* The first at or after @offset, *indexp; n_descs() if there is none. */
+static int find_desc(const HotspotReader *reader, const HotspotBlob *blob, int32_t offset, uint64_t *indexp) {
+        uint64_t low = 0, high = n_descs(blob);
 
         while (low < high) {
                 uint64_t middle = low + (high - low) / 2;
                 PcDesc here;
 
-                if (!hotspot_read(reader, blob->pcs + middle * PC_DESC, &here, sizeof(here)))
+                if (read_desc(reader, blob, middle, &here))
                         return HOTSPOT_SCOPES_E_UNREADABLE;
-                if (here.pc_offset < offset) {
+                if (here.pc_offset < offset)
                         low = middle + 1;
-                        continue;
-                }
-                *desc = here;
-                is_found = true;
-                high = middle;
+                else
+                        high = middle;
         }
-        return is_found && desc->scope > 0 && desc->pc_offset < INT32_MAX ? 0 : HOTSPOT_SCOPES_E_NONE;
+        *indexp = low;
+        return 0;
 }
 
 static int read_scope(HotspotScope *scope, uint64_t *offsetp, const HotspotLayout *layout,
@@ -91,31 +101,131 @@ static bool is_table(uint64_t start, uint64_t end) {
         return start && end >= start && end - start <= MAX_TABLE && !(end >> 56);
 }
 
-int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, bool *is_exactp,
-                        const HotspotLayout *layout, const HotspotReader *reader, const HotspotBlob *blob,
-                        uint64_t pc) {
-        uint64_t offset;
-        PcDesc desc;
+/* The scope of a description and its callers. Return: 0, HOTSPOT_SCOPES_E_*. */
+static int read_chain(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
+                      const HotspotReader *reader, const HotspotBlob *blob, const PcDesc *desc) {
+        uint64_t offset = (uint64_t)desc->scope;
+
+        if (desc->scope <= 0 || desc->pc_offset == INT32_MAX)
+                return HOTSPOT_SCOPES_E_NONE;
+        for (uint32_t n = 0; n < HOTSPOT_MAX_INLINED;) {
+                int r = read_scope(&scopes[n++], &offset, layout, reader, blob);
+
+                if (r)
+                        return r;
+                if (!offset) {
+                        *np = n;
+                        return scopes[n - 1].method == blob->method ? 0 : HOTSPOT_SCOPES_E_MALFORMED;
+                }
+        }
+        return HOTSPOT_SCOPES_E_MALFORMED;
+}
+
+static int take_root(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotBlob *blob) {
+        scopes[0] = (HotspotScope){ blob->method, HOTSPOT_NO_BCI };
+        *np = 1;
+        return 0;
+}
+
+/* Leaves in @scopes the callers that @other has, too. */
+static void keep_common(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np,
+                        const HotspotScope other[HOTSPOT_MAX_INLINED], uint32_t n_other) {
+        uint32_t n = 0;
+
+        while (n < *np && n < n_other && scopes[*np - 1 - n].method == other[n_other - 1 - n].method) {
+                bool is_same = scopes[*np - 1 - n].bci == other[n_other - 1 - n].bci;
+
+                if (!is_same)
+                        scopes[*np - 1 - n].bci = HOTSPOT_NO_BCI;
+                n++;
+                if (!is_same)
+                        break;
+        }
+        memmove(scopes, scopes + *np - n, n * sizeof(*scopes));
+        *np = n;
+}
+
+/* Descriptions around a place. */
+typedef struct Around {
+        PcDesc before, after;           /* a scope of 0: none */
+        HotspotPlaces places;
+} Around;
+
+static uint64_t place_of(const HotspotBlob *blob, const PcDesc *desc, uint64_t none) {
+        uint64_t place = blob->code + (uint32_t)desc->pc_offset;
+
+        return desc->scope > 0 && desc->pc_offset >= 0 && place < blob->code_end ? place : none;
+}
+
+/* @before: of the pc itself, @at: where its code goes on. */
+static int find_around(Around *around, const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc,
+                       uint64_t at) {
+        PcDesc beyond = { 0 };
+        uint64_t of_pc, of_at, n = n_descs(blob);
+
+        *around = (Around){ .places = { .code = blob->code, .code_end = blob->code_end } };
+        if (find_desc(reader, blob, (int32_t)(pc - blob->code), &of_pc) ||
+            find_desc(reader, blob, (int32_t)(at - blob->code), &of_at) ||
+            (of_pc && read_desc(reader, blob, of_pc - 1, &around->before)) ||
+            (of_at < n && read_desc(reader, blob, of_at, &around->after)) ||
+            (of_at + 1 < n && read_desc(reader, blob, of_at + 1, &beyond)))
+                return HOTSPOT_SCOPES_E_UNREADABLE;
+        around->places.before = place_of(blob, &around->before, blob->code);
+        around->places.after = place_of(blob, &around->after, blob->code_end);
+        around->places.beyond = place_of(blob, &beyond, blob->code_end);
+        return 0;
+}
+
+/* Of a pc between two descriptions. */
+static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
+                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc) {
+        HotspotFlow flow = HOTSPOT_FLOW_ELSEWHERE;
+        HotspotScope other[HOTSPOT_MAX_INLINED];
+        uint64_t at = pc;
+        uint32_t n_other;
+        Around around;
         int r;
+
+        if (blob->frame_complete > 0 && pc < blob->code + (uint32_t)blob->frame_complete)
+                return take_root(scopes, np, blob);
+        for (int i = 0; i < MAX_JUMPS && flow == HOTSPOT_FLOW_ELSEWHERE; i++) {
+                r = find_around(&around, reader, blob, pc, at);
+                if (r)
+                        return r;
+                flow = hotspot_flow(reader, &around.places, pc, at, &at);
+        }
+        if (flow == HOTSPOT_FLOW_BEFORE)
+                return read_chain(scopes, np, layout, reader, blob, &around.before);
+        if (flow != HOTSPOT_FLOW_AFTER && flow != HOTSPOT_FLOW_COMMON)
+                return take_root(scopes, np, blob);
+        r = read_chain(scopes, np, layout, reader, blob, &around.after);
+        if (r || flow == HOTSPOT_FLOW_AFTER)
+                return r;
+        if (around.before.scope <= 0)
+                return take_root(scopes, np, blob);
+        r = read_chain(other, &n_other, layout, reader, blob, &around.before);
+        if (!r)
+                keep_common(scopes, np, other, n_other);
+        return r;
+}
+
+int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
+                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc) {
+        uint64_t index;
+        PcDesc desc;
 
         if (pc < blob->code || pc > blob->code_end || pc - blob->code > INT32_MAX)
                 return HOTSPOT_SCOPES_E_NONE;
         if (!is_table(blob->pcs, blob->pcs_end) || !is_table(blob->scopes_data, blob->scopes_data_end) ||
             !is_table(blob->metadata, blob->metadata_end))
                 return HOTSPOT_SCOPES_E_MALFORMED;
-        r = find_desc(reader, blob, (int32_t)(pc - blob->code), &desc);
-        if (r)
-                return r;
-        offset = (uint64_t)desc.scope;
-        for (uint32_t n = 0; n < HOTSPOT_MAX_INLINED;) {
-                r = read_scope(&scopes[n++], &offset, layout, reader, blob);
-                if (r)
-                        return r;
-                if (!offset) {
-                        *np = n;
-                        *is_exactp = desc.pc_offset == (int32_t)(pc - blob->code);
-                        return scopes[n - 1].method == blob->method ? 0 : HOTSPOT_SCOPES_E_MALFORMED;
-                }
-        }
-        return HOTSPOT_SCOPES_E_MALFORMED;
+        if (find_desc(reader, blob, (int32_t)(pc - blob->code), &index))
+                return HOTSPOT_SCOPES_E_UNREADABLE;
+        if (index == n_descs(blob))
+                return HOTSPOT_SCOPES_E_NONE;
+        if (read_desc(reader, blob, index, &desc))
+                return HOTSPOT_SCOPES_E_UNREADABLE;
+        return desc.pc_offset == (int32_t)(pc - blob->code)
+                       ? read_chain(scopes, np, layout, reader, blob, &desc)
+                       : read_between(scopes, np, layout, reader, blob, pc);
 }

@@ -12,11 +12,14 @@
 
 #include "runtime/hotspot/hotspot-code.h"
 
-enum { HOTSPOT_MAX_INLINED = 128 };     /* frames of one pc; HotSpot inlines some 15 deep (MaxInlineLevel) */
+enum {
+        HOTSPOT_MAX_INLINED = 128,      /* frames of one pc; HotSpot inlines some 15 deep (MaxInlineLevel) */
+        HOTSPOT_NO_BCI = -2,
+};
 
 typedef struct HotspotScope {
         uint64_t method;                /* Method * */
-        int32_t bci;                    /* < 0: at the method's entry */
+        int32_t bci;                    /* −1: at the method's entry; HOTSPOT_NO_BCI = unknown */
 } HotspotScope;
 
 enum {
@@ -28,9 +31,8 @@ enum {
 
 /*
  * Pure but for @reader. @pc: in the nmethod @blob, exact or a return address. @scopes: HOTSPOT_MAX_INLINED of
- * them, the innermost first; the last is @blob's own method. *is_exactp: the information is for this very pc,
- * not for the next one that has any. Return: 0 with *np ≥ 1, HOTSPOT_SCOPES_E_*.
+ * them, the innermost first; the last is @blob's own method. Inner ones that are not known for certain are
+ * left out. Return: 0 with *np ≥ 1, HOTSPOT_SCOPES_E_*.
  */
-int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, bool *is_exactp,
-                        const HotspotLayout *layout, const HotspotReader *reader, const HotspotBlob *blob,
-                        uint64_t pc);
+int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
+                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc);

@@ -184,8 +184,10 @@ static int add_frame(Hotspot *hotspot, HotspotFrames *frames, HotspotFrameKind k
                                 .name = method->name,
                                 .signature = method->parameters,
                                 .file = method->file,
-                                .line = method->code_size ? hotspot_method_line(method, bci) : 0,
-                                .bci = bci };
+                                .line = method->code_size && bci != HOTSPOT_NO_BCI
+                                                ? hotspot_method_line(method, bci)
+                                                : 0,
+                                .bci = MAX(bci, -1) };
         return 0;
 }
 
@@ -219,14 +221,13 @@ static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *s
         uint64_t pc = words[0] & ADDRESS_MASK, address = pc - (uint32_t)words[1];
         uint32_t compile_id = (uint32_t)(words[1] >> 32);
         HotspotBlob blob;
-        bool is_exact;
 
         if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, address) ||
             blob.kind != HOTSPOT_COMPILED || blob.compile_id != compile_id || blob.method != words[2])
                 return false;
         if (blob.level >= C1_LOWEST && blob.level <= C1_HIGHEST)
                 *kindp = HOTSPOT_FRAME_C1;
-        if (hotspot_scopes_read(scopes, np, &is_exact, &hotspot->layout, hotspot->reader, &blob, pc))
+        if (hotspot_scopes_read(scopes, np, &hotspot->layout, hotspot->reader, &blob, pc))
                 return false;
         return is_same_nmethod(hotspot, address, compile_id);
 }
@@ -240,7 +241,7 @@ static int name_short(Hotspot *hotspot, const uint64_t *words, HotspotFrameKind 
                 return r;
         frames->n = 0;
         frames->is_short = method->code_size;
-        return add_frame(hotspot, frames, kind, words[2], -1);
+        return add_frame(hotspot, frames, kind, words[2], HOTSPOT_NO_BCI);
 }
 
 static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Code by hand, as C2 lays it out. Offsets are addresses: the code begins at CODE.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/elf/machine.h"
+#include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-flow.h"
+
+enum { CODE = 0x1000, SIZE = 0x200 };
+
+#define CALL 0xe8, 0, 0, 0, 0           /* its place is behind it */
+#define POLL 0x41, 0x85, 0x02           /* its place is itself */
+#define NOP 0x90
+#define JL(_to) 0x7c, (_to)
+#define JMP(_to) 0xeb, (_to)
+#define RET 0xc3
+#define UNKNOWN 0x06                    /* no instruction in 64-bit mode */
+
+static uint8_t memory[SIZE];
+
+static bool read_memory(void *userdata, uint64_t address, void *to, size_t size) {
+        (void)userdata;
+        if (address < CODE || address + size > CODE + SIZE)
+                return false;
+        memcpy(to, memory + (address - CODE), size);
+        return true;
+}
+
+static const HotspotReader reader = { read_memory, NULL };
+
+typedef struct Case {
+        uint8_t code[64];
+        uint64_t before, pc, after, beyond;     /* from CODE; after = 0: there is none */
+        HotspotFlow want;
+        uint64_t next;
+} Case;
+
+static void check(const Case *c) {
+        const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + c->before,
+                                       .after = CODE + (c->after ? c->after : SIZE),
+                                       .beyond = CODE + (c->beyond ? c->beyond : SIZE) };
+        uint64_t next = 0;
+
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
+        memset(memory, NOP, sizeof(memory));
+        memcpy(memory, c->code, sizeof(c->code));
+        cr_assert_eq(hotspot_flow(&reader, &places, CODE + c->pc, CODE + c->pc, &next), c->want);
+        if (c->want == HOTSPOT_FLOW_ELSEWHERE)
+                cr_assert_eq(next, CODE + c->next);
+}
+
+Test(hotspot_flow, code_without_a_loop_is_of_the_place_that_follows) {
+        check(&(Case){ .code = { CALL, NOP, NOP, NOP, CALL }, .before = 5, .pc = 6, .after = 13,
+                       .want = HOTSPOT_FLOW_AFTER });
+}
+
+/* A jump back that begins behind the pc leads over other code. */
+Test(hotspot_flow, a_loop_that_follows_is_none_around_the_pc) {
+        check(&(Case){ .code = { CALL, NOP, NOP, NOP, JL(-3), CALL }, .before = 5, .pc = 5, .after = 15,
+                       .want = HOTSPOT_FLOW_AFTER });
+}
+
+Test(hotspot_flow, a_loop_without_a_place_has_the_callers_of_both_places) {
+        check(&(Case){ .code = { CALL, NOP, NOP, NOP, JL(-4), CALL }, .before = 5, .pc = 7, .after = 15,
+                       .want = HOTSPOT_FLOW_COMMON });
+}
+
+/* How C2 splits a counted loop: the outer one polls. */
+Test(hotspot_flow, a_poll_has_the_loops_inside_of_its_own) {
+        const Case c = { .code = { CALL, NOP, NOP, NOP, JL(-4), POLL, JL(-8), CALL }, .before = 5, .pc = 7,
+                         .after = 10, .beyond = 20, .want = HOTSPOT_FLOW_AFTER };
+
+        check(&c);
+}
+
+Test(hotspot_flow, a_poll_may_lead_into_the_middle_of_the_inner_loop) {
+        check(&(Case){ .code = { CALL, NOP, NOP, NOP, JL(-4), POLL, NOP, JMP(-9), CALL }, .before = 5,
+                       .pc = 6, .after = 10, .beyond = 21, .want = HOTSPOT_FLOW_AFTER });
+}
+
+/* Its jump back ends behind the loop that the pc is in: another method may be what loops there. */
+Test(hotspot_flow, the_poll_of_a_loop_that_follows_says_nothing) {
+        check(&(Case){ .code = { CALL, NOP, NOP, NOP, JL(-4), NOP, POLL, JL(-6), CALL }, .before = 5, .pc = 7,
+                       .after = 11, .beyond = 21, .want = HOTSPOT_FLOW_COMMON });
+}
+
+Test(hotspot_flow, a_poll_before_the_pc_has_the_rest_of_its_loop) {
+        check(&(Case){ .code = { CALL, NOP, POLL, NOP, NOP, NOP, JL(-8), CALL }, .before = 6, .pc = 10,
+                       .after = 19, .want = HOTSPOT_FLOW_BEFORE });
+}
+
+/* A call in a loop is no poll: what was inlined may end before the loop does. */
+Test(hotspot_flow, a_call_before_the_pc_says_nothing_alone) {
+        check(&(Case){ .code = { NOP, CALL, NOP, NOP, NOP, JL(-10), CALL }, .before = 6, .pc = 8,
+                       .after = 16, .want = HOTSPOT_FLOW_COMMON });
+}
+
+/* What stands in front of the loop does not lead there. */
+Test(hotspot_flow, a_loop_that_is_entered_from_elsewhere_is_the_compiled_method_s) {
+        check(&(Case){ .code = { CALL, JMP(40), NOP, NOP, NOP, JL(-4), CALL }, .before = 5, .pc = 8,
+                       .after = 17, .want = HOTSPOT_FLOW_ROOT });
+        check(&(Case){ .code = { CALL, JMP(1), NOP, NOP, NOP, JL(-4), CALL }, .before = 5, .pc = 8,
+                       .after = 17, .want = HOTSPOT_FLOW_COMMON });
+}
+
+Test(hotspot_flow, jumps_forth_are_followed) {
+        check(&(Case){ .code = { CALL, NOP, NOP, JMP(20), CALL }, .before = 5, .pc = 6, .after = 14,
+                       .want = HOTSPOT_FLOW_ELSEWHERE, .next = 29 });
+}
+
+Test(hotspot_flow, a_return_is_the_compiled_method_s) {
+        check(&(Case){ .code = { CALL, NOP, NOP, RET, CALL }, .before = 5, .pc = 6, .after = 13,
+                       .want = HOTSPOT_FLOW_ROOT });
+}
+
+Test(hotspot_flow, what_is_no_code_is_not_guessed) {
+        check(&(Case){ .code = { CALL, NOP, NOP, UNKNOWN, CALL }, .before = 5, .pc = 6, .after = 13,
+                       .want = HOTSPOT_FLOW_ROOT });
+        check(&(Case){ .code = { CALL, NOP, UNKNOWN, NOP, JL(-3), CALL }, .before = 5, .pc = 7, .after = 15,
+                       .want = HOTSPOT_FLOW_ROOT });
+}
