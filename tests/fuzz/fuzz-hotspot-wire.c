@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/hotspot/hotspot-wire.h"
+#include "runtime/reader/reader-text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         if (data[0] == 'r' && size > sizeof(opened.reason)) {
                 memcpy(opened.reason, data + 1, sizeof(opened.reason));
-                hotspot_wire_repair(opened.reason);
+                reader_text_repair(opened.reason, sizeof(opened.reason));
                 if (strlen(opened.reason) >= sizeof(opened.reason))
                         abort();
         }

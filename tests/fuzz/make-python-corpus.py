@@ -3,7 +3,8 @@
 """Writes corpus/python/: a release, a position, words of _PyRuntime, memory with a code object
 (fuzz-python.c); and corpus/python-walk/: an entry of bpf/runtime_abi.h, then memory with a thread state,
 frames and a native stack of frame pointers (fuzz-python-walk.c); and corpus/python-task/: words of a section,
-an object (fuzz-python-task.c); and corpus/python-program/: small ELF files (fuzz-python-program.c).
+an object (fuzz-python-task.c); and corpus/python-program/: small ELF files (fuzz-python-program.c); and
+corpus/python-wire/: what a worker says (fuzz-python-wire.c).
 
 usage: make-python-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
 """
@@ -165,8 +166,34 @@ PROGRAMS = {"symbols": program(NAMED, [(name, 440 + 8 * i) for i, name in enumer
             "functions": program(NAMED, [(NAMED[0], 440), (NAMED[2], 448), (NAMED[4], 456)], bytes(64)),
             "stripped": program([], [], struct.pack("<2Q", WORDS_3_13[0], WORDS_3_13[1]) + bytes(64)),
             "old": program([], [], bytes(64)), "other": program([b"main"], [(b"main", 440)], b"")}
+
+
+def said(name, file, **more):
+    fields = dict(magic=0x43505931, kind=2, result=0, line=13, first=12, n_name=len(name), n_file=len(file))
+    fields.update(more)
+    return b"n" + struct.pack("<IIiII2H", *fields.values()) + name + file
+
+
+def opened(version, chain, offsets, kind=0):
+    """A PythonOpened: layout, places, what the file says of tasks, reason."""
+    layout = struct.pack("<3I30I4x", version, chain, 0, *offsets)
+    more = struct.pack("<2I13Q2Q", kind, 0, *SECTION_3_14, 0, 0)
+    return b"o" + layout + bytes(11 * 16) + more + b"python 3.14".ljust(96, b"\0")
+
+
+# daemon/runtime/python/python-layout.h, in its order
+OFFSETS_3_14 = [
+    808, 7272, 7344, 8, 152, 72, 0, 0, 0, 8, 56, 74, 136, 112, 136, 68, 208, 8, 24, 16, 32, 16, 32, 40, 56,
+    16, 24, 72, 67, 64
+]
+SAID = {"name": said(b"Shape.area\0", b"/srv/a.py\0"), "nameless": said(b"", b"", result=1, line=0, first=0),
+        "midst": said(b"Shape\0area\0", b"/srv/a.py\0"), "bytes": said(b"Gr\xfc\0", b"\0"),
+        "described": opened(0x30e, 3, OFFSETS_3_14), "tasks": opened(0x30e, 3, OFFSETS_3_14, 1),
+        "overflow": opened(0x30e, 3, [0xfffffffc] * 30), "chain": opened(0x30e, 77, OFFSETS_3_14),
+        "greenlets": b"m" + struct.pack("<2I13Q2Q", 2, 0, *[0] * 13, 0x1000, 0x2000),
+        "wraps": b"m" + struct.pack("<2I13Q2Q", 2, 0, *[0] * 13, 0x1000, 2 ** 64 - 8)}
 for folder, files in (("python", FILES), ("python-walk", WALKS), ("python-task", TASK_FILES),
-                      ("python-program", PROGRAMS)):
+                      ("python-program", PROGRAMS), ("python-wire", SAID)):
     (CORPUS / folder).mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         (CORPUS / folder / name).write_bytes(data)

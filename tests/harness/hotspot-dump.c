@@ -209,31 +209,33 @@ static void print_scopes(Hotspot *hotspot) {
 static void open_session(pid_t pid, int fd, uint64_t size, uint64_t bias) {
         static WorkerSessionCounts counts;
         static HotspotAnswer answer;
-        HotspotHandle handle;
+        static WorkerSession worker;
+        ReaderHandle handle;
         Zygotes *zygotes = NULL;
 
         session = calloc(1, sizeof(*session));
         if (!session || zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000))
                 fail("no workers");
-        session->worker = (WorkerSession){ .zygotes = zygotes,
-                                           .counts = &counts,
-                                           .socket = -1,
-                                           .end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC };
+        worker = (WorkerSession){ .zygotes = zygotes,
+                                  .counts = &counts,
+                                  .socket = -1,
+                                  .end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC };
+        session->worker = &worker;
         session->answer = &answer;
-        if (!hotspot_handle_open(&handle, pid, 0))
-                fail("its memory is not readable");
+        if (worker_session_begin(&worker) || !reader_handle_open(&handle, pid, 0))
+                fail("no worker, or its memory is not readable");
         if (hotspot_session_open(session, &handle, fd, size, bias))
                 fail(answer.opened.reason);
-        hotspot_handle_close(&handle);
+        reader_handle_close(&handle);
 }
 
 static void close_session(const Hotspot *hotspot) {
-        Zygotes *zygotes = session->worker.zygotes;
+        Zygotes *zygotes = session->worker->zygotes;
 
         if (session->answer->opened.layout.version != hotspot_layout(hotspot)->version ||
             memcmp(&session->answer->opened.code, hotspot_code(hotspot), sizeof(HotspotCode)))
                 fail("the worker sees another JVM");
-        hotspot_session_end(session);
+        worker_session_end(session->worker);
         zygotes_free(zygotes);
         free(session);
 }

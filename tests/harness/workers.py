@@ -3,6 +3,8 @@
 import os
 import pathlib
 
+import tap
+
 
 def status_of(pid):
     """/proc/PID/status as a dictionary; empty for who is gone."""
@@ -33,6 +35,16 @@ def helpers(run):
     ]
     nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
     return nurseries, [pid for pid in children if pid not in nurseries]
+
+
+def wait_for_reader(run, pid, but=None):
+    """The worker that reads the memory of a process now; not @but."""
+
+    def look():
+        found = [worker for worker in readers_of(run, pid) if worker != but]
+        return found[0] if found else None
+
+    return tap.wait_until(look, f"a worker that reads {pid}")
 
 
 def readers_of(run, pid):

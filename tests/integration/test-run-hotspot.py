@@ -232,20 +232,11 @@ class Hotspot(session.NamingCase):
         result = run.stop()
         self.assertNotIn("jvm", {f.type for s in result.of(child.pid) for f in s.frames})
 
-    def reader(self, run, child, but=None):
-        """The worker that reads the JVM's memory now; not @but."""
-
-        def look():
-            found = [pid for pid in workers.readers_of(run, child.pid) if pid != but]
-            return found[0] if found else None
-
-        return tap.wait_until(look, "a worker that reads the JVM")
-
     def test_a_worker_that_is_killed_costs_names_for_a_moment(self):
         child = self.start_java(self.java(), chains=["deep", "sort"])
         run, wait = self.start_counted("--pid", child.pid, *HZ)
         self.wait_named(run, child.pid, f"{CLASS}.deepA", f"{CLASS}.lambda$sort$0")
-        first = self.reader(run, child)
+        first = workers.wait_for_reader(run, child.pid)
         self.assertEqual(workers.status_of(first)["Name"], "spanprof-parser")
         opened = {link for link in workers.descriptors(first) if not link.startswith("socket:")}
         self.assertEqual({link for link in opened if not link.endswith("/libjvm.so")},
@@ -256,7 +247,7 @@ class Hotspot(session.NamingCase):
         child.process.stdin.write(b"stream shapes\n")
         child.process.stdin.flush()
         self.wait_named(run, child.pid, f"{CLASS}.stream", f"{CLASS}$Circle.area", f"{CLASS}.burn")
-        self.reader(run, child, but=first)
+        workers.wait_for_reader(run, child.pid, but=first)
         self.assertGreater(wait.counter("spanprof_runtime_frames_total", result="named"), named)
         result = run.stop()
         self.assertEqual(result.counter("workers_total", "died"), 1, result.log)

@@ -10,11 +10,13 @@ oracle.enter()
 import collections
 import os
 import re
+import signal
 import subprocess
 
 import pythons
 import session
 import tap
+import workers
 
 HZ = ("--frequency", "1999", "--symbols", "local")
 SOURCE = tap.SOURCE_DIR / "tests/victims/victim-python.py"
@@ -38,6 +40,17 @@ WHOLE += [["main", "c_time"], ["thread_main", "other", "burn"]]
 QUALIFIED = {
     "Shape.area", "Shape.total", "sort.<locals>.<lambda>", "reduce.<locals>.add", "star.<locals>.wrap.<locals>.wrapped"
 }
+# runs the function whose name it has read last
+GROWS = """import sys, threading
+work = int
+def read():
+    for line in sys.stdin:
+        exec(f"def {line.strip()}(n):\\n    while n: n -= 1", globals())
+        globals()["work"] = globals()[line.strip()]
+threading.Thread(target=read, daemon=True).start()
+print("ready", flush=True)
+while True: work(10000)
+"""
 ROOT = 0.998
 # The rest is where the program is between two functions: no sample may be wrong.
 LEAST = 0.9
@@ -245,6 +258,32 @@ class Python(session.NamingCase):
     @staticmethod
     def is_nested(sample):
         return sum(f.name == "nested_at" for f in sample.frames) > 60
+
+    def test_memory_is_read_by_a_worker_and_its_death_costs_a_moment(self):
+        child = self.spawn([self.python(), "-c", GROWS], stdin=subprocess.PIPE)
+        child.wait_for("ready")
+
+        def begin(name):
+            child.process.stdin.write(f"{name}\n".encode())
+            child.process.stdin.flush()
+            self.wait_named(run, child.pid, name)
+
+        run, wait = self.start_counted("--pid", child.pid, *HZ)
+        begin("first_name")
+        reader = workers.wait_for_reader(run, child.pid)
+        self.assertEqual(workers.status_of(reader)["Name"], "spanprof-parser")
+        opened = {link for link in workers.descriptors(reader) if not link.startswith("socket:")}
+        self.assertEqual(opened, {f"/proc/{child.pid}/mem", f"/proc/{child.pid}/pagemap",
+                                  os.readlink(f"/proc/{child.pid}/exe")})
+        self.assertNotIn(f"/proc/{child.pid}/mem", workers.descriptors(run.pid))
+        os.kill(reader, signal.SIGKILL)
+        wait(1, "spanprof_workers_total", event="died")
+        begin("second_name")
+        workers.wait_for_reader(run, child.pid, but=reader)
+        result = run.stop()
+        for event, n in (("died", 1), ("late", 0), ("malformed", 0)):
+            self.assertEqual(result.counter("workers_total", event), n, result.log)
+        self.assertEqual(result.counter("python_joins_total", "partial"), 0, "stacks are walked all the same")
 
     def test_off_is_off(self):
         child = self.start_python(self.python(), "deep")

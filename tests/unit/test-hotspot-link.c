@@ -17,7 +17,6 @@
 #include "base/sandbox/channel.h"
 #include "base/util/clock.h"
 #include "base/util/stat.h"
-#include "runtime/hotspot/hotspot-handle.h"
 #include "runtime/hotspot/hotspot-link.h"
 
 enum { HONEST = 1000, IS_UNKNOWN, LIES_OPEN, LIES_LATER, DIES_OPEN, DIES_LATER, HANGS, CHATTERS, NOT_READY };
@@ -48,12 +47,12 @@ static void say_opened(int socket, uint64_t size) {
 }
 
 /* The name is what word 0 of the question points at in our memory. */
-static void say_name(int socket, HotspotHandle *handle, uint64_t address) {
+static void say_name(int socket, ReaderHandle *handle, uint64_t address) {
         char text[8] = "";
         const HotspotWireFrame frame = { .kind = HOTSPOT_FRAME_COMPILED, .line = 7, .bci = -1,
                                          .n_name = sizeof(text), .n_signature = 1, .n_file = 1 };
 
-        if (!hotspot_handle_read(handle, address, text, sizeof(text))) {
+        if (!reader_handle_read(handle, address, text, sizeof(text))) {
                 say(socket, HOTSPOT_SAID_FRAMES, HOTSPOT_E_NAMELESS, 0);
                 return;
         }
@@ -66,13 +65,11 @@ static void say_name(int socket, HotspotHandle *handle, uint64_t address) {
 static void work(int socket) {
         HotspotQuestion question;
         HotspotRequest request;
-        HotspotHandle handle;
-        char letter;
+        ReaderHandle handle;
         int fd;
 
         if (channel_receive(socket, &request, sizeof(request), &fd, 0) != sizeof(request) ||
-            channel_receive(socket, &letter, 1, &handle.mem, 0) != 1 ||
-            channel_receive(socket, &letter, 1, &handle.pagemap, 0) != 1 || request.size == DIES_OPEN)
+            !reader_handle_receive(&handle, socket) || request.size == DIES_OPEN)
                 _exit(0);
         if (request.size == HANGS)
                 poll(NULL, 0, -1);
@@ -95,6 +92,7 @@ __attribute__((__constructor__)) static void become_zygote(int argc, char **argv
 }
 
 static Zygotes *zygotes;
+static ReaderLinks *readers;
 static HotspotLinks *links;
 static const char *const name = "a.b.cde";
 static char *absent;                    /* memory that nobody has touched */
@@ -103,13 +101,15 @@ static void setup(void) {
         stat_reset();
         cr_assert_eq(zygotes_new(&zygotes), 0);
         cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
-        cr_assert_eq(hotspot_links_new(&links, zygotes), 0);
+        cr_assert_eq(reader_links_new(&readers, zygotes), 0);
+        cr_assert_eq(hotspot_links_new(&links, readers), 0);
         absent = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         cr_assert_neq(absent, MAP_FAILED);
 }
 
 static void teardown(void) {
         links = hotspot_links_free(links);
+        readers = reader_links_free(readers);
         zygotes = zygotes_free(zygotes);
         cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a child is left");
 }
@@ -286,11 +286,11 @@ Test(link, a_worker_that_nobody_asks_is_not_kept) {
 }
 
 Test(link, the_one_that_waits_longest_makes_room) {
-        HotspotLink *many[HOTSPOT_MAX_LINKED + 1];
+        HotspotLink *many[READER_MAX_LINKED + 1];
         unsigned n_open = 0;
 
         /* on a busy machine, all together may have had their time: in the next second */
-        for (unsigned i = 0; i <= HOTSPOT_MAX_LINKED; i++) {
+        for (unsigned i = 0; i <= READER_MAX_LINKED; i++) {
                 many[i] = make(HONEST);
                 while (open_link(many[i]))
                         poll(NULL, 0, 100);
@@ -305,6 +305,6 @@ Test(link, the_one_that_waits_longest_makes_room) {
                 poll(NULL, 0, 100);
         cr_assert_eq(n_workers(), n_open + 1, "the first one had to go");
         cr_assert_eq(stat_get(COUNTER_WORKERS_EVICTED), 2);
-        for (unsigned i = 0; i <= HOTSPOT_MAX_LINKED; i++)
+        for (unsigned i = 0; i <= READER_MAX_LINKED; i++)
                 hotspot_link_free(many[i]);
 }

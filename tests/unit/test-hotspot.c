@@ -11,6 +11,7 @@
 #include "runtime/hotspot/hotspot-number.h"
 #include "runtime/hotspot/hotspot-wire.h"
 #include "runtime/hotspot/hotspot-walk.h"
+#include "runtime/reader/reader-text.h"
 
 /* A process of the fuzzer's corpus, made by hand: tests/fuzz/make-hotspot-corpus.py says how. */
 typedef struct Made {
@@ -370,10 +371,10 @@ Test(hotspot, makes_a_text_of_any_reason) {
         char reason[HOTSPOT_MAX_REASON];
 
         strcpy(reason, "java 27: layout unknown: a\033[2Jb\n\xff");
-        hotspot_wire_repair(reason);
+        reader_text_repair(reason, sizeof(reason));
         cr_assert_str_eq(reason, "java 27: layout unknown: a?[2Jb??");
         memset(reason, 'x', sizeof(reason));
-        hotspot_wire_repair(reason);
+        reader_text_repair(reason, sizeof(reason));
         cr_assert_eq(strlen(reason), HOTSPOT_MAX_REASON - 1);
 }
 

@@ -4,25 +4,21 @@
 /*
  * HotSpot Links
  *
- * What the daemon has of each JVM instead of its memory: a worker without rights that reads it, or the right
- * to have one made. The loop waits for answers, so all time here is bounded (hotspot-link.c).
+ * What the daemon has of each JVM instead of its memory: a link to a worker that reads it
+ * (runtime/reader/reader-link.h).
  */
 
-#include "base/sandbox/zygotes.h"
-#include "base/util/macro.h"
 #include "runtime/hotspot/hotspot-wire.h"
+#include "runtime/reader/reader-link.h"
 
-enum { HOTSPOT_MAX_LINKED = 64 };       /* workers at the same time; the one that waits longest has to go */
-
-/* All JVMs' workers. Not for several threads at once. */
+/* What is asked of all JVMs. Not for several threads at once. */
 typedef struct HotspotLinks HotspotLinks;
 
-/* @zygotes: borrowed. Return: 0, -ENOMEM. */
-int hotspot_links_new(HotspotLinks **linksp, Zygotes *zygotes);
+/* @readers: borrowed. Return: 0, -ENOMEM. */
+int hotspot_links_new(HotspotLinks **linksp, ReaderLinks *readers);
 HotspotLinks *hotspot_links_free(HotspotLinks *links);  /* when none of its links is left */
 DEFINE_CLEANUP(HotspotLinks, hotspot_links_free)
 
-/* Some times a second: ends workers that nobody asks any more, and takes note of those that have ended. */
 void hotspot_links_tend(HotspotLinks *links, uint64_t now_ns);
 
 /* One JVM. */

@@ -9,8 +9,8 @@
  */
 
 #include "base/sandbox/worker-session.h"
-#include "runtime/hotspot/hotspot-handle.h"
 #include "runtime/hotspot/hotspot-wire.h"
+#include "runtime/reader/reader-handle.h"
 
 /* What one worker after the other has said; sessions may share it. */
 typedef struct HotspotAnswer {
@@ -20,16 +20,16 @@ typedef struct HotspotAnswer {
 } HotspotAnswer;
 
 typedef struct HotspotSession {
-        WorkerSession worker;           /* end_ns: of the question that is asked next; set by the caller */
+        WorkerSession *worker;          /* borrowed; its end_ns is of the question that is asked next */
         HotspotAnswer *answer;          /* borrowed */
 } HotspotSession;
 
 /*
- * @session: worker and answer are set, with a socket of -1. @fd: libjvm's file of @size bytes; it and @handle
+ * @session: its worker has begun. @fd: libjvm's file of @size bytes; it and @handle
  * are borrowed for the call. Return: 0 with answer->opened, HOTSPOT_E_* with answer->opened.reason; the
  * worker had no answer: HOTSPOT_E_GONE.
  */
-int hotspot_session_open(HotspotSession *session, const HotspotHandle *handle, int fd, uint64_t size,
+int hotspot_session_open(HotspotSession *session, const ReaderHandle *handle, int fd, uint64_t size,
                          uint64_t bias);
 
 /*
@@ -37,5 +37,3 @@ int hotspot_session_open(HotspotSession *session, const HotspotHandle *handle, i
  * HOTSPOT_E_GONE: the worker has gone, and the session with it.
  */
 int hotspot_session_frames(HotspotSession *session, const uint64_t words[HOTSPOT_WORDS], bool is_first);
-
-void hotspot_session_end(HotspotSession *session);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/sandbox/channel.h"
-#include "base/util/text.h"
-#include "runtime/hotspot/hotspot-handle.h"
+#include "runtime/reader/reader-handle.h"
+#include "runtime/reader/reader-text.h"
 
 /* ---- what the worker says ---- */
 
@@ -41,19 +41,11 @@ bool hotspot_wire_check_opened(const HotspotOpened *opened) {
                 (!opened->interpreter_blob || hotspot_code_heap(code, opened->interpreter_blob));
 }
 
-void hotspot_wire_repair(char reason[HOTSPOT_MAX_REASON]) {
-        reason[HOTSPOT_MAX_REASON - 1] = '\0';
-        for (char *at = reason; *at; at++)
-                if (*at < ' ' || *at > '~')
-                        *at = '?';
-}
-
 static const char *take_text(const char **atp, uint16_t size) {
         const char *text = *atp;
 
         *atp += size;
-        return size && !text[size - 1] && strlen(text) == size - 1U && text_is_utf8(text, size - 1U) ? text
-                                                                                                     : NULL;
+        return reader_text_check(text, size) ? text : NULL;
 }
 
 bool hotspot_wire_take(HotspotFrame *to, const HotspotWireFrame *frame, const char *text) {
@@ -123,23 +115,15 @@ static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question)
         return r;
 }
 
-/* Return: whether both descriptors of the process came. */
-static bool receive_handle(int socket, HotspotHandle *handle) {
-        char letter;
-
-        return channel_receive(socket, &letter, 1, &handle->mem, 0) == 1 && handle->mem >= 0 &&
-                channel_receive(socket, &letter, 1, &handle->pagemap, 0) == 1 && handle->pagemap >= 0;
-}
-
 void hotspot_serve(int socket, int fd, const HotspotRequest *first) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = NULL;
-        HotspotHandle handle = { -1, -1 };
-        const HotspotReader source = { .read = hotspot_handle_read, .userdata = &handle };
+        ReaderHandle handle = { -1, -1 };
+        const HotspotReader source = { .read = reader_handle_read, .userdata = &handle };
         char reason[HOTSPOT_MAX_REASON] = "";
         HotspotQuestion question;
         int r;
 
-        if (!receive_handle(socket, &handle))
+        if (!reader_handle_receive(&handle, socket))
                 return;
         r = hotspot_new(&hotspot, &source, fd, first->size, first->bias, reason);
         if (r < 0 || say_opened(socket, hotspot, r, reason) || r)

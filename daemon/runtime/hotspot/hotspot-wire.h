@@ -72,9 +72,6 @@ bool hotspot_wire_check(const HotspotSaid *said);
 /* Pure. Whether a code cache may lie so. The offsets of a layout are harmless, whatever they are. */
 bool hotspot_wire_check_opened(const HotspotOpened *opened);
 
-/* Pure. Makes a text of what should be one: printable ASCII, with an end. */
-void hotspot_wire_repair(char reason[HOTSPOT_MAX_REASON]);
-
 /* What is known of a JVM that hotspot_new() has opened. Zeroes what is not used. */
 void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char *reason);
 

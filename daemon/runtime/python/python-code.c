@@ -89,3 +89,11 @@ int python_code_read(const PythonReader *reader, const PythonLayout *layout, con
                 return PYTHON_CODE_E_GONE;
         return 0;
 }
+
+int python_code_name(const PythonReader *reader, const PythonLayout *layout, bool is_checked,
+                     const uint64_t *words, PythonFunction *function) {
+        if (words[0] >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON ||
+            (!is_checked && !python_code_is(reader, layout, words)))
+                return PYTHON_CODE_E_GONE;
+        return python_code_read(reader, layout, words, function);
+}

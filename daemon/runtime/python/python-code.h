@@ -34,3 +34,10 @@ int python_code_read(const PythonReader *reader, const PythonLayout *layout, con
 
 /* Whether @words name an object whose type is called `code`. For where PyCode_Type is not known. */
 bool python_code_is(const PythonReader *reader, const PythonLayout *layout, const uint64_t *words);
+
+/*
+ * The function of any frame that a sample has. @is_checked: the kernel half has seen that its object is of
+ * PyCode_Type. Return: as python_code_read().
+ */
+int python_code_name(const PythonReader *reader, const PythonLayout *layout, bool is_checked,
+                     const uint64_t *words, PythonFunction *function);

@@ -12,6 +12,9 @@
  * process lives. Code of modules that are part of the file may never have been touched there: what memory
  * lacks comes from the file.
  *
+ *     with workers      python-link.c: file and memory are parsed in a process without rights
+ *     without           in this process: `record` by a user, `targets`
+ *
  * Tasks of asyncio are described by the module `_asyncio`: a file of its own, which may be loaded at any time,
  * or a part of the interpreter. Greenlets begin in the code of the module `_greenlet` (greenlet 1.0 and newer).
  *
@@ -21,35 +24,33 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/elf/image.h"
 #include "base/elf/machine.h"
 #include "base/util/error.h"
-#include "runtime/python/python-code.h"
-#include "runtime/python/python-layout.h"
-#include "runtime/python/python-program.h"
-#include "runtime/python/python-task.h"
+#include "runtime/python/python-link.h"
 #include "sampling/process/memory.h"
 
-/* Other files that tell more. */
-enum {
-        WANTS_ASYNCIO = 1 << 0,
-        WANTS_GREENLET = 1 << 1,
-};
-
-typedef struct PythonState {
-        PythonLayout layout;
+/* An interpreter that this process reads itself. */
+typedef struct PythonHere {
         PythonProgram program;
-        PythonFunction function;        /* of the last question */
-        char task[PYTHON_MAX_TEXT];     /* the same */
-        struct python_process entry;    /* as the kernel half has it */
-        uint64_t text_type, number_type;        /* PyUnicode_Type, PyLong_Type */
+        PythonOpened opened;
         uint64_t bias;
         uint64_t start_time_ns;
         pid_t pid;
         int fd;
         int memory;                     /* memory_open(); -1 = not asked for, or refused */
+} PythonHere;
+
+typedef struct PythonState {
+        PythonLink *link;               /* NULL = this process reads it: */
+        PythonHere *here;
+        PythonLayout layout;
+        PythonFunction function;        /* of the last question */
+        char task[PYTHON_MAX_TEXT];     /* the same */
+        struct python_process entry;    /* as the kernel half has it */
+        uint64_t coroutine_type, generator_type, text_type, number_type;        /* Py…_Type; 0 = not known */
 } PythonState;
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
@@ -58,126 +59,176 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         return python_program_read(&program, fd, NULL, size);
 }
 
+static PythonHere *here_free(PythonHere *here) {
+        if (!here)
+                return NULL;
+        closep(&here->fd);
+        closep(&here->memory);
+        free(here);
+        return NULL;
+}
+
 static void detach(void *userdata) {
         PythonState *state = userdata;
 
-        closep(&state->fd);
-        closep(&state->memory);
+        python_link_free(state->link);
+        here_free(state->here);
         free(state);
 }
 
-/* ---- which release ---- */
+/* ---- the entry ---- */
 
-static int unknown(char reason[PYTHON_MAX_REASON], uint32_t version, const char *what) {
-        snprintf(reason, PYTHON_MAX_REASON, "python %u.%u: layout unknown: %s", version >> 8, version & 0xff,
-                 what);
-        return RUNTIME_E_UNKNOWN;
+/* Address of a symbol in the process; 0 = not known. */
+static uint64_t address_of(const PythonOpened *opened, PythonSymbol symbol, uint64_t bias) {
+        uint64_t address = opened->places[symbol].address;
+
+        return address ? address + bias : 0;
 }
 
-/* 3.8 and 3.9 leave no mark on the native stack, so their evaluator has to be known. */
-static int read_table(PythonState *state, char reason[PYTHON_MAX_REASON]) {
-        uint32_t version = state->program.version;
+/* Return: whether it tells what was asked for. */
+static bool add_more(PythonState *state, const PythonMore *more, uint64_t bias) {
+        struct python_tasks tasks;
 
-        if (python_layout_of(version, &state->layout, reason))
-                return RUNTIME_E_UNKNOWN;
-        if (state->layout.chain == PYTHON_CHAIN_EVALUATOR &&
-            !state->program.places[PYTHON_SYMBOL_EVALUATOR].size)
-                return unknown(reason, version, "no symbol of the evaluator");
-        return 0;
-}
-
-static int read_layout(PythonState *state, char reason[PYTHON_MAX_REASON]) {
-        const PythonPlace *runtime = &state->program.places[PYTHON_SYMBOL_RUNTIME];
-        uint32_t version = state->program.version;
-        uint64_t words[PYTHON_N_OFFSETS];
-        int r;
-
-        if (!version) {
-                snprintf(reason, PYTHON_MAX_REASON,
-                         "python: layout unknown: no symbols, and older than 3.13");
-                return RUNTIME_E_UNKNOWN;
+        switch ((PythonMoreKind)more->kind) {
+        case PYTHON_MORE_TASKS:
+                if (!python_task_layout(more->tasks, &state->layout, state->coroutine_type,
+                                        state->generator_type, &tasks))
+                        return false;
+                state->entry.tasks = tasks;
+                return true;
+        case PYTHON_MORE_GREENLETS:
+                state->entry.root = more->root + bias;
+                state->entry.root_size = more->root_size;
+                return true;
+        default:
+                return false;
         }
-        if (version < PYTHON_OLDEST)
-                return unknown(reason, version, "too old");
-        if (version < PYTHON_DESCRIBED)
-                return read_table(state, reason);
-        if (runtime->size < sizeof(words) ||
-            !dynamic_image_read(&state->program.image, runtime->address, words, sizeof(words)))
-                memset(words, 0, sizeof(words));
-        r = python_layout_read(words, &state->layout, reason);
-        if (r == PYTHON_LAYOUT_E_EMPTY)
-                return unknown(reason, version, "no offsets in the file");
-        return r ? RUNTIME_E_UNKNOWN : 0;
+}
+
+/* Return: whether the kernel half can walk by it. */
+static bool fill_entry(PythonState *state, const PythonOpened *opened, const RuntimeSubject *subject) {
+        struct python_process *entry = &state->entry;
+        uint64_t bias = subject->bias;
+
+        state->layout = opened->layout;
+        if (!python_layout_entry(&state->layout, entry))
+                return false;
+        entry->generation = subject->generation;
+        entry->interpreters = address_of(opened, PYTHON_SYMBOL_RUNTIME, bias) + state->layout.interpreters;
+        entry->code_type = address_of(opened, PYTHON_SYMBOL_CODE, bias);
+        entry->evaluator = address_of(opened, PYTHON_SYMBOL_EVALUATOR, bias);
+        entry->evaluator_size = opened->places[PYTHON_SYMBOL_EVALUATOR].size;
+        state->coroutine_type = address_of(opened, PYTHON_SYMBOL_COROUTINE, bias);
+        state->generator_type = address_of(opened, PYTHON_SYMBOL_GENERATOR, bias);
+        state->text_type = address_of(opened, PYTHON_SYMBOL_TEXT, bias);
+        state->number_type = address_of(opened, PYTHON_SYMBOL_NUMBER, bias);
+        add_more(state, &opened->more, bias);
+        return true;
 }
 
 /* ---- attach ---- */
 
-/* Address of a symbol in the process; 0 = not known. */
-static uint64_t address_of(const PythonState *state, PythonSymbol symbol) {
-        uint64_t address = state->program.places[symbol].address;
+static int make_here(PythonHere **herep, const RuntimeSubject *subject) {
+        PythonHere *here = calloc(1, sizeof(*here));
 
-        return address ? address + state->bias : 0;
-}
-
-static int fill_entry(const PythonState *state, const RuntimeSubject *subject, struct python_process *entry,
-                      char reason[PYTHON_MAX_REASON]) {
-        const PythonLayout *layout = &state->layout;
-
-        snprintf(reason, PYTHON_MAX_REASON, "python %u.%u%s", layout->version >> 8, layout->version & 0xff,
-                 layout->is_free_threaded ? " free-threaded" : "");
-        if (!python_layout_entry(layout, entry)) {
-                snprintf(reason + strlen(reason), PYTHON_MAX_REASON - strlen(reason),
-                         ": layout unknown: structs are too large");
-                return RUNTIME_E_UNKNOWN;
-        }
-        entry->generation = subject->generation;
-        entry->interpreters = address_of(state, PYTHON_SYMBOL_RUNTIME) + layout->interpreters;
-        entry->code_type = address_of(state, PYTHON_SYMBOL_CODE);
-        entry->evaluator = address_of(state, PYTHON_SYMBOL_EVALUATOR);
-        entry->evaluator_size = state->program.places[PYTHON_SYMBOL_EVALUATOR].size;
+        if (!here)
+                return error_origin(-ENOMEM);
+        here->fd = subject->fd;
+        here->memory = -1;
+        here->pid = subject->pid;
+        here->start_time_ns = subject->start_time_ns;
+        here->bias = subject->bias;
+        *herep = here;
         return 0;
 }
 
-static int open_python(PythonState *state, const RuntimeSubject *subject, struct python_process *entry,
-                       char reason[PYTHON_MAX_REASON]) {
+static int make_state(PythonState **statep, RuntimeSubject *subject) {
+        const PythonFile file = { .object = subject->object, .size = subject->size, .bias = subject->bias,
+                                  .fd = subject->fd };
+        PythonState *state = calloc(1, sizeof(*state));
         int r;
 
-        if (!python_program_read(&state->program, state->fd, NULL, subject->size)) {
-                snprintf(reason, PYTHON_MAX_REASON, "python: layout unknown: the file has changed");
-                return RUNTIME_E_UNKNOWN;
+        if (!state)
+                return error_origin(-ENOMEM);
+        r = subject->userdata ? python_link_new(&state->link, subject->userdata, subject->pid,
+                                                subject->start_time_ns, &file)
+                              : make_here(&state->here, subject);
+        if (r) {
+                free(state);
+                return error_fold(r);
         }
-        r = read_layout(state, reason);
-        return r ? r : fill_entry(state, subject, entry, reason);
+        subject->fd = -1;
+        *statep = state;
+        return 0;
 }
 
-/* ---- tasks ---- */
+/* Return: 0, PYTHON_LINK_E_*. */
+static int open_python(PythonState *state, const RuntimeSubject *subject, const PythonOpened **openedp) {
+        PythonHere *here = state->here;
 
-/* Tasks that the file @fd describes, if it does. */
-static bool add_tasks(PythonState *state, int fd, uint64_t size) {
-        uint64_t words[PYTHON_TASK_WORDS];
-        struct python_tasks tasks;
-        _cleanup_(freep) char *data = NULL;
-        uint64_t data_size;
-        ElfImage image;
-        bool is_known;
+        if (state->link)
+                return python_link_open(state->link, openedp);
+        *openedp = &here->opened;
+        return python_open(here->fd, subject->size, &here->program, &here->opened) ? PYTHON_LINK_E_NOT : 0;
+}
 
-        if (!state->layout.generator_frame || elf_image_init(&image, fd, 0, size))
+static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        const PythonOpened *opened = NULL;
+        PythonState *state = *statep;
+        int r = state ? 0 : make_state(&state, subject);
+
+        if (r)
+                return error_fold(r);
+        *statep = state;
+        r = open_python(state, subject, &opened);
+        if (r == PYTHON_LINK_E_LATER)
+                return RUNTIME_E_LATER;
+        snprintf(text, RUNTIMES_MAX_TEXT, "%s", opened->reason);
+        if (r)
+                return RUNTIME_E_UNKNOWN;
+        /* There a thread's id, pthread_self(), is another address than its thread pointer. */
+        if (ELF_MACHINE != EM_X86_64) {
+                snprintf(text, RUNTIMES_MAX_TEXT, "%s: frames are known on x86-64 only", opened->reason);
+                return RUNTIME_E_UNKNOWN;
+        }
+        if (!fill_entry(state, opened, subject)) {
+                snprintf(text, RUNTIMES_MAX_TEXT, "%s: layout unknown: structs are too large",
+                         opened->reason);
+                return RUNTIME_E_UNKNOWN;
+        }
+        memcpy(entry, &state->entry, sizeof(state->entry));
+        return 0;
+}
+
+/* ---- other files ---- */
+
+static uint32_t wants(const char *name) {
+        if (!strncmp(name, "_asyncio.", strlen("_asyncio.")))
+                return PYTHON_MORE_TASKS;
+        return !strncmp(name, "_greenlet.", strlen("_greenlet.")) ? PYTHON_MORE_GREENLETS : 0;
+}
+
+static bool read_more(PythonState *state, PythonMoreKind kind, int fd, uint64_t size, PythonMore *more) {
+        /* Releases before 3.14 have no such section. */
+        if (kind == PYTHON_MORE_TASKS && !state->layout.generator_frame)
                 return false;
-        is_known = !elf_image_read_section(&image, ".AsyncioDebug", PYTHON_MAX_TASK_SECTION, &data, &data_size) &&
-                data_size >= sizeof(words);
-        elf_image_deinit(&image);
-        if (!is_known)
+        return state->link ? !python_link_more(state->link, kind, fd, size, more)
+                           : python_more_read(kind, fd, size, more);
+}
+
+static bool extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
+        PythonState *state = userdata;
+        PythonMore more;
+
+        if (!read_more(state, kind, fd, size, &more) || !add_more(state, &more, bias))
                 return false;
-        memcpy(words, data, sizeof(words));
-        if (!python_task_layout(words, &state->layout, address_of(state, PYTHON_SYMBOL_COROUTINE),
-                                address_of(state, PYTHON_SYMBOL_GENERATOR), &tasks))
-                return false;
-        state->text_type = address_of(state, PYTHON_SYMBOL_TEXT);
-        state->number_type = address_of(state, PYTHON_SYMBOL_NUMBER);
-        state->entry.tasks = tasks;
+        memcpy(entry, &state->entry, sizeof(state->entry));
         return true;
 }
 
+/* ---- names ---- */
+
+/* A few bytes that a sample has with it: read here. */
 static const char *task_name(void *userdata, const uint8_t *task) {
         PythonState *state = userdata;
 
@@ -187,105 +238,51 @@ static const char *task_name(void *userdata, const uint8_t *task) {
         return state->task;
 }
 
-/* ---- greenlets ---- */
-
-/* Greenlets begin in the code of @fd, if it is greenlet's library. */
-static bool add_greenlets(PythonState *state, int fd, uint64_t size, uint64_t bias) {
-        DynamicImage image;
-        Elf64_Sym symbol;
-        uint32_t index;
-
-        if (!dynamic_image_init(&image, fd, NULL, size) || !dynamic_image_find_tables(&image) ||
-            !dynamic_image_find(&image, "PyInit__greenlet", &index, &symbol))
-                return false;
-        for (unsigned i = 0; i < image.n_headers; i++) {
-                const Elf64_Phdr *header = &image.headers[i];
-
-                if (header->p_type != PT_LOAD || !(header->p_flags & PF_X))
-                        continue;
-                state->entry.root = header->p_vaddr + bias;
-                state->entry.root_size = header->p_memsz;
-                return true;
-        }
-        return false;
-}
-
-/* ---- the entry ---- */
-
-static uint32_t wants(const char *name) {
-        if (!strncmp(name, "_asyncio.", strlen("_asyncio.")))
-                return WANTS_ASYNCIO;
-        return !strncmp(name, "_greenlet.", strlen("_greenlet.")) ? WANTS_GREENLET : 0;
-}
-
-static bool extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
-        PythonState *state = userdata;
-
-        if (kind == WANTS_GREENLET ? !add_greenlets(state, fd, size, bias) : !add_tasks(state, fd, size))
-                return false;
-        memcpy(entry, &state->entry, sizeof(state->entry));
-        return true;
-}
-
-static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
-        char reason[PYTHON_MAX_REASON] = "";
-        PythonState *state = *statep;
-        int r;
-
-        if (!state) {
-                state = calloc(1, sizeof(*state));
-                if (!state)
-                        return error_origin(-ENOMEM);
-                state->fd = take_fd(subject->fd);
-                state->memory = -1;
-                state->pid = subject->pid;
-                state->start_time_ns = subject->start_time_ns;
-                state->bias = subject->bias;
-                *statep = state;
-        }
-        r = open_python(state, subject, &state->entry, reason);
-        /* There a thread's id, pthread_self(), is another address than its thread pointer. */
-        if (!r && ELF_MACHINE != EM_X86_64) {
-                snprintf(text, RUNTIMES_MAX_TEXT, "%s: frames are known on x86-64 only", reason);
-                return RUNTIME_E_UNKNOWN;
-        }
-        if (!r) {
-                add_tasks(state, state->fd, subject->size);
-                memcpy(entry, &state->entry, sizeof(state->entry));
-        }
-        snprintf(text, RUNTIMES_MAX_TEXT, "%s", reason);
-        return r;
-}
-
-/* ---- names ---- */
-
 /* What is in memory, or else in the file. */
-static bool read_memory(void *userdata, uint64_t address, void *to, size_t size) {
-        PythonState *state = userdata;
+static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
+        PythonHere *here = userdata;
 
         if (!size || size > MEMORY_MAX_READ || address + size < address)
                 return false;
-        return (state->memory >= 0 && !memory_read_opened(state->pid, state->memory, address, to, size)) ||
-                dynamic_image_read(&state->program.image, address - state->bias, to, size);
+        return (here->memory >= 0 && !memory_read_opened(here->pid, here->memory, address, to, size)) ||
+                dynamic_image_read(&here->program.image, address - here->bias, to, size);
+}
+
+static int name_here(PythonState *state, const uint64_t *words) {
+        const PythonReader reader = { read_here, state->here };
+
+        if (state->here->memory < 0)
+                state->here->memory = memory_open(state->here->pid, state->here->start_time_ns);
+        return python_code_name(&reader, &state->layout, state->entry.code_type, words, &state->function)
+                ? PYTHON_LINK_E_NOT
+                : 0;
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         PythonState *state = userdata;
-        const PythonReader reader = { read_memory, state };
-        PythonFunction *function = &state->function;
+        const PythonFunction *function = &state->function;
+        int r = state->link ? python_link_name(state->link, words, &state->function)
+                            : name_here(state, words);
 
-        if (state->memory < 0)
-                state->memory = memory_open(state->pid, state->start_time_ns);
-        if (words[0] >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON || !max ||
-            (!state->entry.code_type && !python_code_is(&reader, &state->layout, words)) ||
-            python_code_read(&reader, &state->layout, words, function))
-                return RUNTIME_E_UNNAMED;
+        if (r || !max)
+                return r == PYTHON_LINK_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
         frames[0] = (RuntimeFrame){ .function = function->name,
                                     .file = *function->file ? function->file : NULL,
                                     .line = function->line,
                                     .first_line = function->first_line };
         *np = 1;
         return 0;
+}
+
+static uint64_t cpu_ns(const void *userdata) {
+        const PythonState *state = userdata;
+
+        return state->link ? python_link_cpu_ns(state->link) : 0;
+}
+
+static void tend(void *userdata, uint64_t now_ns) {
+        if (userdata)
+                python_links_tend(userdata, now_ns);
 }
 
 const RuntimeOps python_runtime = {
@@ -300,4 +297,6 @@ const RuntimeOps python_runtime = {
         .extend = extend,
         .task_name = task_name,
         .frames = frames,
+        .cpu_ns = cpu_ns,
+        .tend = tend,
 };

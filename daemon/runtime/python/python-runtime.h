@@ -4,7 +4,8 @@
 /*
  * CPython as a Runtime
  *
- * Python 3.8 and newer, as sampling/runtime/runtimes.h asks for it.
+ * Python 3.8 and newer, as sampling/runtime/runtimes.h asks for it. It is registered with its PythonLinks
+ * (python-link.h), or with NULL: then this process reads memory of interpreters itself.
  */
 
 #include "sampling/runtime/runtimes.h"

@@ -24,6 +24,7 @@
 
 #include "coro/station/join.h"
 #include "runtime/hotspot/hotspot-link.h"
+#include "runtime/python/python-link.h"
 #include "sampling/aggregate/aggregate.h"
 #include "sampling/context/thread-reader.h"
 #include "sampling/discover/targets.h"
@@ -103,7 +104,9 @@ typedef struct DaemonStages {
         Frames *frames;
         Naming *naming;
         Runtimes *runtimes;
-        HotspotLinks *jvms;             /* NULL = this process reads memory of JVMs itself */
+        ReaderLinks *readers;           /* NULL = this process reads memory of runtimes itself, as below */
+        HotspotLinks *jvms;             /* NULL = the same of JVMs */
+        PythonLinks *pythons;           /* NULL = the same of CPython */
         Aggregator *aggregator;
         Exports *exports;               /* NULL with a sink */
         Uploads *uploads;               /* NULL = not wanted, or not possible */

@@ -180,7 +180,11 @@ static int make_runtimes(Daemon *daemon) {
         if (!r && daemon->config->java_signatures)
                 runtimes_show_signatures(stages->runtimes);
         if (!r && daemon->totals->zygotes)
-                r = hotspot_links_new(&stages->jvms, daemon->totals->zygotes);
+                r = reader_links_new(&stages->readers, daemon->totals->zygotes);
+        if (!r && stages->readers)
+                r = hotspot_links_new(&stages->jvms, stages->readers);
+        if (!r && stages->readers)
+                r = python_links_new(&stages->pythons, stages->readers);
         if (!r && config_has_runtime(daemon->config, hotspot_runtime.name))
                 r = runtimes_register(stages->runtimes, &hotspot_runtime,
                                       sampler_hotspot_fd(stages->sampler), stages->jvms);
@@ -189,7 +193,7 @@ static int make_runtimes(Daemon *daemon) {
                                       daemon->config->goroutines ? daemon : NULL);
         if (!r && config_has_runtime(daemon->config, python_runtime.name))
                 r = runtimes_register(stages->runtimes, &python_runtime, sampler_python_fd(stages->sampler),
-                                      NULL);
+                                      stages->pythons);
         if (!r && config_has_runtime(daemon->config, other_jvm_runtime.name))
                 r = runtimes_register(stages->runtimes, &other_jvm_runtime, -1, NULL);
         if (!r)
@@ -399,6 +403,8 @@ Daemon *daemon_free(Daemon *daemon) {
         naming_free(daemon->stages.naming);
         runtimes_free(daemon->stages.runtimes);
         hotspot_links_free(daemon->stages.jvms);
+        python_links_free(daemon->stages.pythons);
+        reader_links_free(daemon->stages.readers);
         uploads_free(daemon->stages.uploads);
         debug_fetcher_free(daemon->stages.fetcher);
         targets_free(daemon->stages.targets);

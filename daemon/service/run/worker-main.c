@@ -22,6 +22,7 @@
 #include "runtime/hotspot/hotspot-wire.h"
 #include "runtime/jvm/other-jvm.h"
 #include "runtime/python/python-runtime.h"
+#include "runtime/python/python-wire.h"
 #include "sampling/context/thread-wire.h"
 #include "sampling/unwind/table-job.h"
 #include "symbol/function/symbol-wire.h"
@@ -36,6 +37,7 @@ typedef union Request {
         SymbolRequest symbol;
         NoTextRequest no_text;
         HotspotRequest hotspot;
+        PythonRequest python;
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -70,6 +72,11 @@ static void serve_hotspot(int socket, int fd, const Request *request) {
         hotspot_serve(socket, fd, &request->hotspot);
 }
 
+/* The same. */
+static void serve_python(int socket, int fd, const Request *request) {
+        python_serve(socket, fd, &request->python);
+}
+
 typedef struct Kind {
         uint32_t magic;
         size_t size;                    /* of a request, its word included */
@@ -84,6 +91,7 @@ static const Kind kinds[] = {
         { SYMBOL_WIRE_MAGIC, sizeof(SymbolRequest), false, serve_symbol },
         { NO_TEXT_WIRE_MAGIC, sizeof(NoTextRequest), true, serve_no_text },
         { HOTSPOT_WIRE_MAGIC, sizeof(HotspotRequest), true, serve_hotspot },
+        { PYTHON_WIRE_MAGIC, sizeof(PythonRequest), true, serve_python },
 };
 
 /* Return: NULL = no such kind. */
