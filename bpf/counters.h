@@ -105,7 +105,11 @@
         X(WAKERS_WALKED, "wait_wakers_walked_total", "outcome=\"walked\"", \
           "wakers of waits with a stack whose own stack was walked") \
         X(WAKERS_OVER_CAP, "wait_wakers_walked_total", "outcome=\"over_cap\"", \
-          "stacks of wakers left out, since too many threads wait with one")
+          "stacks of wakers left out, since too many threads wait with one") \
+        X(RUNS_UNKNOWN, "thread_cpu_runs_unknown_total", "", \
+          "stretches of CPU time whose begin was not seen: in no thread_cpu_seconds_total") \
+        X(RUN_TICKS_OVER_CAP, "thread_cpu_ticks_over_cap_total", "", \
+          "ticks that split no CPU time, since the thread had too many spans before it left its CPU")
 
 #define COUNTERS_DAEMON(X) \
         X(EXPECTED_TICKS, "expected_ticks_total", "", \
@@ -562,6 +566,21 @@
           "stacks of long waits left out, since too many threads wait with one") \
         X(WAKERS_GONE, "wait_wakers_walked_total", "outcome=\"gone\"", \
           "stacks of wakers left out, since their process was no target any more") \
+        X(THREAD_CPU_SPAN_NS, "thread_cpu_nanoseconds_total", "run=\"span\"", \
+          "CPU time of targets' threads with --off-cpu: one span at both ends of a run, between two switches") \
+        X(THREAD_CPU_OUTSIDE_NS, "thread_cpu_nanoseconds_total", "run=\"outside\"", "no span at either end") \
+        X(THREAD_CPU_SPLIT_NS, "thread_cpu_nanoseconds_total", "run=\"split\"", \
+          "another span at the end, or one that could not be read: ticks split this time") \
+        X(SPAN_CPU_MOVED_TICKS, "span_cpu_moved_ticks_total", "", \
+          "ticks in the midst of another span's CPU time, or of none's: one period of it is that of the span they met") \
+        X(SPAN_CPU_SPANS_OVER_CAP, "span_cpu_over_cap_total", "what=\"span\"", \
+          "times that CPU time has no operation, since the table of spans was full") \
+        X(SPAN_CPU_SERVICES_OVER_CAP, "span_cpu_over_cap_total", "what=\"service\"", \
+          "times that the service is __overflow__, since there were too many") \
+        X(SPAN_CPU_ROWS_OVER_CAP, "span_cpu_over_cap_total", "what=\"operation\"", \
+          "times that the operation is __overflow__, since there were too many") \
+        X(SPAN_CPU_TICKS_OVER_CAP, "span_cpu_over_cap_total", "what=\"tick\"", \
+          "ticks that split no CPU time, since a window had too many") \
         X(GOROUTINES_READ, "goroutines_total", "result=\"read\"", \
           "goroutines that waited when they were looked at, with their stacks") \
         X(GOROUTINES_RUNNING, "goroutines_total", "result=\"running\"", \

@@ -40,6 +40,7 @@
 
 #include "settings.bpf.h"
 #include "wait-file.bpf.h"
+#include "wait-run.bpf.h"
 #include "wait-slot.bpf.h"
 #include "wait-walk.bpf.h"
 #include "wait_long_abi.h"
@@ -191,20 +192,49 @@ static __always_inline struct abi_wait_sum *wait_sum(void *sums, const struct ab
         return bpf_map_lookup_elem(sums, key);
 }
 
-/* A global function, as rows_rule(): verified once. Adds a wait to the sum of its kind. */
+static __always_inline void *wait_sums_filled(void) {
+        void *sums = &wait_sums_even;
+
+        if (wait_epoch & 1)
+                sums = &wait_sums_odd;
+        return sums;
+}
+
+/* What a new sum of @thread begins with. */
+static __always_inline void wait_sum_first(const struct wait_thread *thread, struct abi_wait_sum *first) {
+        first->generation = thread->generation;
+        first->start_time_ns = thread->start_time_ns;
+        first->ns_tid = thread->ns_tid;
+        comm_copy(first->comm, thread->comm);
+}
+
+/* @is_folded: the sum has no span, so the run is none's. */
+static __always_inline void wait_add_run(struct abi_wait_sum *sum, const struct abi_run *run,
+                                         bool is_folded) {
+        if (!run->ns)
+                return;
+        if (is_folded || run->kind != RUN_WHOLE) {
+                __sync_fetch_and_add(&sum->split_ns, run->ns);
+                return;
+        }
+        __sync_fetch_and_add(&sum->whole_ns, run->ns);
+        if (run->n_moved)
+                __sync_fetch_and_add(&sum->n_moved, run->n_moved);
+}
+
+/*
+ * A global function, as rows_rule(): verified once. Adds a wait to the sum of its kind, and the run before
+ * it.
+ */
 __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const struct abi_wait *wait) {
         struct abi_wait_sum *sum, first = {};
+        void *sums = wait_sums_filled();
         struct abi_wait_key key;
-        void *sums = &wait_sums_even;
+        bool is_folded = false;
 
         if (!thread || !wait)
                 return 0;
-        if (wait_epoch & 1)
-                sums = &wait_sums_odd;
-        first.generation = thread->generation;
-        first.start_time_ns = thread->start_time_ns;
-        first.ns_tid = thread->ns_tid;
-        comm_copy(first.comm, thread->comm);
+        wait_sum_first(thread, &first);
         key = thread->key;
         key.waker = wait->waker;
         if (wait_is_long(thread, wait->end_ns))
@@ -217,6 +247,7 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
                 key.form = ABI_FORM_NONE;
                 key.call = WAIT_NO_CALL;
                 key.file = WAIT_FILE_NONE;
+                is_folded = true;
                 wait_count(COUNTER_WAITS_FOLDED);
                 sum = wait_sum(sums, &key, &first);
         }
@@ -228,7 +259,16 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
         __sync_fetch_and_add(&sum->runnable_ns, wait->runnable_ns);
         __sync_fetch_and_add(&sum->n, 1);
         sum->end_ns = wait->end_ns;
+        wait_add_run(sum, &wait->run, is_folded);
         return 0;
+}
+
+/* The run rides with the first part of the wait behind it. */
+static __always_inline void wait_run(struct abi_wait *wait, const struct wait_thread *thread,
+                                     uint64_t since_ns) {
+        wait->run = (struct abi_run){};
+        if (since_ns == thread->begin_ns)
+                wait->run = thread->run;
 }
 
 /* Completes a record and sends it. Return: false = the ring was full. */
@@ -243,6 +283,7 @@ static __always_inline bool wait_send(struct wait_stack *stack, const struct abi
         stack->head.runnable_ns = wait->runnable_ns;
         stack->head.end_ns = wait->end_ns;
         stack->head.waker = wait->waker;
+        stack->head.run = wait->run;
         if (setting_wait_long_ns && wait->end_ns >= sample->time_ns + setting_wait_long_ns)
                 stack->head.flags |= WAIT_LONG;
         sample->value = wait->blocked_ns + wait->runnable_ns;
@@ -317,6 +358,7 @@ __attribute__((noinline)) int wait_end(uint64_t task, struct wait_thread *thread
         if (!since_ns)
                 return 0;
         wait->waker = (struct abi_waker){};
+        wait_run(wait, thread, since_ns);
         wait_durations(wait, since_ns, thread->woken_ns, now_ns);
         wait_waker(wait, thread);
         if (thread->has_stack || thread->late_ns)
@@ -481,11 +523,66 @@ static __always_inline void wait_end_unseen(uint64_t key, struct wait_thread *th
         wait_end(key, thread, thread->woken_ns ?: thread->since_ns, scratch);
 }
 
-/* It is counted before the program is called. */
-static __always_inline uint64_t wait_switches(struct task_struct *task) {
-        const struct task_struct___switches *counts = (const void *)task;
+/* Adds ticks that have met @span to the sum of it, without a wait. */
+static __always_inline void run_add_ticks(const struct wait_thread *thread, const struct run_tick *tick,
+                                          bool is_inside) {
+        struct abi_wait_key key = { .span = tick->span, .tgid = thread->key.tgid, .tid = thread->key.tid,
+                                    .call = WAIT_NO_CALL, .context = ABI_CONTEXT_NONE };
+        struct abi_wait_sum *sum, first = {};
 
-        return counts->nvcsw + counts->nivcsw;
+        if (!context_is_zero(&key.span)) {
+                key.context = ABI_CONTEXT_PRESENT;
+                key.form = thread->key.form;
+        }
+        wait_sum_first(thread, &first);
+        sum = wait_sum(wait_sums_filled(), &key, &first);
+        if (!sum)
+                wait_count(COUNTER_RUN_TICKS_OVER_CAP);
+        else if (is_inside)
+                __sync_fetch_and_add(&sum->n_inside, (uint32_t)tick->n);
+        else
+                __sync_fetch_and_add(&sum->n_split, (uint32_t)tick->n);
+}
+
+/*
+ * Tells of the ticks of the run that ends. The element has the wait's span by then. A global function, as
+ * wait_add().
+ */
+__attribute__((noinline)) int run_tell_ticks(struct wait_thread *thread, uint64_t n_switches) {
+        struct run_ticks *ticks = run_ticks_of(bpf_get_current_task(), n_switches);
+        struct abi_span own = {};
+
+        if (!thread || !ticks)
+                return 0;
+        if (thread->key.context == ABI_CONTEXT_PRESENT)
+                own = thread->key.span;
+        for (uint32_t i = 0; i < RUN_TICKS_SPANS && i < ticks->n; i++) {
+                const struct run_tick *tick = &ticks->ticks[i];
+                bool is_inside = thread->run.kind == RUN_WHOLE && !run_is_same(&tick->span, &own);
+
+                if (is_inside)
+                        thread->run.n_moved += (uint32_t)tick->n;
+                if (is_inside || thread->run.kind == RUN_SPLIT)
+                        run_add_ticks(thread, tick, is_inside);
+        }
+        ticks->n = 0;
+        return 0;
+}
+
+/* The last run of a thread: its end has no span, and no wait follows. */
+static __always_inline void run_end_last(struct task_struct *task, uint64_t key, struct wait_thread *thread,
+                                         struct scratch *scratch) {
+        struct abi_wait *wait = &scratch->wait;
+        uint64_t n_switches = run_switches(task);
+
+        wait->blocked_ns = wait->runnable_ns = 0;
+        wait->end_ns = thread->begin_ns;
+        wait->waker = (struct abi_waker){};
+        wait->run = (struct abi_run){ .ns = task->se.sum_exec_runtime - thread->cpu_ns, .kind = RUN_SPLIT };
+        thread->run = wait->run;
+        wait_add(thread, wait);
+        if (run_ticks_of(key, n_switches))
+                run_tell_ticks(thread, n_switches);
 }
 
 /* The wait of a target's thread. @key: the task's address. */
@@ -508,9 +605,11 @@ static __always_inline void wait_begin(struct task_struct *task, uint64_t key, c
         wait_end_unseen(key, thread, scratch);
         scratch->wait.flags = wait_flags(task, is_preempted);
         wait_record(scratch, now_ns);
+        run_end(task, thread, &scratch->sample, counters);
         wait_fill(thread, scratch);
         thread->begin_ns = now_ns;
-        thread->n_switches = wait_switches(task);
+        if (run_ticks_of(key, thread->n_switches))
+                run_tell_ticks(thread, thread->n_switches);
         thread->woken_ns = scratch->wait.flags & WAIT_PREEMPTED ? now_ns : 0;
         thread->has_stack = scratch->wait.weight &&
                 wait_keep(task, key, &scratch->process, scratch, counters);
@@ -542,6 +641,7 @@ static __always_inline uint64_t wait_leave(struct task_struct *task, bool is_pre
                 if (!thread)
                         return 0;
                 wait_end_unseen(key, thread, scratch);
+                run_end_last(task, key, thread, scratch);
                 wait_unfollow(key, thread);
                 return 0;
         }
@@ -596,6 +696,7 @@ static __always_inline void wait_flush_thread(uint64_t key, struct wait_thread *
             bpf_probe_read_kernel(&copy->thread, sizeof(copy->thread), thread))
                 return;
         wait_durations(&wait, since_ns, copy->thread.woken_ns, now_ns);
+        wait_run(&wait, &copy->thread, since_ns);
         stack = wait_has_stack(&copy->thread) ? bpf_map_lookup_elem(&wait_stacks, &key) : NULL;
         if (stack && (bpf_probe_read_kernel(&copy->stack, sizeof(copy->stack), stack) ||
                       ((struct abi_sample *)copy->stack.rest)->time_ns != copy->thread.begin_ns))

@@ -13,6 +13,9 @@
  *
  * A wait whose stack was walked is one record (struct abi_wait). All others are added up by thread, span,
  * system call, flags, file and waker (struct abi_wait_key). A wait is in one of the two, and never in both.
+ *
+ * The CPU time before a wait comes with it. So the sum of all runs is the CPU time of a thread, but for its
+ * first run, if it had begun before the daemon, and for the one that goes on.
  */
 
 #include "abi.h"
@@ -79,6 +82,22 @@ struct abi_waker {
         uint8_t reserved[7];
 };
 
+/* What is known of the time on a CPU before a wait. */
+enum abi_run_kind {
+        RUN_UNKNOWN,                    /* its begin was not seen: nothing is told of it */
+        RUN_WHOLE,                      /* the span at its end is that at its begin, or both ends have none */
+        RUN_SPLIT,                      /* the ends differ, or one could not be read */
+        RUN_KIND_N,
+};
+
+/* CPU time of the thread from one switch-out to the next, by the scheduler's books. */
+struct abi_run {
+        uint64_t ns;
+        uint32_t n_moved;               /* ticks in a RUN_WHOLE that met another span than its ends have */
+        uint8_t kind;                   /* enum abi_run_kind */
+        uint8_t reserved[3];
+};
+
 /*
  * One wait, or the part of one that no other record has: this head, then a struct abi_sample of kind OFF_CPU
  * with its frames and attributes, then the words of the waker's frames. The sample's time is that of the
@@ -94,6 +113,7 @@ struct abi_wait {
         uint8_t file;                   /* enum abi_wait_file */
         uint64_t size;                  /* of the record in bytes, this head included */
         struct abi_waker waker;
+        struct abi_run run;             /* all zero in all parts of a wait but the first */
         /* stack of the waker, if it is a WAKER_THREAD and was walked; all zero else */
         uint64_t waker_ns;              /* when */
         uint64_t waker_generation;      /* of its process' row */
@@ -127,9 +147,18 @@ struct abi_wait_sum {
         uint32_t ns_tid;
         uint32_t reserved;
         char comm[ABI_COMM_SIZE];
+        /* of the runs before these waits */
+        uint64_t whole_ns;              /* RUN_WHOLE: CPU time of the key's span, or of none */
+        uint64_t split_ns;              /* RUN_SPLIT */
+        uint32_t n_moved;
+        /* ticks that met the key's span, or none: in runs that are split, and in those of other spans */
+        uint32_t n_split;
+        uint32_t n_inside;
+        uint32_t run_reserved;
 };
 
 ABI_ASSERT(sizeof(struct abi_waker) == 40);
-ABI_ASSERT(sizeof(struct abi_wait) == 104);
+ABI_ASSERT(sizeof(struct abi_run) == 16);
+ABI_ASSERT(sizeof(struct abi_wait) == 120);
 ABI_ASSERT(sizeof(struct abi_wait_key) == 80);
-ABI_ASSERT(sizeof(struct abi_wait_sum) == 72);
+ABI_ASSERT(sizeof(struct abi_wait_sum) == 104);

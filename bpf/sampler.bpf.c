@@ -30,6 +30,7 @@
 
 #include "defer.bpf.h"
 #include "registers.bpf.h"
+#include "run-ticks.bpf.h"
 #include "walk.bpf.h"
 #include "watch.bpf.h"
 
@@ -112,6 +113,13 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
         }
 }
 
+/* For the CPU time of spans (wait-run.bpf.h). A context that cannot be read says nothing of it. */
+static __always_inline void note_tick(struct task_struct *task, const struct abi_sample *sample,
+                                      struct counters *counters) {
+        if (run_is_told(sample->context) && run_add_tick(sample, run_switches(task)))
+                counters->values[COUNTER_RUN_TICKS_OVER_CAP]++;
+}
+
 /* One tick. @runtimes: a constant. */
 static __always_inline int take_sample(const volatile uint64_t *context, bool runtimes) {
         struct task_struct *task = bpf_get_current_task_btf();
@@ -139,6 +147,8 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         }
         record_begin(&scratch->sample, task, &identity, &process);
         context_read(&process, scratch);
+        if (setting_run_ticks)
+                note_tick(task, &scratch->sample, counters);
         if (runtimes) {
                 labels_part(scratch);
                 go_part(&scratch->sample);

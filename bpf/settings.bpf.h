@@ -36,6 +36,9 @@ const volatile bool setting_kernel_stacks = false;
 const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_non_targets = false;
 
+/* Whether ticks tell offcpu.bpf.c which spans they have met (run-ticks.bpf.h). */
+const volatile bool setting_run_ticks = false;
+
 /* Bytes of stack copies, of a second and CPU; 0 = none are made (defer.bpf.h). */
 const volatile uint64_t setting_stack_bytes = 0;
 

@@ -8,6 +8,7 @@
  * task. The first makes and frees elements. The second writes who wakes the thread, and by which stack.
  */
 
+#include "run-ticks.bpf.h"
 #include "tables.bpf.h"
 
 #include "offcpu_abi.h"
@@ -18,12 +19,6 @@ enum {
         WAIT_BLOCKS = 2 * WAIT_MAX_THREADS / WAIT_BLOCK_SLOTS,
         WAIT_NO_SLOT = 0xffff,
 };
-
-/* The task's words beside those that samples need. */
-struct task_struct___switches {
-        int on_cpu;
-        unsigned long nvcsw, nivcsw;    /* times that it left a CPU: to wait, and as others came */
-} KERNEL_TYPE;
 
 /* A thread of a target. */
 struct wait_thread {
@@ -38,6 +33,8 @@ struct wait_thread {
         uint64_t generation;
         uint64_t start_time_ns;
         struct abi_wait_key key;        /* of the wait; its waker is zero */
+        struct abi_run run;             /* before the wait */
+        uint64_t cpu_ns;                /* the thread's CPU time as the wait began */
         uint32_t slot;                  /* WAIT_NO_SLOT: found none */
         uint32_t ns_tid;
         uint16_t has_stack;             /* its stack is in wait_stacks */

@@ -32,11 +32,13 @@ def copied(n_bytes=1024, address=STACK, cut=0, there=1024):
                                *range(16)) + struct.pack("<Q2I", address, n_bytes, cut) + bytes(there)
 
 
-def wait(blocked=5, weight=256, flags=8, size=None, kind=2, waker=(0, 0, 0, 0, 0, 0), **options):
-    """struct abi_wait of bpf/offcpu_abi.h and its sample."""
-    body = sample(kind=kind, **options)[1:]
-    return b"\3" + struct.pack("<3QIhBBQ3QIIB7x", blocked, 7, 10**9, weight, 202, flags, 0,
-                               80 + len(body) if size is None else size, *waker) + body
+def wait(blocked=5, weight=256, flags=8, size=None, kind=2, waker=(0, 0, 0, 0, 0, 0), run=(9, 1, 1),
+         frames_of_waker=(), n_waker=None, **options):
+    """struct abi_wait of bpf/offcpu_abi.h, its sample, and the waker's frames."""
+    body = sample(kind=kind, **options)[1:] + struct.pack(f"<{len(frames_of_waker)}Q", *frames_of_waker)
+    return b"\3" + struct.pack("<3QIhBBQ3QIIB7xQIB3xQQHBBI", blocked, 7, 10**9, weight, 202, flags, 0,
+                               120 + len(body) if size is None else size, *waker, *run, 10**9, 1,
+                               len(frames_of_waker) if n_waker is None else n_waker, 1, 0, 0) + body
 
 
 def stack(depth, bp, words):
@@ -75,6 +77,10 @@ FILES = {
     "decode/wait-waker": wait(waker=(3, 4, 5, 1, 2, 1)),
     "decode/wait-waker-without-id": wait(waker=(3, 4, 5, 1, 0, 1)),
     "decode/wait-waker-stranger": wait(waker=(0, 0, 0, 0, 2, 2)),
+    "decode/wait-waker-walked": wait(waker=(3, 4, 5, 1, 2, 1), frames_of_waker=[0x401000, 0x402000]),
+    "decode/wait-waker-walked-too-many": wait(waker=(3, 4, 5, 1, 2, 1), frames_of_waker=[0x401000], n_waker=999),
+    "decode/wait-run-unknown": wait(run=(9, 1, 3)),
+    "decode/wait-run-centuries": wait(run=(2**63, 1, 1)),
     "decode/wait-waker-unknown": wait(waker=(0, 0, 0, 0, 0, 5)),
     "decode/runtime-frames": sample(words=[0x401000, 1 << 56 | 0x7F00, 2**64 - 1, 5, 2 << 56, 6, 7, 3 << 56, 8, 9]),
     "decode/runtime-frame-cut": sample(words=[0x401000, 2 << 56 | 0x7F00, 5]),

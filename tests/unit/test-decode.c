@@ -223,6 +223,12 @@ Test(decode, takes_and_refuses_waits) {
         record.head.blocked_ns = UINT64_MAX / 2;
         refuses_wait(&record, sizeof(record), "centuries");
         record = sound_wait();
+        record.head.run.kind = RUN_KIND_N;
+        refuses_wait(&record, sizeof(record), "an unknown kind of run");
+        record = sound_wait();
+        record.head.run.ns = UINT64_MAX;
+        refuses_wait(&record, sizeof(record), "a run of centuries");
+        record = sound_wait();
         record.sample.header.kind = ABI_KIND_CPU;
         refuses_wait(&record, sizeof(record), "a sample of the CPU");
         record = sound_wait();
@@ -300,6 +306,12 @@ Test(decode, takes_and_refuses_sums_of_waits) {
         sum.runnable_ns = UINT64_MAX;
         cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
         sum.runnable_ns = 0;
+        sum.split_ns = UINT64_MAX;
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
+        sum.split_ns = 0;
+        sum.whole_ns = UINT64_MAX;
+        cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED);
+        sum.whole_ns = 0;
         memset(sum.comm, 'x', sizeof(sum.comm));
         cr_expect_eq(decode_wait_sum(&key, &sum), DECODE_E_MALFORMED, "a name without an end");
 }

@@ -341,12 +341,14 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
 
 static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method,
                                  const char *path) {
+        const char *accept = lib.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
         const char *type = "text/plain; charset=utf-8";
         struct MHD_Response *response;
         char empty[1] = "";
         Text page = { 0 };
         size_t size;
-        int status = receiver->config.on_page(method, path, &page, &type, receiver->config.userdata);
+        int status = receiver->config.on_page(method, path, accept ? accept : "", &page, &type,
+                                              receiver->config.userdata);
 
         size = page.size;
         response = lib.MHD_create_response_from_buffer(size, page.data ? page.data : empty,

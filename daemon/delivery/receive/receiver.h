@@ -49,11 +49,11 @@ typedef ReceiverVerdict (*ReceiverTake)(const ReceiverRequest *request, char *wh
                                         void *userdata);
 
 /*
- * Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP
- * status.
+ * Answers any request on its own, without a body: @page gets the text, *typep its media type. @accept: the
+ * header of that name, "" = none. Return: HTTP status.
  */
-typedef int (*ReceiverPage)(const char *method, const char *path, Text *page, const char **typep,
-                            void *userdata);
+typedef int (*ReceiverPage)(const char *method, const char *path, const char *accept, Text *page,
+                            const char **typep, void *userdata);
 
 typedef struct ReceiverConfig {
         const char *path;               /* a socket in the filesystem, mode 0660; NULL = address and port */

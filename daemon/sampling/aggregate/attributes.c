@@ -12,6 +12,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "sampling/aggregate/service-name.h"
 #include "sampling/aggregate/wait-reason.h"
 
 enum {
@@ -372,19 +373,6 @@ static void add_host(ResourceBuilder *builder) {
         add_host_id(builder);
 }
 
-/* Never from a thread's name: it changes with what the thread does. */
-static void add_service_name(ResourceBuilder *builder, const Environment *environment,
-                             const char *executable) {
-        const char *name = environment ? environment->service_name : NULL;
-        char unknown[sizeof("unknown_service:") + NAME_MAX];
-
-        for (size_t i = 0; environment && !name && i < environment->n_attributes; i++)
-                if (!strcmp(environment->attributes[i].key, "service.name"))
-                        name = environment->attributes[i].value;
-        snprintf(unknown, sizeof(unknown), "unknown_service%s%s", *executable ? ":" : "", executable);
-        add_string(builder, "service.name", name ? name : unknown);
-}
-
 /*
  * What we know better stays as it is, also where we could not find it out. A host.id that a target has read
  * from /etc/machine-id would give away what `host-id` keeps back.
@@ -435,20 +423,6 @@ static void add_published(ResourceBuilder *builder, const ContextAttribute *attr
         builder->n += !builder->r;
 }
 
-static bool publishes_service_name(const ProcessContext *context) {
-        static const char name[] = "service.name";
-
-        for (size_t i = 0; context && i < context->n_attributes; i++) {
-                const ContextAttribute *attribute = &context->attributes[i];
-
-                if (attribute->key.size == sizeof(name) - 1 &&
-                    !memcmp(attribute->key.data, name, sizeof(name) - 1) &&
-                    attribute->kind == CONTEXT_STRING && attribute->string.size)
-                        return true;
-        }
-        return false;
-}
-
 static void add_pod(ResourceBuilder *builder, const char *uid) {
         PodNames *pods = builder->filter->pods;
         PodName name = { 0 };
@@ -467,13 +441,13 @@ static void describe(ResourceBuilder *builder, const Program *program) {
         const Process *process = program->process;
         const Identity *identity = process->identity;
         const Environment *environment = identity ? &identity->environment : NULL;
-        const char *slash = process->exe ? strrchr(process->exe, '/') : NULL;
-        const char *name = slash ? slash + 1 : process->exe ? process->exe : process->comm;
+        char unknown[SERVICE_NAME_MAX];
+        size_t size;
 
-        if (!publishes_service_name(context))
-                add_service_name(builder, environment, process->exe ? name : "");
+        if (!service_name_published(context, &size))
+                add_string(builder, "service.name", service_name_found(process, unknown));
         add_int(builder, "process.pid", process->pid);
-        add_string(builder, "process.executable.name", name);
+        add_string(builder, "process.executable.name", service_name_executable(process));
         add_string(builder, "process.executable.path", process->exe);
         for (size_t i = 0; context && i < context->n_attributes; i++)
                 add_published(builder, &context->attributes[i]);

@@ -60,6 +60,10 @@ static bool lengths_are_sound(uint64_t blocked_ns, uint64_t runnable_ns) {
         return blocked_ns <= most_ns && runnable_ns <= most_ns;
 }
 
+static bool run_is_sound(const struct abi_run *run) {
+        return run->kind < RUN_KIND_N && lengths_are_sound(run->ns, 0);
+}
+
 /* Only threads of targets have a name. */
 static bool waker_is_sound(const struct abi_waker *waker) {
         const struct abi_waker nobody = { .kind = waker->kind };
@@ -89,7 +93,8 @@ int decode_wait(const void *data, size_t size, const struct abi_wait **waitp, Sa
 
         if (size < sizeof(*wait) || wait->size != size || wait->flags & ~WAIT_FLAGS || !wait->weight ||
             !lengths_are_sound(wait->blocked_ns, wait->runnable_ns) || wait->file >= WAIT_FILE_N ||
-            !waker_is_sound(&wait->waker) || !waker_stack_is_sound(wait, size - sizeof(*wait)))
+            !run_is_sound(&wait->run) || !waker_is_sound(&wait->waker) ||
+            !waker_stack_is_sound(wait, size - sizeof(*wait)))
                 return DECODE_E_MALFORMED;
         size -= wait->n_waker * sizeof(uint64_t);
         if (decode_sample(wait + 1, size - sizeof(*wait), &sample) ||
@@ -103,7 +108,8 @@ int decode_wait(const void *data, size_t size, const struct abi_wait **waitp, Sa
 int decode_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum) {
         if (key->flags & ~WAIT_FLAGS || key->context >= ABI_CONTEXT_N || key->form >= ABI_FORM_N ||
             !comm_is_terminated(sum->comm) || !lengths_are_sound(sum->blocked_ns, sum->runnable_ns) ||
-            !waker_is_sound(&key->waker) || key->file >= WAIT_FILE_N)
+            !lengths_are_sound(sum->whole_ns, sum->split_ns) || !waker_is_sound(&key->waker) ||
+            key->file >= WAIT_FILE_N)
                 return DECODE_E_MALFORMED;
         return 0;
 }

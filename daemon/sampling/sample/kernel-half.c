@@ -218,6 +218,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_names = config->names;
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
+        skeleton->rodata->setting_run_ticks = config->waits;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
         skeleton->rodata->setting_names_choose = config->names_choose;
         skeleton->rodata->setting_self_tgid = config->self_tgid;

@@ -251,6 +251,7 @@ int kernel_waits_attach(KernelWaits *waits) {
         if (waits->is_attached)
                 return 0;
         waits->is_attached = true;
+        __atomic_store_n(&skeleton->bss->runs_since_ns, clock_read_ns(CLOCK_BOOTTIME), __ATOMIC_SEQ_CST);
         if (waits->wakers) {
                 waits->wakers->links.wait_waking = bpf_program__attach(waits->wakers->progs.wait_waking);
                 if (!waits->wakers->links.wait_waking)

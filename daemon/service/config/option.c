@@ -264,6 +264,10 @@ const Option option_table[] = {
           FIELD(off_cpu_max_switches), "100000", 0, 100000000, .argument = "N", .advanced = true,
           .help = "with --off-cpu: switches of threads on the machine, a second and CPU; above it waits are not counted until half as "
                   "many are left (0: no limit)" },
+        { "span-operation", 0, OPTION_STRING, RUN, "sampling", FIELD(span_operation), "", .argument = "KEY",
+          .advanced = true,
+          .help = "with --off-cpu: the attribute of thread contexts that names the operation of a span, for span_cpu_seconds_total of "
+                  "`metrics` (http.route; empty: by service alone)" },
 
         { "goroutines", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(goroutines), "0", 0, 10000,
           .argument = "N", .advanced = true,

@@ -24,6 +24,7 @@
 #include "delivery/receive/listen.h"
 #include "delivery/receive/receiver.h"
 #include "service/config/config-check.h"
+#include "service/run/openmetrics.h"
 
 struct Control {
         ControlDaemon daemon;
@@ -72,17 +73,25 @@ static int not_found(Text *page) {
         return 404;
 }
 
-static int public_page(const char *method, const char *path, Text *page, const char **typep, void *userdata) {
+static int show_metrics(Control *control, const char *accept, Text *page, const char **typep) {
+        if (openmetrics_is_wanted(accept)) {
+                *typep = OPENMETRICS_TYPE;
+                return show(control, metrics_print_open, page);
+        }
+        *typep = "text/plain; version=0.0.4; charset=utf-8";
+        return show(control, metrics_print, page);
+}
+
+static int public_page(const char *method, const char *path, const char *accept, Text *page,
+                       const char **typep, void *userdata) {
         Control *control = userdata;
 
         if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
                 text_printf(page, "only GET is answered here\n");
                 return 405;
         }
-        if (!strcmp(path, "/metrics")) {
-                *typep = "text/plain; version=0.0.4; charset=utf-8";
-                return show(control, metrics_print, page);
-        }
+        if (!strcmp(path, "/metrics"))
+                return show_metrics(control, accept, page, typep);
         if (!strcmp(path, "/healthz"))
                 return show_health(control, page);
         return strcmp(path, "/readyz") ? not_found(page) : show_readiness(control, page);
@@ -97,8 +106,8 @@ static int steer(Control *control, bool paused, Text *page) {
         return 200;
 }
 
-static int private_page(const char *method, const char *path, Text *page, const char **typep,
-                        void *userdata) {
+static int private_page(const char *method, const char *path, const char *accept, Text *page,
+                        const char **typep, void *userdata) {
         Control *control = userdata;
         bool is_post = !strcmp(method, "POST");
 
@@ -112,7 +121,7 @@ static int private_page(const char *method, const char *path, Text *page, const 
                 *typep = "application/json";
                 return show(control, metrics_print_json, page);
         }
-        return public_page(method, path, page, typep, userdata);
+        return public_page(method, path, accept, page, typep, userdata);
 }
 
 /* ---- where it is served ---- */
@@ -224,7 +233,8 @@ static int begin_retries(Control *control) {
  * While the configuration asks for another one, each is served by this page. Otherwise clients would connect
  * to a socket of which no connection is ever accepted, and wait.
  */
-static int unused_page(const char *method, const char *path, Text *page, const char **typep, void *userdata) {
+static int unused_page(const char *method, const char *path, const char *accept, Text *page,
+                       const char **typep, void *userdata) {
         const Control *control = userdata;
 
         text_printf(page, "a reload has moved what was here: the control socket is %s\n",

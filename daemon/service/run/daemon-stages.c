@@ -97,6 +97,8 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
         r = join_coroutine(daemon, program.process, &sample);
+        if (!r && daemon->stages.span_cpu)
+                r = span_cpu_learn(daemon->stages.span_cpu, &program, &sample);
         if (r)
                 return r;
         return sample.header->is_copied ? deferred_sample(daemon->stages.deferred, &program, &sample, size)
@@ -197,8 +199,18 @@ int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
 
 /* ---- waits, with --off-cpu ---- */
 
+static int add_runs(Daemon *daemon, const Program *program, const Sample *sample, const SpanCpuRuns *runs) {
+        SpanCpu *cpu = daemon->stages.span_cpu;
+        int r = cpu ? span_cpu_learn(cpu, program, sample) : 0;
+
+        if (!r && cpu)
+                r = span_cpu_add(cpu, program, sample->header, runs, NS_PER_SEC / daemon_frequency(daemon));
+        return error_fold(r);
+}
+
 /* @n: of them. */
-static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const WaitTimes *times, uint64_t n) {
+static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const WaitTimes *times, uint64_t n,
+                     const SpanCpuRuns *runs) {
         Program program;
         int r = targets_admit(daemon->stages.targets, sample->header, &program);
 
@@ -207,6 +219,9 @@ static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const W
                 return 0;
         }
         if (!r)
+                r = add_runs(daemon, &program, sample, runs);
+        /* no wait is behind the last run of a thread */
+        if (!r && times->blocked_ns + times->runnable_ns)
                 r = aggregator_add_wait(daemon->stages.aggregator, &program, sample, reason, times);
         stat_add(COUNTER_WAITS_WINDOW_FULL, r > 0 ? n : 0);
         return r < 0 ? error_fold(r) : 0;
@@ -216,6 +231,7 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         const struct abi_wait *wait;
         WakerStack stack;
+        SpanCpuRuns runs = { 0 };
         WaitTimes times;
         Program program;
         Sample sample;
@@ -238,7 +254,11 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
         }
         if (r < 0)
                 return error_fold(r);
-        return add_waits(daemon, &sample, wait_reason(wait->call, wait->flags), &times, 1);
+        if (wait->run.kind == RUN_WHOLE)
+                runs = (SpanCpuRuns){ .whole_ns = wait->run.ns, .n_moved = wait->run.n_moved };
+        else
+                runs = (SpanCpuRuns){ .split_ns = wait->run.ns };
+        return add_waits(daemon, &sample, wait_reason(wait->call, wait->flags), &times, 1, &runs);
 }
 
 int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata) {
@@ -265,7 +285,10 @@ int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum
                          &(WaitTimes){ .blocked_ns = sum->blocked_ns, .runnable_ns = sum->runnable_ns,
                                        .end_ns = sum->end_ns, .waker = &key->waker,
                                        .is_long = key->flags & WAIT_LONG, .file = key->file },
-                         sum->n);
+                         sum->n,
+                         &(SpanCpuRuns){ .whole_ns = sum->whole_ns, .split_ns = sum->split_ns,
+                                         .n_moved = sum->n_moved, .n_split = sum->n_split,
+                                         .n_inside = sum->n_inside });
 }
 
 /* ---- unwind tables: made in steps, while nothing else is due ---- */
@@ -471,6 +494,8 @@ int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
         period_ns = mean_period_ns(daemon, now_ns);
         count_expected(daemon, period_ns);
         r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns, &window);
+        if (!r && daemon->stages.span_cpu)
+                r = span_cpu_rotate(daemon->stages.span_cpu);
         if (r)
                 return error_fold(r);
         daemon->window.start_ns = now_ns;

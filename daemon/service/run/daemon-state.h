@@ -26,6 +26,7 @@
 #include "runtime/hotspot/hotspot-link.h"
 #include "runtime/python/python-link.h"
 #include "sampling/aggregate/aggregate.h"
+#include "sampling/aggregate/span-cpu.h"
 #include "sampling/context/thread-reader.h"
 #include "sampling/discover/targets.h"
 #include "sampling/frames/frames.h"
@@ -108,6 +109,7 @@ typedef struct DaemonStages {
         HotspotLinks *jvms;             /* NULL = the same of JVMs */
         PythonLinks *pythons;           /* NULL = the same of CPython */
         Aggregator *aggregator;
+        SpanCpu *span_cpu;              /* NULL = nobody is told */
         Exports *exports;               /* NULL with a sink */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
         DebugFetcher *fetcher;          /* the same */

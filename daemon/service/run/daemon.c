@@ -321,6 +321,8 @@ static int make_aggregator(Daemon *daemon) {
         filter.pods = daemon->pods;
         if (!r)
                 r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
+        if (!r && daemon->config->off_cpu && !daemon->sink)
+                r = span_cpu_new(&daemon->stages.span_cpu, daemon->config->span_operation);
         if (r)
                 return r > 0 ? r : error_fold(r);
         aggregator_set_filter(daemon->stages.aggregator, &filter);
@@ -398,6 +400,7 @@ Daemon *daemon_free(Daemon *daemon) {
         control_free(daemon->control);
         exports_free(daemon->stages.exports);
         text_deinit(&daemon->stages.exports_json);
+        span_cpu_free(daemon->stages.span_cpu);
         aggregator_free(daemon->stages.aggregator);
         frames_free(daemon->stages.frames);
         naming_free(daemon->stages.naming);
@@ -518,6 +521,8 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .coverage = daemon->coverage,
                 .naming = naming_state(stages->naming),
                 .runtimes = stages->runtimes,
+                .span_cpu = stages->span_cpu,
+                .has_exemplars = strcmp(daemon->config->links, "off") != 0,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
         };
         if (stages->uploads) {

@@ -10,6 +10,7 @@
 #include "base/util/json-writer.h"
 #include "base/util/macro.h"
 #include "base/util/stat.h"
+#include "service/run/openmetrics.h"
 
 /* ---- Prometheus ---- */
 
@@ -153,7 +154,77 @@ static void append_process(Text *text, const Self *self) {
                       "when it started, since 1970");
 }
 
-void metrics_print(Text *text, const Metrics *metrics) {
+/* ---- CPU of spans ---- */
+
+typedef struct SpanCpuPage {
+        Text *text;
+        bool with_exemplars;
+} SpanCpuPage;
+
+static void append_quoted(Text *text, const char *value) {
+        text_append(text, "\"", 1);
+        for (; *value; value++) {
+                if (*value == '\n') {
+                        text_append(text, "\\n", 2);
+                        continue;
+                }
+                if (*value == '"' || *value == '\\')
+                        text_append(text, "\\", 1);
+                text_append(text, value, 1);
+        }
+        text_append(text, "\"", 1);
+}
+
+static void append_exemplar(Text *text, const SpanCpuExemplar *exemplar) {
+        const struct abi_span *span = &exemplar->span;
+
+        text_printf(text, " # {trace_id=\"%016" PRIx64 "%016" PRIx64 "\",span_id=\"%016" PRIx64 "\"} %.9f %.3f",
+                    span->trace_high, span->trace_low, span->span, (double)exemplar->ns / (double)NS_PER_SEC,
+                    (double)exemplar->time_ns / (double)NS_PER_SEC);
+}
+
+static void append_row(void *userdata, const SpanCpuRow *row) {
+        const SpanCpuPage *page = userdata;
+
+        text_printf(page->text, "spanprof_span_cpu_seconds_total{service=");
+        append_quoted(page->text, row->service);
+        text_printf(page->text, ",operation=");
+        append_quoted(page->text, row->operation);
+        text_printf(page->text, "} %.9f", (double)row->ns / (double)NS_PER_SEC);
+        if (page->with_exemplars && row->exemplar->ns)
+                append_exemplar(page->text, row->exemplar);
+        text_append(page->text, "\n", 1);
+}
+
+static void append_of_service(Text *text, const char *name, const char *service, uint64_t ns) {
+        text_printf(text, "spanprof_%s{service=", name);
+        append_quoted(text, service);
+        text_printf(text, "} %.9f\n", (double)ns / (double)NS_PER_SEC);
+}
+
+static void append_outside(void *userdata, const SpanCpuService *service) {
+        append_of_service(userdata, "outside_span_cpu_seconds_total", service->name, service->outside_ns);
+}
+
+static void append_split(void *userdata, const SpanCpuService *service) {
+        append_of_service(userdata, "split_span_cpu_seconds", service->name, service->split_ns);
+}
+
+static void append_span_cpu(Text *text, const SpanCpu *cpu, bool with_exemplars) {
+        SpanCpuPage page = { text, with_exemplars };
+
+        text_printf(text, "# HELP spanprof_span_cpu_seconds_total CPU time of spans, by switches of threads\n"
+                          "# TYPE spanprof_span_cpu_seconds_total counter\n");
+        span_cpu_each_row(cpu, append_row, &page);
+        text_printf(text, "# HELP spanprof_outside_span_cpu_seconds_total CPU time of services outside of spans\n"
+                          "# TYPE spanprof_outside_span_cpu_seconds_total counter\n");
+        span_cpu_each_service(cpu, append_outside, text);
+        text_printf(text, "# HELP spanprof_split_span_cpu_seconds CPU time that no tick has split between spans yet\n"
+                          "# TYPE spanprof_split_span_cpu_seconds gauge\n");
+        span_cpu_each_service(cpu, append_split, text);
+}
+
+static void append_all(Text *text, const Metrics *metrics, bool with_exemplars) {
         text_printf(
                 text,
                 "# HELP spanprof_build_info 1, with what was built as labels\n# TYPE spanprof_build_info gauge\n"
@@ -165,7 +236,21 @@ void metrics_print(Text *text, const Metrics *metrics) {
         append_gauges(text, metrics);
         if (metrics->exports)
                 exports_append_metrics(metrics->exports, text);
+        if (metrics->span_cpu)
+                append_span_cpu(text, metrics->span_cpu, with_exemplars);
         append_process(text, &metrics->self);
+}
+
+void metrics_print(Text *text, const Metrics *metrics) {
+        append_all(text, metrics, false);
+}
+
+void metrics_print_open(Text *text, const Metrics *metrics) {
+        _cleanup_(text_deinit) Text page = { 0 };
+
+        append_all(&page, metrics, metrics->has_exemplars);
+        text->failed |= page.failed;
+        openmetrics_convert(text, page.data ? page.data : "");
 }
 
 /* ---- status ---- */

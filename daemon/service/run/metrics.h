@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/util/text.h"
+#include "sampling/aggregate/span-cpu.h"
 #include "sampling/runtime/runtimes.h"
 #include "service/run/coverage.h"
 #include "service/run/exports.h"
@@ -40,12 +41,17 @@ typedef struct Metrics {
         UploaderState uploads;
         bool has_fetcher;               /* debuginfod = on */
         DebugFetcherState fetcher;
+        const SpanCpu *span_cpu;        /* NULL = nothing is said of it */
+        bool has_exemplars;             /* … and OpenMetrics may name spans */
         CoverageFacts coverage;         /* until the last window ended */
         Self self;
 } Metrics;
 
 /* Text format 0.0.4 of Prometheus. */
 void metrics_print(Text *text, const Metrics *metrics);
+
+/* OpenMetrics 1.0, with exemplars. */
+void metrics_print_open(Text *text, const Metrics *metrics);
 
 /* For `spanprof status`. */
 void metrics_print_status(Text *text, const Metrics *metrics);
