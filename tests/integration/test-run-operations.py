@@ -141,17 +141,9 @@ class Operations(session.TestCase):
             self.assertTrue(kind.startswith("text/plain; version=0.0.4"), (accept, kind))
             self.assertNotIn("trace_id=", text)
 
-    def test_links_off_leaves_exemplars_out(self):
-        run, tell, victim, read = self.begin("thread", "--links", "off")
-        tell("go")
-        self.assertEqual(set(self.rows(self.settled())), {""})
-        text, kind = self.page(OPEN)
-        self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
-        self.assertNotIn("trace_id=", text)
-        run.stop()
-
     def test_rings_have_no_operations(self):
-        run, tell, victim, read = self.begin("ring", "--span-operation", "http.route")
+        """… and with links = off no span is named."""
+        run, tell, victim, read = self.begin("ring", "--span-operation", "http.route", "--links", "off")
         tell("go")
         truth = read()
         families = self.settled()
@@ -160,6 +152,9 @@ class Operations(session.TestCase):
         self.judge_books(families, victim, truth)
         exact = sum(truth.cpu[name] for name in truth.cpu if name != "/short")
         self.assertGreaterEqual(rows[""], exact * (1 - SHARE) - SLACK_S)
+        text, kind = self.page(OPEN)
+        self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
+        self.assertNotIn("trace_id=", text)
         run.stop()
 
 
