@@ -86,8 +86,11 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         scratch->sample.stack_end = unwind->end;
 }
 
-/* The first sample of a process that the daemon does not know yet, and that is likely a target. */
-static __always_inline void call_for_new(struct task_struct *task, struct scratch *scratch) {
+/*
+ * The first sample of a process that the daemon does not know yet, and that is likely a target. A function of
+ * its own as python_begin().
+ */
+static __attribute__((noinline)) void call_for_new(struct task_struct *task, struct scratch *scratch) {
         struct task_struct *leader;
         struct known_name name;
 

@@ -193,9 +193,13 @@ static __always_inline bool python_find(const struct python_walk *walk, const st
         return fresh.state;
 }
 
-/* Copies the chain of frames. Return: NULL = this thread runs no function of Python. */
-static __always_inline struct python *python_begin(struct task_struct *task, struct scratch *scratch,
-                                                   const struct python_process **processp) {
+/*
+ * Copies the chain of frames. A function of its own: what it has on the stack is gone before frames are
+ * walked (tests/oracles/bpf_stacks.py). Return: NULL = this thread runs no function of Python.
+ */
+static __attribute__((noinline)) struct python *python_begin(struct task_struct *task,
+                                                             struct scratch *scratch,
+                                                             const struct python_process **processp) {
         struct python_walk walk = {};
         uint32_t tgid = scratch->sample.tgid, zero = 0;
 
