@@ -3,8 +3,8 @@
 """Bytes on the wire for each form of requests: one daemon samples the example service and sends each window
 to one receiver for each setting, so that all settings are of the same samples.
 
-usage: bytes.py [SECONDS]       (as root; 31 without it: two whole windows of 15 s and two short ones)
-       bytes.py floor           what ids alone take, gzip'd: no form of a request can be below
+usage: bytes.py [SECONDS [INTERVAL]]    (as root; 31 and 15: two whole windows and two short ones)
+       bytes.py floor                   what ids alone take, gzip'd: no form of a request can be below
 
 Prints bytes of gzip'd requests an event, and what that is in GB a day for hosts of 8 and 64 cores that are
 busy all the time, at 99 Hz. The example gives nearly each of its samples a span of its own, so what links
@@ -86,7 +86,7 @@ def ids(directory):
     return n / max(len(spans), 1), n / max(len(traces), 1)
 
 
-def run(seconds, directory):
+def run(seconds, interval, directory):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANPROF_"))}
     out, summary, config = directory / "out", directory / "summary.json", directory / "bytes.conf"
     receiver = start(SPANPROF, "receive", "--port", "0", "-o", out, env=environment)
@@ -94,7 +94,8 @@ def run(seconds, directory):
     try:
         config.write_text(configuration(wait_for_url(receiver)))
         done = subprocess.run([str(SPANPROF), "run", "--config", str(config), "--pid", str(service.pid),
-                               "--frequency", str(HZ), "--duration", f"{seconds}s", "--summary", str(summary)],
+                               "--frequency", str(HZ), "--duration", f"{seconds}s", "--export-interval",
+                               f"{interval}s", "--summary", str(summary)],
                               env=environment, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             sys.exit(f"bytes.py: spanprof run failed:\n{done.stderr}")
@@ -131,13 +132,13 @@ def main():
     if sys.argv[1:] == ["floor"]:
         floor()
         return
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
+    seconds, interval = (int(word) for word in (sys.argv[1:] + ["31", "15"][len(sys.argv) - 1:]))
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         directory = pathlib.Path(name)
         directory.chmod(0o755)
-        exports, (per_span, per_trace) = run(seconds, directory)
-    print(f"{exports[0]['delivered']} events in {seconds} s; {per_span:.2f} for each span, {per_trace:.2f} for each "
-          "trace\n")
+        exports, (per_span, per_trace) = run(seconds, interval, directory)
+    print(f"{exports[0]['delivered']} events in {seconds} s, windows of {interval} s; {per_span:.2f} for each span, "
+          f"{per_trace:.2f} for each trace\n")
     print("| setting | B an event | GB a day, 8 cores | GB a day, 64 cores |\n|---|---|---|---|")
     for name, export in zip(SETTINGS, exports, strict=True):
         if export["lost"] or not export["delivered"]:
