@@ -131,6 +131,13 @@ class Run(Program, session.NamingCase):
         self.wait_name(run)
         run.stop()
 
+    def test_the_doctor_says_what_it_does(self):
+        for symbols, words in (("local", "ok +symbols +.* asked of the servers of DEBUGINFOD_URLS"),
+                               ("remote", "warn +symbols +debuginfod = on does nothing with symbols = remote")):
+            environment = session.clean_environment(SPANPROF_SYMBOLS=symbols, SPANPROF_DEBUGINFOD="on")
+            done = self.run_command([tap.SPANPROF, "doctor"], env=environment)
+            self.assertRegex(done.stdout, words)
+
     def test_the_option_needs_servers(self):
         done = self.spanprof("run", "--symbols", "local", "--debuginfod", "-p", "1", "-d", "1s",
                              expect=78, env=session.clean_environment(DEBUGINFOD_URLS="",

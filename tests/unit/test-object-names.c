@@ -405,6 +405,67 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         zygotes_free(zygotes);
 }
 
+/* Someone who has no debug file, and says that one came. */
+static const char *news;
+static int n_refs;
+
+static int fetch_nothing(void *userdata, const char *build_id_gnu, int *fdp, uint64_t *sizep) {
+        return 1;
+}
+
+static void count_ref(void *userdata) {
+        n_refs++;
+}
+
+static void count_unref(void *userdata) {
+        n_refs--;
+}
+
+static bool next_news(void *userdata, char *build_id_gnu, size_t size) {
+        if (!news)
+                return false;
+        snprintf(build_id_gnu, size, "%s", news);
+        news = NULL;
+        return true;
+}
+
+/* More than one job takes. */
+Test(object_names, asks_again_for_all_that_had_no_name_when_its_debug_file_came, .timeout = 120) {
+        const NameRemote remote = { .remote = { .fetch = fetch_nothing },
+                                    .ref = count_ref,
+                                    .unref = count_unref,
+                                    .next = next_news };
+        uintptr_t first = (uintptr_t)library_function();
+        const Mapping *mapping = mapping_of(first);
+        uint64_t n_named, n_none;
+        Zygotes *zygotes;
+
+        object_names_free(names);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(object_names_new(&names, NULL, zygotes), 0);
+        object_names_set_remote(names, &remote);
+        for (uintptr_t at = first; at < first + 8192 && at < mapping->end; at++)
+                want(at);
+        answer();
+        n_named = stat_get(COUNTER_NAMES_NAMED);
+        n_none = stat_get(COUNTER_NAMES_NONE);
+        cr_assert_gt(n_none, NAME_JOB_MAX);
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_LOADED), 1);
+        news = "00000000";
+        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_NONE), n_none, "no file has this id");
+        news = mapping->object->build_id_gnu;
+        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_NONE), 2 * n_none);
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), n_named, "what has a name is not asked for");
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_LOADED), 2, "it was read anew, once");
+        cr_assert_eq(object_names_n_waiting(names), 0);
+        names = object_names_free(names);
+        cr_assert_eq(n_refs, 0);
+        zygotes_free(zygotes);
+}
+
 /* Asks until a thread is left behind at it: 1 ns is over before a process of the zygote's has answered. */
 static void hold_up(uint64_t n_stuck) {
         for (int i = 0; i < 5000 && stat_get(COUNTER_NAMES_STUCK) < n_stuck; i++) {

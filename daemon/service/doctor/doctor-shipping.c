@@ -19,6 +19,7 @@
 #include "delivery/export/endpoint.h"
 #include "delivery/export/http.h"
 #include "runtime/jvm/other-jvm.h"
+#include "service/config/backend.h"
 #include "service/config/config-exporter.h"
 #include "service/doctor/doctor.h"
 #include "service/run/control.h"
@@ -270,7 +271,7 @@ static void check_symbols(Doctor *doctor) {
                 ? "code that targets make is named by their perf-map files and jitdumps"
                 : "code that targets make has no names (jit-symbols = off)";
 
-        if (doctor->config->debuginfod && strcmp(doctor->config->symbols, "local"))
+        if (doctor->config->debuginfod && !backend_wants_names(doctor->config))
                 doctor_add(doctor, "symbols", DOCTOR_WARN, "symbols = local",
                            "debuginfod = on does nothing with symbols = %s; %s", doctor->config->symbols, code);
         else if (doctor->config->debuginfod)
