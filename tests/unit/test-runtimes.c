@@ -344,6 +344,30 @@ static int name(Bench *bench, uint64_t word) {
         return runtimes_frames(bench->runtimes, bench->process, words, &frames, &n, &type);
 }
 
+/* Places of one function, as 30 processes with the same program have them. */
+Test(runtimes, equal_functions_are_kept_once) {
+        enum { N = 20000 };
+        const RuntimeFrame *first = NULL, *frames;
+        const char *type;
+        size_t before, n;
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        before = runtimes_state(bench.runtimes).memory;
+        for (uint64_t i = 0; i < N; i++) {
+                const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT,
+                                           i << 32 | 12, 5 };
+
+                if (runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type))
+                        cr_skip_test("machine: it has no time");
+                first = first ? first : frames;
+                cr_assert_eq(frames, first);
+        }
+        cr_assert_lt(runtimes_state(bench.runtimes).memory - before, (size_t)N * 120);
+        end(&bench);
+}
+
 Test(runtimes, who_has_had_the_time_of_this_second_is_late) {
         Bench bench;
 

@@ -18,7 +18,7 @@
 #include "runtime/hotspot/hotspot-scopes.h"
 
 enum {
-        HOTSPOT_MAX_METHODS = 4096,     /* names that are kept, 2 MiB; with more, all are read again */
+        HOTSPOT_MAX_METHODS = 1024,     /* names that are kept, 0.5 MiB; with more, all are read again */
 };
 
 typedef enum HotspotFrameKind {

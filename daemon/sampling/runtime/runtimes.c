@@ -16,8 +16,9 @@
  * code count, since every virtual machine has more, and most libraries have less; and those with a build id
  * of Go, since a program of Go may be small.
  *
- * Names are kept by all words of the frame, which say object, position and cookie. At the cap all are
- * forgotten and asked for again.
+ * Names are kept by all words of the frame, which say object, position and cookie. Many places have the same
+ * functions, and many processes run the same program: texts, and rows of functions, are kept once. At the cap
+ * all are forgotten and asked for again.
  */
 #include "sampling/runtime/runtimes.h"
 
@@ -28,7 +29,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/util/arena.h"
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
@@ -39,8 +39,9 @@
 
 enum {
         MAX_OPS = 8,
-        MAX_NAMES = 128 << 10,
-        MAX_NAME_BYTES = 32 << 20,
+        MAX_NAMES = 128 << 10,          /* 9 MiB */
+        MAX_NAME_BYTES = 24 << 20,      /* of texts and frames */
+        MAX_TEXTS = 2 * MAX_NAMES,
         MAX_GONE = 64,                  /* processes that have ended and are still known */
         MAX_EXTENDS = 8,                /* files of one process that are read for more */
 };
@@ -86,9 +87,11 @@ typedef struct NameKey {
 } NameKey;
 
 typedef struct Names {
-        RuntimeFrame *frames;
+        const RuntimeFrame *frames;
         size_t n;
 } Names;
+
+_Static_assert(sizeof(RuntimeFrame) == 4 * sizeof(char *) + 2 * sizeof(uint32_t), "equal frames have equal bytes");
 
 struct Runtimes {
         Registered registered[MAX_OPS];
@@ -100,7 +103,7 @@ struct Runtimes {
         Intern keys;                    /* NameKey */
         Names *names;                   /* by index of the key */
         uint32_t names_size;
-        Arena texts;
+        Intern texts, frames;           /* texts that end with a NUL; rows of RuntimeFrame */
         uint32_t n_gone;
         enum runtimes_walk walk;
         bool has_signatures;
@@ -114,6 +117,8 @@ int runtimes_new(Runtimes **runtimesp, RuntimesSwitch on_switch, void *userdata)
         runtimes->on_switch = on_switch;
         runtimes->userdata = userdata;
         intern_init(&runtimes->keys, MAX_NAMES);
+        intern_init(&runtimes->texts, MAX_TEXTS);
+        intern_init(&runtimes->frames, MAX_NAMES);
         *runtimesp = runtimes;
         return 0;
 }
@@ -145,7 +150,8 @@ Runtimes *runtimes_free(Runtimes *runtimes) {
         }
         hashmap_deinit(&runtimes->processes);
         intern_deinit(&runtimes->keys);
-        arena_deinit(&runtimes->texts);
+        intern_deinit(&runtimes->texts);
+        intern_deinit(&runtimes->frames);
         free(runtimes->names);
         free(runtimes);
         return NULL;
@@ -455,51 +461,74 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
 static void forget_names(Runtimes *runtimes) {
         stat_add(COUNTER_RUNTIME_NAMES_FORGOTTEN, 1);
         intern_reset(&runtimes->keys);
-        arena_reset(&runtimes->texts);
+        intern_reset(&runtimes->texts);
+        intern_reset(&runtimes->frames);
 }
 
-static const char *copy_text(Runtimes *runtimes, const char *text, bool *okp) {
-        const char *copy = text ? arena_string(&runtimes->texts, text, strlen(text)) : NULL;
+static bool is_full(const Runtimes *runtimes) {
+        return runtimes->keys.n_items >= MAX_NAMES ||
+               runtimes->texts.n_items > MAX_TEXTS - 2 * RUNTIMES_MAX_FRAMES ||
+               runtimes->texts.arena.total + runtimes->frames.arena.total > MAX_NAME_BYTES;
+}
 
-        *okp = *okp && (copy || !text);
-        return copy;
+/* @size: of @text with its NUL. Return: 0, -ENOMEM. */
+static int keep_text(Runtimes *runtimes, const char *text, size_t size, const char **textp) {
+        uint32_t index;
+        int r = intern_add(&runtimes->texts, text, size, &index);
+
+        if (r && r != INTERN_E_FOUND)
+                return error_origin(-ENOMEM);
+        *textp = intern_get(&runtimes->texts, index)->data;
+        return 0;
 }
 
 /* `name(int, java.lang.String)` for overloads, if they are asked for. */
-static const char *copy_function(Runtimes *runtimes, const RuntimeFrame *frame, bool *okp) {
-        size_t n_name, n_signature;
-        char *copy;
+static int keep_function(Runtimes *runtimes, const RuntimeFrame *frame, const char **textp) {
+        _cleanup_(freep) char *whole = NULL;
+        size_t n_name = strlen(frame->function), n_signature;
 
-        if (!runtimes->has_signatures || !frame->function || !frame->signature)
-                return copy_text(runtimes, frame->function, okp);
-        n_name = strlen(frame->function);
+        if (!runtimes->has_signatures || !frame->signature)
+                return keep_text(runtimes, frame->function, n_name + 1, textp);
         n_signature = strlen(frame->signature);
-        copy = arena_alloc(&runtimes->texts, n_name + n_signature + 1);
-        *okp = *okp && copy;
-        if (copy) {
-                memcpy(copy, frame->function, n_name);
-                memcpy(copy + n_name, frame->signature, n_signature + 1);
-        }
-        return copy;
+        whole = malloc(n_name + n_signature + 1);
+        if (!whole)
+                return error_origin(-ENOMEM);
+        memcpy(whole, frame->function, n_name);
+        memcpy(whole + n_name, frame->signature, n_signature + 1);
+        return keep_text(runtimes, whole, n_name + n_signature + 1, textp);
 }
 
-static int keep(Runtimes *runtimes, const NameKey *key, const RuntimeFrame *frames, size_t n, Names *names) {
+/* Of the innermost first: *namesp borrows them. */
+static int keep_frames(Runtimes *runtimes, RuntimeFrame *frames, size_t n, Names *namesp) {
         uint32_t index;
-        bool ok = true;
+        int r = 0;
+
+        for (size_t i = 0; !r && i < n; i++) {
+                if (frames[i].function)
+                        r = keep_function(runtimes, &frames[i], &frames[i].function);
+                frames[i].signature = NULL;
+                if (!r && frames[i].file)
+                        r = keep_text(runtimes, frames[i].file, strlen(frames[i].file) + 1, &frames[i].file);
+        }
+        if (r)
+                return error_fold(r);
+        r = intern_add(&runtimes->frames, frames, n * sizeof(*frames), &index);
+        if (r && r != INTERN_E_FOUND)
+                return error_origin(-ENOMEM);
+        *namesp = (Names){ intern_get(&runtimes->frames, index)->data, n };
+        return 0;
+}
+
+static int keep(Runtimes *runtimes, const NameKey *key, RuntimeFrame *frames, size_t n, Names *names) {
+        uint32_t index;
         int r;
 
-        if (runtimes->keys.n_items >= MAX_NAMES || runtimes->texts.total > MAX_NAME_BYTES)
+        if (is_full(runtimes))
                 forget_names(runtimes);
-        *names = (Names){ arena_alloc(&runtimes->texts, n * sizeof(*frames)), n };
-        if (!names->frames)
-                return error_origin(-ENOMEM);
-        for (size_t i = 0; i < n; i++) {
-                names->frames[i] = frames[i];
-                names->frames[i].function = copy_function(runtimes, &frames[i], &ok);
-                names->frames[i].signature = NULL;
-                names->frames[i].file = copy_text(runtimes, frames[i].file, &ok);
-        }
-        r = ok ? intern_add(&runtimes->keys, key, sizeof(*key), &index) : -ENOMEM;
+        r = keep_frames(runtimes, frames, n, names);
+        if (r)
+                return error_fold(r);
+        r = intern_add(&runtimes->keys, key, sizeof(*key), &index);
         if (r)
                 return r < 0 ? error_origin(r) : 0;
         if (index >= runtimes->names_size) {
@@ -663,11 +692,15 @@ void runtimes_each(const Runtimes *runtimes,
                         visit(userdata, known->pid, known->text, known->is_attached);
 }
 
+static size_t memory_of(const Intern *intern) {
+        return intern->arena.total + intern->n_slots * sizeof(uint32_t) +
+               intern->items_size * sizeof(InternItem);
+}
+
 RuntimesState runtimes_state(const Runtimes *runtimes) {
         RuntimesState state = {
-                .memory = sizeof(*runtimes) + runtimes->texts.total + runtimes->keys.arena.total +
-                        runtimes->keys.n_slots * sizeof(uint32_t) +
-                        runtimes->keys.items_size * sizeof(InternItem) + runtimes->names_size * sizeof(Names),
+                .memory = sizeof(*runtimes) + memory_of(&runtimes->keys) + memory_of(&runtimes->texts) +
+                          memory_of(&runtimes->frames) + runtimes->names_size * sizeof(Names),
         };
 
         for (const Known *known = runtimes->first; known; known = known->next) {
