@@ -477,12 +477,14 @@ class HostShare(Case):
             if self.status()["paused"] != "sample-hosts":
                 return None
             session.wait_cpu([victim.pid], 0.02)
+            gauge = prometheus.value(self.metrics(), "spanprof_paused")
             before = self.status()
             session.wait_cpu([victim.pid], 0.05)        # 25 ticks
             after = self.status()
-            return (before["ticks"], after["ticks"]) if after["paused"] and n == pauses() else None
+            return (before["ticks"], after["ticks"], gauge) if after["paused"] and n == pauses() else None
 
-        self.assertEqual(*tap.wait_until(silent, "a turn of other hosts", 120))
+        before, after, gauge = tap.wait_until(silent, "a turn of other hosts", 120)
+        self.assertEqual((before, gauge), (after, 0), "no alert: it is no fault")
         tap.wait_until(lambda: self.status()["paused"] is None, "this host's turn")
         run.wait_events(20)
         result = run.stop()

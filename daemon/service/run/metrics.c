@@ -94,8 +94,8 @@ static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_sampled_cpus", "gauge", m->n_cpus, "CPUs with a sampling timer");
         append_number(text, "spanprof_frequency_hertz", "gauge", m->frequency,
                       "nominal samples per second and CPU, as it is now");
-        append_number(text, "spanprof_paused", "gauge", m->pause != NULL,
-                      "1 while nothing is sampled on request or for want of memory");
+        append_number(text, "spanprof_paused", "gauge", m->pause && strcmp(m->pause, "sample-hosts"),
+                      "1 while nothing is sampled on request or for want of memory; 0 in other hosts' turns");
         append_number(text, "spanprof_ready", "gauge", m->unready == NULL,
                       "1 while the kernel half is attached and mappings are current");
         append_number(text, "spanprof_export_queue_samples", "gauge", (double)m->queued_events,
