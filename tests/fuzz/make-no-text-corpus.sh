@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes corpus/no-text/: the files of make-symbols-corpus.sh, and a program with lines of its source: plain, with compressed
-# sections, and at no fixed address. No path of the machine is in them. Usage: make-no-text-corpus.sh DIRECTORY
+# Makes corpus/no-text/: the files of make-symbols-corpus.sh, and a program with lines of its source: plain,
+# with compressed sections, and at no fixed address. No path of the machine is in them.
+# Usage: make-no-text-corpus.sh DIRECTORY
 set -eu
 to=$1
 "$(dirname "$0")/make-symbols-corpus.sh" "$to"

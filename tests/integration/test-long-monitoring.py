@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped alerts in Prometheus' own engine of rules, fed with what a daemon really serves: each fires when
-it must, and stays silent when it must. First by changes to a healthy daemon's page, then by real faults."""
+"""The shipped alerts in Prometheus' engine of rules, fed with what a daemon really serves: each fires when it
+must, and stays silent when it must. First by changes to a healthy daemon's page, then by real faults."""
 import oracle
 
 oracle.enter()

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes BUILD-DIRECTORY/alerts: Prometheus' engine of rules as a small program (alerts/main.go), built from
-# the Go modules that alerts/go.sum pins. It is for the suite `long`: a first build takes a minute of two CPUs. The
-# result is kept in the user's cache and only linked.
+# the Go modules that alerts/go.sum pins. It is for the suite `long`: a first build takes a minute of two CPUs.
+# The result is kept in the user's cache and only linked.
 #
 # usage: setup-alerts.sh [BUILD-DIRECTORY]        (default: build beside this tree's meson.build)
 set -eu
