@@ -11,6 +11,7 @@ enum {
         /* Selector of 64-bit user code (arch/x86/include/asm/segment.h, __USER_CS); 0x23 is 32-bit code. */
         KERNEL_USER_CS = 0x33,
         KERNEL_CS_RING = 3,
+        KERNEL_CALL_FUTEX = 202,        /* number of the system call */
 };
 
 /* Processor's part of a task. */

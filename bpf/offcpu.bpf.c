@@ -474,6 +474,27 @@ static __always_inline uint8_t wait_flags(struct task_struct *task, bool is_pree
         return flags;
 }
 
+/* A global function, as wait_add(). Return: whether the thread waits for the lock of an interpreter. */
+__attribute__((noinline)) int wait_is_for_lock(const struct abi_sample *sample) {
+        const struct python_process *python;
+
+        if (!sample)
+                return 0;
+        python = python_of(sample);
+        return python && python_waits_for_lock(python, entered_argument(bpf_get_current_task_btf()));
+}
+
+/* A thread that was preempted, or for which a page is fetched, waits for no lock. */
+static __always_inline void wait_lock(struct scratch *scratch) {
+        const uint8_t others = WAIT_PREEMPTED | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE;
+
+        if (scratch->wait.call != KERNEL_CALL_FUTEX || scratch->wait.flags & others ||
+            !wait_is_for_lock(&scratch->sample))
+                return;
+        scratch->wait.flags |= WAIT_INTERPRETER_LOCK;
+        wait_count(COUNTER_PYTHON_LOCK_WAITS);
+}
+
 /*
  * Begins the record of the current thread's wait: all but its stack. A global function, as wait_add(). The
  * thread's identity, its process and the flags are in @scratch.
@@ -491,6 +512,7 @@ __attribute__((noinline)) int wait_record(struct scratch *scratch, uint64_t now_
         context_read(&scratch->process, scratch);
         scratch->wait.call = wait_call(task);
         scratch->wait.file = wait_file(task, scratch->wait.call, scratch->wait.flags);
+        wait_lock(scratch);
         scratch->wait.waker_ns = scratch->wait.waker_generation = 0;
         scratch->wait.n_waker = scratch->wait.waker_end = scratch->wait.waker_interrupted = 0;
         scratch->wait.waker_reserved = 0;

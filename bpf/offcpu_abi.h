@@ -40,7 +40,9 @@ enum {
         WAIT_STOPPED = 1 << 2,          /* by a signal or a debugger */
         WAIT_UNINTERRUPTIBLE = 1 << 3,  /* state D */
         WAIT_LONG = 1 << 4,             /* so far it lasted for setting_wait_long_ns, with all its parts */
-        WAIT_FLAGS = WAIT_PREEMPTED | WAIT_IO | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE | WAIT_LONG,
+        WAIT_INTERPRETER_LOCK = 1 << 5, /* for the lock of an interpreter of Python (the GIL) */
+        WAIT_FLAGS = WAIT_PREEMPTED | WAIT_IO | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE | WAIT_LONG |
+                WAIT_INTERPRETER_LOCK,
 };
 
 /* What the descriptor of a system call leads to (wait-file.bpf.h). */

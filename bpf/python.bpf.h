@@ -56,6 +56,7 @@ enum {
         PYTHON_MAX_CHAIN = 640,         /* frames and marks of one stack */
         PYTHON_MAX_THREADS = 2048,      /* thread states that are looked at for one thread */
         PYTHON_MAX_STATES = 4,          /* interpreters that a thread is in at once; a power of two */
+        PYTHON_MAX_LOCKS = 16,          /* interpreters whose locks are looked at */
         PYTHON_WINDOW = 512,            /* bytes of frames that are read at once; a power of two */
         PYTHON_PAGE = 4096,
         PYTHON_N_KNOWN = 16,            /* code objects that this stack has met; a power of two */
@@ -240,6 +241,36 @@ static inline uint64_t python_look_end(struct python *python) {
         if (!python->n_states && python->found)
                 python_add_state(python, python->found);
         return python->n_states ? python->states[0] : 0;
+}
+
+/* ---- its lock ---- */
+
+static inline bool python_is_in_lock(const struct python_process *process, uint64_t lock, uint64_t address) {
+        return address - lock - process->lock_begin < (uint64_t)process->lock_end - process->lock_begin;
+}
+
+/*
+ * Whether who waits for the futex at @address waits for the lock of an interpreter: for the lock itself, for
+ * its mutex, or for another thread to take what it has given up.
+ */
+static inline bool python_waits_for_lock(const struct python_process *process, uint64_t address) {
+        uint64_t interpreter, lock;
+
+        if (!process->lock_end)
+                return false;
+        if (process->lock)
+                return python_is_in_lock(process, process->lock, address);
+        if (!python_read(process->interpreters, &interpreter))
+                return false;
+        for (uint32_t i = 0; i < PYTHON_MAX_LOCKS && interpreter; i++) {
+                if (!python_read(interpreter + process->lock_pointer, &lock))
+                        return false;
+                if (lock && python_is_in_lock(process, lock, address))
+                        return true;
+                if (!python_read(interpreter + process->next_interpreter, &interpreter))
+                        return false;
+        }
+        return false;
 }
 
 /* ---- the chain ---- */

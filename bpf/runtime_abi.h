@@ -212,6 +212,14 @@ struct python_process {
         uint64_t code_type;             /* PyCode_Type; 0 = not known */
         uint64_t evaluator, evaluator_size;     /* PYTHON_CHAIN_EVALUATOR alone */
         uint64_t root, root_size;       /* code of greenlet's library; 0 = it has none */
+        /*
+         * The lock of an interpreter (the GIL). Threads that wait for it wait for futexes in its bytes
+         * lock_begin … lock_end; 0 … 0 = not known.
+         */
+        uint64_t lock;                  /* 3.8 to 3.11: its address; 0 = each interpreter points to its own */
+        uint16_t lock_pointer;          /* in an interpreter */
+        uint16_t lock_begin, lock_end;
+        uint16_t reserved;
         uint32_t chain;                 /* enum python_chain */
         uint16_t next_interpreter;      /* in an interpreter */
         uint16_t threads;
@@ -252,4 +260,4 @@ RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
-RUNTIME_ASSERT(sizeof(struct python_process) == 56 + 40 + 40);
+RUNTIME_ASSERT(sizeof(struct python_process) == 56 + 16 + 40 + 40);

@@ -193,6 +193,17 @@ static __always_inline bool python_find(const struct python_walk *walk, const st
         return fresh.state;
 }
 
+/* Return: NULL = the process of @sample does not run Python. */
+static __always_inline const struct python_process *python_of(const struct abi_sample *sample) {
+        const struct python_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_PYTHON))
+                return NULL;
+        process = bpf_map_lookup_elem(&python_processes, &tgid);
+        return process && python_is(process, sample) ? process : NULL;
+}
+
 /*
  * Copies the chain of frames. A function of its own: what it has on the stack is gone before frames are
  * walked (tests/oracles/bpf_stacks.py). Return: NULL = this thread runs no function of Python.
@@ -200,16 +211,12 @@ static __always_inline bool python_find(const struct python_walk *walk, const st
 static __attribute__((noinline)) struct python *python_begin(struct task_struct *task,
                                                              struct scratch *scratch,
                                                              const struct python_process **processp) {
-        struct python_walk walk = {};
-        uint32_t tgid = scratch->sample.tgid, zero = 0;
+        struct python_walk walk = { .process = python_of(&scratch->sample) };
+        uint32_t zero = 0;
 
-        *processp = NULL;
-        if (!(runtime_kinds & RUNTIME_HAS_PYTHON))
-                return NULL;
-        walk.process = bpf_map_lookup_elem(&python_processes, &tgid);
-        if (!walk.process || !python_is(walk.process, &scratch->sample))
-                return NULL;
         *processp = walk.process;
+        if (!walk.process)
+                return NULL;
         walk.python = bpf_map_lookup_elem(&pythons, &zero);
         if (!walk.python)
                 return NULL;

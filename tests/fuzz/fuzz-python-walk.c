@@ -67,5 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         unwind.bp = MEMORY + (uint64_t)memory[0] * 64;
         shim_walk(&unwind, &rules, frames, &cache);
         check(&unwind, shim_python, frames);
+        if (python_waits_for_lock(&process, MEMORY) && !process.lock_end)
+                abort();
         return 0;
 }

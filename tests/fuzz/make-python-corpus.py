@@ -64,10 +64,10 @@ NAMES = {
 
 def entry(chain, **more):
     fields = dict(generation=1, interpreters=BASE + 0x1000, code_type=0, evaluator=0x10000, size=0x1000)
-    fields.update(root=0, root_size=0)
+    fields.update(root=0, root_size=0, lock=0, lock_pointer=0, lock_begin=0, lock_end=0, reserved=0)
     fields.update(more)
     offsets = (0, 8, 40, 8, 16, 24, 0, 8, 32, 0, 8, 16, 24, 40, 8, 16, 24, 32)
-    return struct.pack("<7QI18H", *fields.values(), chain, *offsets) + TASKS
+    return struct.pack("<8Q4HI18H", *fields.values(), chain, *offsets) + TASKS
 
 
 def walk(chain, frames, native, **more):
@@ -160,6 +160,7 @@ WALKS = {"shims": walk(3, SHIMS, 0), "circle": walk(3, CIRCLE, 0), "evaluator": 
          "elsewhere": walk(3, [(0x1800, 0x3000, 0x3f00, 0), (0x3f00, 0, 0, 3)], 0)}
 WALKS["awaiting"] = awaiting()
 WALKS["interpreters"] = interpreters()
+WALKS["lock"] = walk(3, SHIMS, 0, lock_pointer=16, lock_begin=32, lock_end=208)
 WALKS["greenlet"] = walk(3, SHIMS, 0, root=0x10000, root_size=0x100)
 NAMED = [b"_PyRuntime", b"Py_Version", b"_PyEval_EvalFrameDefault", b"PyCode_Type", b"PyIter_Send"]
 PROGRAMS = {"symbols": program(NAMED, [(name, 440 + 8 * i) for i, name in enumerate(NAMED)], bytes(64)),
@@ -176,7 +177,7 @@ def said(name, file, **more):
 
 def opened(version, chain, offsets, kind=0):
     """A PythonOpened: layout, places, what the file says of tasks, reason."""
-    layout = struct.pack("<3I30I4x", version, chain, 0, *offsets)
+    layout = struct.pack("<3I33I", version, chain, 0, *offsets)
     more = struct.pack("<2I13Q2Q", kind, 0, *SECTION_3_14, 0, 0)
     return b"o" + layout + bytes(11 * 16) + more + b"python 3.14".ljust(96, b"\0")
 
@@ -184,12 +185,12 @@ def opened(version, chain, offsets, kind=0):
 # daemon/runtime/python/python-layout.h, in its order
 OFFSETS_3_14 = [
     808, 7272, 7344, 8, 152, 72, 0, 0, 0, 8, 56, 74, 136, 112, 136, 68, 208, 8, 24, 16, 32, 16, 32, 40, 56,
-    16, 24, 72, 67, 64
+    16, 24, 72, 67, 64, 0, 16, 16
 ]
 SAID = {"name": said(b"Shape.area\0", b"/srv/a.py\0"), "nameless": said(b"", b"", result=1, line=0, first=0),
         "midst": said(b"Shape\0area\0", b"/srv/a.py\0"), "bytes": said(b"Gr\xfc\0", b"\0"),
         "described": opened(0x30e, 3, OFFSETS_3_14), "tasks": opened(0x30e, 3, OFFSETS_3_14, 1),
-        "overflow": opened(0x30e, 3, [0xfffffffc] * 30), "chain": opened(0x30e, 77, OFFSETS_3_14),
+        "overflow": opened(0x30e, 3, [0xfffffffc] * 33), "chain": opened(0x30e, 77, OFFSETS_3_14),
         "greenlets": b"m" + struct.pack("<2I13Q2Q", 2, 0, *[0] * 13, 0x1000, 0x2000),
         "wraps": b"m" + struct.pack("<2I13Q2Q", 2, 0, *[0] * 13, 0x1000, 2 ** 64 - 8)}
 for folder, files in (("python", FILES), ("python-walk", WALKS), ("python-task", TASK_FILES),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of Python and Java in waits (--off-cpu). Threads of victim-naps.py and VictimNaps.java wait in
-chains of calls that their sources fix. Their stacks are walked in two ways: by the kernel half as the wait
-begins, and by the daemon while it goes on."""
+"""Frames of Python and Java in waits (--off-cpu), and waits for Python's lock. Threads of victim-naps.py and
+VictimNaps.java wait in chains of calls that their sources fix. Their stacks are walked in two ways: by the
+kernel half as the wait begins, and by the daemon while it goes on."""
 import oracle
 
 oracle.enter()
@@ -131,6 +131,47 @@ class Runtimes(session.NamingCase):
             n = sum(wait.attributes["thread.name"] == name and self.is_whole_java(wait, *want) for wait in waits)
             self.assertGreaterEqual(n, N, name)
         self.judge_java(waits)
+
+
+class PythonLock(session.NamingCase):
+
+    def pythons(self):
+        return dict([next(iter(pythons.here().items()))])
+
+    def check_lock(self, python):
+        """Threads that compute wait for the interpreter's lock alone, and `want` for the program's."""
+        child = self.spawn([python, tap.SOURCE_DIR / "tests/victims/victim-gil.py"], stdin=subprocess.PIPE)
+        ready = child.wait_for(r"ready (.*)")[1]
+        tids = {name: int(tid) for name, tid in (pair.split("=") for pair in ready.split())}
+        run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", *WAYS["drawn"])
+
+        def reasons(samples, name, least_ns=0):
+            return collections.Counter(
+                wait.attributes["wait.reason"] for wait in samples
+                if wait.type == "off_cpu" and wait.thread_id == tids[name] and wait.value >= least_ns and
+                wait.attributes["wait.state"] == "blocked")
+
+        def is_enough(samples):
+            return (all(reasons(samples, name)["gil"] >= N for name in ("spin_a", "spin_b")) and
+                    reasons(samples, "want", LONG_NS)["futex"] >= N)
+
+        self.wait_for(run, is_enough, f"{N} waits of each thread")
+        result = run.stop()
+        for name in ("spin_a", "spin_b"):
+            self.assertEqual(set(reasons(result.waits, name)) - {"page_fault"}, {"gil"}, name)
+        self.assertEqual(set(reasons(result.waits, "want", LONG_NS)), {"futex"})
+        # the function that takes it has a name where Python was not stripped
+        takes = collections.Counter(wait.attributes["wait.reason"] for wait in result.waits
+                                    if wait.attributes["wait.state"] == "blocked" and
+                                    any(frame.name == "take_gil" for frame in wait.frames))
+        print(f"# in take_gil: {dict(takes)}", flush=True)
+        self.assertLessEqual(set(takes), {"gil", "page_fault"})
+        self.assertGreaterEqual(result.counter("python_lock_waits_total"), 2 * N)
+
+    def test_waits_for_the_lock_of_an_interpreter(self):
+        for version, python in self.pythons().items():
+            with self.subTest(python=version):
+                self.check_lock(python)
 
 
 if __name__ == "__main__":

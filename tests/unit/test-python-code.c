@@ -187,6 +187,9 @@ Test(python_code, a_release_describes_itself) {
         cr_assert(python_layout_entry(&layout, &entry));
         cr_assert_eq(entry.thread_size, 160);
         cr_assert_eq(entry.frame_size, 71);
+        cr_assert_eq(entry.lock_pointer, 16);
+        cr_assert_eq(entry.lock_begin, 32);
+        cr_assert_eq(entry.lock_end, 208);
         cr_assert_eq(python_layout_read(words_3_14, &layout, reason), 0);
         cr_assert_eq(layout.owner, 74);
         cr_assert_eq(layout.instructions, 208);
@@ -201,6 +204,8 @@ Test(python_code, a_release_describes_itself) {
         cr_assert_eq(layout.generator_state, 67);
         cr_assert(python_layout_entry(&layout, &entry));
         cr_assert_eq(entry.thread_size, 184);
+        cr_assert_eq(entry.lock_pointer, 16);
+        cr_assert_eq(entry.lock_end, 208);
 }
 
 Test(python_code, a_newer_release_is_taken_if_it_is_plausible) {
@@ -242,11 +247,32 @@ Test(python_code, forged_offsets_are_refused) {
         cr_assert_eq(python_layout_of(0x0307, &layout, reason), PYTHON_LAYOUT_E_UNKNOWN);
 }
 
+Test(python_code, a_lock_that_is_not_plausible_is_not_known) {
+        static const struct {
+                size_t word;
+                uint64_t value;
+        } forged[] = { { 14, 0 }, { 14, 12 }, { 14, UINT64_MAX - 7 }, { 15, 1 << 30 }, { 15, 7760 },
+                       { 15, 7000 }, { 17, 7760 }, { 18, 0 } };
+        char reason[PYTHON_MAX_REASON];
+        uint64_t words[PYTHON_N_OFFSETS];
+        struct python_process entry;
+        PythonLayout layout;
+
+        for (size_t i = 0; i < ARRAY_SIZE(forged); i++) {
+                memcpy(words, words_3_13, sizeof(words));
+                words[forged[i].word] = forged[i].value;
+                cr_assert_eq(python_layout_read(words, &layout, reason), 0, "walked all the same");
+                cr_assert(python_layout_entry(&layout, &entry));
+                cr_assert_eq(entry.lock_end, 0, "%zu", i);
+        }
+}
+
 Test(python_code, all_tables_fit_the_kernel_half) {
         for (uint32_t version = PYTHON_OLDEST; version < PYTHON_DESCRIBED; version++) {
                 const PythonLayout layout = layout_of(version);
                 struct python_process entry;
 
                 cr_assert(python_layout_entry(&layout, &entry), "%x", version);
+                cr_assert_eq(entry.lock_begin, 32);
         }
 }

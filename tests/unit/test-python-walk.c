@@ -533,3 +533,39 @@ Test(python_walk, circles_of_awaiters_end) {
         cr_assert_leq(python.awaits.n, PYTHON_MAX_AWAITS);
         cr_assert_leq(python.n, PYTHON_MAX_CHAIN);
 }
+
+/* ---- the lock ---- */
+
+TestSuite(lock, .init = setup);
+
+Test(lock, is_where_the_interpreters_point) {
+        enum { SECOND = INTERPRETER + 0x40, FIRST_LOCK = HEAP + 0x4000, SECOND_LOCK = HEAP + 0x5000 };
+
+        *at(INTERPRETER) = SECOND;
+        *at(SECOND) = 0;
+        *at(INTERPRETER + 16) = FIRST_LOCK;
+        *at(SECOND + 16) = SECOND_LOCK;
+        cr_assert_not(python_waits_for_lock(&process, FIRST_LOCK + 32), "it is not known where");
+        process.lock_pointer = 16;
+        process.lock_begin = 32;
+        process.lock_end = 208;
+        cr_assert(python_waits_for_lock(&process, FIRST_LOCK + 32));
+        cr_assert(python_waits_for_lock(&process, FIRST_LOCK + 207));
+        cr_assert(python_waits_for_lock(&process, SECOND_LOCK + 80));
+        cr_assert_not(python_waits_for_lock(&process, FIRST_LOCK + 31));
+        cr_assert_not(python_waits_for_lock(&process, FIRST_LOCK + 208));
+        cr_assert_not(python_waits_for_lock(&process, FIRST_LOCK - 8));
+        cr_assert_not(python_waits_for_lock(&process, 40), "no lock lies at 0");
+        *at(SECOND) = INTERPRETER;
+        cr_assert_not(python_waits_for_lock(&process, STACK), "a circle of interpreters ends");
+        *at(INTERPRETER) = 1;
+        cr_assert_not(python_waits_for_lock(&process, SECOND_LOCK + 80), "one that cannot be read");
+}
+
+Test(lock, is_in_the_runtime_up_to_3_11) {
+        process.lock = HEAP + 0x6000;
+        process.lock_begin = 32;
+        process.lock_end = 208;
+        cr_assert(python_waits_for_lock(&process, HEAP + 0x6000 + 100));
+        cr_assert_not(python_waits_for_lock(&process, HEAP + 0x6000 + 208));
+}

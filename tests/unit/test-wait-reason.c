@@ -43,6 +43,8 @@ Test(wait_reason, knows_which_calls_name_a_file) {
 Test(wait_reason, is_what_the_kernel_says_where_it_says_more) {
         says(SYS_read, WAIT_UNINTERRUPTIBLE | WAIT_IO, "io");
         says(SYS_futex, WAIT_PREEMPTED, "preempted");
+        says(SYS_futex, WAIT_INTERPRETER_LOCK, "gil");
+        says(SYS_futex, WAIT_INTERPRETER_LOCK | WAIT_LONG, "gil");
         says(WAIT_NO_CALL, WAIT_PREEMPTED, "preempted");
         says(WAIT_NO_CALL, WAIT_STOPPED, "stopped");
         says(SYS_read, WAIT_STOPPED, "stopped");

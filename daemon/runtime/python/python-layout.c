@@ -15,10 +15,13 @@
  */
 #include "runtime/python/python-layout.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/util/macro.h"
+
+enum { MAX_LOCKED = 64 };               /* bytes of a lock before `locked` */
 
 /* Same in all releases with the one lock, 3.8 … 3.12. */
 #define OLD_OBJECTS .type = 8, .type_name = 24, .bytes_size = 16, .bytes_data = 32, .text_length = 16, \
@@ -28,26 +31,26 @@ static const PythonLayout old_layouts[] = {
         { .version = 0x0308, .chain = PYTHON_CHAIN_EVALUATOR, .interpreters = 32, .next_interpreter = 0,
           .threads = 8, .next_thread = 8, .thread_id = 176, .thread_frame = 24, .code = 32, .previous = 24,
           .position = 104, .owner = 16, .name = 112, .filename = 104, .line_table = 120, .first_line = 40,
-          OLD_OBJECTS, .ascii_data = 48, .text_data = 72 },
+          OLD_OBJECTS, .ascii_data = 48, .text_data = 72, .lock = 1152, .lock_locked = 16 },
         { .version = 0x0309, .chain = PYTHON_CHAIN_EVALUATOR, .interpreters = 32, .next_interpreter = 0,
           .threads = 8, .next_thread = 8, .thread_id = 176, .thread_frame = 24, .code = 32, .previous = 24,
           .position = 104, .owner = 16, .name = 112, .filename = 104, .line_table = 120, .first_line = 40,
-          OLD_OBJECTS, .ascii_data = 48, .text_data = 72 },
+          OLD_OBJECTS, .ascii_data = 48, .text_data = 72, .lock = 352, .lock_locked = 16 },
         { .version = 0x030a, .chain = PYTHON_CHAIN_OBJECTS, .interpreters = 32, .next_interpreter = 0,
           .threads = 8, .next_thread = 8, .thread_id = 176, .thread_frame = 24, .native_frame = 48,
           .native_previous = 8, .code = 32, .previous = 24, .position = 96, .owner = 16, .name = 112,
           .filename = 104, .line_table = 120, .first_line = 40, OLD_OBJECTS, .ascii_data = 48,
-          .text_data = 72 },
+          .text_data = 72, .lock = 352, .lock_locked = 16 },
         { .version = 0x030b, .chain = PYTHON_CHAIN_CFRAMES, .interpreters = 40, .next_interpreter = 0,
           .threads = 16, .next_thread = 8, .thread_id = 152, .thread_frame = 56, .native_frame = 8,
           .native_previous = 16, .code = 32, .previous = 48, .position = 56, .owner = 68, .name = 128,
           .filename = 112, .line_table = 136, .first_line = 72, .instructions = 184, OLD_OBJECTS,
-          .ascii_data = 48, .text_data = 72 },
+          .ascii_data = 48, .text_data = 72, .lock = 360, .lock_locked = 16 },
         { .version = 0x030c, .chain = PYTHON_CHAIN_CFRAME, .interpreters = 40, .next_interpreter = 0,
           .threads = 72, .next_thread = 8, .thread_id = 136, .thread_frame = 56, .native_frame = 0,
           .native_previous = 8, .code = 0, .previous = 8, .position = 56, .owner = 70, .name = 128,
           .filename = 112, .line_table = 136, .first_line = 68, .instructions = 192, OLD_OBJECTS,
-          .ascii_data = 40, .text_data = 56 },
+          .ascii_data = 40, .text_data = 56, .lock_pointer = 384, .lock_locked = 16 },
 };
 
 static int unknown(char reason[PYTHON_MAX_REASON], uint32_t version, const char *what) {
@@ -70,11 +73,12 @@ typedef struct Order {
         uint8_t interpreter, thread, frame, code, object, type, number, bytes, text;
         uint8_t generator;              /* 0 = this release does not tell */
         uint8_t thread_id;              /* from the thread state's size on */
+        uint8_t lock;                   /* ceval_gil, from the interpreter's size on */
 } Order;
 
-static const Order order_3_13 = { 6, 19, 28, 34, 44, 46, 61, 64, 67, 0, 5 };
-static const Order order_3_14 = { 6, 22, 31, 39, 50, 52, 71, 74, 77, 83, 5 };
-static const Order order_3_15 = { 6, 22, 39, 47, 58, 60, 83, 86, 89, 99, 8 };
+static const Order order_3_13 = { 6, 19, 28, 34, 44, 46, 61, 64, 67, 0, 5, 8 };
+static const Order order_3_14 = { 6, 22, 31, 39, 50, 52, 71, 74, 77, 83, 5, 9 };
+static const Order order_3_15 = { 6, 22, 39, 47, 58, 60, 83, 86, 89, 99, 8, 9 };
 
 static const Order *order_of(uint32_t version) {
         return version == PYTHON_DESCRIBED ? &order_3_13 : version == 0x030e ? &order_3_14 : &order_3_15;
@@ -102,6 +106,22 @@ static bool differ(const uint64_t *words, const Field *fields, size_t n) {
                             words[fields[j].part + fields[j].index])
                                 return false;
         return true;
+}
+
+/*
+ * An interpreter has room for a lock of its own, of which begin, holder and `locked` are told. What is not
+ * plausible is left out: waits for the lock are waits for a futex then.
+ */
+static void read_lock(const uint64_t *words, const Order *order, PythonLayout *layout) {
+        const uint64_t *lock = words + order->interpreter + order->lock;
+        uint64_t size = words[order->interpreter], pointer = lock[0], begin = lock[1], locked = lock[3],
+                 holder = lock[4];
+
+        if (!pointer || pointer % 8 || pointer > size - 8 || begin >= size || holder <= begin ||
+            locked != holder + 8 || locked - begin > MAX_LOCKED)
+                return;
+        layout->lock_pointer = (uint32_t)pointer;
+        layout->lock_locked = (uint32_t)(locked - begin);
 }
 
 int python_layout_read(const uint64_t words[PYTHON_N_OFFSETS], PythonLayout *layout,
@@ -158,7 +178,23 @@ int python_layout_read(const uint64_t words[PYTHON_N_OFFSETS], PythonLayout *lay
         layout->is_free_threaded = words[2];
         layout->ascii_data = (uint32_t)ascii;
         layout->text_data = layout->ascii_data + 16;
+        read_lock(words, &order, layout);
         return 0;
+}
+
+/*
+ * Behind `locked` and a number lie what threads wait for (struct _gil_runtime_state, Include/internal/):
+ * condition and mutex of the lock, and those of a thread that waits until another one has taken it.
+ */
+static void fill_lock(const PythonLayout *layout, struct python_process *entry) {
+        const size_t futexes = 2 * (sizeof(pthread_cond_t) + sizeof(pthread_mutex_t));
+
+        entry->lock_pointer = entry->lock_begin = entry->lock_end = 0;
+        if (!layout->lock_locked || layout->lock_locked > MAX_LOCKED || layout->lock_pointer > UINT16_MAX)
+                return;
+        entry->lock_pointer = (uint16_t)layout->lock_pointer;
+        entry->lock_begin = (uint16_t)(layout->lock_locked + 16);
+        entry->lock_end = (uint16_t)(entry->lock_begin + futexes);
 }
 
 bool python_layout_entry(const PythonLayout *layout, struct python_process *entry) {
@@ -190,5 +226,6 @@ bool python_layout_entry(const PythonLayout *layout, struct python_process *entr
         entry->name = (uint16_t)layout->name;
         entry->line_table = (uint16_t)layout->line_table;
         entry->first_line = (uint16_t)layout->first_line;
+        fill_lock(layout, entry);
         return true;
 }

@@ -39,6 +39,10 @@ typedef struct PythonLayout {
         uint32_t number_tag, number_digits;     /* in an int: digits << 3 | sign, and 30 bits a digit */
         uint32_t generator_frame, generator_state;      /* in a coroutine; 0 = not told, up to 3.13 */
         uint32_t stack_pointer;         /* in a frame */
+        /* the lock of an interpreter (the GIL); 0 = not known */
+        uint32_t lock;                  /* 3.8 to 3.11: in _PyRuntime */
+        uint32_t lock_pointer;          /* 3.12 and newer: in an interpreter */
+        uint32_t lock_locked;           /* in the lock */
 } PythonLayout;
 
 enum {

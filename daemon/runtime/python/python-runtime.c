@@ -118,6 +118,8 @@ static bool fill_entry(PythonState *state, const PythonOpened *opened, const Run
         entry->code_type = address_of(opened, PYTHON_SYMBOL_CODE, bias);
         entry->evaluator = address_of(opened, PYTHON_SYMBOL_EVALUATOR, bias);
         entry->evaluator_size = opened->places[PYTHON_SYMBOL_EVALUATOR].size;
+        if (state->layout.lock)
+                entry->lock = address_of(opened, PYTHON_SYMBOL_RUNTIME, bias) + state->layout.lock;
         state->coroutine_type = address_of(opened, PYTHON_SYMBOL_COROUTINE, bias);
         state->generator_type = address_of(opened, PYTHON_SYMBOL_GENERATOR, bias);
         state->text_type = address_of(opened, PYTHON_SYMBOL_TEXT, bias);

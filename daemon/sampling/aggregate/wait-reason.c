@@ -5,6 +5,7 @@
  *
  *     call            state                      reason
  *     futex           interruptible              futex         a mutex, a condition, a join
+ *     futex           WAIT_INTERPRETER_LOCK      gil           the lock of an interpreter of Python
  *     read            uninterruptible, iowait    io            the file was not in memory
  *     read            interruptible              read          a pipe, a socket, a terminal
  *     none            uninterruptible            page_fault
@@ -27,7 +28,7 @@ static const char reason_futex[] = "futex", reason_poll[] = "poll", reason_read[
                   reason_write[] = "write", reason_sleep[] = "sleep", reason_child[] = "child",
                   reason_signal[] = "signal", reason_lock[] = "lock", reason_exit[] = "exit",
                   reason_io[] = "io", reason_other[] = "other", reason_stopped[] = "stopped",
-                  reason_fault[] = "page_fault", reason_preempted[] = "preempted";
+                  reason_fault[] = "page_fault", reason_preempted[] = "preempted", reason_gil[] = "gil";
 
 static const struct {
         int16_t call;
@@ -104,6 +105,8 @@ const char *wait_reason(int16_t call, uint8_t flags) {
                 return flags & WAIT_UNINTERRUPTIBLE ? reason_fault : reason_other;
         if (flags & WAIT_IO)
                 return reason_io;
+        if (flags & WAIT_INTERPRETER_LOCK)
+                return reason_gil;
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
                 if (calls[i].call == call)
                         return calls[i].reason;

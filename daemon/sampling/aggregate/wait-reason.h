@@ -13,8 +13,8 @@
 
 /*
  * @call: number of the system call on this machine, or WAIT_NO_CALL. @flags: WAIT_*. Return: a constant word,
- * value of the attribute wait.reason: futex, poll, read, write, sleep, io, page_fault, child, signal, lock,
- * stopped, exit, preempted, other.
+ * value of the attribute wait.reason: futex, gil, poll, read, write, sleep, io, page_fault, child, signal,
+ * lock, stopped, exit, preempted, other.
  */
 const char *wait_reason(int16_t call, uint8_t flags);
 

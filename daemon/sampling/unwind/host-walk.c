@@ -409,6 +409,17 @@ void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const s
         host_walk_thread(walk, process, has_runtime, stack, 0, resultp);
 }
 
+bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address) {
+        bool waits;
+
+        if (!walk->live || !walk->live->python)
+                return false;
+        under_way = walk;
+        waits = python_waits_for_lock(walk->live->python, address);
+        under_way = NULL;
+        return waits;
+}
+
 size_t host_walk_bytes(const HostWalk *walk) {
         size_t sum = 0;
 

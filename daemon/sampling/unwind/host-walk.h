@@ -60,6 +60,9 @@ void host_walk_enter(HostWalk *walk, const HostWalkLive *live);
 void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
                       uint64_t pointer, HostWalkResult *resultp);
 
+/* Whether a thread of @live that waits for the futex at @address waits for the lock of a Python (the GIL). */
+bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address);
+
 /* Gives back the rows that it holds; the next walk takes them again. */
 void host_walk_release(HostWalk *walk);
 

@@ -157,6 +157,13 @@ static void read_owner(const StillReader *reader, StillThread *found) {
                 found->owner = 0;
 }
 
+static void read_lock(const StillReader *reader, StillThread *found) {
+        const uint8_t others = WAIT_PREEMPTED | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE;
+
+        found->waits_for_lock = found->thread->call == SYS_futex && !(found->thread->wait_flags & others) &&
+                host_walk_waits_for_lock(reader->walk, found->thread->argument);
+}
+
 /* ---- a process, a thread ---- */
 
 void still_thread_head(const StillThread *found, struct abi_sample *head) {
@@ -231,6 +238,7 @@ int still_reader_read(StillReader *reader, const Program *program, const struct 
                 return STILL_E_UNREADABLE;
         read_context(reader, found);
         read_owner(reader, found);
+        read_lock(reader, found);
         return walk_stack(reader, program, found);
 }
 

@@ -186,6 +186,7 @@ static int add_wait(Work *work, const StillThread *found) {
         Sample sample = { .header = &header, .user = found->words, .attributes = found->context.attributes };
         uint64_t value_ns = waited_ns(work, thread);
         bool is_runnable = thread->flags & THREAD_RUNNABLE;
+        uint8_t flags = thread->wait_flags | (found->waits_for_lock ? WAIT_INTERPRETER_LOCK : 0);
         const struct abi_waker unknown = { .kind = WAKER_UNKNOWN };
         const WaitTimes times = { .blocked_ns = is_runnable ? 0 : value_ns,
                                   .runnable_ns = is_runnable ? value_ns : 0,
@@ -199,7 +200,7 @@ static int add_wait(Work *work, const StillThread *found) {
         r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
         if (!r)
                 r = aggregator_add_wait(work->daemon->stages.aggregator, &program, &sample,
-                                        wait_reason(thread->call, thread->wait_flags), &times);
+                                        wait_reason(thread->call, flags), &times);
         if (!r) {
                 DaemonThread *known = find_result(work, thread);
 
