@@ -9,7 +9,7 @@
  *
  * refuted: they differ, but the file's own row contradicts the code under it: a push, pop or addition to rsp
  * goes on with the same distance from rsp, or a `ret` is not at rsp + 8. glibc's and OpenSSL's assembly has
- * some. other: one says rsp, the other rbp, so that no number can be compared. missing: only the file's own.
+ * some. other: they go by two registers, so that no number can be compared. missing: only the file's own.
  * refused: functions that were not understood. Lines before tell of the first few differences. Exit 1 if
  * something is wrong.
  */
@@ -38,7 +38,7 @@ typedef struct Check {
 } Check;
 
 static bool is_frame(uint32_t cfa) {
-        return cfa == UNWIND_CFA_RSP || cfa == UNWIND_CFA_RBP;
+        return cfa == UNWIND_CFA_RSP || cfa == UNWIND_CFA_RBP || cfa == UNWIND_CFA_RBX;
 }
 
 static bool decode(Check *check, uint64_t address, ScanInstruction *instruction) {

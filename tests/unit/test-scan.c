@@ -112,6 +112,30 @@ Test(scan, follows_an_address_to_which_it_jumps) {
         cr_expect_eq(at[13], 16);
 }
 
+/* push %rbx; mov %rsp,%rbx; and $-64,%rsp; nop; mov %rbx,%rsp; pop %rbx; ret */
+Test(scan, follows_a_stack_pointer_that_was_put_by) {
+        const int *at = SCAN("\x53\x48\x89\xe3\x48\x83\xe4\xc0\x90\x48\x89\xdc\x5b\xc3");
+
+        cr_expect_eq(at[4], 16);
+        cr_expect_eq(at[8], 16, "from rbx");
+        cr_expect_eq(at[9], 16);
+        cr_expect_eq(at[12], 16);
+        cr_expect_eq(at[13], 8);
+        at = SCAN("\x53\x48\x89\xe3\x48\x83\xe4\xc0\xb3\x01\x90\x48\x89\xdc\x5b\xc3");      /* … mov $1,%bl */
+        cr_expect_eq(at[8], 16);
+        cr_expect_eq(at[10], 0, "rbx is something else");
+        cr_expect_eq(at[15], 0);
+}
+
+/* lea f(%rip),%rax; ret; int3; f: jmp *%rdx */
+Test(scan, believes_a_label_that_hands_on_what_it_was_given) {
+        const int *at = SCAN("\x48\x8d\x05\x02\x00\x00\x00\xc3\xcc\xff\xe2");
+
+        cr_expect_eq(at[9], 8);
+        at = SCAN("\x48\x8d\x05\x02\x00\x00\x00\xc3\xcc\x48\x89\xc2\xff\xe2");   /* f: mov %rax,%rdx; … */
+        cr_expect_eq(at[9], 0, "a part of another function may have made that");
+}
+
 /* xor %rbp,%rbp; and $-16,%rsp; call f; nop; f: ret */
 Test(scan, ends_where_the_kernel_has_begun) {
         const int *at = SCAN_ENTERED("\x48\x31\xed\x48\x83\xe4\xf0\xe8\x01\x00\x00\x00\x90\xc3");

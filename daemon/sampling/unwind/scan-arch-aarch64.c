@@ -20,7 +20,7 @@ bool scan_is_restorer(const uint8_t *code) {
         return false;
 }
 
-uint64_t scan_rule(int32_t depth, int32_t frame, int32_t rbp, int32_t rbx) {
+uint64_t scan_rule(int32_t depth, int32_t frame, int32_t base, int32_t rbp, int32_t rbx) {
         return unwind_rule(UNWIND_CFA_BAD, 0, 0, 0, 0);
 }
 

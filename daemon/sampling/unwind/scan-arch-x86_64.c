@@ -13,6 +13,7 @@
 
 enum {
         RBX = 3, RSP = 4, RBP = 5, NO_REGISTER = 16,
+        BH = 7,                         /* among registers of bytes, without REX */
         FORM_INVALID = 1, FORM_MODRM = 2, FORM_BYTE = 4, FORM_WORD = 8,        /* FORM_WORD: 4 bytes, or 2 */
         BASE_RIP = 17, BASE_NONE = 18,
 };
@@ -315,6 +316,20 @@ static bool writes(const Work *work, uint8_t reg) {
                 (writes_rm(work) && !work->is_memory && work->rm == reg);
 }
 
+/* Whether it may write rbx, or a byte of it. */
+static bool writes_base(const Work *work) {
+        uint8_t op = work->opcode, low = op & 7;
+
+        if (work->map == 1 && !work->is_vex && op == 0xa2)
+                return true;            /* cpuid */
+        if (!is_of_bytes(work))
+                return writes(work, RBX);
+        if (!work->has_modrm)
+                return low == RBX || low == BH;
+        return (writes_reg(work) && (work->reg == RBX || work->reg == BH)) ||
+                (writes_rm(work) && !work->is_memory && (work->rm == RBX || work->rm == BH));
+}
+
 static ScanRegister name(uint8_t reg) {
         return reg == RBP ? SCAN_FRAME : reg == RBX ? SCAN_BASE : SCAN_OTHER;
 }
@@ -341,6 +356,11 @@ static void explain_stack(const Work *work, ScanInstruction *to) {
         else if ((op == 0x89 && !work->is_memory && work->reg == RBP) ||
                  (op == 0x8b && !work->is_memory && work->rm == RBP))
                 effect(to, SCAN_FROM_FRAME, 0);
+        else if (op == 0x8d && work->base == RBX && work->index == NO_REGISTER)
+                effect(to, SCAN_FROM_BASE, work->displacement);
+        else if ((op == 0x89 && !work->is_memory && work->reg == RBX) ||
+                 (op == 0x8b && !work->is_memory && work->rm == RBX))
+                effect(to, SCAN_FROM_BASE, 0);
 }
 
 static void explain_frame(const Work *work, ScanInstruction *to) {
@@ -356,6 +376,20 @@ static void explain_frame(const Work *work, ScanInstruction *to) {
                 effect(to, SCAN_SET_FRAME, 0);
         else if (op == 0x8d && work->base == RSP && work->index == NO_REGISTER)
                 effect(to, SCAN_SET_FRAME, work->displacement);
+}
+
+/* OpenBLAS' kernels put the stack pointer by in rbx before they align it. */
+static void explain_base(const Work *work, ScanInstruction *to) {
+        uint8_t op = work->opcode;
+
+        to->effect = SCAN_LOSE_BASE;
+        if (work->map || !(work->rex & 8) || work->is_short)
+                return;
+        if ((op == 0x89 && !work->is_memory && work->reg == RSP) ||
+            (op == 0x8b && !work->is_memory && work->rm == RSP))
+                effect(to, SCAN_SET_BASE, 0);
+        else if (op == 0x8d && work->base == RSP && work->index == NO_REGISTER)
+                effect(to, SCAN_SET_BASE, work->displacement);
 }
 
 static bool is_stack_slot(const Work *work) {
@@ -515,6 +549,8 @@ bool scan_decode(const uint8_t *code, size_t size, uint64_t address, ScanInstruc
                 to->reg = name(work.reg);
         } else if (writes(&work, RBP)) {
                 explain_frame(&work, to);
+        } else if (writes_base(&work)) {
+                explain_base(&work, to);
         }
         return true;
 }
@@ -529,11 +565,16 @@ bool scan_is_restorer(const uint8_t *code) {
         return !memcmp(code, restorer, sizeof(restorer));
 }
 
-uint64_t scan_rule(int32_t depth, int32_t frame, int32_t rbp, int32_t rbx) {
+uint64_t scan_rule(int32_t depth, int32_t frame, int32_t base, int32_t rbp, int32_t rbx) {
         bool is_rbp_far = rbp == SCAN_LOST || rbp > INT16_MAX, is_rbx_far = rbx < 0 ||
                 rbx > 8 * UNWIND_RBX_MAX;
 
-        return unwind_rule(depth ? UNWIND_CFA_RSP : UNWIND_CFA_RBP, depth ? depth : frame,
+        return unwind_rule(depth           ? UNWIND_CFA_RSP
+                                   : frame ? UNWIND_CFA_RBP
+                                           : UNWIND_CFA_RBX,
+                           depth           ? depth
+                                   : frame ? frame
+                                           : base,
                            is_rbp_far ? UNWIND_RBP_LOST : rbp ? UNWIND_RBP_AT_CFA : UNWIND_RBP_SAME,
                            (int16_t)(is_rbp_far ? 0 : -rbp),
                            is_rbx_far || rbx % 8 ? UNWIND_RBX_LOST : (uint32_t)rbx / 8);

@@ -31,6 +31,9 @@ typedef enum ScanEffect {
         SCAN_LOSE_FRAME,                /* the same of the frame pointer */
         SCAN_SET_FRAME,                 /* frame pointer = stack pointer + `value` */
         SCAN_FROM_FRAME,                /* stack pointer = frame pointer + `value` */
+        SCAN_SET_BASE,                  /* the same three of rbx, where the stack pointer is put by */
+        SCAN_FROM_BASE,
+        SCAN_LOSE_BASE,
         SCAN_LEAVE,
         SCAN_STORE,                     /* `reg` at stack pointer + `value` */
         SCAN_LOAD,
@@ -84,9 +87,9 @@ bool scan_arch_is_known(void);
 bool scan_is_restorer(const uint8_t *code);
 
 /*
- * Rule (unwind_abi.h) of a frame. @depth: CFA - stack pointer, @frame: CFA - frame pointer; one of them is 0.
- * @rbp, @rbx: CFA - their place; 0 = kept, SCAN_LOST.
+ * Rule (unwind_abi.h) of a frame. @depth: CFA - stack pointer, @frame: CFA - frame pointer, @base: CFA - rbx;
+ * the first that is not 0 counts. @rbp, @rbx: CFA - their place; 0 = kept, SCAN_LOST.
  */
 enum { SCAN_LOST = -1 };
-uint64_t scan_rule(int32_t depth, int32_t frame, int32_t rbp, int32_t rbx);
+uint64_t scan_rule(int32_t depth, int32_t frame, int32_t base, int32_t rbp, int32_t rbx);
 uint64_t scan_rule_top(void);

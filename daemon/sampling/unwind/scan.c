@@ -53,6 +53,7 @@ typedef struct State {
         int32_t depth;                  /* CFA - stack pointer; 0 = not known */
         uint32_t owner;                 /* number of its function */
         int16_t frame;                  /* CFA - frame pointer; 0 = not one */
+        int16_t base;                   /* CFA - rbx; 0 = it holds something else */
         int16_t rbp, rbx;               /* CFA - their place; 0 = kept, SCAN_LOST */
         uint8_t kind;                   /* Kind */
         bool is_top;
@@ -479,16 +480,18 @@ static bool merge(State *to, const State *from, bool *fitp) {
         to->is_from_kernel &= from->is_from_kernel;
         if (to->frame != from->frame)
                 to->frame = 0;
+        if (to->base != from->base)
+                to->base = 0;
         if (to->depth != from->depth)
                 to->depth = 0;
         if (to->rbp != from->rbp)
                 to->rbp = SCAN_LOST;
         if (to->rbx != from->rbx)
                 to->rbx = SCAN_LOST;
-        if (!to->depth && !to->frame)
+        if (!to->depth && !to->frame && !to->base)
                 *fitp = false;
-        return to->depth != before.depth || to->frame != before.frame || to->rbp != before.rbp ||
-                to->rbx != before.rbx;
+        return to->depth != before.depth || to->frame != before.frame || to->base != before.base ||
+                to->rbp != before.rbp || to->rbx != before.rbx;
 }
 
 /* A jump instead of a call. */
@@ -566,6 +569,8 @@ static void load(State *state, ScanRegister reg, int64_t place) {
 
         if (reg == SCAN_FRAME)
                 state->frame = 0;
+        if (reg == SCAN_BASE)
+                state->base = 0;
         if (at && *at == place)
                 *at = 0;
         else if (at && *at == 0)
@@ -580,10 +585,19 @@ static void set_frame(State *state, int64_t value) {
                 state->rbp = SCAN_LOST;
 }
 
-static void from_frame(State *state, int64_t value) {
-        int64_t depth = state->frame - value;
+static void set_base(State *state, int64_t value) {
+        int64_t base = state->depth - value;
 
-        state->depth = state->frame && depth > 0 && depth <= MAX_DEPTH ? (int32_t)depth : 0;
+        state->base = state->depth && base > 0 && base <= INT16_MAX ? (int16_t)base : 0;
+        if (!state->rbx)
+                state->rbx = SCAN_LOST;
+}
+
+/* @from: CFA - the register that the stack pointer is made of; 0 = not known. */
+static void from_register(State *state, int16_t from, int64_t value) {
+        int64_t depth = from - value;
+
+        state->depth = from && depth > 0 && depth <= MAX_DEPTH ? (int32_t)depth : 0;
         drop_places(state);
 }
 
@@ -620,10 +634,19 @@ static void apply(State *state, const ScanInstruction *instruction) {
                 set_frame(state, instruction->value);
                 break;
         case SCAN_FROM_FRAME:
-                from_frame(state, instruction->value);
+                from_register(state, state->frame, instruction->value);
+                break;
+        case SCAN_SET_BASE:
+                set_base(state, instruction->value);
+                break;
+        case SCAN_FROM_BASE:
+                from_register(state, state->base, instruction->value);
+                break;
+        case SCAN_LOSE_BASE:
+                state->base = 0;
                 break;
         case SCAN_LEAVE:
-                from_frame(state, 0);
+                from_register(state, state->frame, 0);
                 pop(state, SCAN_FRAME);
                 break;
         case SCAN_STORE:
@@ -829,7 +852,7 @@ static void follow(Scan *scan, Item item) {
                 if (instruction.table == SCAN_ADDRESS)
                         mark(scan, instruction.target, MARK_LABEL);
                 apply(&state, &instruction);
-                if (!state.depth && !state.frame && !state.is_top)
+                if (!state.depth && !state.frame && !state.base && !state.is_top)
                         return;
                 next = at + instruction.size;
                 if (!branch(scan, &state, &hint, compared, &instruction))
@@ -868,7 +891,8 @@ static void follow_later(Scan *scan, const Later *later) {
         State *to = &scan->states[later->at];
         const Hint hint = { 0 };
 
-        if (to->kind == BEGIN && to->depth == later->state.depth && to->frame == later->state.frame) {
+        if (to->kind == BEGIN && to->depth == later->state.depth && to->frame == later->state.frame &&
+            to->base == later->state.base) {
                 bool fits;
 
                 /* no join: the call may not lead here */
@@ -896,6 +920,17 @@ static void follow_all_later(Scan *scan) {
         scan->n_later = 0;
 }
 
+/*
+ * Whether a label begins with a jump by a register. Nothing here has loaded that, so who came here has: it is
+ * a parameter, and the label a function (musl's wrapper_cmp, by which qsort() calls its caller back).
+ */
+static bool hands_on(Scan *scan, uint32_t at) {
+        ScanInstruction instruction;
+
+        return scan_decode(scan->code + at, scan->size - at, scan->address + at, &instruction) &&
+                instruction.flow == SCAN_INDIRECT && instruction.used;
+}
+
 /* The kernel enters a file at its entry: no return address lies there, but the number of arguments. */
 static void follow_from(Scan *scan, uint32_t at, bool is_label) {
         bool is_entry = scan->address + at == scan->entry;
@@ -905,7 +940,8 @@ static void follow_from(Scan *scan, uint32_t at, bool is_label) {
 
         if (state->kind == INSIDE)
                 refuse(scan, state->owner);
-        if (state->kind != UNKNOWN || !new_owner(scan, UINT32_MAX, is_label, &owner))
+        if (state->kind != UNKNOWN ||
+            !new_owner(scan, UINT32_MAX, is_label && !hands_on(scan, at), &owner))
                 return;
         *state = (State){ .depth = SCAN_WORD, .owner = owner, .kind = BEGIN,
                           .is_top = is_entry, .is_from_kernel = is_entry };
@@ -1010,9 +1046,9 @@ static uint64_t rule_at(Scan *scan, uint32_t at) {
                 return 0;               /* a return address is looked up at the byte before it */
         if (state->is_top)
                 return scan_rule_top();
-        if (!state->depth && !state->frame)
+        if (!state->depth && !state->frame && !state->base)
                 return 0;
-        return scan_rule(state->depth, state->frame, state->rbp, state->rbx);
+        return scan_rule(state->depth, state->frame, state->base, state->rbp, state->rbx);
 }
 
 int scan_next(Scan *scan, CfiFunction *functionp) {
