@@ -75,4 +75,5 @@ class Musl(session.TestCase):
         self.check()
 
 
-tap.main()
+if __name__ == "__main__":
+    tap.main()

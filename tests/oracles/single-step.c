@@ -5,13 +5,18 @@
  * unwinds at each, by the very lines that the kernel half runs (rows.bpf.h,
  * rules.bpf.h), compiled for the host. At the first two visits of a pc the result is
  * compared with that of libdw on the same registers. SKIP instructions from exec
- * on are not unwound; `200ms` lets it run freely for that time instead.
+ * on are not unwound; `200ms` lets it run freely for that time instead, and `trap` until it traps by itself.
+ *
+ * But for `200ms` each step is also held against the calls that the program has made (call-list.h), which
+ * needs no call frame information: a stack must be theirs, as far as it goes. `whole`: to its root. `derived`:
+ * pcs whose row a scan of the code has made.
  *
  * Prints `incomplete N END WHERE` for each pc whose stack did not reach its root,
- * `differs N WHERE` for each where libdw contradicts, then
- * `steps N complete N pcs N compared N differ N libdw-short N refuted N`. Where libdw
- * contradicts, the processor decides: if the next steps lead where our stack said,
- * libdw is refuted (the last instructions before a landing pad, daemon/sampling/unwind/landing.h).
+ * `differs N WHERE` for each where libdw contradicts, `wrong N WHERE` where the calls do, then
+ * `steps N complete N pcs N compared N differ N libdw-short N refuted N called N wrong N whole N derived N`.
+ * Where libdw contradicts, the processor decides: if the calls, or the next steps, lead where our stack said,
+ * libdw is refuted (it guesses in code without rows; the last instructions before a landing pad,
+ * daemon/sampling/unwind/landing.h).
  */
 
 #include <elfutils/libdwfl.h>
@@ -54,17 +59,21 @@ static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
 
 #include "rows-shim.h"
 
+#include "call-list.h"
+
 enum {
         DEPTH = 512,
+        STACK_WORDS = 4096,
         ENTRY_SIZE = 64,
         VISITS = 2,                     /* of a pc that are compared */
         DISPUTE_STEPS = 16,
+        MAX_SCAN = 16 << 20,
         REFRESH_STEPS = 500,            /* between two looks at the maps for one and the same pc */
 };
 
 typedef struct Pc {
         uint64_t pc;
-        unsigned n_visits, n_incomplete, n_differ, end;
+        unsigned n_visits, n_incomplete, n_differ, n_wrong, end;
         uint64_t refreshed;             /* step */
 } Pc;
 
@@ -76,7 +85,7 @@ typedef struct Chain {
 
 static ObjectCache *objects;
 static Process *process;
-static Table tables[SHIM_MAX_TABLES];
+static Table tables[SHIM_MAX_TABLES], plain_tables[SHIM_MAX_TABLES];    /* plain: without a scan */
 static uint64_t table_objects[SHIM_MAX_TABLES];
 static uint32_t n_tables;
 static uint64_t generation;
@@ -92,13 +101,14 @@ static void die(const char *what) {
 
 /* ---- tables of the child's files ---- */
 
-static bool build(const Mapping *mapping, Table *table) {
-        const TableLimits limits = TABLE_LIMITS_DEFAULT;
+static bool build(const Mapping *mapping, uint32_t max_scan, Table *table) {
+        TableLimits limits = TABLE_LIMITS_DEFAULT;
         _cleanup_(table_builder_freep) TableBuilder *builder = NULL;
         _cleanup_(closep) int proc_fd = -1;
         _cleanup_(closep) int fd = -1;
         int r;
 
+        limits.max_scan = max_scan;
         if (mapping->kind == MAPPING_VDSO)
                 r = table_builder_new_memory(&builder, (const void *)getauxval(AT_SYSINFO_EHDR),
                                              mapping->end - mapping->start, &limits);
@@ -118,8 +128,9 @@ static uint32_t table_of(const Mapping *mapping) {
         for (uint32_t i = 0; i < n_tables; i++)
                 if (table_objects[i] == mapping->object->id)
                         return i;
-        if (n_tables == SHIM_MAX_TABLES || !build(mapping, &tables[n_tables]))
+        if (n_tables == SHIM_MAX_TABLES || !build(mapping, MAX_SCAN, &tables[n_tables]))
                 return UNWIND_NO_TABLE;
+        build(mapping, 0, &plain_tables[n_tables]);
         table_objects[n_tables] = mapping->object->id;
         shim_tables[n_tables] = (ShimTable){ .data = tables[n_tables].data, .size = tables[n_tables].size };
         return n_tables++;
@@ -164,6 +175,20 @@ static bool is_entry(uint64_t pc) {
         if (!mapping || !mapping->object || !tables_find_address(mapping->object, mapping->offset, &address))
                 return false;
         return pc - mapping->start + address - mapping->object->entry < ENTRY_SIZE;
+}
+
+/* Whether a scan of the code has made the row of @pc. */
+static bool is_derived(uint64_t pc) {
+        const Mapping *mapping = process_find_mapping(process, pc);
+        uint64_t address;
+        uint32_t table;
+
+        if (!mapping || !mapping->object || !tables_find_address(mapping->object, mapping->offset, &address))
+                return false;
+        table = table_of(mapping);
+        address += pc - mapping->start;
+        return table != UNWIND_NO_TABLE && table_find(&tables[table], address) &&
+               (!plain_tables[table].data || !table_find(&plain_tables[table], address));
 }
 
 static uint32_t walk(const struct user_regs_struct *registers, Chain *chain) {
@@ -251,6 +276,46 @@ static bool contradicts(const Chain *ours, const Chain *libdw) {
                memcmp(ours->pcs, libdw->pcs, MIN(ours->n, libdw->n) * sizeof(libdw->pcs[0])) != 0;
 }
 
+static CallList calls;
+static uint64_t n_called, n_wrong, n_whole;
+
+/* Return: whether the calls are known, and say the same. */
+static bool compare_with_calls(Pc *pc, const Chain *ours) {
+        bool is_wrong = ours->n > calls.n + 1 || (ours->is_complete && ours->n != calls.n + 1);
+
+        if (!calls.is_known || calls.n >= DEPTH)
+                return false;
+        for (unsigned i = 1; i < ours->n && !is_wrong; i++)
+                is_wrong = ours->pcs[i] != calls.calls[calls.n - i].to;
+        n_called++;
+        n_wrong += is_wrong;
+        pc->n_wrong += is_wrong;
+        n_whole += !is_wrong && ours->is_complete;
+        return !is_wrong;
+}
+
+/* The program stands in a function that was called long ago: libdw says from where. */
+static void find_calls(const struct user_regs_struct *registers) {
+        static Chain chain;
+        uint64_t at = registers->rsp;
+        unsigned found = 1;
+
+        walk_by_libdw(&chain);
+        call_list_begin(&calls);
+        for (unsigned i = 0; i < STACK_WORDS && found < chain.n; i++, at += 8)
+                if (call_list_word(at) == chain.pcs[found]) {
+                        found++;
+                        call_list_add(&calls, at, chain.pcs[found - 1]);
+                }
+        for (unsigned i = 0; i < calls.n / 2; i++) {
+                typeof(calls.calls[0]) call = calls.calls[i];
+
+                calls.calls[i] = calls.calls[calls.n - 1 - i];
+                calls.calls[calls.n - 1 - i] = call;
+        }
+        calls.is_known = chain.is_complete && found == chain.n;
+}
+
 /* A contradiction that the next steps decide. */
 typedef struct Dispute {
         Chain chain;
@@ -305,12 +370,16 @@ static void end_disputes(void) {
 /* ---- the run ---- */
 
 static bool step(int *signalp) {
-        int status;
+        struct user_regs_struct from, to;
+        int status, delivered = *signalp;
 
-        if (ptrace(PTRACE_SINGLESTEP, child, 0, *signalp) || waitpid(child, &status, 0) != child ||
-            !WIFSTOPPED(status))
+        if (ptrace(PTRACE_GETREGS, child, 0, &from) || ptrace(PTRACE_SINGLESTEP, child, 0, *signalp) ||
+            waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
                 return false;
         *signalp = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        if (ptrace(PTRACE_GETREGS, child, 0, &to))
+                return false;
+        call_list_step(&calls, &from, &to, delivered != 0);
         return true;
 }
 
@@ -344,14 +413,27 @@ static void run_ms(unsigned long ms) {
                 die("the program has ended");
 }
 
+static void run_to_trap(void) {
+        int status;
+
+        if (ptrace(PTRACE_CONT, child, 0, 0) || waitpid(child, &status, 0) != child || !WIFSTOPPED(status) ||
+            WSTOPSIG(status) != SIGTRAP)
+                die("the program does not trap");
+}
+
 static void skip(const char *amount, int *signalp) {
         char *end;
         unsigned long n = strtoul(amount, &end, 10);
 
+        if (strcmp(amount, "trap") == 0) {
+                run_to_trap();
+                return;
+        }
         if (strcmp(end, "ms") == 0) {
                 run_ms(n);
                 return;
         }
+        call_list_begin(&calls);
         for (; n > 0; n--)
                 if (!step(signalp))
                         die("the program has ended");
@@ -376,15 +458,22 @@ static void print_where(uint64_t pc) {
                mapping ? pc - mapping->start + mapping->offset : pc);
 }
 
-static void print_pcs(void) {
+/* Return: pcs whose row was derived. */
+static uint64_t print_pcs(void) {
         HashmapEntry *entry;
+        uint64_t n_derived = 0;
         uint32_t at = 0;
 
         while ((entry = hashmap_next(&pcs, &at))) {
                 const Pc *pc = entry->value;
 
+                n_derived += is_derived(pc->pc);
                 if (pc->n_incomplete) {
                         printf("incomplete %u %u ", pc->n_incomplete, pc->end);
+                        print_where(pc->pc);
+                }
+                if (pc->n_wrong) {
+                        printf("wrong %u ", pc->n_wrong);
                         print_where(pc->pc);
                 }
                 if (pc->n_differ) {
@@ -392,10 +481,12 @@ static void print_pcs(void) {
                         print_where(pc->pc);
                 }
         }
+        return n_derived;
 }
 
 int main(int argc, char **argv) {
-        uint64_t n_steps = 0, n_complete = 0, n_compared = 0, n_libdw_short = 0;
+        uint64_t n_steps = 0, n_complete = 0, n_compared = 0, n_libdw_short = 0, n_derived;
+        struct user_regs_struct registers;
         static Chain ours, theirs;
         int signal = 0;
 
@@ -407,8 +498,10 @@ int main(int argc, char **argv) {
         skip(argv[2], &signal);
         read_maps();
         report_modules();
+        if (strcmp(argv[2], "trap") == 0 && ptrace(PTRACE_GETREGS, child, 0, &registers) == 0)
+                find_calls(&registers);
         for (uint64_t max = strtoull(argv[1], NULL, 0); n_steps < max; n_steps++) {
-                struct user_regs_struct registers;
+                bool is_as_called;
                 uint32_t end;
                 Pc *pc;
 
@@ -423,6 +516,7 @@ int main(int argc, char **argv) {
                         end = walk(&registers, &ours);
                 }
                 settle_disputes(&ours, n_steps);
+                is_as_called = compare_with_calls(pc, &ours);
                 n_complete += ours.is_complete;
                 if (!ours.is_complete) {
                         pc->n_incomplete++;
@@ -432,7 +526,11 @@ int main(int argc, char **argv) {
                         walk_by_libdw(&theirs);
                         n_compared++;
                         n_libdw_short += theirs.n < ours.n;
-                        if (contradicts(&ours, &theirs))
+                        if (!contradicts(&ours, &theirs))
+                                ;
+                        else if (is_as_called)
+                                n_refuted++;
+                        else
                                 begin_dispute(pc, &ours, n_steps);
                 }
                 if (!step(&signal)) {
@@ -441,10 +539,12 @@ int main(int argc, char **argv) {
                 }
         }
         end_disputes();
-        print_pcs();
+        n_derived = print_pcs();
         printf("steps %" PRIu64 " complete %" PRIu64 " pcs %u compared %" PRIu64 " differ %" PRIu64
-               " libdw-short %" PRIu64 " refuted %" PRIu64 "\n",
-               n_steps, n_complete, pcs.n_entries, n_compared, n_differ, n_libdw_short, n_refuted);
+               " libdw-short %" PRIu64 " refuted %" PRIu64 " called %" PRIu64 " wrong %" PRIu64
+               " whole %" PRIu64 " derived %" PRIu64 "\n",
+               n_steps, n_complete, pcs.n_entries, n_compared, n_differ, n_libdw_short, n_refuted, n_called,
+               n_wrong, n_whole, n_derived);
         kill(child, SIGKILL);
         return 0;
 }

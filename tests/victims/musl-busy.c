@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * musl-busy: spends its time in musl, which has no call frame information, and in callbacks from it,
- * until SIGTERM. Built by test-scan.py with musl-gcc. Which of its own functions calls which of musl's is all
- * that it does:
+ * musl-busy [WORDS]: spends its time in musl, which has no call frame information, and in callbacks from it,
+ * until SIGTERM; with few WORDS its rounds are short. Built by test-scan.py with musl-gcc. Which of its own
+ * functions calls which of musl's is all that it does:
  *
  *     main ─▶ do_sort ─▶ qsort ─▶ compare_words
  *          ─▶ do_print ─▶ snprintf
@@ -19,6 +19,7 @@ enum { N_WORDS = 2048, N_BLOCKS = 64, MAX_TEXT = 200 };
 static volatile sig_atomic_t is_over;
 static volatile long sink;
 static long words[N_WORDS];
+static int n_words = N_WORDS, n_blocks = N_BLOCKS;
 
 static void end(int signal) {
         (void)signal;
@@ -33,16 +34,16 @@ static int compare_words(const void *a, const void *b) {
 }
 
 __attribute__((noinline)) static void do_sort(void) {
-        for (int i = 0; i < N_WORDS; i++)
+        for (int i = 0; i < n_words; i++)
                 words[i] = i * 7919L % 4099;
-        qsort(words, N_WORDS, sizeof(*words), compare_words);
+        qsort(words, (size_t)n_words, sizeof(*words), compare_words);
         sink += words[1];
 }
 
 __attribute__((noinline)) static void do_print(void) {
         char text[MAX_TEXT];
 
-        for (int i = 0; i < N_WORDS; i++) {
+        for (int i = 0; i < n_words; i++) {
                 snprintf(text, sizeof(text), "%d %s %g %lx", i, "hello", i * 1.5, i * 77L);
                 sink += text[3];
         }
@@ -51,15 +52,21 @@ __attribute__((noinline)) static void do_print(void) {
 __attribute__((noinline)) static void do_allocate(void) {
         void *blocks[N_BLOCKS];
 
-        for (int k = 0; k < N_BLOCKS; k++) {
-                for (int i = 0; i < N_BLOCKS; i++)
+        for (int k = 0; k < n_blocks; k++) {
+                for (int i = 0; i < n_blocks; i++)
                         blocks[i] = malloc(16 + 37 * (size_t)i);
-                for (int i = 0; i < N_BLOCKS; i++)
+                for (int i = 0; i < n_blocks; i++)
                         free(blocks[i]);
         }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+        int n = argc > 1 ? atoi(argv[1]) : 0;
+
+        if (n > 0 && n < N_WORDS) {
+                n_words = n;
+                n_blocks = n < N_BLOCKS ? n : N_BLOCKS;
+        }
         signal(SIGTERM, end);
         printf("pid %d\n", (int)getpid());
         fflush(stdout);
