@@ -85,6 +85,7 @@ enum abi_form {
         ABI_FORM_ELASTIC = 3,           /* elastic_apm_profiling_correlation_tls_v1 */
         ABI_FORM_GO = 4,                /* labels of the goroutine (runtime_abi.h), ids among them */
         ABI_FORM_LABELS = 5,            /* custom_labels_current_set: the same bytes, the id is 0 */
+        ABI_FORM_NODE = 6,              /* otel_thread_ctx_nodejs_v1 (node_walk.h), then as THREAD */
         ABI_FORM_N,
 };
 

@@ -16,6 +16,7 @@
  *           └─ DTV ─ slot of the module ─ block ──▶
  */
 
+#include "node_walk.h"
 #include "slots.bpf.h"
 #include "tls_abi.h"
 
@@ -86,11 +87,11 @@ static __always_inline uint8_t context_block(const struct abi_process *process, 
 }
 
 /*
- * Finds the record that the variable points to (tls_abi.h). On x86-64 the first word at the thread pointer is
- * the pointer itself: any other word means that user space has moved it without telling the kernel.
+ * Finds the variable of a thread (tls_abi.h). On x86-64 the first word at the thread pointer is the pointer
+ * itself: any other word means that user space has moved it without telling the kernel.
  */
-static __always_inline uint8_t context_record(const struct abi_process *process, struct task_struct *task,
-                                              uint64_t *recordp) {
+static __always_inline uint8_t context_variable(const struct abi_process *process, struct task_struct *task,
+                                                uint64_t *variablep) {
         uint64_t pointer = KERNEL_THREAD_POINTER(task), head[2], base = pointer;
         int32_t below = TLS_IS_ABOVE && process->thread_model == ABI_THREAD_MUSL ? TLS_DTV_MUSL : 0;
         uint8_t outcome;
@@ -103,8 +104,41 @@ static __always_inline uint8_t context_record(const struct abi_process *process,
                 if (outcome != ABI_CONTEXT_PRESENT)
                         return outcome;
         }
-        if (bpf_probe_read_user(recordp, sizeof(*recordp),
-                                (const void *)(base + (uint64_t)process->thread_offset)))
+        *variablep = base + (uint64_t)process->thread_offset;
+        return ABI_CONTEXT_PRESENT;
+}
+
+NODE_PART bool node_read(const void *memory, void *to, uint32_t size, uint64_t from) {
+        return !bpf_probe_read_user(to, size, (const void *)from);
+}
+
+/* As context_of_thread(). */
+__attribute__((noinline)) int context_of_node(uint64_t variable, uint64_t *recordp) {
+        if (!recordp)
+                return ABI_CONTEXT_UNREADABLE;
+        switch (node_find_record(NULL, variable, recordp)) {
+        case NODE_FOUND:
+                return ABI_CONTEXT_PRESENT;
+        case NODE_NO_SPAN:
+                return ABI_CONTEXT_NONE;
+        case NODE_MOVING:
+                return ABI_CONTEXT_BUSY;
+        default:
+                return ABI_CONTEXT_UNREADABLE;
+        }
+}
+
+/* The record that the variable leads to. */
+static __always_inline uint8_t context_record(const struct abi_process *process, struct task_struct *task,
+                                              uint64_t *recordp) {
+        uint64_t variable = 0;
+        uint8_t outcome = context_variable(process, task, &variable);
+
+        if (outcome != ABI_CONTEXT_PRESENT)
+                return outcome;
+        if (process->thread_form == ABI_FORM_NODE)
+                return (uint8_t)context_of_node(variable, recordp);
+        if (bpf_probe_read_user(recordp, sizeof(*recordp), (const void *)variable))
                 return ABI_CONTEXT_UNREADABLE;
         return *recordp ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
 }

@@ -93,6 +93,7 @@ static void print_thread_context(const ThreadContext *thread, const char *unread
                 [ABI_FORM_THREAD] = "",
                 [ABI_FORM_ELASTIC] = " of Elastic",
                 [ABI_FORM_LABELS] = " as custom labels of Polar Signals",
+                [ABI_FORM_NODE] = " by V8's current frame",
         };
 
         if (thread->form)
@@ -240,6 +241,10 @@ static int print_records(Show *show) {
                 printf("    thread %" PRIu32 ": ", looks[i].tid);
                 if (looks[i].outcome == THREAD_LOOK_PRESENT)
                         r = print_span(show, looks[i].tid | RECORD_KEY, looks[i].tid, &looks[i].span);
+                else if (looks[i].outcome == THREAD_LOOK_UNREADABLE &&
+                         show->publication.thread.form == ABI_FORM_NODE)
+                        printf("unreadable: another layout than is known; "
+                               "dd-trace 6.21, 5.132 and newer say theirs");
                 else
                         printf("%s", words[looks[i].outcome]);
                 printf("\n");

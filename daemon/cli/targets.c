@@ -152,6 +152,7 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 [ABI_FORM_THREAD] = "otel",
                 [ABI_FORM_ELASTIC] = "elastic",
                 [ABI_FORM_LABELS] = "custom-labels",
+                [ABI_FORM_NODE] = "otel-node",
         };
 
         if (publication->ring_address) {
@@ -173,13 +174,16 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 add_published(json, "coroutines", publication->stations_address);
 }
 
-/* With --verbose: the tracing library of a process that publishes nothing; NULL = none. */
+/*
+ * With --verbose: the tracing library of a process that publishes no spans; NULL = none. A process context
+ * alone says who it is, and brings none.
+ */
 static const TracingHint *find_hint(Listing *listing, const SurveyEntry *entry) {
         const Publication *publication = entry->publication;
         const TracingHint *hint;
 
         if (!listing->config->verbose || entry->process->is_kernel || entry->hidden ||
-            publication->ring_address || publication->context || publication->thread.form)
+            publication->ring_address || publication->thread.form)
                 return NULL;
         hint = tracing_hint_read((pid_t)entry->process->pid);
         if (hint && ++listing->n_hints <= MAX_HINTS)

@@ -8,6 +8,7 @@ A victim's child says `pid N`."""
 import bisect
 import collections
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -56,6 +57,20 @@ class TestCase(session.TestCase):
                         "--no-build-isolation", "--no-index", "--target", folder / "package",
                         folder / "sdk/python"], check=True, timeout=300)
         return folder / "package"
+
+    def npm(self, *arguments, cwd):
+        done = self.run_command([tap.need_tool("npm"), *arguments, "--no-audit", "--no-fund"], cwd=cwd, timeout=600)
+        if done.returncode:
+            tap.skip(f"machine: npm {arguments[0]}: {done.stderr[-300:]}")
+        return done.stdout
+
+    def node_release(self, major):
+        """The program of another release of Node, as npm has it."""
+        folder = self.directory()
+        name = f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
+        packed = self.npm("pack", "--silent", f"{name}@{major}", cwd=folder).split()[-1]
+        self.run_command(["tar", "-xzf", packed, "package/bin/node"], cwd=folder, expect=0, timeout=120)
+        return folder / "package/bin/node"
 
     def check_stretches(self, argv, options=(), **environment):
         """Runs a victim to its end under the daemon. No sample may be linked to another span than its thread

@@ -219,6 +219,9 @@ class Contexts(session.TestCase):
     def test_initial_exec(self):
         self.check_model(tap.VICTIMS / "libcontext-initial.so")
 
+    def test_the_current_frame_of_v8(self):
+        self.check_model(tap.VICTIMS / "libcontext-node.so")
+
     def test_local_exec_in_the_executable(self):
         result = self.check_model("-", program="victim-context-exec")
         resource = next(x.resource for x in result.samples
@@ -438,12 +441,10 @@ class Contexts(session.TestCase):
 
     def test_a_form_that_is_not_read_is_named(self):
         run = self.start("--frequency", "199", "--comm", "victim-context*")
-        child, tell = self.start_victim(tap.VICTIMS / "libcontext-node.so", before=1, after=1)
+        child, tell = self.start_victim(tap.VICTIMS / "libcontext-older.so", before=1, after=1)
         tell("load")
-        tap.wait_until(lambda: "thread contexts are not read: otel_thread_ctx_nodejs_v1" in run.log,
-                       "the reason")
-        self.assertIn("thread contexts are not read: otel_thread_ctx_nodejs_v1",
-                      self.contexts(child.pid).stdout)
+        tap.wait_until(lambda: "thread contexts are not read: context_tls_v1" in run.log, "the reason")
+        self.assertIn("thread contexts are not read: context_tls_v1", self.contexts(child.pid).stdout)
         run.wait_events(50, pid=child.pid)
         result = run.stop()
         self.assertGreaterEqual(result.counter("thread_contexts_total", "unread"), 1)

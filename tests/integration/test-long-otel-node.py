@@ -3,7 +3,6 @@
 """sdk/node on other releases of Node (npm's own builds of it), with both ways in which Node keeps contexts;
 and the package as npm packs and installs it."""
 import importlib
-import platform
 import shutil
 
 import tap
@@ -15,22 +14,9 @@ RELEASES = {18: (), 20: (), 22: ("--experimental-async-context-frame",), 24: ("-
 
 class OtherReleases(otel_node.TestCase):
 
-    def npm(self, *arguments, cwd):
-        done = self.run_command([tap.need_tool("npm"), *arguments, "--no-audit", "--no-fund"], cwd=cwd, timeout=600)
-        if done.returncode:
-            tap.skip(f"machine: npm {arguments[0]}: {done.stderr[-300:]}")
-        return done.stdout
-
-    def release(self, major):
-        folder = self.directory()
-        name = f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
-        packed = self.npm("pack", "--silent", f"{name}@{major}", cwd=folder).split()[-1]
-        self.run_command(["tar", "-xzf", packed, "package/bin/node"], cwd=folder, expect=0, timeout=120)
-        return folder / "package/bin/node"
-
     def test_each_release(self):
         for major, flag in RELEASES.items():
-            node = self.release(major)
+            node = self.node_release(major)
             with self.subTest(major):
                 self.check_everywhere(node=node)
                 for one in flag:

@@ -3,7 +3,7 @@
 """What the threads of a process publish, by a reader that shares no code with spanprof: it stops each one by
 ptrace, and takes bytes apart by the numbers of the proposals.
 
-    context_oracle.records(pid)      {tid: Record or None}      otel_thread_ctx_v1, wherever it is
+    context_oracle.records(pid)      {tid: Record or None}      otel_thread_ctx_v1, wherever it is, and Node's
     context_oracle.slots(pid)        {tid: (trace, span) or None}       the ring; {} = there is none
 
 The variable is looked for by its name in the files that are mapped (readelf), and then in every block of
@@ -77,13 +77,13 @@ def maps(pid):
         yield int(start, 16), int(end, 16), mode, path
 
 
-def places(pid, name):
+def places(pid, name, width=8):
     """Offsets of the variable in its block of thread-local memory, and whether the file is the executable."""
     executable = os.readlink(f"/proc/{pid}/exe")
     for path in sorted({path for _, _, _, path in maps(pid)
                         if path.startswith("/") and os.path.isfile(path)}):
         symbols = subprocess.run(["readelf", "--dyn-syms", "-W", path], capture_output=True, text=True).stdout
-        match = re.search(rf"([0-9a-f]+) +8 TLS +GLOBAL +\w+ +\d+ {name}$", symbols, re.M)
+        match = re.search(rf"([0-9a-f]+) +{width} TLS +GLOBAL +\w+ +\d+ {name}$", symbols, re.M)
         if match:
             headers = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True).stdout
             size, align = re.search(r"^ +TLS +\S+ +\S+ +\S+ +\S+ +(\S+) +\S+ +(\S+)$", headers, re.M).groups()
@@ -125,16 +125,32 @@ def look(memory, address):
     return None
 
 
+def look_node(memory, address):
+    """Of otel_thread_ctx_nodejs_v1: all entries of the map that is current, one by one, without its hashes."""
+    with contextlib.suppress(OSError, OverflowError, struct.error):
+        slot, handle, numbers, undefined = memory.words(address, 4)
+        (frame,), (key,) = memory.words(slot), memory.words(handle)
+        if frame == undefined:
+            return None
+        table = memory.words(frame - 1, 4)[3] - 1
+        _, _, present, gone, buckets = (word >> 32 for word in memory.words(table, 5))
+        entries = memory.words(table + 8 * (5 + buckets), 3 * (present + gone))
+        values = [value for k, value in zip(entries[::3], entries[1::3]) if k == key and value != undefined]
+        return decode(memory, memory.words(values[0] - 1 + (numbers >> 32))[0]) if values else None
+    return None
+
+
 def records(pid):
     memory, found, static = Memory(pid), {}, set()
-    where = list(places(pid, "otel_thread_ctx_v1"))
+    where = [(place, look) for place in places(pid, "otel_thread_ctx_v1")]
+    where += [(place, look_node) for place in places(pid, "otel_thread_ctx_nodejs_v1", 32)]
     musl = any("ld-musl" in path or "linux-musl/" in path for _, _, _, path in maps(pid))
     for tid in threads(pid):
         found[tid] = None
         with stopped(tid) as pointer:
-            for place in where:
+            for place, read in where:
                 for address in addresses(memory, pointer, musl, place):
-                    record = look(memory, address)
+                    record = read(memory, address)
                     if record:
                         found[tid] = record
                         static |= {address - pointer} if -STATIC < address - pointer < 0 else set()
@@ -142,7 +158,8 @@ def records(pid):
     # asks.
     for tid in [tid for tid, record in found.items() if not record]:
         with contextlib.suppress(ProcessLookupError), stopped(tid) as pointer:
-            found[tid] = next(filter(None, (look(memory, pointer + offset) for offset in static)), None)
+            found[tid] = next(filter(None, (read(memory, pointer + offset)
+                                             for offset in static for _, read in where)), None)
     return found
 
 

@@ -60,8 +60,8 @@ Test(thread_symbol, of_an_executable_needs_no_relocation) {
 
 Test(thread_symbol, of_other_forms_is_told_apart) {
         cr_assert_eq(read_corpus("elastic").form, ABI_FORM_ELASTIC);
-        cr_assert_eq(read_corpus("node").form, ABI_FORM_NONE);
-        cr_assert_not_null(strstr(read_corpus("node").unread, "otel_thread_ctx_nodejs_v1"));
+        cr_assert_eq(read_corpus("node").form, ABI_FORM_NODE);
+        cr_assert_eq(read_corpus("node").slots[0].kind, THREAD_SLOT_DESCRIPTOR);
         cr_assert_eq(read_corpus("labels").form, ABI_FORM_LABELS);
         cr_assert_null(read_corpus("labels").unread);
         cr_assert_not_null(strstr(read_corpus("older").unread, "context_tls_v1"));
@@ -86,6 +86,15 @@ Test(thread_symbol, of_the_wrong_kind_or_size_is_none) {
         for (size_t i = 0; i < 3; i++)
                 cr_assert_not_null(strstr(read_corpus(names[i]).unread, "otel_thread_ctx_v1 is no pointer"),
                                    "%s says why", names[i]);
+}
+
+Test(thread_symbol, of_node_is_a_variable_of_four_words) {
+        static const char *const names[] = { "node-a-pointer", "node-outside-its-block" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_assert_eq(read_corpus(names[i]).form, ABI_FORM_NONE, "%s", names[i]);
+                cr_assert_not_null(strstr(read_corpus(names[i]).unread, "has not 32 bytes"), "%s", names[i]);
+        }
 }
 
 /* Eight relocations without the symbol, then the one with it: that one is kept. */

@@ -42,6 +42,10 @@ Test(tracing_hint, of_python_and_node) {
                                           TEXT("NODE_OPTIONS=--require @opentelemetry/auto-instrumentations-node/register"),
                                           NULL),
                                   "--require spanprof-otel/register"));
+        cr_assert_str_eq(line_of(TEXT("node"), TEXT("A=b"),
+                                 "7f00-7f01 r-xp 0 00:00 1 /srv/node_modules/@datadog/libdatadog-extras/prebuilds/"
+                                 "linuxglibc-x64/process_discovery-napi.node\n"),
+                         "DD_TRACE_OTEL_CTX_ENABLED=true");
 }
 
 Test(tracing_hint, of_a_library_of_cplusplus) {

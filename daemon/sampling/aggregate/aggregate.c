@@ -52,7 +52,8 @@ static enum abi_context judge_context(Aggregator *aggregator, const Process *pro
         SeenThread *seen = &aggregator->seen[header->tid % SEEN_THREADS];
         bool had_span = seen->tid == header->tid && seen->generation == process->generation && seen->had_span;
 
-        if (header->form != ABI_FORM_THREAD && header->form != ABI_FORM_ELASTIC)
+        if (header->form != ABI_FORM_THREAD && header->form != ABI_FORM_NODE &&
+            header->form != ABI_FORM_ELASTIC)
                 return header->context;
         *seen = (SeenThread){ process->generation, header->tid, header->context == ABI_CONTEXT_PRESENT };
         if (header->context != ABI_CONTEXT_INVALID)

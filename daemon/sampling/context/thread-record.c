@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node_walk.h"
 #include "runtime_abi.h"
 #include "sampling/context/goroutine-labels.h"
 #include "sampling/process/memory.h"
@@ -71,7 +72,7 @@ static ThreadLookOutcome find_block(const ThreadMemory *memory, uint64_t dtv, ui
         return *blockp && *blockp != UINT64_MAX ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
 }
 
-static ThreadLookOutcome find_record(const ThreadMemory *memory, uint64_t pointer, uint64_t *recordp) {
+static ThreadLookOutcome find_variable(const ThreadMemory *memory, uint64_t pointer, uint64_t *variablep) {
         const ThreadContext *thread = memory->thread;
         ThreadLookOutcome outcome;
         uint64_t head[2], base = pointer;
@@ -85,7 +86,27 @@ static ThreadLookOutcome find_record(const ThreadMemory *memory, uint64_t pointe
                 if (outcome != THREAD_LOOK_PRESENT)
                         return outcome;
         }
-        if (!read_memory(memory, base + (uint64_t)thread->offset, recordp, sizeof(*recordp)))
+        *variablep = base + (uint64_t)thread->offset;
+        return THREAD_LOOK_PRESENT;
+}
+
+NODE_PART bool node_read(const void *memory, void *to, uint32_t size, uint64_t from) {
+        return read_memory(memory, from, to, size);
+}
+
+static ThreadLookOutcome find_record(const ThreadMemory *memory, uint64_t pointer, uint64_t *recordp) {
+        static const ThreadLookOutcome ends[] = { [NODE_FOUND] = THREAD_LOOK_PRESENT,
+                                                  [NODE_NO_SPAN] = THREAD_LOOK_NONE,
+                                                  [NODE_MOVING] = THREAD_LOOK_INVALID,
+                                                  [NODE_UNREADABLE] = THREAD_LOOK_UNREADABLE };
+        uint64_t variable;
+        ThreadLookOutcome outcome = find_variable(memory, pointer, &variable);
+
+        if (outcome != THREAD_LOOK_PRESENT)
+                return outcome;
+        if (memory->thread->form == ABI_FORM_NODE)
+                return ends[node_find_record(memory, variable, recordp)];
+        if (!read_memory(memory, variable, recordp, sizeof(*recordp)))
                 return THREAD_LOOK_UNREADABLE;
         return *recordp ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
 }

@@ -45,6 +45,8 @@ static const Rule rules[] = {
           { "Datadog's Java agent", "-Ddd.profiling.enabled=true" } },
         { "/ddtrace/", ".so", "DD_TRACE_OTEL_CTX_ENABLED=true", true,
           { "Datadog's library for Python", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
+        { "/@datadog/libdatadog", ".node", "DD_TRACE_OTEL_CTX_ENABLED=true", true,
+          { "Datadog's library for Node", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
         { "PYTHONPATH=", "opentelemetry/instrumentation/auto_instrumentation", "OTEL_PYTHON_CONTEXT=spanprof", false,
           { "opentelemetry-instrument", "pip install spanprof-otel" } },
         { "NODE_OPTIONS=", "@opentelemetry/auto-instrumentations-node", "spanprof-otel", false, OTEL_NODE },

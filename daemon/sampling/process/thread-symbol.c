@@ -23,9 +23,11 @@
 enum {
         RELOCATIONS = 512,              /* read at once */
         MAX_RELOCATIONS = 1 << 20,
+        NODE_SIZE = 32,                 /* of its variable (node_walk.h); all others are pointers */
 };
 
 #define ELASTIC_SYMBOL "elastic_apm_profiling_correlation_tls_v1"
+#define NODE_SYMBOL "otel_thread_ctx_nodejs_v1"
 #define LABELS_SYMBOL "custom_labels_current_set"
 #define LABELS_VERSION_SYMBOL "custom_labels_abi_version"
 
@@ -105,8 +107,7 @@ static const struct {
         { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD,
           "its " SPANPROF_THREAD_SYMBOL " is no pointer in thread-local memory" },
         { ELASTIC_SYMBOL, ABI_FORM_ELASTIC, "its " ELASTIC_SYMBOL " is no pointer in thread-local memory" },
-        { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE,
-          "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
+        { NODE_SYMBOL, ABI_FORM_NODE, "its " NODE_SYMBOL " has not 32 bytes of thread-local memory" },
         { "custom_labels_current_set_v2", ABI_FORM_NONE,
           "custom_labels_current_set_v2 is another layout than version 1" },
         { LABELS_SYMBOL, ABI_FORM_LABELS,
@@ -136,6 +137,7 @@ bool thread_symbol_name(uint8_t name, uint8_t *formp, const char **unreadp) {
 int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *symbolp) {
         DynamicImage image;
         Elf64_Sym symbol;
+        uint64_t size_in_block;
         uint32_t index = 0;
         size_t i = 0;
         int r;
@@ -150,9 +152,9 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
         symbolp->name = (uint8_t)(i + 1);
         symbolp->form = names[i].form;
         symbolp->unread = names[i].form ? NULL : names[i].unread;
-        /* All forms begin with a pointer. */
-        if (symbol.st_value > image.tls->p_memsz || image.tls->p_memsz - symbol.st_value < sizeof(uint64_t) ||
-            symbol.st_size != sizeof(uint64_t) || ELF64_ST_TYPE(symbol.st_info) != STT_TLS ||
+        size_in_block = symbolp->form == ABI_FORM_NODE ? (uint64_t)NODE_SIZE : sizeof(uint64_t);
+        if (symbol.st_value > image.tls->p_memsz || image.tls->p_memsz - symbol.st_value < size_in_block ||
+            symbol.st_size != size_in_block || ELF64_ST_TYPE(symbol.st_info) != STT_TLS ||
             (symbolp->form == ABI_FORM_LABELS && !is_known_version(&image))) {
                 symbolp->form = ABI_FORM_NONE;
                 symbolp->unread = names[i].unread;

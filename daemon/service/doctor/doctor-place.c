@@ -151,7 +151,8 @@ static void count_mute(Count *count, const SurveyEntry *entry) {
         const Publication *publication = entry->publication;
         const TracingHint *hint;
 
-        if (entry->process->is_kernel || entry->hidden || publication->ring_address || publication->context ||
+        /* A process context alone says who it is, and brings no spans. */
+        if (entry->process->is_kernel || entry->hidden || publication->ring_address ||
             publication->thread.form)
                 return;
         hint = tracing_hint_read((pid_t)entry->process->pid);

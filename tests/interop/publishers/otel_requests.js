@@ -1,25 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 /*
- * With OpenTelemetry's SDK for Node: otel_requests.js CPU-SECONDS MODE…; a MODE is hops, callbacks, or worker
- * (hops in a worker thread). Each prints what it did without a pause between:
+ * With OpenTelemetry's SDK for Node, or with Datadog's library where TRACER=datadog is in the environment:
+ * otel_requests.js CPU-SECONDS MODE…; a MODE is hops, callbacks (not for Datadog's library: there a span that
+ * has ended is no longer current), or worker (hops in a worker thread). With WASTE in the environment V8's
+ * collector has much to move. Each prints what it did without a pause between:
  *
  *     busy TRACE SPAN THREAD BEGIN END    CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
  *
- * The file is read by tests/integration/test-otel-node.py.
+ * The file is read by tests/integration/test-otel-node.py and test-long-datadog-node.py.
  */
 const { AsyncResource } = require('node:async_hooks');
 const fs = require('node:fs');
 const { setImmediate: immediate, setTimeout: sleep } = require('node:timers/promises');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
-const { trace } = require('@opentelemetry/api');
-const { resourceFromAttributes } = require('@opentelemetry/resources');
-const { NodeTracerProvider } = require('@opentelemetry/sdk-trace-node');
 
 const arguments_ = isMainThread ? process.argv.slice(2) : workerData;
-new NodeTracerProvider({ resource: resourceFromAttributes({ 'service.name': 'shop' }) }).register();
-const tracer = trace.getTracer('requests');
+const { inSpan, idsOf } = process.env.TRACER === 'datadog' ? datadog() : otel();
 const thread = fs.readFileSync('/proc/thread-self/stat', 'ascii').split(' ')[0];
+
+function otel() {
+    const { trace } = require('@opentelemetry/api');
+    const { resourceFromAttributes } = require('@opentelemetry/resources');
+    const { NodeTracerProvider } = require('@opentelemetry/sdk-trace-node');
+
+    new NodeTracerProvider({ resource: resourceFromAttributes({ 'service.name': 'shop' }) }).register();
+    const tracer = trace.getTracer('requests');
+    return {
+        inSpan: (name, work) => tracer.startActiveSpan(name, (span) => {
+            const done = work(span);
+            if (!(done instanceof Promise)) {
+                span.end();
+                return done;
+            }
+            return done.finally(() => span.end());
+        }),
+        idsOf: (span) => `${span.spanContext().traceId} ${span.spanContext().spanId}`,
+    };
+}
+
+function datadog() {
+    const tracer = require('dd-trace').init({ service: 'shop' });
+    return {
+        inSpan: (name, work) => tracer.trace(name, work),
+        idsOf: (span) => `${span.context().toTraceId(true)} ${span.context().toSpanId(true)}`,
+    };
+}
 
 /* By the CPU time of the process: on a busy machine it takes longer, and not less. */
 function going() {
@@ -27,27 +53,26 @@ function going() {
     return user + system < 1e6 * Number(arguments_[0]);
 }
 
+function waste(n) {
+    const kept = [];
+    for (let i = 0; i < 300; i++)
+        kept.push({ n: n + i, text: `${n}` });
+    return kept;
+}
+
 /* @ms of work for @span, as the program itself knows it; no look at OpenTelemetry's context. */
 function burn(ms, span) {
     const begin = process.hrtime.bigint(), end = begin + BigInt(ms) * 1000000n;
-    let x = 1;
-    while (process.hrtime.bigint() < end)
+    let x = 1, kept = null;
+    while (process.hrtime.bigint() < end) {
         for (let i = 0; i < 1000; i++)
             x = Math.imul(x, 1664525) + 1013904223 | 0;
-    const ids = span ? `${span.spanContext().traceId} ${span.spanContext().spanId}` : '- -';
+        if (process.env.WASTE)
+            kept = [waste(x), kept && kept[0]];
+    }
+    const ids = span ? idsOf(span) : '- -';
     fs.writeSync(1, `busy ${ids} ${thread} ${begin} ${process.hrtime.bigint()}\n`);
     return x;
-}
-
-function inSpan(name, work) {
-    return tracer.startActiveSpan(name, (span) => {
-        const done = work(span);
-        if (!(done instanceof Promise)) {
-            span.end();
-            return done;
-        }
-        return done.finally(() => span.end());
-    });
 }
 
 /* Others run at each await, in other spans. */
