@@ -12,8 +12,11 @@ host, process ids, profile ids, trace and span ids of its own, its services shar
     collector       a real one with file exporters of protobuf and of JSON (setup-collector.sh)
     receive         flat and partitioned; and what reports of a service, and of one host of it, then take
     pyroscope       where there is one (docs/HACKING.md), in the form of its preset
+    both            a Collector that sends on to a Pyroscope, with the service's name on samples
 
-Memory is the most that the receiver had resident, CPU time the kernel's. Both are of the receiver alone.
+
+Of a Pyroscope it also says which part of the CPU time that was sent its graphs have. Memory is the most that
+the receiver had resident, CPU time the kernel's. Both are of the receiver alone.
 """
 
 import oracle
@@ -42,7 +45,10 @@ import collector
 import pyroscope
 import tap
 
-FORMS = {"otlp": {"backend": "otlp"}, "pyroscope": {"backend": "pyroscope"}}
+FORMS = {
+    "otlp": {"backend": "otlp"}, "pyroscope": {"backend": "pyroscope"},
+    "behind": {"backend": "pyroscope", "repeat-on-samples": "service.name"}
+}
 BUSY = "import hashlib\nwhile 1: hashlib.sha256(b'x' * 9999).hexdigest(); sum(i * i for i in range(999))"
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -138,14 +144,18 @@ def change(attributes, key, value):
             setattr(pair.value, "int_value" if isinstance(value, int) else "string_value", value)
 
 
+def service_of(name, services, shift):
+    number = int(name.lstrip("s")) if name[1:].isdigit() else 0
+    return f"service-{(number + shift) % services}"
+
+
 def resource_of(part, host, services, shift):
     attributes = part.resource.attributes
     for pair in attributes:
         if pair.key == "process.pid" and pair.value.int_value:
             pair.value.int_value += shift * 64
         if pair.key == "service.name":
-            number = int(pair.value.string_value.lstrip("s")) if pair.value.string_value[1:].isdigit() else 0
-            service = f"service-{(number + shift) % services}"
+            service = service_of(pair.value.string_value, services, shift)
     change(attributes, "service.name", service)
     change(attributes, "host.name", host)
     change(attributes, "host.id", f"{shift:032x}")
@@ -160,6 +170,9 @@ def of_host(requests, number, services, now_ns):
         late = now_ns - request_end(request)
         for part in copy.resource_profiles:
             resource_of(part, f"host-{number}", services, number)
+        for row in copy.dictionary.attribute_table[1:]:         # of samples
+            if copy.dictionary.string_table[row.key_strindex] == "service.name":
+                row.value.string_value = service_of(row.value.string_value, services, number)
         for profile in profiles(copy):
             profile.profile_id = chance.randbytes(16)
             profile.time_unix_nano += late
@@ -175,6 +188,12 @@ def of_host(requests, number, services, now_ns):
 def n_events(request):
     """Samples of a CPU: each has a time, or is part of a sum."""
     return sum(1 if row.time_ns else row.value for row in otlp_read.request_samples(request))
+
+
+def cpu_ns(requests):
+    """CPU time that their samples stand for."""
+    return sum((1 if row.time_ns else row.value) * row.period for request in requests
+               for row in otlp_read.request_samples(request) if row.type == "samples")
 
 
 def series(requests):
@@ -216,10 +235,10 @@ def send_all(url, hosts, senders):
 class Measured:
     """CPU of a process while hosts are sent to it."""
 
-    def __init__(self, name, child, url, hosts, senders):
+    def __init__(self, name, child, url, hosts, senders, behind=None):
         before = cpu_s(child.pid)
         answers, self.seconds = send_all(url, hosts, senders)
-        settle(child.pid)
+        settle((behind or child).pid)
         self.cpu, self.peak = cpu_s(child.pid) - before, peak_mib(child.pid)
         self.n = sum(len(host) for host in hosts)
         self.name, self.answers = name, answers
@@ -275,17 +294,31 @@ def report(store, *words):
     return words, cpu, time.monotonic() - begin
 
 
-def to_pyroscope(hosts, senders):
-    with contextlib.ExitStack() as stack:
-        server = pyroscope.Pyroscope()
-        stack.callback(server.close)
+def to_pyroscope(hosts, senders, sent_ns, is_behind=False):
+    with bench.Bench() as b:
+        server, running = pyroscope.Pyroscope(), None
+        b.callback(server.close)
         server.wait_ready()
-        measured = Measured("Pyroscope", server.child, server.url, hosts, senders)
+        if is_behind:
+            # without its queue, so that its answers are the Pyroscope's
+            running = collector.Collector(b, {}, onward={"otlp_http": {
+                "endpoint": server.url, "sending_queue": {"enabled": False}}})
+            before = cpu_s(server.child.pid)
+            measured = Measured("Collector, then a Pyroscope", running.child, running.url, hosts, senders, server.child)
+        else:
+            measured = Measured("Pyroscope", server.child, server.url, hosts, senders)
         # a Pyroscope that was asked while it was empty remembers that for a minute
-        found = tap.wait_until(server.series, "series of the hosts", 120)
+        found = tap.wait_until(server.series, f"series of the hosts; {running and running.child}", 300)
         types = {labels["__profile_type__"] for labels in found}
         services = {labels.get("service_name") for labels in found}
-        measured.row(f"{len(found)} series of {len(services)} services and {len(types)} types")
+        has_ns = sum(server.tree(service).total for service in services)
+        said = (f"{len(found)} series of {len(services)} services and {len(types)} types; {100 * has_ns / sent_ns:.1f} % of "
+                "the CPU time")
+        if running:
+            measured.row(f"{len(running.dropped())} dropped on the way")
+            measured.name, measured.cpu = "… the Pyroscope behind it", cpu_s(server.child.pid) - before
+            measured.peak = peak_mib(server.child.pid)
+        measured.row(said)
 
 
 def main():
@@ -308,8 +341,11 @@ def main():
     if collector.is_there():
         to_collector(hosts["otlp"], options.senders)
     reports = [to_store(layout, hosts["otlp"], options.senders) for layout in ("flat", "partitioned")]
+    sent_ns = {form: options.hosts * cpu_ns(requests) for form, requests in windows.items()}
     with contextlib.suppress(tap.unittest.SkipTest):
-        to_pyroscope(hosts["pyroscope"], options.senders)
+        to_pyroscope(hosts["pyroscope"], options.senders, sent_ns["pyroscope"])
+        if collector.is_there():
+            to_pyroscope(hosts["behind"], options.senders, sent_ns["behind"], is_behind=True)
     print("\n| report of | layout | CPU s | s |\n|---|---|---|---|")
     for layout, rows in reports:
         for words, cpu, seconds in rows:

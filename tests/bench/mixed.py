@@ -9,8 +9,8 @@ One daemon sends, each window, to a Collector with a file exporter and to a Pyro
 they are there; else to `spanprof receive`. It samples a service with spans, coroutines with their suspended
 time, waits (--off-cpu), and a Python. Every half minute the recordings of tests/data are converted, their
 times moved to now, and sent to each. Prints
-what was delivered and lost by receiver, and how many series Pyroscope has for each service and type; status 1
-if anything was lost, refused or dropped."""
+what was delivered and lost by receiver, every ten minutes and at the end, and how many series Pyroscope has
+for each service and type; status 1 if anything was lost, refused or dropped."""
 
 import oracle
 
@@ -37,6 +37,7 @@ import tap
 DATA = tap.SOURCE_DIR / "tests/data"
 RECORDINGS = ("async-profiler", "datadog", "kinds", "ways")
 EVERY_S = 30
+TELL_S = 600
 
 
 def receivers(b):
@@ -106,6 +107,14 @@ def configuration(found):
                    for backend, (url, _) in found.items())
 
 
+def tell_state(control, begin, recordings):
+    done = subprocess.run([tap.SPANPROF, "status", "--json", "--control", control], capture_output=True, text=True,
+                          check=False)
+    state = json.loads(done.stdout) if done.returncode == 0 else {}
+    print(f"{(time.monotonic() - begin) / 60:.0f} minutes: {dict(recordings)} recordings by receiver and status; "
+          f"{state.get('receivers')}", flush=True)
+
+
 def main():
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 60
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -113,13 +122,18 @@ def main():
     with bench.Bench() as b:
         found, server = receivers(b)
         directory = b.directory()
-        config, summary = directory / "mixed.conf", directory / "summary.json"
+        config, summary, control = directory / "mixed.conf", directory / "summary.json", directory / "control"
         config.write_text(configuration(found))
         child = b.spawn([tap.SPANPROF, "run", "--config", config, "--pid", ",".join(load(b)), "--comm",
-                         "example-corout*", "--off-cpu", "--stop-timeout", "30s", "--summary", summary])
-        end = time.monotonic() + 60 * minutes
+                         "example-corout*", "--off-cpu", "--stop-timeout", "30s", "--summary", summary,
+                         "--control", control])
+        begin = told_at = time.monotonic()
+        end = begin + 60 * minutes
         while time.monotonic() < end and child.status is None:
             send_recordings(found, recordings)
+            if time.monotonic() >= told_at + TELL_S:
+                told_at += TELL_S
+                tell_state(control, begin, recordings)
             time.sleep(max(0, min(EVERY_S, end - time.monotonic())))
         status = child.stop()
         if status or not summary.exists():

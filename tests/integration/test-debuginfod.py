@@ -95,6 +95,23 @@ class Debuginfod(tap.TestCase):
         self.assertEqual(len(server.named("debuginfo")), 1)
         self.assertEqual(self.cached(), {build_id: debug.stat().st_size})
 
+    def test_convert_and_record_ask_too(self):
+        path, debug, build_id = self.program()
+        server, out = self.serve(), self.folder / "out.folded"
+        server.files[build_id] = debug.read_bytes()
+        environment = {"DEBUGINFOD_URLS": server.url, "XDG_CACHE_HOME": str(self.cache)}
+        environment |= {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        self.spanprof("convert", "--lines", "--debuginfod", self.profile(path, build_id), "-o", out, env=environment)
+        self.assertIn("leaf", out.read_text())
+        self.assertEqual(self.cached(), {build_id: debug.stat().st_size})
+        tap.need_root()
+        busy = self.program("static volatile unsigned long sum;\n__attribute__((constructor, noinline)) "
+                            "void spend(void) { while (sum < 200000000) sum++; }\n")
+        server.files[busy[2]] = busy[1].read_bytes()
+        self.spanprof("record", "--debuginfod", "--frequency", "499", "-o", out, "--", busy[0], env=environment,
+                      expect=4)         # what main() returns
+        self.assertRegex(out.read_text(), r"[; ]spend(;| )")
+
     def test_what_no_server_has_is_not_asked_for_again(self):
         path, _, build_id = self.program()
         server, other = self.serve(), self.serve()
