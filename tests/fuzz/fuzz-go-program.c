@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/go/go-layout.h"
+#include "runtime/go/go-list.h"
 #include "runtime/go/go-program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,6 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         GoProgram program;
         uint64_t list = 0, length = 0;
 
+        if (go_list_find(&input, &list, &length) != (list && length) || (list | length) & 7)
+                abort();
+        list = length = 0;
         if (go_program_is(&input) != go_program_read(&input, &program))
                 abort();
         if (!go_program_is(&input))

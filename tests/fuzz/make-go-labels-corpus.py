@@ -103,6 +103,7 @@ write("go-labels", {
     "map": Memory(IDS).map(), "map-datadog": Memory(DATADOG).map(), "map-two-buckets": Memory(IDS).map(1),
     "map-grows": Memory({**IDS, **DATADOG}).map(1, True), "nothing": b"\0", "record": b"\2" + bytes(7) + b"\1\1ab",
 })
+# adder and adder-short are the file of add_adder() in tests/unit/test-go-rows.c.
 write("go-program", {
     "static": program(), "devel": program(b"devel go1.28-abc"), "old": program(b"go1.17"), "tls-only": program(tls=8),
     "symbol": program(tls=0x84, symbol=16), "direct": program(tls=0x84, code=DIRECT * 2 + bytes(64)),

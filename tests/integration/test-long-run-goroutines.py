@@ -12,7 +12,7 @@ import tap
 goroutines = importlib.import_module("test-run-goroutines")
 labels = importlib.import_module("test-long-run-go-labels")
 
-FORMS = [(), ("-buildmode=pie",), ("-race",)]
+FORMS = [(), ("-buildmode=pie",), ("-race",), ("-ldflags=-s -w",)]
 LAYOUT = tap.SOURCE_DIR / "daemon/runtime/go/go-layout.c"
 REASONS = tap.SOURCE_DIR / "daemon/runtime/go/go-wait-reason.c"
 FIELDS = ("sched", "syscallsp", "syscallbp", "atomicstatus", "waitreason", "startpc")

@@ -239,12 +239,17 @@ class Goroutines(session.NamingCase):
     def test_off_by_default_and_said_where_it_cannot_be(self):
         child = self.start_victim(self.build(self.go))
         self.assertEqual(self.record(child, seconds="1200ms", expect=1), [])        # it uses no CPU
-        stripped = self.start_victim(self.build(self.go, "-ldflags=-s -w"))
-        run, wait = self.start_counted("--pid", stripped.pid, "--goroutines", 100, "--log-level", "debug")
+        program = self.build(self.go, "-ldflags=-s -w")
+        program.write_bytes(program.read_bytes().replace(b"\0runtime.allgadd\0", b"\0runtime.allgone\0"))
+        child = self.start_victim(program)
+        run, wait = self.start_counted("--pid", child.pid, "--goroutines", 100, "--log-level", "debug")
         wait(1, "spanprof_goroutine_lists_unreadable_total")
         result = run.stop()
         self.assertEqual(result.goroutines, [])
-        self.assertIn("those that wait are not read: the program is stripped", result.log)
+        self.assertIn("those that wait are not read: no list of them found in the program", result.log)
+
+    def test_a_stripped_program_is_read_by_the_code_that_adds_to_its_list(self):
+        self.check_program(self.build(self.go, "-buildmode=pie", "-ldflags=-s -w"))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/elf/go-values.h"
+#include "runtime/go/go-list.h"
 #include "sampling/unwind/go-arch.h"
 #include "sampling/unwind/go-rows.h"
 #include "sampling/unwind/table.h"
@@ -261,4 +262,65 @@ Test(go_rows, have_a_cap) {
         expect(0, ENTRY);
         expect(0x40, 0);
         cr_assert_eq(table.counts.problems[CFI_PROBLEM_OVER_CAP], 1);
+}
+
+/* ---- the list of goroutines, by the code that adds to it ---- */
+
+enum { LIST = DATA + 0x1e0, LENGTH = DATA + 0x1f0 };
+
+/* An instruction of seven bytes at @at of the code that names @address. */
+static unsigned name_address(unsigned at, const char *opcode, uint32_t address) {
+        memcpy(file + IN_FILE + at, opcode, 3);
+        put32(IN_FILE + at + 3, address - (CODE + at + 7));
+        return at + 7;
+}
+
+static unsigned exchange(unsigned at, const char *code) {
+        memcpy(file + IN_FILE + at, code, 3);
+        return at + 3;
+}
+
+static void add_adder(uint32_t list, uint32_t length) {
+        unsigned at;
+
+        init();
+        add("main.main", 0, 0, "\x02\x10", "");
+        add("runtime.allgadd", 0x40, 0, "\x02\x10", "");
+        at = name_address(0x44, "\x48\x39\x1d", list);
+        at = exchange(name_address(at, "\x48\x8d\x0d", list), "\x48\x87\x19");
+        exchange(name_address(at, "\x48\x8d\x15", length), "\x48\x87\x0a");
+        finish();
+}
+
+static bool finds(void) {
+        const GoInput input = { .fd = -1, .data = file, .size = sizeof(file) };
+        uint64_t list = 0, length = 0;
+        bool is_found = go_list_find(&input, &list, &length);
+
+        cr_assert_eq(list, is_found ? LIST : 0);
+        cr_assert_eq(length, is_found ? LENGTH : 0);
+        return is_found;
+}
+
+Test(go_list, lies_where_the_code_writes_it) {
+        add_adder(LIST, LENGTH);
+        cr_assert(finds());
+}
+
+Test(go_list, is_none_where_anything_is_other_than_known) {
+        static const unsigned changed[] = { 0x46, 0x4d, 0x52, 0x54, 0x57, 0x5c };
+
+        for (size_t i = 0; i < ARRAY_SIZE(changed); i++) {
+                add_adder(LIST, LENGTH);
+                file[IN_FILE + changed[i]] ^= 0x40;
+                cr_expect_not(finds(), "%#x", changed[i]);
+        }
+        add_adder(LIST + 1, LENGTH);
+        cr_expect_not(finds(), "no word lies there");
+        add_adder(LIST, LIST);
+        cr_expect_not(finds(), "both in one place");
+        add_adder(0x10, LENGTH);
+        cr_expect_not(finds(), "nothing is written there");
+        add_adder(LIST, DATA + 0x1000);
+        cr_expect_not(finds(), "outside");
 }

@@ -160,7 +160,7 @@ static void print_left_out(const GoroutinesSeen *seen, FILE *out) {
                 { seen->n_pending + seen->n_window_full + seen->n_not_looked_at,
                   "goroutines were left out: too many, or unwind rows were not there yet" },
                 { seen->n_lists_unreadable,
-                  "programs of Go do not tell where their goroutines are: they are stripped, or may not be read" },
+                  "programs of Go do not tell where their goroutines are, or may not be read" },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

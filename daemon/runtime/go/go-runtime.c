@@ -8,6 +8,7 @@
 #include "base/elf/machine.h"
 #include "base/util/error.h"
 #include "runtime/go/go-layout.h"
+#include "runtime/go/go-list.h"
 #include "runtime/go/go-program.h"
 #include "runtime/go/goroutine.h"
 
@@ -31,7 +32,8 @@ static int find_goroutines(const RuntimeSubject *subject, const GoInput *input, 
         goroutines->process = *process;
         goroutines->minor = program->minor;
         if (go_goroutine_layout(program->minor, &goroutines->layout) &&
-            go_program_find_list(input, &goroutines->list, &goroutines->length)) {
+            (go_program_find_list(input, &goroutines->list, &goroutines->length) ||
+             go_list_find(input, &goroutines->list, &goroutines->length))) {
                 goroutines->list += subject->bias;
                 goroutines->length += subject->bias;
         }
@@ -44,7 +46,7 @@ static const char *text_of_list(const GoGoroutines *goroutines) {
         if (!goroutines)
                 return "";
         return goroutines->list ? ", and goroutines that wait"
-                                : "; those that wait are not read: the program is stripped";
+                                : "; those that wait are not read: no list of them found in the program";
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
