@@ -40,7 +40,7 @@ static __always_inline bool identity_in_daemon(struct pid *pid, uint32_t *idp) {
 
 static __always_inline uint32_t identity_innermost(struct task_struct *task) {
         struct pid *pid = KERNEL_POINTER(task, thread_pid);
-        uint32_t level = BPF_CORE_READ(pid, level);     /* a read through NULL yields 0 */
+        uint32_t level = KERNEL_BEHIND(pid, level);     /* a read through NULL yields 0 */
         struct upid upid;
 
         if (!level)
@@ -51,7 +51,7 @@ static __always_inline uint32_t identity_innermost(struct task_struct *task) {
 /* The leader's start. A leader, which most threads that are sampled are, is its own one. */
 static __always_inline uint64_t identity_start(struct task_struct *task) {
         return task->pid == task->tgid ? task->start_boottime
-                                       : BPF_CORE_READ(task, group_leader, start_boottime);
+                                       : KERNEL_BEHIND(KERNEL_POINTER(task, group_leader), start_boottime);
 }
 
 static __always_inline uint32_t identity_user(struct task_struct *leader) {

@@ -38,6 +38,7 @@
  * wait_flush() is the exception: it may be interrupted, so it shares no working memory with the others.
  */
 
+#define KERNEL_LOADS
 #include "settings.bpf.h"
 #include "wait-file.bpf.h"
 #include "wait-run.bpf.h"
@@ -178,7 +179,7 @@ static __always_inline void wait_waker(struct abi_wait *wait, const struct wait_
         kind = wait->waker.kind;
         barrier_var(kind);      /* the check is of this very register */
         if (counters && kind < WAKER_N)
-                __sync_fetch_and_add(&counters->values[COUNTER_WAKERS_UNKNOWN + kind], 1);
+                counters->values[COUNTER_WAKERS_UNKNOWN + kind]++;
 }
 
 /* The sum of @key; it is made if there is none. Return: NULL = no room. */
@@ -214,17 +215,16 @@ static __always_inline void wait_add_run(struct abi_wait_sum *sum, const struct 
         if (!run->ns)
                 return;
         if (is_folded || run->kind != RUN_WHOLE) {
-                __sync_fetch_and_add(&sum->split_ns, run->ns);
+                sum->split_ns += run->ns;
                 return;
         }
-        __sync_fetch_and_add(&sum->whole_ns, run->ns);
-        if (run->n_moved)
-                __sync_fetch_and_add(&sum->n_moved, run->n_moved);
+        sum->whole_ns += run->ns;
+        sum->n_moved += run->n_moved;
 }
 
 /*
  * A global function, as rows_rule(): verified once. Adds a wait to the sum of its kind, and the run before
- * it.
+ * it. Nobody else adds to that sum meanwhile: it is of one thread, and what wait_flush() adds is in others.
  */
 __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const struct abi_wait *wait) {
         struct abi_wait_sum *sum, first = {};
@@ -255,9 +255,9 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
                 wait_count(COUNTER_WAITS_LOST);
                 return 0;
         }
-        __sync_fetch_and_add(&sum->blocked_ns, wait->blocked_ns);
-        __sync_fetch_and_add(&sum->runnable_ns, wait->runnable_ns);
-        __sync_fetch_and_add(&sum->n, 1);
+        sum->blocked_ns += wait->blocked_ns;
+        sum->runnable_ns += wait->runnable_ns;
+        sum->n++;
         sum->end_ns = wait->end_ns;
         wait_add_run(sum, &wait->run, is_folded);
         return 0;
@@ -561,9 +561,9 @@ static __always_inline void run_add_ticks(const struct wait_thread *thread, cons
         if (!sum)
                 wait_count(COUNTER_RUN_TICKS_OVER_CAP);
         else if (is_inside)
-                __sync_fetch_and_add(&sum->n_inside, (uint32_t)tick->n);
+                sum->n_inside += (uint32_t)tick->n;
         else
-                __sync_fetch_and_add(&sum->n_split, (uint32_t)tick->n);
+                sum->n_split += (uint32_t)tick->n;
 }
 
 /*
@@ -731,6 +731,7 @@ static __always_inline void wait_flush_thread(uint64_t key, struct wait_thread *
          */
         if (__sync_val_compare_and_swap(&thread->since_ns, since_ns, to_ns) != since_ns)
                 return;
+        copy->thread.key.is_split = 1;
         if (!stack || !wait_send(&copy->stack, &wait))
                 wait_add(&copy->thread, &wait);
         if (wait_closes && thread->has_stack)

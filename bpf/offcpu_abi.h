@@ -135,7 +135,8 @@ struct abi_wait_key {
         uint8_t context;                /* enum abi_context */
         uint8_t form;                   /* enum abi_form */
         uint8_t file;                   /* enum abi_wait_file */
-        uint8_t reserved[2];
+        uint8_t is_split;               /* 1 = parts of waits that went on as a window closed */
+        uint8_t reserved;
         struct abi_waker waker;
 };
 

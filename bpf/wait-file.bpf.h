@@ -164,17 +164,21 @@ static __always_inline uint8_t file_kind(const struct file *file) {
 /* What the thread waits for in @call. A preempted one waits for nothing. */
 static __always_inline uint8_t wait_file(struct task_struct *task, int16_t call, uint8_t flags) {
         uint32_t number = (uint16_t)call, descriptor;
+        const struct files_struct *files;
         const struct fdtable *table;
         struct file **place, *file = NULL;
 
         if (flags & (WAIT_PREEMPTED | WAIT_STOPPED) || number >= 64 * WAIT_FILE_CALLS_WORDS ||
             !(setting_file_calls[number / 64 & (WAIT_FILE_CALLS_WORDS - 1)] >> (number & 63) & 1))
                 return WAIT_FILE_NONE;
-        table = BPF_CORE_READ(KERNEL_POINTER(task, files), fdt);
-        descriptor = (uint32_t)entered_argument(task);
-        if (!table || descriptor >= BPF_CORE_READ(table, max_fds))
+        files = KERNEL_POINTER(task, files);
+        if (!files)
                 return WAIT_FILE_NONE;
-        place = BPF_CORE_READ(table, fd);
+        table = KERNEL_BEHIND(files, fdt);
+        descriptor = (uint32_t)entered_argument(task);
+        if (!table || descriptor >= KERNEL_BEHIND(table, max_fds))
+                return WAIT_FILE_NONE;
+        place = KERNEL_BEHIND(table, fd);
         if (bpf_probe_read_kernel(&file, sizeof(file), &place[descriptor]) || !file)
                 return WAIT_FILE_NONE;
         return file_kind(file);

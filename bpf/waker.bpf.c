@@ -23,6 +23,7 @@
  * waker_stacks until the sleeper runs, which puts it behind its own record.
  */
 
+#define KERNEL_LOADS
 #include "settings.bpf.h"
 #include "wait-walk.bpf.h"
 
