@@ -561,7 +561,7 @@
         X(LONG_WALKS_GIVEN, "wait_long_walks_total", "outcome=\"given\"", \
           "long waits whose stack was walked while the thread stood still") \
         X(LONG_WALKS_PART, "wait_long_walks_total", "outcome=\"part\"", \
-          "walks of long waits that need unwind rows, or memory of a JVM, which the daemon has not: tried again") \
+          "walks of long waits that need unwind rows which the daemon has not: tried again") \
         X(LONG_WALKS_UNREADABLE, "wait_long_walks_total", "outcome=\"unreadable\"", \
           "long waits of threads whose memory could not be read: tried again") \
         X(LONG_WALKS_OVER_CAP, "wait_long_walks_total", "outcome=\"over_cap\"", \

@@ -107,9 +107,9 @@ class Runtimes(session.NamingCase):
             if name in JAVA and said:
                 self.assertEqual(said, JAVA[name][0], name)
 
-    def test_methods_of_java_in_run(self):
+    def check_java(self, way):
         child = self.start_java()
-        run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", *WAYS["drawn"])
+        run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", *WAYS[way])
 
         def whole(samples):
             waits = [wait for of in self.long_waits(samples).values() for wait in of]
@@ -119,10 +119,14 @@ class Runtimes(session.NamingCase):
         self.wait_for(run, whole, f"{N} whole stacks of each thread's waits")
         result = run.stop()
         self.judge_java(wait for of in self.long_waits(result.waits).values() for wait in of)
-        self.judge("drawn", result.counter("waits_total"))
+        self.judge(way, result.counter("waits_total"))
+
+    def test_methods_of_java_in_run(self):
+        for way in WAYS:
+            with self.subTest(way):
+                self.check_java(way)
 
     def test_methods_of_java_in_record(self):
-        """`record` reads memory of JVMs itself, so it walks long waits of them."""
         child = self.start_java()
         path = self.directory() / "waits.otlp"
         self.spanprof("record", "--pid", child.pid, "--off-cpu", *WAYS["late"], "--duration", "6s", "-o", path)

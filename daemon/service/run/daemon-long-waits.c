@@ -93,10 +93,9 @@ static int give(Daemon *daemon, const struct abi_wait_long *wait, const StillThr
         return 0;
 }
 
-/* Rows may be on their way, and memory of a JVM may be a worker's: such a walk says less than it should. */
-static bool is_whole(const StillReader *reader, const StillThread *found) {
-        return found->end != ABI_STACK_PENDING && found->n <= WAIT_MAX_WORDS &&
-                !(found->end == ABI_STACK_RUNTIME && still_reader_lacks_jvm(reader));
+/* Rows may be on their way: such a walk says less than it should. */
+static bool is_whole(const StillThread *found) {
+        return found->end != ABI_STACK_PENDING && found->n <= WAIT_MAX_WORDS;
 }
 
 static int walk(Daemon *daemon, const struct abi_wait_long *wait) {
@@ -112,7 +111,7 @@ static int walk(Daemon *daemon, const struct abi_wait_long *wait) {
                 r = still_reader_read(reader, &program, &wait->thread, &found);
         if (r > 0)
                 stat_add(COUNTER_LONG_WALKS_UNREADABLE, 1);
-        else if (!r && !is_whole(reader, &found))
+        else if (!r && !is_whole(&found))
                 stat_add(COUNTER_LONG_WALKS_PART, 1);
         else if (!r)
                 r = give(daemon, wait, &found);

@@ -200,12 +200,15 @@ static int read_for_walk(void *userdata, uint64_t address, void *to, uint32_t si
         return memory_read_opened((pid_t)reader->tgid, reader->memory.memory, address, to, size);
 }
 
-/* Where workers read memory of JVMs, this process leaves it alone: stacks end at Java. */
+/*
+ * The walk reads single words of a runtime, by the bounded rules of the kernel half. So this process does it
+ * also where memory of JVMs is for workers, who read names.
+ */
 static void enter_runtimes(StillReader *reader) {
         sampler_runtimes_of(reader->daemon->stages.sampler, reader->tgid, reader->generation,
                             &reader->runtimes);
         reader->live = (HostWalkLive){ .read = read_for_walk, .userdata = reader };
-        if (reader->runtimes.has_hotspot && !reader->daemon->stages.jvms)
+        if (reader->runtimes.has_hotspot)
                 reader->live.hotspot = &reader->runtimes.hotspot;
         if (reader->runtimes.has_python)
                 reader->live.python = &reader->runtimes.python;
@@ -240,10 +243,6 @@ int still_reader_read(StillReader *reader, const Program *program, const struct 
         read_owner(reader, found);
         read_lock(reader, found);
         return walk_stack(reader, program, found);
-}
-
-bool still_reader_lacks_jvm(const StillReader *reader) {
-        return reader->runtimes.has_hotspot && !reader->live.hotspot;
 }
 
 bool still_reader_lacks_rights(const StillReader *reader) {

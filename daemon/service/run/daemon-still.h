@@ -55,8 +55,5 @@ void still_thread_head(const StillThread *found, struct abi_sample *head);
 /* The process of the last thread is left; it is opened again if it comes again. */
 void still_reader_leave(StillReader *reader);
 
-/* The last thread was of a JVM whose memory only workers read: a stack that ends at Java is not whole. */
-bool still_reader_lacks_jvm(const StillReader *reader);
-
 /* Memory of some processes may not be read. */
 bool still_reader_lacks_rights(const StillReader *reader);
