@@ -5,6 +5,7 @@
     groups.enter(path, pid)
     # whichever hierarchy has the controller
     path, n_killed = groups.limit_memory(self, "spanprof-small", 1 << 14)
+    path, n_throttled = groups.limit_cpu(self, "spanprof-quota", 10_000, 100_000)
 """
 import errno
 import os
@@ -69,3 +70,20 @@ def limit_memory(test, name, size):
         return path, lambda path=path, events=events: int(
             re.search(r"^oom_kill (\d+)", (path / events).read_text(), re.M)[1])
     return tap.skip("machine: limits the memory of no control group")
+
+
+def limit_cpu(test, name, quota_us, period_us):
+    """A group that may use the CPU so long in each period: (its path, a function: in how many it had to wait)."""
+    for parent, settings, stat in (("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": period_us, "cpu.cfs_quota_us": quota_us},
+                                    "cpu.stat"),
+                                   (root(), {"cpu.max": f"{quota_us} {period_us}"}, "cpu.stat")):
+        path = pathlib.Path(parent) / name
+        try:
+            path.mkdir()
+            test.addCleanup(remove, path)
+            for key, value in settings.items():
+                (path / key).write_text(str(value))
+        except OSError:
+            continue
+        return path, lambda path=path: int(re.search(r"^nr_throttled (\d+)", (path / stat).read_text(), re.M)[1])
+    return tap.skip("machine: limits the CPU of no control group")

@@ -12,6 +12,7 @@ static void says(long call, uint8_t flags, const char *reason) {
 Test(wait_reason, is_what_was_called) {
         says(SYS_futex, 0, "futex");
         says(SYS_epoll_pwait, 0, "poll");
+        says(SYS_clone, WAIT_UNINTERRUPTIBLE, "child");
         says(SYS_read, 0, "read");
         says(SYS_recvmsg, 0, "read");
         says(SYS_write, 0, "write");
@@ -49,6 +50,6 @@ Test(wait_reason, is_what_the_kernel_says_where_it_says_more) {
         says(WAIT_NO_CALL, WAIT_STOPPED, "stopped");
         says(SYS_read, WAIT_STOPPED, "stopped");
         says(WAIT_NO_CALL, WAIT_UNINTERRUPTIBLE, "page_fault");
+        says(WAIT_NO_CALL, 0, "page_fault");
         says(WAIT_NO_CALL, WAIT_UNINTERRUPTIBLE | WAIT_IO, "page_fault");
-        says(WAIT_NO_CALL, 0, "other");
 }

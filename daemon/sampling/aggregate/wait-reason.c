@@ -8,7 +8,7 @@
  *     futex           WAIT_INTERPRETER_LOCK      gil           the lock of an interpreter of Python
  *     read            uninterruptible, iowait    io            the file was not in memory
  *     read            interruptible              read          a pipe, a socket, a terminal
- *     none            uninterruptible            page_fault
+ *     none            any                        page_fault    of a file on a server: interruptible, too
  *     any             never left the run queue   preempted
  *
  * A call says what was asked for, and not what the kernel then waited for inside: a `write` may wait for a
@@ -44,6 +44,11 @@ static const struct {
         { SYS_select, reason_poll },
         { SYS_epoll_wait, reason_poll },
         { SYS_pause, reason_signal },
+        { SYS_vfork, reason_child },
+#endif
+        { SYS_clone, reason_child },    /* with CLONE_VFORK: until the child executes a program, or ends */
+#ifdef SYS_clone3
+        { SYS_clone3, reason_child },
 #endif
         { SYS_ppoll, reason_poll },
         { SYS_pselect6, reason_poll },
@@ -102,7 +107,7 @@ const char *wait_reason(int16_t call, uint8_t flags) {
         if (flags & WAIT_STOPPED)
                 return reason_stopped;
         if (call == WAIT_NO_CALL)
-                return flags & WAIT_UNINTERRUPTIBLE ? reason_fault : reason_other;
+                return reason_fault;
         if (flags & WAIT_IO)
                 return reason_io;
         if (flags & WAIT_INTERPRETER_LOCK)
