@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Waits of unusual kinds (--off-cpu), against a program that has its own clocks (tests/victims/victim-hangs.c): epoll,
+"""Waits of unusual kinds (--off-cpu), against a program that has its own clocks (victim-hangs.c): epoll,
 vfork, pages of a slow file, SIGSTOP, a CPU quota, and thousands of threads that do nothing."""
 import oracle
 
