@@ -42,7 +42,8 @@ struct KernelHalf {
         char *btf_path;                 /* of the configuration; NULL = SAMPLER_BTF_PATH */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
-        size_t n_cpus;
+        size_t n_cpus;                  /* that the machine may ever have */
+        size_t n_online;                /* as it was opened */
 };
 
 /* ---- refusals ---- */
@@ -226,9 +227,9 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                 memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
                        strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
         skeleton->rodata->setting_namespace = namespace;
-        bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_cpus));
-        bpf_map__set_max_entries(skeleton->maps.stacks, stack_ring_bytes(config, half->n_cpus));
-        bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));
+        bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_online));
+        bpf_map__set_max_entries(skeleton->maps.stacks, stack_ring_bytes(config, half->n_online));
+        bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_online));
         if (!config->watch_targets && !config->watch_non_targets)
                 bpf_map__set_max_entries(skeleton->maps.non_targets, 1);
         if (config->names == ABI_NAMES_NONE)
@@ -384,6 +385,7 @@ int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerReco
         if (r < 0)
                 return error_origin(r);
         half->n_cpus = (size_t)r;
+        half->n_online = (size_t)MAX(MIN(sysconf(_SC_NPROCESSORS_ONLN), (long)r), 1);
         r = load(half, config);
         if (r)
                 return r;
@@ -418,6 +420,10 @@ uint32_t kernel_half_namespace(const KernelHalf *half) {
 
 size_t kernel_half_n_cpus(const KernelHalf *half) {
         return half->n_cpus;
+}
+
+size_t kernel_half_n_online(const KernelHalf *half) {
+        return half->n_online;
 }
 
 int kernel_half_watch(KernelHalf *half) {

@@ -47,7 +47,9 @@ KernelHalf *kernel_half_free(KernelHalf *half);
 DEFINE_CLEANUP(KernelHalf, kernel_half_free)
 
 /* Number of CPUs that this kernel may ever have. */
+/* CPUs that the machine may ever have, and those that it had at first: rings are for these. */
 size_t kernel_half_n_cpus(const KernelHalf *half);
+size_t kernel_half_n_online(const KernelHalf *half);
 
 /* Notices of exec and exit flow from here on. Return: 0, SAMPLER_E_UNUSABLE. */
 int kernel_half_watch(KernelHalf *half);

@@ -99,7 +99,7 @@ static void configure(KernelWaits *waits, const KernelHalf *half, const SamplerC
         if (config->wait_file_calls)
                 memcpy((void *)skeleton->rodata->setting_file_calls, config->wait_file_calls,
                        sizeof(skeleton->rodata->setting_file_calls));
-        bpf_map__set_max_entries(skeleton->maps.waits, ring_bytes(config, kernel_half_n_cpus(half)));
+        bpf_map__set_max_entries(skeleton->maps.waits, ring_bytes(config, kernel_half_n_online(half)));
         kernel_half_preallocate(maps);
         /* programs of shared headers, which the sampler's object has attached already */
         bpf_program__set_autoload(skeleton->progs.watch_thread, false);
