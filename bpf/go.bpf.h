@@ -10,6 +10,9 @@
  *                                    ▲           ├──▶ m      must be the same m
  *                     g0, gsignal or curg        └──▶ labels
  *
+ * On arm64 that g is in x28 instead: Go reserves it, in assembly too, and C keeps it across calls. C that
+ * uses it for something else has no goroutine then: what it holds does not lead to an m that leads back.
+ *
  * The thread-local g is the scheduler's (g0) while the thread runs the runtime or C, the signal handler's
  * (gsignal) in one, and else the goroutine's own. All three lead to the m, and that one knows its goroutine.
  * r14 is not asked: it holds g only where Go's compiler made the code. Assembly of the same program (memory,
@@ -316,12 +319,12 @@ static inline uint64_t go_word_of_g(const struct go_process *process, const stru
         return state->g[index];
 }
 
-/* Finds the goroutine. Return: enum go_end; *labelsp: its pointer to labels. */
-static inline uint32_t go_find(const struct go_process *process, struct go_state *state,
-                               uint64_t thread_pointer, uint64_t *labelsp) {
-        uint64_t g, m, current, goid;
+/* Finds the goroutine. @place: thread pointer or register. Return: enum go_end; *labelsp: its pointer to labels. */
+static inline uint32_t go_find(const struct go_process *process, struct go_state *state, uint64_t place,
+                               uint64_t *labelsp) {
+        uint64_t g = place, m, current, goid;
 
-        if (!go_word(thread_pointer + (uint64_t)process->tls_offset, &g))
+        if (!process->in_register && !go_word(place + (uint64_t)process->tls_offset, &g))
                 return GO_END_UNREADABLE;
         if (!g)                         /* a thread of C that has not called Go */
                 return GO_END_NONE;
@@ -343,9 +346,11 @@ static inline uint32_t go_find(const struct go_process *process, struct go_state
         return GO_END_READ;
 }
 
-/* Reads goroutine and labels of a thread. Return: enum go_end. Labels that are none cost only themselves. */
-static inline uint32_t go_do_read(const struct go_process *process, struct go_state *state,
-                                  uint64_t thread_pointer) {
+/*
+ * Reads goroutine and labels of a thread. @place: its thread pointer, or the register if g is in one. Return:
+ * enum go_end. Labels that are none cost only themselves.
+ */
+static inline uint32_t go_do_read(const struct go_process *process, struct go_state *state, uint64_t place) {
         uint64_t labels = 0;
         uint32_t end;
         bool ok;
@@ -354,7 +359,7 @@ static inline uint32_t go_do_read(const struct go_process *process, struct go_st
         state->n_left_out = 0;
         state->n_put = 0;
         state->is_custom = 0;
-        end = go_find(process, state, thread_pointer, &labels);
+        end = go_find(process, state, place, &labels);
         if (end != GO_END_READ || !labels)
                 return end;
         ok = process->form == GO_LABELS_MAP ? go_from_map(state, labels) : go_from_slice(state, labels);

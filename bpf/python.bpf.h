@@ -113,7 +113,8 @@ struct python {
         uint32_t n_written;
         uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
         /* while the chain is read */
-        uint64_t interpreter, thread, thread_pointer;
+        uint64_t interpreter, thread;
+        uint64_t thread_id;             /* of the thread that is interrupted: its pthread_self() */
         uint64_t found;                 /* the state whose chain is read */
         uint64_t first;                 /* the first interpreter, if there is no other one; 0 = there is */
         /* the thread's, with frames; if none has any, one without */
@@ -210,7 +211,7 @@ static inline bool python_look(struct python *python, const struct python_proces
         if (!python_copy(python->thread_bytes, process->thread_size, PYTHON_MAX_THREAD, thread))
                 return false;
         python->thread = python_word(bytes, process->next_thread, mask);
-        if (python_word(bytes, process->thread_id, mask) != python->thread_pointer)
+        if (python_word(bytes, process->thread_id, mask) != python->thread_id)
                 return true;
         python->found = thread;
         frame = python_word(bytes, process->thread_frame, mask);

@@ -82,6 +82,10 @@ static __always_inline uint64_t entered_call(struct task_struct *task) {
         return ((const struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
 }
 
+static __always_inline uint64_t place_of_goroutine(struct task_struct *task) {
+        return KERNEL_THREAD_POINTER(task);
+}
+
 static __always_inline uint64_t entered_argument(struct task_struct *task) {
         return ((const struct pt_regs *)bpf_task_pt_regs(task))->di;
 }

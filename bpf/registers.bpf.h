@@ -16,6 +16,7 @@
  *     copied_registers         the same, from a copy of what the kernel saved of another thread
  *     entered_call             number of its system call
  *     entered_argument         the call's first argument
+ *     place_of_goroutine       where the goroutine of a thread is: in that register, or by the thread pointer
  */
 
 #include "threads_abi.h"

@@ -159,7 +159,7 @@ struct go_process {
         uint16_t m, goid, labels;       /* offsets in g, in this order */
         uint16_t curg;                  /* offset in m */
         uint32_t form;                  /* enum go_labels */
-        uint32_t reserved;
+        uint32_t in_register;           /* g is in the register that Go has for it: arm64 */
 };
 
 /* How Python's frames are chained, and how it is known which native frame of the evaluator runs them. */
@@ -220,12 +220,17 @@ struct python_process {
         uint16_t lock_pointer;          /* in an interpreter */
         uint16_t lock_begin, lock_end;
         uint16_t reserved;
+        /*
+         * Bytes from pthread_self() to the thread pointer: 0 on x86-64; on arm64 the size of a struct of the C
+         * library's, 0 until that has been read: then no thread is met.
+         */
+        uint64_t thread_below;
         uint32_t chain;                 /* enum python_chain */
         uint16_t next_interpreter;      /* in an interpreter */
         uint16_t threads;
         uint16_t thread_size;           /* bytes of a thread state that hold what is read */
         uint16_t next_thread;           /* in a thread state */
-        uint16_t thread_id;             /* pthread_self(), on x86-64 the thread pointer */
+        uint16_t thread_id;             /* pthread_self() */
         uint16_t thread_frame;          /* the first frame, or the CFrame */
         /* in a CFrame: the first frame. OBJECTS: in a thread state, the pointer to the CFrame */
         uint16_t native_frame;
@@ -260,4 +265,4 @@ RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
-RUNTIME_ASSERT(sizeof(struct python_process) == 56 + 16 + 40 + 40);
+RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 40);

@@ -350,8 +350,8 @@ __attribute__((noinline)) int go_step(struct go_state *state) {
 }
 
 __attribute__((noinline)) int go_read(const struct go_process *process, struct go_state *state,
-                                      uint64_t thread_pointer) {
-        return process && state ? go_do_read(process, state, thread_pointer) : GO_END_UNREADABLE;
+                                      uint64_t place) {
+        return process && state ? go_do_read(process, state, place) : GO_END_UNREADABLE;
 }
 
 __attribute__((noinline)) int go_read_custom(struct go_state *state, uint64_t labels) {
@@ -395,7 +395,7 @@ struct {
 
 struct python_thread_key {
         uint64_t generation;            /* of the process' row */
-        uint64_t thread_pointer;
+        uint64_t thread_id;             /* pthread_self() */
 };
 
 struct python_thread {

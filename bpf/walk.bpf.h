@@ -161,7 +161,7 @@ static __always_inline bool python_is_state(const struct python_walk *walk,
         return known->state && known->interpreter &&
                 python_read(walk->process->interpreters, &first) && first == known->interpreter &&
                 python_read(known->state + walk->process->thread_id, &id) &&
-                id == walk->python->thread_pointer;
+                id == walk->python->thread_id;
 }
 
 /*
@@ -170,7 +170,7 @@ static __always_inline bool python_is_state(const struct python_walk *walk,
  */
 static __always_inline bool python_find(const struct python_walk *walk, const struct abi_sample *sample) {
         struct python *python = walk->python;
-        struct python_thread_key key = { sample->generation, python->thread_pointer };
+        struct python_thread_key key = { sample->generation, python->thread_id };
         struct python_thread *known = bpf_map_lookup_elem(&python_threads, &key), fresh;
 
         python->has_more = 0;
@@ -220,7 +220,7 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
         walk.python = bpf_map_lookup_elem(&pythons, &zero);
         if (!walk.python)
                 return NULL;
-        walk.python->thread_pointer = KERNEL_THREAD_POINTER(task);
+        walk.python->thread_id = KERNEL_THREAD_POINTER(task) - walk.process->thread_below;
         if (!python_find(&walk, &scratch->sample) || !python_chain_begin(walk.python, walk.process))
                 return NULL;
         if (has_bpf_loop())
@@ -264,7 +264,7 @@ __attribute__((noinline)) int go_of_thread(struct abi_sample *sample) {
         state = bpf_map_lookup_elem(&go_states, &zero);
         if (!counters || !state)
                 return -1;
-        end = go_read(process, state, KERNEL_THREAD_POINTER(task));
+        end = go_read(process, state, place_of_goroutine(task));
         /* as hotspot_is() */
         if (((const volatile struct go_process *)process)->generation != sample->generation)
                 return -1;

@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         shim_areas[0] = (ShimArea){ .address = MEMORY, .size = sizeof(memory), .data = memory };
         memset(&cache, 0, sizeof(cache));
         memset(&python, 0xee, sizeof(python));
-        python.thread_pointer = POINTER;
+        python.thread_id = POINTER;
         shim_python = shim_python_begin(&python, &process) ? &python : NULL;
         shim_begin(&unwind, &rules, DEPTH);
         unwind.pc = TEXT + 16;

@@ -67,7 +67,7 @@ class Memory:
         return b"\1" + self.data
 
 
-def program(version=b"go1.26.8", tls=0, symbol=None, code=b"", kind=2):
+def program(version=b"go1.26.8", tls=0, symbol=None, code=b"", kind=2, machine=62):
     """An ELF file: text, build info, symbols, names of sections."""
     names = b"\0.text\0.go.buildinfo\0.symtab\0.strtab\0.shstrtab\0"
     info = b"\xff Go buildinf:\x08\x02".ljust(32, b"\0") + bytes([len(version)]) + version
@@ -82,7 +82,7 @@ def program(version=b"go1.26.8", tls=0, symbol=None, code=b"", kind=2):
         body += data
     load = struct.pack("<IIQQQQQQ", 1, 5, at, at, at, len(code), len(code), 4096)
     block = struct.pack("<IIQQQQQQ", 7 if tls else 0, 4, 0, 0, 0, 0, tls, 16)
-    head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", kind, 62, 1, 0, 64, at + len(body), 0,
+    head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", kind, machine, 1, 0, 64, at + len(body), 0,
                                                            64, 56, 2, 64, len(headers), len(headers) - 1)
     return head + load + block + body + b"".join(headers)
 
@@ -109,4 +109,5 @@ write("go-program", {
     "symbol": program(tls=0x84, symbol=16), "direct": program(tls=0x84, code=DIRECT * 2 + bytes(64)),
     "indirect": program(tls=0x84, code=INDIRECT * 2 + bytes(64)), "two-places": program(
         tls=0x84, code=DIRECT + DIRECT.replace(b"\x80", b"\x88") + bytes(64)), "library": program(kind=3),
+    "arm64": program(tls=0x84, machine=183),
 })

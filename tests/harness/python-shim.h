@@ -7,7 +7,7 @@
  * As sampler.bpf.c does it: the thread's state, then its chain. Include behind rows-shim.h.
  */
 
-/* @python: thread_pointer is set. Return: whether there are frames. */
+/* @python: thread_id is set. Return: whether there are frames. */
 static inline bool shim_python_begin(struct python *python, const struct python_process *process) {
         if (!python_look_begin(python, process))
                 return false;

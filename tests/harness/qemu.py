@@ -160,15 +160,27 @@ def run(test, emulator, kernel, content, options, patience, cpus=2):
     return guest.out.replace("\r", "")
 
 
-def boot(test, kernel, programs, script, patience=540, options="", cpus=2):
+def python_files(root=pathlib.Path("/")):
+    """path in the guest → path here, of what `python3.11 -I -S` needs; Debian 12 has it."""
+    home = root / "usr/lib/python3.11"
+    names = ("encodings", "importlib", "collections")
+    files = [*home.glob("*.py"), *(path for name in names for path in (home / name).glob("*.py"))]
+    if not (home / "encodings").is_dir():
+        tap.skip("machine: no python3.11 of Debian")
+    return {f"{path.relative_to(root)}": path for path in files}
+
+
+def boot(test, kernel, programs, script, patience=540, options="", cpus=2, more=None):
+    """@more: path in the guest → path here, of other files."""
     qemu = shutil.which("qemu-system-x86_64") or tap.skip(
         "machine: no qemu-system-x86_64 (package qemu-system-x86)")
     files = {library.lstrip("/"): library for program in programs for library in libraries(program)}
+    files |= more or {}
     content = ram_disk(download("busybox-static") / "bin/busybox", programs, files, script)
     return run(test, [qemu, "-m", "768"], kernel, content, f"console=ttyS0 {options}", patience, cpus)
 
 
-def boot_arm64(test, programs, script, patience=900, options=""):
+def boot_arm64(test, programs, script, patience=900, options="", more=None):
     """With pointer authentication and branch targets in the processor, as new servers have."""
     qemu = shutil.which("qemu-system-aarch64") or tap.skip(
         "machine: no qemu-system-aarch64 (package qemu-system-arm)")
@@ -178,7 +190,7 @@ def boot_arm64(test, programs, script, patience=900, options=""):
     directories = [root / "lib/aarch64-linux-gnu", root / "usr/lib/aarch64-linux-gnu",
                    tap.SOURCE_DIR / "build-arm64/sdk"]
     loader = root / "lib/aarch64-linux-gnu/ld-linux-aarch64.so.1"
-    files = {"lib/ld-linux-aarch64.so.1": loader, **arm64_libraries(programs, directories)}
+    files = {"lib/ld-linux-aarch64.so.1": loader, **arm64_libraries(programs, directories), **(more or {})}
     content = ram_disk(kernel / "bin/busybox", programs, files, script)
     return run(test, [qemu, "-M", "virt", "-cpu", "max,pauth-impdef=on", "-m", "1024"],
                next((kernel / "boot").glob("vmlinuz-*")), content, f"console=ttyAMA0 {options}", patience)

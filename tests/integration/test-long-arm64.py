@@ -96,6 +96,49 @@ sed "s/^/LOG /" /tmp/record.log
 sed "s/^/TOLD waits /" /tmp/waits
 echo "FILE waits $(gzip -c /tmp/waits.pb | base64 | tr -d '\\n')"
 """
+RUNTIMES = """
+echo "kernel $(uname -r)"
+cat >/tmp/chain.py <<'END'
+CHAIN
+END
+python3.11 -I -S /tmp/chain.py 2>/dev/null &
+victim=$!
+sleep 3
+spanprof targets -p $victim | sed "s/^/TARGETS /"
+spanprof record -F 99 -p $victim -d 20s -o /tmp/python.pb >/dev/null 2>/tmp/python.log
+echo "RECORD python $?"
+sed "s/^/LOG /" /tmp/python.log
+echo "FILE python $(gzip -c /tmp/python.pb | base64 | tr -d '\\n')"
+spanprof stacks $victim 2>&1 | sed "s/^/STACKS /"
+kill $victim
+mkfifo /tmp/orders
+go-labels 4 </tmp/orders >/tmp/labels &
+victim=$!
+exec 9>/tmp/orders
+for i in $(seq 100); do grep -q ready /tmp/labels && break; sleep 0.2; done
+spanprof record -F 99 -p $victim --coroutine-ids -d 20s -o /tmp/labels.pb >/dev/null 2>/tmp/labels.log
+echo "RECORD labels $?"
+sed "s/^/LOG /" /tmp/labels.log
+exec 9>&-
+for i in $(seq 200); do grep -q done /tmp/labels && break; sleep 0.2; done
+sed "s/^/TOLD labels /" /tmp/labels
+echo "FILE labels $(gzip -c /tmp/labels.pb | base64 | tr -d '\\n')"
+"""
+CHAIN = """def burn(n):
+    for i in range(30000):
+        n = (n * 31 + i) & 0xffff
+    return n
+
+def middle(n):
+    return burn(n) + 1
+
+def outer(n):
+    return middle(n) + 1
+
+while True:
+    outer(1)
+"""
+FUNCTIONS = ["<module>", "outer", "middle", "burn"]
 # of victim-still; arm64 has no pause(): glibc calls ppoll()
 REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "poll",
            "left": "futex", "right": "futex"}
@@ -227,6 +270,52 @@ class Arm64(tap.TestCase):
             path = self.directory() / "waits.pb"
             path.write_bytes(files["waits"])
             self.check_waits(self.told(console, "waits"), list(otlp_read.samples(path)))
+
+    def test_runtimes(self):
+        """Functions of Python, and labels of goroutines, whose g is in a register there."""
+        root = qemu.arm64_root("arm64-python", "python3-minimal")
+        go = golang.Go(variables={"GOARCH": "arm64", "CGO_ENABLED": "0"})
+        program = go.build(tap.SOURCE_DIR / "tests/victims/VictimGoLabels.go", self.directory() / "go-labels",
+                           more=[tap.SOURCE_DIR / "tests/victims/VictimGoSpin.go"])
+        python = root / "usr/bin/python3.11"
+        places = [root / "lib/aarch64-linux-gnu", root / "usr/lib/aarch64-linux-gnu"]
+        more = {**qemu.python_files(root), **qemu.arm64_libraries([python], places)}
+        console = qemu.boot_arm64(self, [*self.programs, program, python], RUNTIMES.replace("CHAIN", CHAIN),
+                                  more=more)
+        print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
+        self.assertEqual(set(re.findall(r"(?m)^RECORD (\S+ \d+)$", console)), {"python 0", "labels 0"})
+        samples = {}
+        for name, text in re.findall(r"(?m)^FILE (\S+) (\S+)$", console):
+            path = self.directory() / f"{name}.pb"
+            path.write_bytes(gzip.decompress(base64.b64decode(text)))
+            samples[name] = list(otlp_read.samples(path))
+        with self.subTest("python"):
+            self.check_python(samples["python"])
+            stack = re.findall(r"(?m)^STACKS +(\S+)", console)
+            self.assertIn("middle outer <module>", " ".join(stack))
+        with self.subTest("go"):
+            self.check_labels(self.told(console, "labels"), samples["labels"])
+
+    def check_python(self, samples):
+        chains = [[frame.name for frame in reversed(sample.frames) if frame.type == "cpython"] for sample in samples]
+        chains = [chain for chain in chains if chain]
+        print(f"# python: {len(chains)} of {len(samples)} samples have functions")
+        for chain in chains:
+            self.assertEqual(chain, FUNCTIONS[:len(chain)])
+        self.assertGreater(sum(chain == FUNCTIONS for chain in chains), 50)
+
+    def check_labels(self, lines, samples):
+        """Each span of a sample was that goroutine's."""
+        told = {(int(span, 16), int(goid)): trace
+                for span, trace, goid in re.findall(r"(?m)^region (\w+) (\S+) (\d+) ", "\n".join(lines))}
+        linked = [sample for sample in samples if sample.span_id]
+        print(f"# go: {len(linked)} of {len(samples)} samples have a span")
+        for sample in linked:
+            trace = told[int(sample.span_id, 16), sample.attributes["go.goroutine.id"]]
+            if trace != "-":
+                self.assertEqual(int(sample.trace_id, 16), int(trace, 16))
+        self.assertGreater(len(linked), 50)
+        self.assertGreater(len(linked) / len(samples), 0.5)
 
     def told(self, console, what):
         return re.findall(rf"(?m)^TOLD {what} (.*)$", console)

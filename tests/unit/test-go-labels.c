@@ -98,6 +98,22 @@ static void put_label(unsigned i, const char *key, const char *value) {
 
 TestSuite(go, .init = setup);
 
+Test(go, in_a_register) {
+        uint64_t goid;
+
+        process.in_register = 1;
+        for (unsigned i = 0; i < 2; i++) {
+                cr_assert_eq(go_do_read(&process, &state, MEMORY + (i ? G0 : G)), GO_END_READ);
+                memcpy(&goid, state.bytes, sizeof(goid));
+                cr_assert_eq(goid, GOID);
+        }
+        cr_assert_eq(go_do_read(&process, &state, 0), GO_END_NONE);
+        /* C has something else in it: readable memory that is no g, an address of nothing */
+        cr_assert_eq(go_do_read(&process, &state, MEMORY + TABLE), GO_END_UNREADABLE);
+        cr_assert_eq(go_do_read(&process, &state, 0xdead0000dead0000), GO_END_UNREADABLE);
+        cr_assert_eq(state.size, 0);
+}
+
 Test(go, a_slice) {
         uint64_t goid;
 

@@ -49,6 +49,14 @@ Test(go_program, places) {
         cr_assert_eq(place_of("two-places"), 0);
 }
 
+Test(go_program, a_register_of_arm64) {
+        GoProgram program;
+
+        cr_assert(read_file("arm64", &program));
+        cr_assert_eq(program.minor, 26);
+        cr_assert_eq(program.tls, GO_TLS_NONE);
+}
+
 Test(go_program, versions) {
         GoProgram program;
 

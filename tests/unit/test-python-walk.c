@@ -132,7 +132,7 @@ static bool walk_from(uint64_t pc, uint32_t depth) {
         bool has;
 
         memset(&python, 0xee, sizeof(python));
-        python.thread_pointer = POINTER;
+        python.thread_id = POINTER;
         has = shim_python_begin(&python, &process);
         shim_python = has ? &python : NULL;
         memset(frames, 0xee, sizeof(frames));

@@ -17,6 +17,8 @@
  *         49 c7 c6 80 ff ff ff  64 4d 8b 36        mov $-128,%r14; mov %fs:(%r14),%r14
  *
  * Compilers of C do not keep anything in r14 that way. Two instructions that agree are asked for.
+ *
+ * All of that is x86-64's. On arm64 a register is reserved for it.
  */
 #include "runtime/go/go-program.h"
 
@@ -70,7 +72,7 @@ static void image_deinit(Image *image) {
 
 static bool header_is_sound(const Elf64_Ehdr *header) {
         return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
-                header->e_ident[EI_DATA] == ELFDATA2LSB && header->e_machine == EM_X86_64 &&
+                header->e_ident[EI_DATA] == ELFDATA2LSB && (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64) &&
                 header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= MAX_SEGMENTS &&
                 header->e_shentsize == sizeof(Elf64_Shdr) && header->e_shnum <= MAX_SECTIONS &&
                 header->e_shstrndx < header->e_shnum;
@@ -304,6 +306,10 @@ static bool find_in_code(const Image *image, const Elf64_Phdr *tls, const Elf64_
 static void find_tls(const Image *image, GoProgram *program) {
         const Elf64_Phdr *tls = find_segment(image, PT_TLS);
 
+        if (image->header.e_machine == EM_AARCH64) {
+                program->tls = GO_TLS_NONE;
+                return;
+        }
         program->tls_offset = DEFAULT_TLS;
         if (!tls || tls->p_memsz == 8)
                 return;

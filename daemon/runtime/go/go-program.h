@@ -16,6 +16,7 @@ enum { GO_MAX_VERSION = 32 };
 
 typedef enum GoTls {
         GO_TLS_KNOWN,
+        GO_TLS_NONE,            /* arm64: a register has it */
         GO_TLS_UNKNOWN,         /* stripped, with C's variables, and no code that names the place */
 } GoTls;
 

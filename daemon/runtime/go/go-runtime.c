@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/elf/machine.h"
 #include "base/util/error.h"
 #include "runtime/go/go-layout.h"
 #include "runtime/go/go-list.h"
@@ -57,8 +56,6 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
 
         if (!go_program_read(&input, &program))
                 return refuse(text, NULL, "its file was changed");
-        if (ELF_MACHINE != EM_X86_64)
-                return refuse(text, &program, "goroutines are known on x86-64 only");
         if (!program.minor)
                 return refuse(text, &program, "the version is not told");
         if (!go_layout(program.minor, process))
@@ -67,6 +64,7 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 return refuse(text, &program, "no place of goroutines found in a stripped program with C");
         process->generation = subject->generation;
         process->tls_offset = program.tls_offset;
+        process->in_register = program.tls == GO_TLS_NONE;
         r = find_goroutines(subject, &input, &program, process, statep);
         if (r)
                 return error_fold(r);

@@ -107,10 +107,21 @@ static bool read_greenlets(int fd, uint64_t size, PythonMore *more) {
         return false;
 }
 
+static bool read_thread_ids(int fd, uint64_t size, PythonMore *more) {
+        DynamicImage image;
+        Elf64_Sym symbol;
+        uint32_t index;
+
+        return dynamic_image_init(&image, fd, NULL, size) && dynamic_image_find_tables(&image) &&
+                dynamic_image_find(&image, "_thread_db_sizeof_pthread", &index, &symbol) &&
+                dynamic_image_read(&image, symbol.st_value, &more->thread_below, sizeof(more->thread_below));
+}
+
 bool python_more_read(PythonMoreKind kind, int fd, uint64_t size, PythonMore *more) {
         memset(more, 0, sizeof(*more));
         if ((kind != PYTHON_MORE_TASKS || !read_tasks(fd, size, more)) &&
-            (kind != PYTHON_MORE_GREENLETS || !read_greenlets(fd, size, more)))
+            (kind != PYTHON_MORE_GREENLETS || !read_greenlets(fd, size, more)) &&
+            (kind != PYTHON_MORE_THREADS || !read_thread_ids(fd, size, more)))
                 return false;
         more->kind = kind;
         return true;

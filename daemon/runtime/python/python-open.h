@@ -16,12 +16,15 @@ typedef enum PythonMoreKind {
         PYTHON_MORE_NONE = 0,
         PYTHON_MORE_TASKS = 1,          /* tasks of asyncio: the module _asyncio, or the interpreter itself */
         PYTHON_MORE_GREENLETS = 2,      /* greenlet's library */
+        PYTHON_MORE_THREADS = 4,        /* the C library: how it makes ids of threads; on arm64 */
 } PythonMoreKind;
 
 typedef struct PythonMore {
         uint32_t kind, zero;            /* PythonMoreKind */
         uint64_t tasks[PYTHON_TASK_WORDS];      /* .AsyncioDebug */
         uint64_t root, root_size;       /* code that greenlets begin in */
+        uint32_t thread_below;          /* bytes from pthread_self() to the thread pointer */
+        uint32_t reserved;
 } PythonMore;
 
 typedef struct PythonOpened {

@@ -18,6 +18,10 @@
  * Tasks of asyncio are described by the module `_asyncio`: a file of its own, which may be loaded at any time,
  * or a part of the interpreter. Greenlets begin in the code of the module `_greenlet` (greenlet 1.0 and newer).
  *
+ * Python knows its threads by pthread_self(). On x86-64 that is the thread pointer. On arm64 the C library has
+ * a struct in front of what the thread pointer leads to, and pthread_self() is its address. glibc tells
+ * debuggers how large it is; musl does not.
+ *
  * Where no symbol says which type code objects have, the name of the type is asked for, each time.
  */
 #include "runtime/python/python-runtime.h"
@@ -99,6 +103,9 @@ static bool add_more(PythonState *state, const PythonMore *more, uint64_t bias) 
         case PYTHON_MORE_GREENLETS:
                 state->entry.root = more->root + bias;
                 state->entry.root_size = more->root_size;
+                return true;
+        case PYTHON_MORE_THREADS:
+                state->entry.thread_below = more->thread_below;
                 return true;
         default:
                 return false;
@@ -188,11 +195,6 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         snprintf(text, RUNTIMES_MAX_TEXT, "%s", opened->reason);
         if (r)
                 return RUNTIME_E_UNKNOWN;
-        /* There a thread's id, pthread_self(), is another address than its thread pointer. */
-        if (ELF_MACHINE != EM_X86_64) {
-                snprintf(text, RUNTIMES_MAX_TEXT, "%s: frames are known on x86-64 only", opened->reason);
-                return RUNTIME_E_UNKNOWN;
-        }
         if (!fill_entry(state, opened, subject)) {
                 snprintf(text, RUNTIMES_MAX_TEXT, "%s: layout unknown: structs are too large",
                          opened->reason);
@@ -205,6 +207,9 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
 /* ---- other files ---- */
 
 static uint32_t wants(const char *name) {
+        /* libpthread: up to glibc 2.33 */
+        if (ELF_MACHINE == EM_AARCH64 && (!strcmp(name, "libc.so.6") || !strncmp(name, "libpthread", 10)))
+                return PYTHON_MORE_THREADS;
         if (!strncmp(name, "_asyncio.", strlen("_asyncio.")))
                 return PYTHON_MORE_TASKS;
         return !strncmp(name, "_greenlet.", strlen("_greenlet.")) ? PYTHON_MORE_GREENLETS : 0;

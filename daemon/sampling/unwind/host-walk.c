@@ -105,9 +105,9 @@ static inline struct rows_cache *hotspot_cache(void);
 #include "hotspot.bpf.h"
 #include "python.bpf.h"
 
-/* A thread of Python: what is its thread id there is its thread pointer. */
+/* A thread of Python, by its pthread_self(). */
 typedef struct ThreadState {
-        uint64_t pointer, state;
+        uint64_t id, state;
         bool has_frames;                /* else it may have them in another interpreter */
 } ThreadState;
 
@@ -255,7 +255,7 @@ static void add_state(HostWalk *walk, const struct python_process *process, uint
         const uint32_t mask = PYTHON_MAX_THREAD - 1;
 
         walk->states[walk->n_states++] = (ThreadState){
-                .pointer = python_word(bytes, process->thread_id, mask),
+                .id = python_word(bytes, process->thread_id, mask),
                 .state = state,
                 .has_frames = python_word(bytes, process->thread_frame, mask),
         };
@@ -265,7 +265,7 @@ static void add_state(HostWalk *walk, const struct python_process *process, uint
 static void read_states(HostWalk *walk, const struct python_process *process) {
         struct python *python = &walk->python;
 
-        python->thread_pointer = ~0ull; /* no thread's: the look goes on to the end */
+        python->thread_id = ~0ull;      /* no thread's: the look goes on to the end */
         if (!python_look_begin(python, process))
                 return;
         for (unsigned i = 0; i < PYTHON_MAX_THREADS; i++) {
@@ -280,14 +280,14 @@ static void read_states(HostWalk *walk, const struct python_process *process) {
 }
 
 /* Whether it is the thread's still. */
-static bool is_state(const struct python_process *process, uint64_t state, uint64_t pointer) {
+static bool is_state(const struct python_process *process, uint64_t state, uint64_t thread_id) {
         uint64_t id;
 
-        return state && python_read(state + process->thread_id, &id) && id == pointer;
+        return state && python_read(state + process->thread_id, &id) && id == thread_id;
 }
 
 /* As python_find() in bpf/walk.bpf.h. Return: whether the thread has a state. */
-static bool find_states(HostWalk *walk, const struct python_process *process, uint64_t pointer) {
+static bool find_states(HostWalk *walk, const struct python_process *process, uint64_t thread_id) {
         struct python *python = &walk->python;
 
         python->found = 0;
@@ -296,7 +296,7 @@ static bool find_states(HostWalk *walk, const struct python_process *process, ui
         for (uint32_t i = 0; i < walk->n_states; i++) {
                 const ThreadState *state = &walk->states[i];
 
-                if (state->pointer != pointer || !is_state(process, state->state, pointer))
+                if (state->id != thread_id || !is_state(process, state->state, thread_id))
                         continue;
                 python->found = state->state;
                 if (state->has_frames)
@@ -310,7 +310,8 @@ static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
         const struct python_process *process = walk->live ? walk->live->python : NULL;
         struct python *python = &walk->python;
 
-        if (!process || !find_states(walk, process, pointer) || !python_chain_begin(python, process))
+        if (!process || !find_states(walk, process, pointer - process->thread_below) ||
+            !python_chain_begin(python, process))
                 return NULL;
         for (unsigned i = 0; i < PYTHON_MAX_CHAIN + PYTHON_MAX_STATES; i++)
                 if (!python_chain_step(python, process))
