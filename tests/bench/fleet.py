@@ -3,6 +3,7 @@
 """Many hosts into one receiver: CPU, memory, bytes and series of a Collector, of `spanprof receive`, of a Pyroscope.
 
 usage: fleet.py [--hosts N] [--services N] [--seconds N] [--senders N] [--programs N]   (as root)
+                [--only collector|receive|pyroscope|both]
 
 One daemon samples --programs programs (5), one of which publishes spans, for one window (--seconds, 15), in
 the general form and in that for Pyroscope. The window is then sent again for each of N hosts (200), with a
@@ -98,10 +99,11 @@ def programs(b, n):
 def sample(seconds, n_programs):
     """{form: requests} of one window."""
     with bench.Bench() as b:
-        directories, urls = {}, {}
+        directories, urls, receivers = {}, {}, []
         for form in FORMS:
             directories[form] = b.directory() / "store"
-            _, urls[form] = receiver(b, directories[form])
+            child, urls[form] = receiver(b, directories[form])
+            receivers.append(child)
         config = b.directory() / "fleet.conf"
         config.write_text(configuration(urls))
         pids = programs(b, n_programs)
@@ -110,6 +112,8 @@ def sample(seconds, n_programs):
                          "--export-interval", f"{seconds}s", "--duration", f"{seconds + 1.5}s"])
         if child.wait(patience=seconds + 120):
             sys.exit(f"fleet.py: {child}")
+        for child in receivers:
+            child.stop()        # its files are whole then
         return {form: largest([otlp_read.load(path) for path in sorted(directories[form].glob("*.pb"))], form)
                 for form in FORMS}
 
@@ -167,7 +171,8 @@ def of_host(requests, number, services, now_ns):
     for request in requests:
         copy = type(request)()
         copy.CopyFrom(request)
-        late = now_ns - request_end(request)
+        # each host has times of its own: of two profiles with one series and one time, a Pyroscope keeps one
+        late = now_ns - request_end(request) - 1000 * number
         for part in copy.resource_profiles:
             resource_of(part, f"host-{number}", services, number)
         for row in copy.dictionary.attribute_table[1:]:         # of samples
@@ -294,10 +299,11 @@ def report(store, *words):
     return words, cpu, time.monotonic() - begin
 
 
-def to_pyroscope(hosts, senders, sent_ns, is_behind=False):
+def to_pyroscope(hosts, senders, sent_ns, begin_ns, is_behind=False):
     with bench.Bench() as b:
         server, running = pyroscope.Pyroscope(), None
         b.callback(server.close)
+        server.begin_ms = begin_ns // 1_000_000         # the window is older than it is
         server.wait_ready()
         if is_behind:
             # without its queue, so that its answers are the Pyroscope's
@@ -325,10 +331,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     for name, default in (("hosts", 200), ("services", 20), ("seconds", 15), ("senders", 8), ("programs", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--only", choices=("collector", "receive", "pyroscope", "both"))
     options = parser.parse_args()
+    wants = (options.only,) if options.only else ("collector", "receive", "pyroscope", "both")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     windows = sample(options.seconds, options.programs)
     now_ns = time.time_ns()
+    begin_ns = now_ns - 10**9 * (options.seconds + 60)
     hosts = {form: [of_host(requests, number, options.services, now_ns) for number in range(options.hosts)]
              for form, requests in windows.items()}
     for form, requests in windows.items():
@@ -338,14 +347,16 @@ def main():
         print(f"{form}: {len(parts)} requests, {n} events; {sent / 1e6:.1f} MB gzip'd ({sent / n:.1f} B each), "
               f"{raw / 1e6:.1f} MB raw; {series(requests)} series of a host")
     print("\n| receiver | requests | CPU s | ms a request | MiB at most | stored |\n|---|---|---|---|---|---|")
-    if collector.is_there():
+    if "collector" in wants and collector.is_there():
         to_collector(hosts["otlp"], options.senders)
-    reports = [to_store(layout, hosts["otlp"], options.senders) for layout in ("flat", "partitioned")]
+    reports = [to_store(layout, hosts["otlp"], options.senders) for layout in ("flat", "partitioned")
+               if "receive" in wants]
     sent_ns = {form: options.hosts * cpu_ns(requests) for form, requests in windows.items()}
     with contextlib.suppress(tap.unittest.SkipTest):
-        to_pyroscope(hosts["pyroscope"], options.senders, sent_ns["pyroscope"])
-        if collector.is_there():
-            to_pyroscope(hosts["behind"], options.senders, sent_ns["behind"], is_behind=True)
+        if "pyroscope" in wants:
+            to_pyroscope(hosts["pyroscope"], options.senders, sent_ns["pyroscope"], begin_ns)
+        if "both" in wants and collector.is_there():
+            to_pyroscope(hosts["behind"], options.senders, sent_ns["behind"], begin_ns, is_behind=True)
     print("\n| report of | layout | CPU s | s |\n|---|---|---|---|")
     for layout, rows in reports:
         for words, cpu, seconds in rows:

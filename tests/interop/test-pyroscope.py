@@ -83,7 +83,7 @@ class Pyroscope(Case):
 
     def test_functions_have_names_from_the_first_window_on(self):
         child, _ = self.example("first")
-        run = self.run_to(self.server.url, "--backend", "pyroscope", "--comm", "example-service")
+        run = self.run_to(self.server.url, "--backend", "pyroscope", "--pid", child.pid)
         first = self.wait_tree("first")
         session.wait_cpu([child.pid], 3)
         result = self.delivered(run)
