@@ -3,6 +3,7 @@
 """Labels of goroutines with each toolchain from Go 1.18 on, in each form of linking; and the table of layouts
 beside their debug information."""
 import importlib
+import os
 import re
 import subprocess
 
@@ -11,6 +12,7 @@ import tap
 
 labels = importlib.import_module("test-run-go-labels")
 
+ROUND = 10_000
 TABLE = tap.SOURCE_DIR / "daemon/runtime/go/go-layout.c"
 # options → whether a part of the work is in C
 FORMS = {("-ldflags=-s -w",): False, ("-buildmode=pie",): False, ("-ldflags=-s -w",
@@ -60,6 +62,15 @@ class Toolchains(labels.GoLabels):
                 self.check_program(self.build(go, *options, c=c))
         if minor < 24:  # more labels than a bucket of a map holds
             self.check_program(self.build(go), labels=12)
+
+    def test_many_samples(self):
+        """SPANPROF_TEST_LABEL_SAMPLES says how many, for a run by hand: a victim for each 10,000."""
+        program, left = self.build(self.go), int(os.environ.get("SPANPROF_TEST_LABEL_SAMPLES", ROUND))
+        total = 0
+        while left > 0:
+            _, linked = self.check_program(program, goroutines=24, n=min(left, ROUND), hz=("--frequency", "4999"))
+            total, left = total + len(linked), left - len(linked)
+            print(f"# {total} samples with spans so far, none wrong", flush=True)
 
     def check_layout(self, minor):
         tap.need_tool("readelf")

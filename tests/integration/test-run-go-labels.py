@@ -86,9 +86,9 @@ class GoLabels(session.NamingCase):
             return "more labels"
         return None
 
-    def check_program(self, program, goroutines=6, labels=0, n=N):
+    def check_program(self, program, goroutines=6, labels=0, n=N, hz=HZ):
         child = self.start_victim(program, goroutines, labels)
-        run = self.start("--pid", child.pid, *HZ, "--coroutine-ids", "--symbols=local")
+        run = self.start("--pid", child.pid, *hz, "--coroutine-ids", "--symbols=local")
         self.wait_for(run, lambda samples: len(self.settled(samples)) >= n, f"{n} samples of work with labels")
         told = self.tell(child)
         result = run.stop()

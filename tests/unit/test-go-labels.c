@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "bpf-shim.h"
-#include "go-shim.h"
+#include "runtime/go/go-host.h"
 
 #include "sampling/context/goroutine-labels.h"
 

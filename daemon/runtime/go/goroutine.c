@@ -58,24 +58,7 @@ static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
         return -EFAULT;
 }
 
-#include "go.bpf.h"
-
-int go_put_slice(struct go_state *state, uint32_t index) {
-        return go_do_put_slice(state, index);
-}
-
-int go_put_bucket(struct go_state *state, uint32_t index) {
-        go_do_put_bucket(state, index);
-        return 0;
-}
-
-int go_chunk(struct go_state *state) {
-        return go_do_chunk(state);
-}
-
-int go_step(struct go_state *state) {
-        return go_do_step(state);
-}
+#include "runtime/go/go-host.h"
 
 static void read_labels(const GoGoroutines *where, const GoMemory *memory, uint64_t labels,
                         Goroutine *goroutine) {

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Go Shim
+ * Labels on the Host
  *
- * Lets go.bpf.h compile for the host. Include behind bpf-shim.h.
+ * Lets go.bpf.h compile for the host: what are functions of their own in the kernel half. Include it behind a
+ * bpf_probe_read_user() and barrier_var(), in one file of a program.
  */
 
 #include "go.bpf.h"
