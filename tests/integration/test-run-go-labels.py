@@ -132,9 +132,12 @@ class GoLabels(session.NamingCase):
     def test_off_is_off_and_denied_is_denied(self):
         child = self.start_victim(self.build(self.go))
         off = self.start("--pid", child.pid, *HZ, "--runtimes=off")
-        denied = self.start("--pid", child.pid, *HZ, "--attributes-deny=ten*")
+        control = self.directory() / "control"
+        denied = self.start("--pid", child.pid, *HZ, "--attributes-deny=ten*", "--control", control)
         for run in (off, denied):
             run.wait_events(200, child.pid)
+        self.assertRegex(self.spanprof("status", "--control", control).stdout,
+                         r"\n +go1\.\d+\S*: labels of goroutines: 1 process\n")
         off, denied = off.stop(), denied.stop()
         self.assertFalse([s for s in off.of(child.pid) if s.span_id or "tenant" in s.attributes])
         self.assertFalse([s for s in denied.of(child.pid) if {"tenant", "go.goroutine.id"} & s.attributes.keys()])
@@ -152,8 +155,10 @@ class GoLabels(session.NamingCase):
         self.assertIn("labels are not read: layout of goroutines unknown", listed.stdout)
         shown = self.run_command([tap.SPANPROF, "contexts", child.pid], expect=0)
         self.assertIn("labels are not read: layout of goroutines unknown", shown.stdout)
-        run = self.start("--pid", child.pid, *HZ)
+        control = self.directory() / "control"
+        run = self.start("--pid", child.pid, *HZ, "--control", control)
         run.wait_events(200, child.pid)
+        self.assertIn(f"{child.pid}: go1.97", self.spanprof("status", "--control", control).stdout)
         self.assertFalse([s for s in run.stop().of(child.pid) if s.span_id])
 
 

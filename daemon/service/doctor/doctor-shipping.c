@@ -4,6 +4,7 @@
  * Where profiles go: the kill switch, names, and a request to the receiver that carries nothing.
  */
 
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/elf/machine.h"
 #include "base/util/clock.h"
 #include "base/util/macro.h"
 #include "delivery/export/certificate.h"
 #include "delivery/export/endpoint.h"
 #include "delivery/export/http.h"
+#include "runtime/go/go-layout.h"
 #include "runtime/jvm/other-jvm.h"
 #include "service/config/backend.h"
 #include "service/config/config-exporter.h"
@@ -300,6 +303,12 @@ static void check_runtimes(Doctor *doctor) {
         bool java = config_has_runtime(doctor->config, "hotspot");
         bool python = config_has_runtime(doctor->config, "python");
 
+        if (config_has_runtime(doctor->config, "go"))
+                doctor_add(doctor, "go", DOCTOR_OK, NULL,
+                           ELF_MACHINE == EM_X86_64
+                                   ? "labels of goroutines are read of Go 1.%d to 1.%d; `spanprof status` names versions"
+                                   : "labels of goroutines are read on x86-64 only",
+                           GO_FIRST_MINOR, GO_LAST_MINOR);
         if (!java && !python)
                 doctor_add(doctor, "runtimes", DOCTOR_OK, NULL, "frames of runtimes are not walked (runtimes = %s)",
                            doctor->config->runtimes);

@@ -12,6 +12,8 @@
 #include "base/util/stat.h"
 #include "service/run/openmetrics.h"
 
+enum { MAX_GO_GROUPS = 16 };            /* lines of the status that tell of programs of Go */
+
 /* ---- Prometheus ---- */
 
 static bool is_first(enum counter counter) {
@@ -324,6 +326,43 @@ static void append_runtime(void *userdata, uint32_t pid, const char *text, bool 
                 text_printf(userdata, "             %u: %s\n", pid, text);
 }
 
+/* Programs of Go that say the same of themselves. */
+typedef struct GoGroups {
+        struct {
+                const char *text;
+                unsigned n;
+        } groups[MAX_GO_GROUPS];
+        unsigned n, n_more;             /* groups; processes that had no place */
+} GoGroups;
+
+static void group_go(void *userdata, uint32_t pid, const char *text, bool is_walked) {
+        GoGroups *go = userdata;
+        unsigned i = 0;
+
+        if (!is_walked || strncmp(text, "go1.", 4))
+                return;
+        while (i < go->n && strcmp(go->groups[i].text, text))
+                i++;
+        if (i == MAX_GO_GROUPS) {
+                go->n_more++;
+                return;
+        }
+        go->groups[i].text = text;
+        go->groups[i].n++;
+        go->n = MAX(go->n, i + 1);
+}
+
+static void append_go(Text *text, const Metrics *m) {
+        GoGroups go = { .n = 0 };
+
+        runtimes_each(m->runtimes, group_go, &go);
+        for (unsigned i = 0; i < go.n; i++)
+                text_printf(text, "             %s: %u process%s\n", go.groups[i].text, go.groups[i].n,
+                            go.groups[i].n == 1 ? "" : "es");
+        if (go.n_more)
+                text_printf(text, "             and %u more processes of Go\n", go.n_more);
+}
+
 static void append_runtimes(Text *text, const Metrics *m) {
         RuntimesState state = { 0 };
 
@@ -338,6 +377,7 @@ static void append_runtimes(Text *text, const Metrics *m) {
                 text_printf(text, "go           labels of goroutines in %u processes; %" PRIu64 " samples read, %" PRIu64
                             " unreadable, %" PRIu64 " labels left out\n", state.n_read, stat_get(COUNTER_GO_READ),
                             stat_get(COUNTER_GO_UNREADABLE), stat_get(COUNTER_GO_LEFT_OUT));
+        append_go(text, m);
         runtimes_each(m->runtimes, append_runtime, text);
 }
 
