@@ -8,6 +8,8 @@
 #include "runtime/reader/reader-handle.h"
 #include "runtime/reader/reader-text.h"
 
+enum { REPLY_BYTES = 16 << 10 };        /* sent at once; longer answers in parts */
+
 /* ---- what the worker says ---- */
 
 bool hotspot_wire_check(const HotspotSaid *said) {
@@ -80,7 +82,31 @@ static int say_opened(int socket, const Hotspot *hotspot, int result, const char
                 channel_send(socket, &opened, sizeof(opened), -1);
 }
 
-static int say_frame(int socket, const HotspotFrame *frame) {
+/* An answer is sent as a whole: each part would wake the daemon, which would wait for the next one. */
+typedef struct Reply {
+        int socket;
+        size_t n;
+        uint8_t data[REPLY_BYTES];
+} Reply;
+
+static int flush(Reply *reply) {
+        size_t n = reply->n;
+
+        reply->n = 0;
+        return n ? channel_send(reply->socket, reply->data, n, -1) : 0;
+}
+
+static int put(Reply *reply, const void *data, size_t size) {
+        int r = size > sizeof(reply->data) - reply->n ? flush(reply) : 0;
+
+        if (r || size > sizeof(reply->data))
+                return r ? r : channel_send(reply->socket, data, size, -1);
+        memcpy(reply->data + reply->n, data, size);
+        reply->n += size;
+        return 0;
+}
+
+static int put_frame(Reply *reply, const HotspotFrame *frame) {
         const HotspotWireFrame wire = { .kind = frame->kind,
                                         .line = frame->line,
                                         .bci = frame->bci,
@@ -88,18 +114,18 @@ static int say_frame(int socket, const HotspotFrame *frame) {
                                         .n_signature = (uint16_t)(strlen(frame->signature) + 1),
                                         .n_file = (uint16_t)(strlen(frame->file) + 1) };
 
-        return channel_send(socket, &wire, sizeof(wire), -1) ||
-                channel_send(socket, frame->name, wire.n_name, -1) ||
-                channel_send(socket, frame->signature, wire.n_signature, -1) ||
-                channel_send(socket, frame->file, wire.n_file, -1);
+        return put(reply, &wire, sizeof(wire)) || put(reply, frame->name, wire.n_name) ||
+               put(reply, frame->signature, wire.n_signature) || put(reply, frame->file, wire.n_file);
 }
 
 /* Return: 0; anything else = the conversation is over. */
 static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question) {
         HotspotSaid said = { .magic = HOTSPOT_WIRE_MAGIC, .kind = HOTSPOT_SAID_FRAMES };
+        static Reply reply;
         HotspotFrames frames;
         int r = 0;
 
+        reply.socket = socket;
         if (question->magic != HOTSPOT_WIRE_MAGIC)
                 return 1;
         if (question->is_first)
@@ -109,10 +135,10 @@ static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question)
                 return said.result;
         said.n = said.result ? 0 : frames.n;
         said.is_short = frames.is_short;
-        r = channel_send(socket, &said, sizeof(said), -1);
+        r = put(&reply, &said, sizeof(said));
         for (uint32_t i = 0; !r && i < said.n; i++)
-                r = say_frame(socket, &frames.frames[i]);
-        return r;
+                r = put_frame(&reply, &frames.frames[i]);
+        return r ? r : flush(&reply);
 }
 
 void hotspot_serve(int socket, int fd, const HotspotRequest *first) {
