@@ -8,6 +8,14 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
             chain cut short of the leaf, and with calls that the source does not have. Profilers take turns
     many    --jvms (30,200) small JVMs (-Xmx16m, shared classes): memory and CPU of the daemon, and in how
             many of them a method has its name
+    shares  each chain's share of time beside the CPU time that the victim itself has measured for it, at
+            --share-hz: how far the worst one is off
+    cost    the kernel half's time for a sample and for a frame that was met before or never, at 999 Hz; CPU
+            time of each tool for a sample at 99 Hz, once it is warm
+    speed   what the victim does in a second of its CPU time with a profiler at 99 Hz, of what it does without
+    first   from the start of a JVM to the first sample with a name of Java
+    methods 30 JVMs that run 20,000 methods each, at 999 Hz: the daemon's memory at its highest, with all
+            names that it kept meanwhile
 
 LIBRARY is libasyncProfiler.so, of Maven Central (tools.profiler:async-profiler; in the jar linux-x64/).
 Without it, and without perf, their rows are missing. perf reads a map that jcmd writes (Compiler.perfmap,
@@ -15,15 +23,18 @@ JDK 17 and later), and the victim runs with PreserveFramePointer there. Shares a
 victim's own code was innermost: nothing is said of the library's. Needs root.
 """
 import collections
+import contextlib
 import importlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
 
 import bench
+import headline
 import oracle
 
 oracle.enter()
@@ -35,6 +46,7 @@ import tap
 sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
 hotspot = importlib.import_module("test-run-hotspot")
 CHAIN_HZ = 499
+N_JVMS = 30
 SMALL = ["-Xmx16m", "-Xss256k", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
          "-XX:ReservedCodeCacheSize=8m"]
 
@@ -125,13 +137,18 @@ def judge(chains):
     return seen, wrong
 
 
-def right(options):
-    rows = []
+def tools_of(options):
     tools = {"spanprof": by_us}
     if options.agent:
         tools["async-profiler"] = by_async
     if bench.tool("perf"):
         tools["perf, map, frame pointers"] = by_perf
+    return tools
+
+
+def right(options):
+    rows = []
+    tools = tools_of(options)
     outer = bench.Bench()
     directory = classes(outer)
     for java in options.java or [first_java(options)]:
@@ -157,15 +174,254 @@ def right(options):
                 rows)
 
 
+# ---- shares of time ----
+
+
+def told(child):
+    """({chain: CPU ns}, turns) of a victim that logs, so far."""
+    n = child.out.count("\nturns ")
+    child.process.stdin.write(b"?\n")
+    child.process.stdin.flush()
+    tap.wait_until(lambda: child.out.count("\nturns ") > n, "the victim's log")
+    words = re.findall(r"^cpu (.*)$", child.out, re.M)[-1].split()
+    return (dict(zip(words[::2], map(int, words[1::2]))),
+            int(re.findall(r"^turns (\d+)$", child.out, re.M)[-1]))
+
+
+def chain_of(names):
+    own = [name.removeprefix(hotspot.CLASS + ".") for name in names if name.startswith(hotspot.CLASS + ".")]
+    return own[1] if own[:1] == ["main"] and len(own) > 1 and own[1] in hotspot.CHAINS else None
+
+
+def shares(options):
+    global CHAIN_HZ
+    rows, CHAIN_HZ = [], options.share_hz
+    with bench.Bench() as outer:
+        directory = classes(outer)
+        for java in options.java or [first_java(options)]:
+            for name, tool in tools_of(options).items():
+                flags = ["-XX:+PreserveFramePointer"] if tool == by_perf else []
+                with bench.Bench() as b:
+                    child = start(b, java, directory, "-Dlog", *flags)
+                    before, _ = told(child)
+                    try:
+                        chains = tool(b, options, child, options.seconds)
+                    except (OSError, subprocess.CalledProcessError) as error:
+                        print(f"# {name} with {java}: {error}", flush=True)
+                        continue
+                    after, _ = told(child)
+                spent = {chain: ns - before[chain] for chain, ns in after.items()}
+                seen = collections.Counter()
+                for names, n in chains.items():
+                    seen[chain_of(names)] += n
+                n = seen.total() - seen[None]
+                off = {chain: 100 * (seen[chain] / n - ns / sum(spent.values())) if n else float("nan")
+                       for chain, ns in spent.items()}
+                print("#", name, {chain: round(points, 2) for chain, points in off.items()}, flush=True)
+                rows.append([jdks.release(java), name, n, f"{100 * seen[None] / seen.total():.1f}",
+                             f"{max(map(abs, off.values())):.2f}"])
+    bench.table(f"Share of time of each chain, {CHAIN_HZ} Hz",
+                ["JDK", "profiler", "samples", "of no chain %", "worst chain off by, points"], rows)
+
+
+# ---- cost ----
+
+DEPTH, N_CHAINS = 60, 300
+CHAIN = "    static int m%d_%d(int n) { return %s; }\n"
+BURN = "    static int burn(int n) { for (int i = 0; i < 20000; i++) n = n * 31 + (i ^ n >>> 7); return n; }\n"
+
+
+def deep_chains(b):
+    """A program with 300 chains of 60 methods: `java Deep N` runs the first N of them in turns."""
+    directory = b.directory()
+    for chain in range(N_CHAINS):
+        methods = "".join(CHAIN % (chain, i, "Deep.burn(n)" if i + 1 == DEPTH else f"m{chain}_{i + 1}(n) + 1")
+                          for i in range(DEPTH))
+        (directory / f"D{chain}.java").write_text(f"class D{chain} {{\n{methods}}}\n")
+    cases = "".join(f"            case {i}: n += D{i}.m{i}_0(n); break;\n" for i in range(N_CHAINS))
+    (directory / "Deep.java").write_text(
+        f"public class Deep {{\n{BURN}    static int n;\n    static void step(int i) {{\n        switch (i) {{\n"
+        f"{cases}            default: n += burn(n);\n        }}\n    }}\n"
+        "    public static void main(String[] words) {\n        int count = Integer.parseInt(words[0]);\n"
+        "        for (int i = 0;; i++) {\n            step(count == 0 ? -1 : i % count);\n"
+        "            if (i == 40000) System.out.println(\"ready\");\n        }\n    }\n}\n")
+    done = bench.run([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory,
+                      *directory.glob("*.java")])
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return directory
+
+
+def programs(group):
+    """(ns, runs) of all BPF programs that a control group's processes hold."""
+    held = {}
+    for pid in (group.paths[0] / "cgroup.procs").read_text().split():
+        for path in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
+            with contextlib.suppress(OSError):
+                said = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+                if "run_time_ns" in said:
+                    held[int(said["prog_id"])] = (int(said["run_time_ns"]), int(said["run_cnt"]))
+    return tuple(map(sum, zip(*held.values())))
+
+
+def programs_for(group, seconds):
+    ns, runs = programs(group)
+    time.sleep(seconds)
+    return programs(group)[0] - ns, programs(group)[1] - runs
+
+
+def sampled(b, child, hz, seconds):
+    """(ns of the kernel half a sample, frames a sample, CPU µs of the daemon a sample, samples), once warm.
+    What ticks of other processes cost is measured while the victim stands still, and left out."""
+    payload, environment = b.receiver()
+    group = b.cgroup("daemon")
+    daemon = b.spawn([tap.SPANPROF, "run", "--pid", child.pid, "-F", hz, "--export-interval", "1s"],
+                     cgroup=group, env=environment)
+    daemon.wait_for("profiles go to")
+    time.sleep(max(10, seconds / 2))
+    cpu, begin = group.cpu_ns, time.time_ns()
+    kernel, runs = programs_for(group, seconds)
+    cpu, end = group.cpu_ns - cpu, time.time_ns()
+    child.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.2)
+    others, others_runs = programs_for(group, seconds / 3)
+    child.process.send_signal(signal.SIGCONT)
+    daemon.stop()
+    found = [s for path in payload.glob("*.pb") for s in otlp_read.samples(path) if begin <= s.time_ns < end]
+    n = sum(s.value for s in found)
+    frames = sum(s.value * sum(f.type == "jvm" and f.compilation != "inlined" for f in s.frames) for s in found)
+    kernel -= others / max(1, others_runs) * max(0, runs - n)
+    return kernel / n, frames / n, cpu / n / 1000, n
+
+
+def by_tool(b, tool, seconds, count):
+    """CPU µs of another tool a sample."""
+    group = b.cgroup("tool")
+    child = b.spawn(tool, cgroup=group)
+    child.wait(patience=seconds + 60)
+    return group.cpu_ns / 1000 / count()
+
+
+def cost(options):
+    was_on = headline.STATISTICS.read_text()
+    headline.STATISTICS.write_text("1")
+    java, flags = first_java(options), ["-XX:-Inline", "-XX:ReservedCodeCacheSize=64m", "-Xss4m"]
+    figures = {}
+    try:
+        with bench.Bench() as outer:
+            directory = deep_chains(outer)
+            for name, count in (("no chain", 0), ("one chain of 60", 1), ("300 chains of 60", N_CHAINS)):
+                with bench.Bench() as b:
+                    child = b.spawn([java, *flags, "-cp", directory, "Deep", count], stdin=subprocess.PIPE)
+                    child.wait_for("ready")
+                    figures[name] = sampled(b, child, 999, options.seconds)
+        rows = []
+        base, base_frames = figures["no chain"][:2]
+        for name, (kernel, frames, cpu, n) in figures.items():
+            each = f"{(kernel - base) / (frames - base_frames):.0f}" if frames - base_frames > 1 else "–"
+            rows.append([name, n, f"{frames:.1f}", f"{kernel / 1000:.2f}", each, f"{cpu:.1f}"])
+        bench.table("Kernel half, code of C2 without inlining, 999 Hz",
+                    ["program", "samples", "frames", "µs a sample", "ns a frame", "daemon, µs a sample"], rows)
+        rows = []
+        with bench.Bench() as b:
+            child = start(b, java, classes(b), "-XX:+PreserveFramePointer")
+            kernel, frames, cpu, n = sampled(b, child, 99, options.seconds)
+            rows.append(["spanprof run", n, f"{kernel / 1000:.1f}", f"{cpu:.0f}"])
+            perf = bench.tool("perf")
+            if perf:
+                data = b.directory() / "data"
+                cpu = by_tool(b, [perf, "record", "-q", "-g", "-e", "cpu-clock", "-F", 99, "-p", child.pid, "-o", data,
+                                  "--", "sleep", options.seconds], options.seconds, lambda: perf_count(perf, data))
+                rows.append(["perf record -g, no names", "", "?", f"{cpu:.0f}"])
+        bench.table("A sample of VictimJavaBusy, 99 Hz", ["profiler", "samples", "kernel half, µs", "tool, µs"], rows)
+    finally:
+        headline.STATISTICS.write_text(was_on)
+
+
+def perf_count(perf, data):
+    return max(1, bench.run([perf, "script", "-F", "ip", "-G", "-i", data]).stdout.count("\n"))
+
+
+# ---- the target's speed ----
+
+
+def speed(options):
+    rows = []
+    with bench.Bench() as outer:
+        directory = classes(outer)
+        for name, tool in {"nobody": None, **tools_of(options)}.items():
+            if tool == by_perf:
+                continue        # it needs another victim: with frame pointers
+            ratios = []
+            with bench.Bench() as b:
+                global CHAIN_HZ
+                CHAIN_HZ = 99
+                child = start(b, first_java(options), directory, "-Dlog")
+                for _ in range(options.rounds):
+                    rates = []
+                    for is_on in (False, True, False):
+                        before = told(child)
+                        if is_on and tool:
+                            tool(b, options, child, options.seconds)
+                        else:
+                            time.sleep(options.seconds)
+                        after = told(child)
+                        spent = sum(after[0].values()) - sum(before[0].values())
+                        rates.append((after[1] - before[1]) / spent)
+                    ratios.append(100 * 2 * rates[1] / (rates[0] + rates[2]))
+            rows.append([name, *(f"{x:.2f}" for x in (min(ratios), sorted(ratios)[len(ratios) // 2], max(ratios)))])
+    bench.table(f"The victim's speed with a profiler at 99 Hz, percent of that without, {options.rounds} rounds",
+                ["profiler", "least", "median", "most"], rows)
+
+
+# ---- the first name ----
+
+
+def first(options):
+    times = []
+    for _ in range(options.rounds):
+        with bench.Bench() as b:
+            directory = classes(b)
+            payload, environment = b.receiver()
+            daemon = b.spawn([tap.SPANPROF, "run", "--exe", "java", "-F", 999, "--export-interval", "1s"],
+                             env=environment)
+            daemon.wait_for("profiles go to")
+            time.sleep(2)
+            begin = time.time_ns()
+            child = b.spawn([first_java(options), "-cp", directory, hotspot.CLASS], stdin=subprocess.PIPE)
+            found, end = [], time.monotonic() + options.patience
+            while not found and time.monotonic() < end:
+                time.sleep(0.5)
+                found = [s.time_ns for path in payload.glob("*.pb") for s in otlp_read.samples(path)
+                         if int(s.resource.get("process.pid", 0)) == child.pid and
+                         any(f.type == "jvm" and f.name for f in s.frames)]
+            times += [(min(found) - begin) / 1e6] if found else []
+            print("#", times[-1:] or "never", flush=True)
+            daemon.stop()
+    times.sort()
+    bench.table("From the start of a JVM to the first named frame of Java, ms", ["rounds", "least", "median", "most"],
+                [[len(times), *(f"{times[i]:.0f}" for i in (0, len(times) // 2, -1))]] if times else [])
+
+
 # ---- many JVMs ----
 
 
-def rss_kib(pid):
+def rss_kib(pid, key="VmRSS"):
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:                   # a worker reads one file, and ends
         return 0
-    found = re.search(r"^VmRSS:\s+(\d+)", status, re.M)
+    found = re.search(rf"^{key}:\s+(\d+)", status, re.M)
+    return int(found[1]) if found else 0
+
+
+def pss_kib(pid):
+    """Pages that several processes share count in parts: workers are forks of one."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+)", text, re.M)
     return int(found[1]) if found else 0
 
 
@@ -206,11 +462,71 @@ def many(options):
             time.sleep(options.seconds)
             tree = workers_of(daemon.pid)
             rows.append([n, len(named), f"{took:.0f}", f"{rss_kib(daemon.pid) / 1024:.0f}", len(tree),
-                         f"{sum(map(rss_kib, tree)) / 1024:.0f}", f"{cpu / 1e6:.0f}",
+                         f"{sum(map(pss_kib, tree)) / 1024:.0f}", f"{cpu / 1e6:.0f}",
                          f"{(group.cpu_ns - cpu) / 1e6 / options.seconds:.0f}"])
             daemon.stop()
-    bench.table("Many JVMs at 99 Hz", ["JVMs", "named", "after s", "daemon MiB", "workers", "their RSS, MiB",
+    bench.table("Many JVMs at 99 Hz", ["JVMs", "named", "after s", "daemon MiB", "workers", "their PSS, MiB",
                                        "CPU until then, ms", "CPU ms/s after"], rows)
+
+
+# ---- many methods ----
+
+N_CLASSES, N_METHODS = 20, 1000
+METHOD = "    static int m%d(int n) { for (int i = 0; i < 200; i++) n = n * 31 + i; return n; }\n"
+
+
+def many_methods(b):
+    """Classes with 20,000 methods in all, which `Main` runs one after the other."""
+    directory = b.directory()
+    for i in range(N_CLASSES):
+        methods = "".join(METHOD % k for k in range(N_METHODS))
+        calls = "".join(f"        n += m{k}(n);\n" for k in range(N_METHODS))
+        text = f"class C{i} {{\n{methods}    static int run(int n) {{\n{calls}        return n;\n    }}\n}}\n"
+        (directory / f"C{i}.java").write_text(text)
+    runs = "".join(f"            n += C{i}.run(n);\n" for i in range(N_CLASSES))
+    (directory / "Main.java").write_text(
+        "public class Main {\n    static int n;\n    public static void main(String[] words) {\n"
+        f'        for (int round = 0;; round++) {{\n{runs}            if (round == 2) System.out.println("ready");\n'
+        "        }\n    }\n}\n")
+    done = bench.run([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory,
+                      *directory.glob("*.java")])
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return directory
+
+
+def methods(options):
+    with bench.Bench() as b:
+        directory = many_methods(b)
+        payload, environment = b.receiver()
+        control = b.directory() / "control.sock"
+        daemon = b.spawn([tap.SPANPROF, "run", "--exe", "java", "-F", 999, "--export-interval", "2s",
+                          "--control", control], env=environment)
+        daemon.wait_for("profiles go to")
+        command = ["nice", "-n", "19", first_java(options), "-Xmx32m", "-Xss256k", "-XX:+UseSerialGC",
+                   "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=48m", "-cp", directory, "Main"]
+        pids = {b.spawn(command, stdin=subprocess.PIPE).pid for _ in range(N_JVMS)}
+        end = time.monotonic() + options.seconds
+        named, frames = collections.defaultdict(set), 0
+        while time.monotonic() < end:
+            time.sleep(2)
+            for path in sorted(payload.glob("*.pb")):
+                for sample in otlp_read.samples(path):
+                    pid = int(sample.resource.get("process.pid", 0))
+                    if pid in pids:
+                        named[pid] |= {f.name for f in sample.frames if f.name and f.name.startswith("C")}
+                path.unlink()
+        told = bench.run([tap.SPANPROF, "status", "--control", control]).stdout
+        frames = re.search(r"runtimes.*", told)
+        tree = workers_of(daemon.pid)
+        rows = [[len(pids), len(named), sum(map(len, named.values())), f"{rss_kib(daemon.pid) / 1024:.0f}",
+                 f"{rss_kib(daemon.pid, 'VmHWM') / 1024:.0f}", len(tree),
+                 f"{sum(map(pss_kib, tree)) / 1024:.0f}", f"{sum(map(pss_kib, [daemon.pid, *tree])) / 1024:.0f}"]]
+        print("#", frames[0] if frames else told, flush=True)
+        daemon.stop()
+    bench.table(f"20,000 methods in each, {options.seconds:.0f} s at 999 Hz",
+                ["JVMs", "named", "methods named", "daemon MiB", "at its highest", "workers", "their PSS, MiB",
+                 "all PSS, MiB"], rows)
 
 
 def named_pids(payload, pids):
@@ -230,9 +546,11 @@ def add_options(parser):
     parser.add_argument("--patience", type=float, default=120, help="seconds until all of many JVMs have names")
     parser.add_argument("--jvms", default="30,200", help="how many JVMs")
     parser.add_argument("--java", action="append", default=[], help="a JDK's java (default: the first of this machine)")
+    parser.add_argument("--share-hz", type=int, default=499, help="rate of shares")
     parser.add_argument("--async", dest="agent", help="libasyncProfiler.so")
 
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"right": right, "many": many}, add_options)
+    bench.main(__doc__, {"right": right, "shares": shares, "cost": cost, "speed": speed,
+                         "first": first, "many": many, "methods": methods}, add_options)

@@ -7,9 +7,12 @@
  *
  * usage: java VictimJavaBusy [CHAIN…]          prints `ready` once it is warm; a line of input names the chains that it
  *                                              runs from then on, an empty one is the end
+ *        java -Dlog VictimJavaBusy [CHAIN…]    the same; for a line `?` it prints `cpu CHAIN NS …`, the CPU time that
+ *                                              each chain has had so far, `turns N`, and goes on
  */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -131,6 +134,19 @@ public class VictimJavaBusy {
         int run(int n);
     }
 
+    static long cpuNs() {
+        return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+    }
+
+    static void say(Map<String, Chain> chains, Map<Chain, Long> spent, long turns) {
+        StringBuilder text = new StringBuilder("cpu");
+
+        for (Map.Entry<String, Chain> chain : chains.entrySet()) {
+            text.append(" " + chain.getKey() + " " + spent.getOrDefault(chain.getValue(), 0L));
+        }
+        System.out.println(text + "\nturns " + turns);
+    }
+
     static List<Chain> choose(Map<String, Chain> chains, String[] names) {
         List<Chain> chosen = new ArrayList<>();
 
@@ -154,20 +170,33 @@ public class VictimJavaBusy {
         chains.put("loop", VictimJavaBusy::loop);
         chains.put("over", VictimJavaBusy::over);
         List<Chain> chosen = choose(chains, arguments);
+        boolean isLogging = System.getProperty("log") != null;
+        Map<Chain, Long> spent = new LinkedHashMap<>();
+        long turns = 0;
 
         for (int round = 0; !chosen.isEmpty(); round++) {
             if (round == WARM_ROUNDS) {
                 System.out.println("ready");
             }
             if (System.in.available() > 0) {
-                chosen = choose(chains, input.readLine().split(" "));
+                String line = input.readLine();
+
+                if (line.equals("?")) {
+                    say(chains, spent, turns);
+                } else {
+                    chosen = choose(chains, line.split(" "));
+                }
             }
             for (Chain chain : chosen) {
-                long end = System.nanoTime() + 20_000_000;
+                long end = System.nanoTime() + 20_000_000, begin = isLogging ? cpuNs() : 0;
 
                 do {
                     sink += chain.run(1);
+                    turns++;
                 } while (System.nanoTime() < end);
+                if (isLogging) {
+                    spent.merge(chain, cpuNs() - begin, Long::sum);
+                }
             }
         }
     }
