@@ -16,11 +16,12 @@
 #include "base/util/stat.h"
 #include "sampling/runtime/runtimes.h"
 
-enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, NATIVE_BIT = 1 << 6 };
+enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 1, NATIVE_BIT = 1 << 6 };
 
 static int map_fd = -1;
 static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
 static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
+static unsigned n_extend_later;
 static size_t n_functions;
 static uint64_t spent_ns;
 
@@ -61,15 +62,20 @@ static uint64_t cpu_ns(const void *state) {
 }
 
 static uint32_t wants(const char *name) {
-        return extend_result >= 0 && !strncmp(name, "libc.so", 7) ? TOY_BIT : 0;
+        return extend_result >= 0 && !strncmp(name, "libc.so", 7) ? MORE_BIT : 0;
 }
 
-static bool extend(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
+static int extend(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
         n_extended++;
-        cr_assert_eq(kind, TOY_BIT);
+        cr_assert_eq(kind, MORE_BIT);
         cr_assert(bias && !(bias & 0xfff));
         *(uint64_t *)entry = GENERATION + 1;
-        return extend_result && fd >= 0 && size > 1 << 20;
+        cr_assert(fd >= 0 && size > 1 << 20);
+        if (n_extend_later) {
+                n_extend_later--;
+                return RUNTIME_E_LATER;
+        }
+        return extend_result ? 0 : RUNTIME_E_UNKNOWN;
 }
 
 static void tend(void *userdata, uint64_t now_ns) {
@@ -211,6 +217,26 @@ Test(runtimes, a_file_that_tells_more_is_read_until_it_does_and_not_for_ever) {
                 cr_assert_eq(entry_of((uint32_t)getpid()), rows[row].entry);
                 end(&bench);
         }
+}
+
+/* A worker may be late; no change of the mappings need come after that. */
+Test(runtimes, a_file_that_cannot_be_read_yet_is_tried_again) {
+        Bench bench;
+
+        extend_result = 1;
+        begin(&bench);
+        work(&bench);
+        n_extend_later = 5;
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        for (int i = 0; i < 20; i++)
+                cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(n_extended, 1, "it is on its way");
+        for (uint64_t seconds = 2; seconds < 20; seconds += 2)
+                cr_assert_eq(runtimes_work(bench.runtimes, clock_monotonic_ns() + seconds * NS_PER_SEC), 0);
+        cr_assert_eq(n_extended, 6);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION + 1);
+        end(&bench);
 }
 
 Test(runtimes, a_file_is_left_to_its_worker) {

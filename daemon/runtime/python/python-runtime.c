@@ -215,22 +215,27 @@ static uint32_t wants(const char *name) {
         return !strncmp(name, "_greenlet.", strlen("_greenlet.")) ? PYTHON_MORE_GREENLETS : 0;
 }
 
-static bool read_more(PythonState *state, PythonMoreKind kind, int fd, uint64_t size, PythonMore *more) {
+/* Return: 0, PYTHON_LINK_E_*. */
+static int read_more(PythonState *state, PythonMoreKind kind, int fd, uint64_t size, PythonMore *more) {
         /* Releases before 3.14 have no such section. */
         if (kind == PYTHON_MORE_TASKS && !state->layout.generator_frame)
-                return false;
-        return state->link ? !python_link_more(state->link, kind, fd, size, more)
-                           : python_more_read(kind, fd, size, more);
+                return PYTHON_LINK_E_NOT;
+        if (state->link)
+                return python_link_more(state->link, kind, fd, size, more);
+        return python_more_read(kind, fd, size, more) ? 0 : PYTHON_LINK_E_NOT;
 }
 
-static bool extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
+static int extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
         PythonState *state = userdata;
         PythonMore more;
+        int r = read_more(state, kind, fd, size, &more);
 
-        if (!read_more(state, kind, fd, size, &more) || !add_more(state, &more, bias))
-                return false;
+        if (r == PYTHON_LINK_E_LATER)
+                return RUNTIME_E_LATER;
+        if (r || !add_more(state, &more, bias))
+                return RUNTIME_E_UNKNOWN;
         memcpy(entry, &state->entry, sizeof(state->entry));
-        return true;
+        return 0;
 }
 
 /* ---- names ---- */

@@ -63,6 +63,13 @@ typedef struct Registered {
         void *userdata;
 } Registered;
 
+/* A file that could not be read yet. */
+typedef struct Waiting {
+        int fd;                         /* -1 = none */
+        uint64_t size, bias;
+        uint64_t retry_ns, next_ns;
+} Waiting;
+
 typedef struct Known {
         struct Known *next;
         uint64_t generation;
@@ -72,6 +79,7 @@ typedef struct Known {
         bool is_attached;               /* there is an entry */
         uint32_t extended;              /* kinds of other files that were read and tell more */
         uint8_t n_extends;              /* files that were read for it, most of them in vain */
+        Waiting waiting[RUNTIMES_MAX_KINDS];
         RuntimeSubject subject;
         uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
         uint64_t gone_ns;               /* 0 = it lives */
@@ -138,6 +146,8 @@ static void free_known(Runtimes *runtimes, Known *known) {
         hashmap_remove(&runtimes->processes, known->generation);
         detach(runtimes, known);
         closep(&known->subject.fd);
+        for (size_t i = 0; i < RUNTIMES_MAX_KINDS; i++)
+                closep(&known->waiting[i].fd);
         free(known);
 }
 
@@ -253,6 +263,11 @@ static int give_entry(Runtimes *runtimes, Known *known, const void *entry) {
         return 0;
 }
 
+static void set_retry(uint64_t *retry_ns, uint64_t *next_ns, uint64_t now_ns) {
+        *retry_ns = MIN(MAX(2 * *retry_ns, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_RETRY_NS);
+        *next_ns = now_ns + *retry_ns;
+}
+
 static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         const RuntimeOps *ops = known->runtime->ops;
         _cleanup_(freep) void *entry = calloc(1, MAX(ops->entry_size, (size_t)1));
@@ -264,9 +279,7 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         if (r < 0)
                 return error_fold(r);
         if (r == RUNTIME_E_LATER) {
-                known->retry_ns = MIN(MAX(2 * known->retry_ns, (uint64_t)FIRST_RETRY_NS),
-                                      (uint64_t)LAST_RETRY_NS);
-                known->next_ns = now_ns + known->retry_ns;
+                set_retry(&known->retry_ns, &known->next_ns, now_ns);
                 return 0;
         }
         known->next_ns = 0;
@@ -335,6 +348,8 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
                                                            .object = mapping->object->id, .fd = -1,
                                                            .says = known->says,
                                                            .userdata = runtime->userdata } };
+        for (size_t i = 0; i < RUNTIMES_MAX_KINDS; i++)
+                known->waiting[i].fd = -1;
         memcpy(known->says, mapping->object->runtimes.says, sizeof(known->says));
         r = open_object(process, mapping, &known->subject.fd, &known->subject.size);
         if (!r && !find_bias(mapping, &known->subject.bias))
@@ -370,22 +385,60 @@ static int find_runtime(Runtimes *runtimes, const Process *process, Registered *
         return r ? error_fold(r) : 0;
 }
 
-/* Reads a file that tells more of the runtime, if the process has it mapped by now. Return: 0, -ENOMEM. */
-static int extend(Known *known, const Process *process, const Mapping *mapping, uint32_t kind) {
+/* Reads what waits at @i. Return: 0, -ENOMEM. */
+static int extend_by(Known *known, size_t i, uint64_t now_ns) {
         const RuntimeOps *ops = known->runtime->ops;
         _cleanup_(freep) void *entry = calloc(1, ops->entry_size);
-        _cleanup_(closep) int fd = -1;
-        uint64_t size, bias;
+        Waiting *waiting = &known->waiting[i];
+        uint32_t kind = UINT32_C(1) << i;
+        int r;
 
         if (!entry)
                 return error_origin(-ENOMEM);
-        known->n_extends++;
-        if (open_object(process, mapping, &fd, &size) || !find_bias(mapping, &bias) ||
-            !ops->extend(known->state, kind, fd, size, bias, entry))
+        r = ops->extend(known->state, kind, waiting->fd, waiting->size, waiting->bias, entry);
+        if (r == RUNTIME_E_LATER) {
+                set_retry(&waiting->retry_ns, &waiting->next_ns, now_ns);
                 return 0;
-        if (!bpfmap_update(known->runtime->map_fd, &known->pid, entry))
+        }
+        closep(&waiting->fd);
+        waiting->fd = -1;
+        if (!r && !bpfmap_update(known->runtime->map_fd, &known->pid, entry))
                 known->extended |= kind;
         return 0;
+}
+
+/* Reads a file that tells more of the runtime, if the process has it mapped by now. Return: 0, -ENOMEM. */
+static int extend(Known *known, const Process *process, const Mapping *mapping, uint32_t kind) {
+        Waiting *waiting;
+        size_t i = 0;
+
+        while (kind >> i > 1)
+                i++;
+        if (i >= RUNTIMES_MAX_KINDS)
+                return 0;
+        waiting = &known->waiting[i];
+        if (waiting->fd >= 0)           /* one of this kind is on its way */
+                return 0;
+        known->n_extends++;
+        *waiting = (Waiting){ .fd = -1 };
+        if (open_object(process, mapping, &waiting->fd, &waiting->size))
+                return 0;
+        if (!find_bias(mapping, &waiting->bias)) {
+                closep(&waiting->fd);
+                waiting->fd = -1;
+                return 0;
+        }
+        return extend_by(known, i, clock_monotonic_ns());
+}
+
+/* Tries again what could not be read. Return: 0, -ENOMEM. */
+static int extend_late(Known *known, uint64_t now_ns) {
+        int r = 0;
+
+        for (size_t i = 0; i < RUNTIMES_MAX_KINDS && !r; i++)
+                if (known->waiting[i].fd >= 0 && known->waiting[i].next_ns <= now_ns && !known->gone_ns)
+                        r = extend_by(known, i, now_ns);
+        return r;
 }
 
 static int extend_known(Known *known, const Process *process) {
@@ -451,6 +504,8 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
                 }
                 if (known->next_ns && known->next_ns <= now_ns)
                         r = attach(runtimes, known, now_ns);
+                if (!r)
+                        r = extend_late(known, now_ns);
                 at = &known->next;
         }
         return r;

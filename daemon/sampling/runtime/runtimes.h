@@ -28,6 +28,7 @@
 enum {
         RUNTIMES_MAX_FRAMES = 128,      /* functions of one frame: it and those that were inlined into it */
         RUNTIMES_MAX_TEXT = 160,
+        RUNTIMES_MAX_KINDS = 2,         /* of other files that tell more */
 };
 
 /* A function of a frame. Texts live until the next call of runtimes_frames(). */
@@ -81,12 +82,13 @@ typedef struct RuntimeOps {
         void (*detach)(void *state);    /* NULL = it keeps no state */
         /*
          * Other files of the process that tell more; NULL = there are none. Once @state is attached,
-         * wants() is asked for each file by the last part of its path. Return: a bit for each kind of file;
-         * 0 = not wanted. extend() is called until it has read one of each kind, a file of @size bytes, and
-         * written a whole @entry, or eight in vain. @bias: as in RuntimeSubject. Return: whether it has.
+         * wants() is asked for each file by the last part of its path. Return: a bit for each kind of file,
+         * of the lowest RUNTIMES_MAX_KINDS; 0 = not wanted. extend() is called until it has read one of each
+         * kind, a file of @size bytes, or eight in vain. @bias: as in RuntimeSubject. Return: 0 with a whole
+         * @entry, RUNTIME_E_UNKNOWN: the file tells nothing, RUNTIME_E_LATER.
          */
         uint32_t (*wants)(const char *name);
-        bool (*extend)(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry);
+        int (*extend)(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry);
         /*
          * The name of a task that a sample has with it (struct abi_sample). The text lives until the next
          * call. NULL = none, or its tasks have no names.
