@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-run-python.py on each release of Python that is here (SPANPROF_TEST_PYTHONS names more)."""
+"""test-run-python.py on each release of Python that is here, and with
+Debian's newer ones (SPANPROF_TEST_PYTHONS names more)."""
 import importlib
 
 import pythons
@@ -12,7 +13,7 @@ python = importlib.import_module("test-run-python")
 class OtherReleases(python.Python):
 
     def pythons(self):
-        return pythons.here()
+        return pythons.all_of_them()
 
 
 if __name__ == "__main__":
