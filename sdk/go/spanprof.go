@@ -15,6 +15,7 @@ package spanprofotel
 
 import (
 	"context"
+	"encoding/binary"
 	"runtime/pprof"
 	"sync/atomic"
 	"time"
@@ -89,7 +90,7 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	if !ids.IsValid() {
 		return ctx, started
 	}
-	s := &span{Span: started, tracer: t, before: getLabels(), parent: labeled(ctx, ids)}
+	s := &span{Span: started, tracer: t, before: getLabels(), parent: labeled(ctx, &ids)}
 	pprof.SetGoroutineLabels(s.parent)
 	s.mine = getLabels()
 	return (*carrier)(s), s
@@ -129,7 +130,7 @@ func Run(ctx context.Context, f func(context.Context)) {
 	defer setLabels(before)
 	ids := trace.SpanContextFromContext(ctx)
 	if ids.IsValid() && !ids.IsRemote() {
-		ctx = labeled(ctx, ids)
+		ctx = labeled(ctx, &ids)
 		pprof.SetGoroutineLabels(ctx)
 	} else {
 		pprof.SetGoroutineLabels(unlabeled(ctx))
@@ -137,24 +138,28 @@ func Run(ctx context.Context, f func(context.Context)) {
 	f(ctx)
 }
 
-// digits are those of each byte.
-var digits = func() (table [256][2]byte) {
-	for i := range table {
-		table[i] = [2]byte{"0123456789abcdef"[i>>4], "0123456789abcdef"[i&15]}
-	}
-	return
-}()
+// hex are the 16 digits of 8 bytes: each half's nibbles are spread to bytes, and all eight become digits at once.
+func hex(to *[16]byte, from *[8]byte) {
+	value := binary.BigEndian.Uint64(from[:])
+	binary.BigEndian.PutUint64(to[:8], digits(value>>32))
+	binary.BigEndian.PutUint64(to[8:], digits(value&(1<<32-1)))
+}
 
-func labeled(ctx context.Context, ids trace.SpanContext) context.Context {
-	var both [48]byte // one text, of which both labels are parts
+func digits(x uint64) uint64 {
+	x = (x | x<<16) & 0x0000ffff0000ffff
+	x = (x | x<<8) & 0x00ff00ff00ff00ff
+	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
+	letters := (x + 0x0606060606060606) >> 4 & 0x0101010101010101 // 1 in each byte of 10 and more
+	return x + 0x3030303030303030 + letters*('a'-'0'-10)
+}
+
+func labeled(ctx context.Context, ids *trace.SpanContext) context.Context {
+	both := new([48]byte) // one text, of which both labels are parts; nothing writes it afterwards
 	traceID, spanID := ids.TraceID(), ids.SpanID()
-	for i, value := range traceID {
-		*(*[2]byte)(both[2*i:]) = digits[value]
-	}
-	for i, value := range spanID {
-		*(*[2]byte)(both[32+2*i:]) = digits[value]
-	}
-	text := string(both[:])
+	hex((*[16]byte)(both[:16]), (*[8]byte)(traceID[:8]))
+	hex((*[16]byte)(both[16:32]), (*[8]byte)(traceID[8:]))
+	hex((*[16]byte)(both[32:]), (*[8]byte)(&spanID))
+	text := unsafe.String(&both[0], len(both))
 	return pprof.WithLabels(ctx, pprof.Labels(SpanLabel, text[32:], TraceLabel, text[:32]))
 }
 

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +75,18 @@ func TestNested(t *testing.T) {
 	}
 	outer.End()
 	expect(t, nil)
+}
+
+// Each value of a byte at each place of an id.
+func TestDigits(t *testing.T) {
+	for i := 0; i < 256*8; i++ {
+		var id trace.SpanID
+		var text [16]byte
+		id[i%8], id[(i+3)%8] = byte(i/8), byte(i/8+101)
+		if hex(&text, (*[8]byte)(&id)); string(text[:]) != id.String() {
+			t.Fatalf("%s, expected %s", text, id)
+		}
+	}
 }
 
 func TestOutOfOrder(t *testing.T) {
@@ -166,6 +178,17 @@ func TestContext(t *testing.T) {
 	})
 }
 
+var sink int
+
+// userTime is of the process: on a busy machine it passes more slowly, and not less of it.
+func userTime(t *testing.T) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano())
+}
+
 // A CPU profile of the runtime: samples of busy goroutines carry the ids of their spans.
 func TestCPUProfile(t *testing.T) {
 	var data bytes.Buffer
@@ -173,8 +196,10 @@ func TestCPUProfile(t *testing.T) {
 		t.Skip(err)
 	}
 	_, s := newTracer().Start(context.Background(), "busy")
-	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
-		runtime.Gosched()
+	for end := userTime(t) + 300*time.Millisecond; userTime(t) < end; {
+		for i := 0; i < 100000; i++ {
+			sink += i
+		}
 	}
 	s.End()
 	pprof.StopCPUProfile()
