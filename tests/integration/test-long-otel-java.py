@@ -22,6 +22,16 @@ class OtherReleases(java.OtelJava):
             with self.subTest(release):
                 self.check_stretches(self.plain(3))
 
+    def test_threads_that_end_leave_nothing(self):
+        """Each had a page for its record: of two thousand, eight megabytes. Interpreted: compilers take more."""
+        self.run_command(["javac", "--release", "8", "-Xlint:-options", "-cp", f"{self.everything()}:{self.jar}", "-d",
+                          self.classes, tap.SOURCE_DIR / "tests/interop/publishers/OtelThreads.java"], expect=0,
+                         timeout=300)
+        child = self.run_command([self.java, "-Xint", "-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC",
+                                  "-cp", f"{self.classes}:{self.everything()}:{self.jar}", "OtelThreads"], expect=0,
+                                 timeout=300)
+        self.assertLess(int(child.stdout.removeprefix("grew ")), 2048)
+
     def test_virtual_threads_publish_nothing(self):
         for release, java in jdks.here().items():
             if int(release) >= 21:

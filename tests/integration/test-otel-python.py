@@ -63,6 +63,24 @@ class OtelPython(otel_case.TestCase):
         self.assertEqual(out, f"True ('{'a1':0<30}02', '{'b3':0<14}04')\nNone\nNone 1\n")
         self.assertEqual(err, "")
 
+    def test_threads_that_end_leave_nothing(self):
+        """Each had a page for its record: of two thousand, eight megabytes."""
+        out, err = self.look(self.SPAN + "import pathlib, threading\n"
+                             "def private():\n"
+                             "    lines = pathlib.Path('/proc/self/smaps_rollup').read_text().splitlines()\n"
+                             "    return sum(int(line.split()[1]) for line in lines if line.startswith('Private_'))\n"
+                             "def work():\n"
+                             "    with trace.use_span(span): assert _record.read()\n"
+                             "def live(n):\n"
+                             "    for _ in range(n):\n"
+                             "        thread = threading.Thread(target=work)\n"
+                             "        thread.start()\n"
+                             "        thread.join()\n"
+                             "from spanprof_otel import _record\n"
+                             "live(500)\nbefore = private()\nlive(2000)\nprint(private() - before)\n")
+        self.assertEqual(err, "")
+        self.assertLess(int(out.split()[-1]), 2048, out)
+
     def test_where_it_cannot_work_the_service_runs_and_one_line_says_why(self):
         out, err = self.look(self.SPAN, SPANPROF_OTEL_DISABLED="true")
         self.assertEqual((out, err.count("\n")), ("True ", 1), err)

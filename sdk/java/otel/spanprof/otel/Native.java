@@ -4,13 +4,16 @@ package spanprof.otel;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.nio.file.attribute.PosixFilePermissions;
 
 /** The writer: the thread's record and the process context, by a library that lies in the jar. */
 final class Native {
         private static final String PROPERTY = "spanprof.otel.library";
+        private static final int TRIES = 100;
 
         private Native() {
         }
@@ -35,8 +38,7 @@ final class Native {
                 try (InputStream library = Native.class.getResourceAsStream(resource)) {
                         if (library == null)
                                 throw new IOException("the jar has no library for " + processor());
-                        directory = Files.createTempDirectory("spanprof-otel-", PosixFilePermissions.asFileAttribute(
-                                        PosixFilePermissions.fromString("rwx------")));
+                        directory = makeDirectory();
                         file = directory.resolve("libspanprof-otel.so");
                         try {
                                 Files.copy(library, file);
@@ -46,6 +48,25 @@ final class Native {
                                 Files.deleteIfExists(directory);
                         }
                 }
+        }
+
+        /**
+         * A name that is taken already is not used, so nobody can have made it before. Files.createTempDirectory() would
+         * ask for a number that nobody can guess, for which Java loads half a megabyte.
+         */
+        private static Path makeDirectory() throws IOException {
+                Path parent = Paths.get(System.getProperty("java.io.tmpdir", "/tmp"));
+
+                for (int i = 1;; i++)
+                        try {
+                                return Files.createDirectory(
+                                                parent.resolve("spanprof-otel-" + Long.toHexString(System.nanoTime())),
+                                                PosixFilePermissions.asFileAttribute(
+                                                                PosixFilePermissions.fromString("rwx------")));
+                        } catch (FileAlreadyExistsException taken) {
+                                if (i == TRIES)
+                                        throw taken;
+                        }
         }
 
         private static String processor() {

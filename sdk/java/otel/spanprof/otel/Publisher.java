@@ -5,6 +5,7 @@ import io.opentelemetry.context.ContextStorage;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import java.util.function.Function;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
@@ -28,11 +29,19 @@ public final class Publisher {
                 return installed;
         }
 
+        /** A class of its own: the first lambda of a process costs it half a megabyte. */
+        private static final class Wrapper implements Function<ContextStorage, ContextStorage> {
+                @Override
+                public ContextStorage apply(ContextStorage storage) {
+                        return new PublishingStorage(storage);
+                }
+        }
+
         private static boolean tryInstall() {
                 try {
                         Native.load();
                         Native.clear();         // it is whole
-                        ContextStorage.addWrapper(PublishingStorage::new);
+                        ContextStorage.addWrapper(new Wrapper());
                         return true;
                 } catch (Exception | LinkageError error) {
                         LOG.log(Level.WARNING, "spans are not published: {0}", error.toString());
@@ -46,10 +55,10 @@ public final class Publisher {
 
                 if (!install())
                         return;
-                attributes.forEach((key, value) -> {
-                        put(texts, key);
-                        put(texts, value);
-                });
+                for (Map.Entry<String, String> attribute : attributes.entrySet()) {
+                        put(texts, attribute.getKey());
+                        put(texts, attribute.getValue());
+                }
                 if (Native.publish(texts.toByteArray()) != 0)
                         LOG.log(Level.WARNING, "the resource is not published");
         }

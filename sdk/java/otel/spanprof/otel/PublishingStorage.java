@@ -8,7 +8,6 @@ import io.opentelemetry.context.ContextStorage;
 import io.opentelemetry.context.Scope;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 
 /**
  * Contexts as the storage below keeps them; what is current in a thread is published, too.
@@ -98,8 +97,8 @@ final class PublishingStorage implements ContextStorage {
         /** Thread.isVirtual(), which JDKs before 21 have not. */
         private static MethodHandle findIsVirtual() {
                 try {
-                        return MethodHandles.publicLookup().findVirtual(Thread.class, "isVirtual",
-                                        MethodType.methodType(boolean.class));
+                        /* by the method: where there is none, no handle is begun, which costs memory */
+                        return MethodHandles.publicLookup().unreflect(Thread.class.getMethod("isVirtual"));
                 } catch (ReflectiveOperationException none) {
                         return null;
                 }
