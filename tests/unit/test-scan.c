@@ -9,23 +9,30 @@
 #include "sampling/unwind/scan.h"
 #include "unwind_abi.h"
 
-enum { SIZE = 0x1000, CODE_AT = 0x100, CODE = 0x10100, MAX_CODE = 256, ENTRY = 6, TOP = -1 };
+enum { SIZE = 0x1000, CODE_AT = 0x100, CODE = 0x10100, MAX_CODE = 256, ENTRY = 8, TOP = -1 };
 
 static _Alignas(8) uint8_t file[SIZE];
 static int depths[MAX_CODE];
 
-/* The file's entry: `call` of the code's first byte, from behind it, and `hlt`. */
-static uint64_t put_entry(size_t size) {
-        const int32_t to = -(int32_t)(size + 5);
+typedef enum How { CALLED, ENTERED, NAMED } How;
 
-        file[CODE_AT + size] = 0xe8;
-        memcpy(file + CODE_AT + size + 1, &to, sizeof(to));
-        file[CODE_AT + size + 5] = 0xf4;
+/*
+ * The file's entry, behind the code: `call` of its first byte, or `lea @named(%rip),%rax`, which says nothing
+ * of the code there; then `hlt`.
+ */
+static uint64_t put_entry(size_t size, How how, size_t named) {
+        const uint8_t call[] = { 0xe8 }, load[] = { 0x48, 0x8d, 0x05 };
+        size_t n = how == CALLED ? sizeof(call) : sizeof(load);
+        const int32_t to = (int32_t)named - (int32_t)(size + n + 4);
+
+        memcpy(file + CODE_AT + size, how == CALLED ? call : load, n);
+        memcpy(file + CODE_AT + size + n, &to, sizeof(to));
+        file[CODE_AT + size + n + 4] = 0xf4;
         return CODE + size;
 }
 
 /* CFA - rsp before each byte of code that is called, or that the kernel enters; 0 = no row. */
-static const int *scan(const char *code, size_t size, bool is_entered) {
+static const int *scan(const char *code, size_t size, How how, size_t named) {
         Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
                                     .e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
                                     .e_phoff = sizeof(Elf64_Ehdr),
@@ -38,7 +45,7 @@ static const int *scan(const char *code, size_t size, bool is_entered) {
 
         memset(file, 0xcc, sizeof(file));
         memset(depths, 0, sizeof(depths));
-        header.e_entry = is_entered ? CODE : put_entry(size);
+        header.e_entry = how == ENTERED ? CODE : put_entry(size, how, named);
         memcpy(file, &header, sizeof(header));
         memcpy(file + sizeof(header), &segment, sizeof(segment));
         memcpy(file + CODE_AT, code, size);
@@ -58,8 +65,9 @@ static const int *scan(const char *code, size_t size, bool is_entered) {
         return depths;
 }
 
-#define SCAN(code) scan(code, sizeof(code) - 1, false)
-#define SCAN_ENTERED(code) scan(code, sizeof(code) - 1, true)
+#define SCAN(code) scan(code, sizeof(code) - 1, CALLED, 0)
+#define SCAN_ENTERED(code) scan(code, sizeof(code) - 1, ENTERED, 0)
+#define SCAN_NAMED(code, at) scan(code, sizeof(code) - 1, NAMED, at)
 
 Test(scan, follows_the_stack) {
         const int *at = SCAN("\x53\x48\x83\xec\x10\x48\x83\xc4\x10\x5b\xc3");
@@ -83,6 +91,24 @@ Test(scan, refuses_paths_that_disagree) {
 
         for (int i = 0; i < 6; i++)
                 cr_expect_eq(at[i], 0, "byte %d", i);
+}
+
+/*
+ * As V8's PushAllRegistersAndIterateStack: push %rbp; mov %rsp,%rbp; push %rbx; call *%r8; add $8,%rsp;
+ * pop %rbp; ret. That the call returns is not known, so nothing proves the code before it but where it
+ * stands.
+ */
+Test(scan, a_frame_where_described_code_ends_begins_a_function) {
+        const int *at = SCAN_NAMED("\x55\x48\x89\xe5\x53\x41\xff\xd0\x48\x83\xc4\x08\x5d\xc3", 0);
+
+        cr_expect_eq(at[0], 8);
+        cr_expect_eq(at[1], 16);
+        cr_expect_eq(at[5], 24);
+        cr_expect_eq(at[7], 24, "where the return address is looked up");
+        at = SCAN_NAMED("\xcc\x55\x48\x89\xe5\x53\x41\xff\xd0\x48\x83\xc4\x08\x5d\xc3", 1);
+        cr_expect_eq(at[1], 0, "elsewhere it may be a label");
+        at = SCAN_NAMED("\x55\x90\x53\x41\xff\xd0\x5b\x5d\xc3", 0);
+        cr_expect_eq(at[0], 0, "no frame is made");
 }
 
 /* push %rbx; call f; pop %rbx; ret; f: ret */

@@ -931,6 +931,20 @@ static bool hands_on(Scan *scan, uint32_t at) {
                 instruction.flow == SCAN_INDIRECT && instruction.used;
 }
 
+/*
+ * Where described code ends and a frame is made at once (`push %rbp; mov %rsp,%rbp`) a function begins: no
+ * path comes from before, and in the middle of one nobody makes a frame.
+ */
+static bool begins_frame(const Scan *scan, uint32_t at) {
+        ScanInstruction first, second;
+
+        return at == 0 && scan_decode(scan->code, scan->size, scan->address, &first) &&
+                first.effect == SCAN_PUSH && first.reg == SCAN_FRAME &&
+                scan_decode(scan->code + first.size, scan->size - first.size, scan->address + first.size,
+                            &second) &&
+                second.effect == SCAN_SET_FRAME && second.value == 0;
+}
+
 /* The kernel enters a file at its entry: no return address lies there, but the number of arguments. */
 static void follow_from(Scan *scan, uint32_t at, bool is_label) {
         bool is_entry = scan->address + at == scan->entry;
@@ -941,7 +955,7 @@ static void follow_from(Scan *scan, uint32_t at, bool is_label) {
         if (state->kind == INSIDE)
                 refuse(scan, state->owner);
         if (state->kind != UNKNOWN ||
-            !new_owner(scan, UINT32_MAX, is_label && !hands_on(scan, at), &owner))
+            !new_owner(scan, UINT32_MAX, is_label && !hands_on(scan, at) && !begins_frame(scan, at), &owner))
                 return;
         *state = (State){ .depth = SCAN_WORD, .owner = owner, .kind = BEGIN,
                           .is_top = is_entry, .is_from_kernel = is_entry };
