@@ -29,7 +29,7 @@ CORES = {"Prescott": ("pni", 300), "Nehalem": ("sse4_2", 300), "Sandybridge": ("
 CHAINS = (["main"], ["do_vectors", "main"], ["do_matrices", "main"])
 STEPS = 200000
 WHOLE = 0.99
-FEW = 500
+FEW = 300
 
 
 def numpy_library():
@@ -67,7 +67,7 @@ class Blas(single_step.SingleStep):
         child = self.spawn([tap.SPANPROF, "record", "-F", "999", "-o", where / "out.otlp", "--", program, library],
                            env=self.environment(library, core))
         pid = int(child.wait_for(r"^pid (\d+)$")[1])
-        session.wait_cpu([pid], 2)
+        session.wait_cpu([pid], 1, patience=400)
         self.assertEqual(child.stop(), 0)
         whole = cut = 0
         for sample in otlp_read.samples(where / "out.otlp"):
