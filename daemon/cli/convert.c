@@ -32,7 +32,8 @@ enum {
 typedef struct ConvertRun {
         const Config *config;
         Inputs inputs;
-        Convert convert;
+        spanprof_convert *library;      /* all conversion is done by its functions */
+        Convert *convert;               /* its inside, for sizes and for sending */
         OtlpPayload payload;            /* as the receiver wants it */
         const ConvertWriter *writer;    /* NULL = only sent */
         Symbolizer *symbolizer;
@@ -117,10 +118,10 @@ static int send_all(ConvertRun *run) {
 
         payload.encoding.timestamps = run->inputs.options.timestamps;
         /* a payload is in one request, however large it is */
-        if (run->convert.payload_bytes)
-                payload.encoding.max_bytes = run->convert.payload_bytes + SEND_BYTES;
+        if (run->convert->payload_bytes)
+                payload.encoding.max_bytes = run->convert->payload_bytes + SEND_BYTES;
         if (!r)
-                r = otlp_payload_encode(&payload, run->convert.window, send_document, run, &n_lost);
+                r = otlp_payload_encode(&payload, run->convert->window, send_document, run, &n_lost);
         run->sent_ns = clock_monotonic_ns();
         if (!r && (n_lost || stat_lost())) {
                 log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(),
@@ -171,14 +172,14 @@ static void print_diagnostics(const ConvertRun *run) {
         struct rusage usage;
 
         print_read(run, to);
-        print_profiles(to, run->convert.window);
-        print_tables(to, run->convert.window);
+        print_profiles(to, run->convert->window);
+        print_tables(to, run->convert->window);
         if (run->outputs.n_bytes)
                 fprintf(to, "output: %" PRIu64 " bytes, %.3f of the input's %" PRIu64 "\n",
                         run->outputs.n_bytes,
-                        run->convert.n_bytes ? (double)run->outputs.n_bytes / (double)run->convert.n_bytes
+                        run->convert->n_bytes ? (double)run->outputs.n_bytes / (double)run->convert->n_bytes
                                              : 0.0,
-                        run->convert.n_bytes);
+                        run->convert->n_bytes);
         getrusage(RUSAGE_SELF, &usage);
         fprintf(to, "time: %.1f ms reading, %.1f ms writing", milliseconds(run->begin_ns, run->read_ns),
                 milliseconds(run->read_ns, run->write_ns));
@@ -188,31 +189,56 @@ static void print_diagnostics(const ConvertRun *run) {
 }
 
 static void say_filtered(const ConvertRun *run) {
-        const CopyCounts *counts = &run->convert.counts;
+        const CopyCounts *counts = &run->convert->counts;
 
-        if (run->convert.n_repeated)
+        if (run->convert->n_repeated)
                 log_notice("%" PRIu64 " profiles were there before (same profile id) and count once",
-                           run->convert.n_repeated);
+                           run->convert->n_repeated);
         if (counts->n_untimed)
                 log_notice("%" PRIu64
                            " events have no time, so that none can be chosen by it; they are left out",
                            counts->n_untimed);
 }
 
-static int read_inputs(ConvertRun *run) {
-        int r = convert_init(&run->convert, &run->inputs.options);
+/* Return: 0, also after messages, -ENOMEM. */
+static int add_input(ConvertRun *run, size_t index) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        _cleanup_(text_deinit) Text problem = { 0 };
+        uint64_t n_before = window_n_events(run->convert->window);
+        const char *path = run->inputs.paths[index];
+        int r = inputs_open(&run->inputs, index, &source);
 
+        if (r)
+                return MIN(r, 0);
+        if (!run->convert->first_path && strcmp(path, "-"))
+                run->convert->first_path = path;
+        r = convert_library_add(run->library, &source);
+        if (r < 0)
+                return r;
+        if (r)
+                text_printf(&problem, "%s", spanprof_convert_problem(run->library));
+        inputs_judge(&run->inputs, &source, !r, window_n_events(run->convert->window) > n_before, &problem);
+        return 0;
+}
+
+/* Return: 0, -ENODATA, -ENOMEM. */
+static int read_inputs(ConvertRun *run) {
+        int r = convert_library_open(&run->library, &run->inputs.options);
+
+        if (r)
+                return r;
+        run->convert = convert_library_inside(run->library);
         if (run->config->diagnostics)
-                run->convert.diagnostics = &run->diagnostics;
+                run->convert->diagnostics = &run->diagnostics;
         for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
-                r = inputs_add(&run->inputs, i, &run->convert);
-        return r ? r : convert_close(&run->convert);
+                r = add_input(run, i);
+        return r ? r : spanprof_convert_finish(run->library);
 }
 
 static int write_output(ConvertRun *run) {
         run->outputs.path = run->config->output;
         run->outputs.readers = run->inputs.readers;
-        return outputs_write(&run->outputs, run->writer, &run->convert);
+        return outputs_write_library(&run->outputs, run->writer, run->library);
 }
 
 static int nothing(const ConvertRun *run) {
@@ -229,10 +255,10 @@ static int convert_all(ConvertRun *run) {
         run->begin_ns = clock_monotonic_ns();
         r = read_inputs(run);
         run->read_ns = clock_monotonic_ns();
-        if (r)
+        if (r && r != -ENODATA)
                 return r;
         say_filtered(run);
-        if (!window_n_events(run->convert.window))
+        if (r)
                 return nothing(run);
         r = run->writer ? write_output(run) : 0;
         run->write_ns = clock_monotonic_ns();
@@ -256,7 +282,7 @@ static int run(Cli *cli) {
                 r = convert_all(&run);
         exporter_free(run.exporter);
         sd_event_unref(run.event);
-        convert_deinit(&run.convert);
+        spanprof_convert_close(run.library);
         symbolizer_free(run.symbolizer);
         remote_symbols_deinit(&run.remote);
         inputs_deinit(&run.inputs);

@@ -343,19 +343,23 @@ static void name_foreign(const Source *source, Text *problem) {
         text_printf(problem, "is no profiles file: it is %s", name);
 }
 
+void inputs_judge(Inputs *inputs, const Source *source, bool is_read, bool has_more, Text *problem) {
+        hide_progress(inputs);
+        if (!is_read && !has_more)
+                name_foreign(source, problem);
+        if (!is_read)
+                inputs_mistake(inputs, source, problem);
+        inputs->n_read += is_read;
+        inputs->n_partly += !is_read && has_more;
+}
+
 int inputs_add_source(Inputs *inputs, const Source *source, Convert *convert) {
         uint64_t n_before = window_n_events(convert->window);
-        Text problem = { 0 };
+        _cleanup_(text_deinit) Text problem = { 0 };
         int r = convert_add_source(convert, source, &problem);
 
-        hide_progress(inputs);
-        if (r > 0 && window_n_events(convert->window) == n_before)
-                name_foreign(source, &problem);
-        if (r > 0)
-                inputs_mistake(inputs, source, &problem);
-        text_deinit(&problem);
-        inputs->n_read += !r;
-        inputs->n_partly += r && window_n_events(convert->window) > n_before;
+        if (r >= 0)
+                inputs_judge(inputs, source, !r, window_n_events(convert->window) > n_before, &problem);
         return MIN(r, 0);
 }
 

@@ -55,6 +55,12 @@ int inputs_add_source(Inputs *inputs, const Source *source, Convert *convert);
 /* Both. */
 int inputs_add(Inputs *inputs, size_t index, Convert *convert);
 
+/*
+ * Counts an input that was read by other means, and says what is wrong with it. @has_more: something of it
+ * could be read.
+ */
+void inputs_judge(Inputs *inputs, const Source *source, bool is_read, bool has_more, Text *problem);
+
 /* Says and counts what is wrong with an input. */
 void inputs_mistake(Inputs *inputs, const Source *source, const Text *problem);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/outputs.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/util/log.h"
@@ -32,44 +33,75 @@ static int write_document(const uint8_t *data, size_t size, uint64_t n_events, v
         return r ? cannot_write(outputs, r) : 0;
 }
 
-static void say_losses(const Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
-        Text words = { 0 };
-
-        if (writer->losses)
-                writer->losses(convert, &words);
-        if (words.data)
-                log_notice("%s: left out, since %s cannot hold it: %s", outputs->path, writer->name, words.data);
-        text_deinit(&words);
+static void say_losses(const Outputs *outputs, const ConvertWriter *writer, const char *words) {
+        if (words && *words)
+                log_notice("%s: left out, since %s cannot hold it: %s", outputs->path, writer->name, words);
 }
 
 static int write_documents(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
-        Text problem = { 0 };
+        _cleanup_(text_deinit) Text problem = { 0 };
         int r = writer->write(convert, write_document, outputs, &problem);
 
         if (r == CONVERT_E_OUTPUT && problem.data)
                 log_error("%s: %s", outputs->path, problem.data);
-        text_deinit(&problem);
         return r > 0 ? STATUS_FAILURE : r;
 }
 
-int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
+static int open_output(Outputs *outputs) {
         OutfileOptions options = { .mode = outputs->mode ?: 0666,
                                    .readers = outputs->readers,
                                    .for_caller = true };
         int r = outfile_open(&outputs->file, outputs->path, &options);
 
-        if (r)
-                r = cannot_write(outputs, r);
-        if (!r)
-                r = write_documents(outputs, writer, convert);
+        return r ? cannot_write(outputs, r) : 0;
+}
+
+/* @r: what came of the writing. */
+static int finish_output(Outputs *outputs, int r) {
         if (!r) {
                 r = outfile_finish(&outputs->file);
                 if (r)
                         r = cannot_write(outputs, r);
         }
-        if (!r)
-                say_losses(outputs, writer, convert);
         outputs->n_bytes = outputs->file.size;
         outfile_deinit(&outputs->file);
+        return r;
+}
+
+int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
+        _cleanup_(text_deinit) Text words = { 0 };
+        int r = open_output(outputs);
+
+        if (!r)
+                r = write_documents(outputs, writer, convert);
+        r = finish_output(outputs, r);
+        if (!r && writer->losses)
+                writer->losses(convert, &words);
+        if (!r)
+                say_losses(outputs, writer, words.data);
+        return r;
+}
+
+static int write_piece(const void *data, size_t size, void *userdata) {
+        return write_document(data, size, 0, userdata);
+}
+
+static int write_by_library(Outputs *outputs, const ConvertWriter *writer, spanprof_convert *convert) {
+        int r = spanprof_convert_write(convert, writer->name, write_piece, outputs);
+
+        if (r == -EMSGSIZE)
+                log_error("%s: %s", outputs->path, spanprof_convert_problem(convert));
+        /* -ECANCELED: write_piece() has said it */
+        return r == -EMSGSIZE || r == -ECANCELED ? STATUS_FAILURE : r;
+}
+
+int outputs_write_library(Outputs *outputs, const ConvertWriter *writer, spanprof_convert *convert) {
+        int r = open_output(outputs);
+
+        if (!r)
+                r = write_by_library(outputs, writer, convert);
+        r = finish_output(outputs, r);
+        if (!r)
+                say_losses(outputs, writer, spanprof_convert_losses(convert, writer->name));
         return r;
 }

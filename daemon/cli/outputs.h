@@ -7,7 +7,7 @@
  */
 
 #include "base/util/outfile.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/library.h"
 
 typedef struct Outputs {
         const char *path;               /* `-` = standard output */
@@ -22,3 +22,6 @@ const ConvertWriter *outputs_find_writer(const char *path, const char *format);
 
 /* Says what the form cannot hold. Return: 0, STATUS_FAILURE after a message, -errno. */
 int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert);
+
+/* The same by the library's functions. */
+int outputs_write_library(Outputs *outputs, const ConvertWriter *writer, spanprof_convert *convert);

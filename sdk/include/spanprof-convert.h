@@ -5,8 +5,8 @@
 /*
  * libspanprof-convert
  *
- * What `spanprof convert` does, for programs: recordings and profiles of many tools (JFR, pprof, OTLP, folded
- * stacks, traces of coroutines; packed or not) become one OTLP request, or another form.
+ * What `spanprof convert` does, and uses itself, for programs: recordings and profiles of many tools (JFR,
+ * pprof, OTLP, folded stacks, traces of coroutines; packed or not) become one OTLP request, or another form.
  *
  *     spanprof_convert *convert;
  *
@@ -42,12 +42,34 @@ enum spanprof_convert_flags {
         SPANPROF_CONVERT_NAMES = 64,            /* files of this machine name frames that have no name */
 };
 
+/*
+ * Which events count, as the options of these names of `spanprof convert` say it. Each is a list of words,
+ * ended by NULL; NULL = all. An event counts if each list that is given has a word that fits it.
+ */
+struct spanprof_convert_filter {
+        const char *const *processes;   /* pids, or globs on the name of process or service */
+        const char *const *services;    /* globs on service.name */
+        const char *const *hosts;       /* globs on host.name */
+        const char *const *threads;     /* ids, or globs on names */
+        const char *const *spans;       /* hex digits */
+        const char *const *traces;      /* the same */
+        const char *const *operations;  /* globs on the operation of a span, by its attributes */
+        const char *const *coroutines;  /* ids, or numbers of stations */
+        const char *const *types;       /* globs on what is measured: samples, alloc … */
+};
+
+/* Is told now and then how far the reading of an input is, in bytes. */
+typedef void (*spanprof_convert_progress)(const char *name, uint64_t done, uint64_t size, void *userdata);
+
 /* All members may be zero. */
 struct spanprof_convert_options {
         size_t size;                    /* sizeof(struct spanprof_convert_options), for later versions */
         unsigned flags;                 /* SPANPROF_CONVERT_* */
         uint64_t start_ns, end_ns;      /* events in [start, end) count, in ns since 1970; end 0 = all */
         const char *const *resource;    /* KEY=VALUE for each resource, ended by NULL; NULL = none; copied */
+        const struct spanprof_convert_filter *filter;   /* NULL = all; its lists live until the close */
+        spanprof_convert_progress progress;             /* NULL = nobody wants to know */
+        void *userdata;                                 /* of progress */
 };
 
 /*
@@ -65,6 +87,12 @@ void spanprof_convert_close(spanprof_convert *convert);
 int spanprof_convert_add_file(spanprof_convert *convert, const char *path);
 int spanprof_convert_add_memory(spanprof_convert *convert, const char *name, const void *data, size_t size);
 
+/*
+ * Ends the reading: filters, names. The first write does so, too. Return: 0; -ENODATA = no input has an
+ * event that counts; -ENOMEM.
+ */
+int spanprof_convert_finish(spanprof_convert *convert);
+
 /* Gets the output in pieces. Return: 0, or another number, which ends the writing. */
 typedef int (*spanprof_convert_sink)(const void *data, size_t size, void *userdata);
 
@@ -80,6 +108,12 @@ int spanprof_convert_write(spanprof_convert *convert, const char *form, spanprof
 
 /* What was wrong with the last call, in UTF-8; "" = nothing. Valid until the next call. */
 const char *spanprof_convert_problem(const spanprof_convert *convert);
+
+/*
+ * What @form cannot hold of the result, in words, behind finish or a write; "" = nothing. Valid until the
+ * next call.
+ */
+const char *spanprof_convert_losses(spanprof_convert *convert, const char *form);
 
 /* What people should know of the result, a line each, so far; "" = nothing. Valid until the next call. */
 const char *spanprof_convert_notices(const spanprof_convert *convert);

@@ -164,6 +164,53 @@ Test(convert_library, takes_each_option_as_the_command_does) {
                           "--start +1s --end +2s");
 }
 
+Test(convert_library, chooses_events_as_the_command_does) {
+        const char *const types[] = { "alloc*", "lock*", NULL }, *const nobody[] = { "nobody", NULL };
+        const struct spanprof_convert_filter some = { .types = types }, none = { .threads = nobody };
+        spanprof_convert *convert;
+
+        assert_as_command("json", (struct spanprof_convert_options){ .filter = &some }, "--type 'alloc*,lock*'");
+        convert = opened(&(struct spanprof_convert_options){ .size = sizeof(struct spanprof_convert_options),
+                                                             .filter = &none });
+        cr_assert_eq(spanprof_convert_add_file(convert, recording()), 0);
+        cr_assert_eq(spanprof_convert_finish(convert), -ENODATA);
+        cr_assert_str_eq(spanprof_convert_problem(convert), "no input has an event that counts");
+        spanprof_convert_close(convert);
+}
+
+typedef struct Progress {
+        size_t n;
+        uint64_t done;
+} Progress;
+
+static void note_progress(const char *name, uint64_t done, uint64_t size, void *userdata) {
+        Progress *progress = userdata;
+
+        cr_assert(strstr(name, "async-profiler"), "%s", name);
+        cr_assert_leq(done, size);
+        progress->n++;
+        progress->done = done;
+}
+
+Test(convert_library, tells_how_far_it_is_and_what_a_form_cannot_hold) {
+        Progress progress = { 0 };
+        spanprof_convert *convert =
+                opened(&(struct spanprof_convert_options){ .size = sizeof(struct spanprof_convert_options),
+                                                           .progress = note_progress,
+                                                           .userdata = &progress });
+
+        cr_assert_eq(spanprof_convert_add_file(convert, recording()), 0);
+        cr_assert_gt(progress.n, 0);
+        cr_assert_gt(progress.done, 0);
+        cr_assert_str_eq(spanprof_convert_losses(convert, "folded"), "", "not finished");
+        cr_assert_eq(spanprof_convert_finish(convert), 0);
+        cr_assert_eq(spanprof_convert_add_memory(convert, "late", "main 1\n", 7), -EBUSY);
+        cr_assert(strstr(spanprof_convert_losses(convert, "folded"), "times"), "%s",
+                  spanprof_convert_losses(convert, "folded"));
+        cr_assert_str_eq(spanprof_convert_losses(convert, "papyrus"), "");
+        spanprof_convert_close(convert);
+}
+
 Test(convert_library, unpacks_memory) {
         FILE *file = fopen(recording(), "rbe");
         Bytes packed = file_bytes(file), from_memory, from_file = folded_of_recording();

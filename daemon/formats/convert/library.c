@@ -4,17 +4,17 @@
  * libspanprof-convert: one Convert with its options behind a face that stays (spanprof-convert.h).
  *
  * Inputs are added to the window as they come. The first write ends the reading; the window can be written
- * many times after that.
+ * many times after that. The command opens it with what its configuration says (library.h), and is a caller
+ * like others from there on.
  */
 
-#include "spanprof-convert.h"
+#include "formats/convert/library.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/convert/convert.h"
 
 #define LIBRARY_API __attribute__((visibility("default")))
 
@@ -29,7 +29,9 @@ struct spanprof_convert {
         Convert convert;
         char **resource;                /* lent to the options */
         Symbolizer *symbolizer;         /* the same; NULL = names are those of the inputs */
-        Text problem, notices;
+        spanprof_convert_progress progress;
+        void *userdata;                 /* of progress */
+        Text problem, losses, notices;
         bool is_closed;                 /* the first write has come … */
         int closed;                     /* … and this came of the end of the reading */
 };
@@ -62,6 +64,38 @@ static int copy_resource(spanprof_convert *convert, const char *const *resource)
         return 0;
 }
 
+static FilterWords words_of(const char *const *list) {
+        size_t n = 0;
+
+        while (list && list[n])
+                n++;
+        return (FilterWords){ (char *const *)list, n };         /* nothing writes to them */
+}
+
+static FilterOptions filter_of(const struct spanprof_convert_filter *asked) {
+        static const struct spanprof_convert_filter all;
+
+        asked = asked ? asked : &all;
+        return (FilterOptions){
+                .processes = words_of(asked->processes),
+                .services = words_of(asked->services),
+                .hosts = words_of(asked->hosts),
+                .threads = words_of(asked->threads),
+                .spans = words_of(asked->spans),
+                .traces = words_of(asked->traces),
+                .operations = words_of(asked->operations),
+                .coroutines = words_of(asked->coroutines),
+                .types = words_of(asked->types),
+                .end_ns = UINT64_MAX,
+        };
+}
+
+static void report_progress(const char *name, uint64_t done, uint64_t size, void *userdata) {
+        spanprof_convert *convert = userdata;
+
+        convert->progress(name, done, size, convert->userdata);
+}
+
 static void set_options(spanprof_convert *convert, const struct spanprof_convert_options *asked) {
         convert->options = (ConvertOptions){
                 .start_ns = asked->start_ns,
@@ -76,15 +110,38 @@ static void set_options(spanprof_convert *convert, const struct spanprof_convert
                 .version = SPANPROF_VERSION,
                 .resource = (const char *const *)convert->resource,
                 .symbolizer = convert->symbolizer,
-                .filter.end_ns = UINT64_MAX,
+                .filter = filter_of(asked->filter),
+                .progress = asked->progress ? report_progress : NULL,
                 .notice = note,
                 .userdata = convert,
         };
+        convert->progress = asked->progress;
+        convert->userdata = asked->userdata;
 }
 
 /* Files that inputs name are opened for it, as the command does. */
 static int make_symbolizer(spanprof_convert *convert, unsigned flags) {
         return flags & SPANPROF_CONVERT_NAMES ? symbolizer_new(&convert->symbolizer, NULL) : 0;
+}
+
+int convert_library_open(spanprof_convert **convertp, const ConvertOptions *options) {
+        spanprof_convert *convert = calloc(1, sizeof(*convert));
+        int r;
+
+        *convertp = NULL;
+        if (!convert)
+                return error_origin(-ENOMEM);
+        r = convert_init(&convert->convert, options);
+        if (r) {
+                spanprof_convert_close(convert);
+                return r;
+        }
+        *convertp = convert;
+        return 0;
+}
+
+Convert *convert_library_inside(spanprof_convert *convert) {
+        return &convert->convert;
 }
 
 LIBRARY_API int spanprof_convert_open(spanprof_convert **convertp,
@@ -125,6 +182,7 @@ LIBRARY_API void spanprof_convert_close(spanprof_convert *convert) {
                 free(*pair);
         free(convert->resource);
         text_deinit(&convert->problem);
+        text_deinit(&convert->losses);
         text_deinit(&convert->notices);
         free(convert);
 }
@@ -139,6 +197,14 @@ static int refuse(spanprof_convert *convert, const char *problem, int r) {
         return r;
 }
 
+/* Nothing is added behind the end of the reading. Return: 0, -EBUSY. */
+static int begin_input(spanprof_convert *convert) {
+        forget_problem(convert);
+        if (!convert->is_closed)
+                return 0;
+        return refuse(convert, "nothing can be added behind the first write", -EBUSY);
+}
+
 /* @opened: as the source was opened; a cut one has what could be unpacked. */
 static int add(spanprof_convert *convert, const Source *source, int opened) {
         int r = opened;
@@ -148,22 +214,26 @@ static int add(spanprof_convert *convert, const Source *source, int opened) {
         return r < 0 ? r : r || opened ? 1 : 0;
 }
 
+int convert_library_add(spanprof_convert *convert, const Source *source) {
+        int r = begin_input(convert);
+
+        return r ? r : add(convert, source, 0);
+}
+
 LIBRARY_API int spanprof_convert_add_file(spanprof_convert *convert, const char *path) {
         _cleanup_(source_deinit) Source source = { .fd = -1 };
+        int r = begin_input(convert);
 
-        forget_problem(convert);
-        if (convert->is_closed)
-                return refuse(convert, "nothing can be added behind the first write", -EBUSY);
-        return add(convert, &source, source_open(&source, path, &convert->problem));
+        return r ? r : add(convert, &source, source_open(&source, path, &convert->problem));
 }
 
 LIBRARY_API int spanprof_convert_add_memory(spanprof_convert *convert, const char *name, const void *data,
                                             size_t size) {
         _cleanup_(source_deinit) Source source = { .fd = -1 };
+        int r = begin_input(convert);
 
-        forget_problem(convert);
-        if (convert->is_closed)
-                return refuse(convert, "nothing can be added behind the first write", -EBUSY);
+        if (r)
+                return r;
         return add(convert, &source, source_open_memory(&source, name, data, size, &convert->problem));
 }
 
@@ -173,11 +243,16 @@ static int pass_on(const uint8_t *data, size_t size, uint64_t n_events, void *us
         return output->sink(data, size, output->userdata) ? -ECANCELED : 0;
 }
 
-static int end_reading(spanprof_convert *convert) {
+LIBRARY_API int spanprof_convert_finish(spanprof_convert *convert) {
+        forget_problem(convert);
         if (!convert->is_closed)
                 convert->closed = convert_close(&convert->convert);
         convert->is_closed = true;
-        return convert->closed;
+        if (convert->closed)
+                return convert->closed;
+        if (!window_n_events(convert->convert.window))
+                return refuse(convert, "no input has an event that counts", -ENODATA);
+        return 0;
 }
 
 LIBRARY_API int spanprof_convert_write(spanprof_convert *convert, const char *form,
@@ -189,11 +264,9 @@ LIBRARY_API int spanprof_convert_write(spanprof_convert *convert, const char *fo
         forget_problem(convert);
         if (!writer)
                 return refuse(convert, "there is no such form", -EINVAL);
-        r = end_reading(convert);
+        r = spanprof_convert_finish(convert);
         if (r)
                 return r;
-        if (!window_n_events(convert->convert.window))
-                return refuse(convert, "no input has an event that counts", -ENODATA);
         r = writer->write(&convert->convert, pass_on, &output, &convert->problem);
         if (r == -ECANCELED)
                 return refuse(convert, "the output could not be taken", r);
@@ -206,6 +279,16 @@ static const char *words(const Text *text) {
 
 LIBRARY_API const char *spanprof_convert_problem(const spanprof_convert *convert) {
         return words(&convert->problem);
+}
+
+LIBRARY_API const char *spanprof_convert_losses(spanprof_convert *convert, const char *form) {
+        const ConvertWriter *writer = convert_find_writer(form, "");
+
+        text_deinit(&convert->losses);
+        convert->losses = (Text){ 0 };
+        if (writer && writer->losses && convert->is_closed && !convert->closed)
+                writer->losses(&convert->convert, &convert->losses);
+        return words(&convert->losses);
 }
 
 LIBRARY_API const char *spanprof_convert_notices(const spanprof_convert *convert) {
