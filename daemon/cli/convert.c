@@ -117,6 +117,7 @@ static int send_all(ConvertRun *run) {
         int r = open_exporter(run);
 
         payload.encoding.timestamps = run->inputs.options.timestamps;
+        payload.encoding.untimed_ns = run->convert->untimed_ns;
         /* a payload is in one request, however large it is */
         if (run->convert->payload_bytes)
                 payload.encoding.max_bytes = run->convert->payload_bytes + SEND_BYTES;

@@ -123,6 +123,24 @@ class Sent(Case):
         self.assertEqual(len(requests), len(kinds), "the others are sent all the same")
         self.assertIn(f" {n_events['samples']} events were not delivered", done.stderr)
 
+    def test_no_two_parts_of_a_profile_have_one_time(self):
+        """Of two profiles with one series and one time a Pyroscope keeps one."""
+        path = self.directory() / "many.folded"
+        path.write_text("".join(f"main;f{i % 100};g{i} 1\n" for i in range(40_000)))
+        server = Server([ok()])
+        self.addCleanup(server.close)
+        self.convert("--endpoint", server.url(""), "--backend", "pyroscope", recording=path)
+        requests = [otlp_read.parse(request.body) for request in server.requests]
+        parts = [profile for request in requests for _, profile in profiles(request)]
+        self.assertGreaterEqual(len(parts), 3)
+        self.assertLessEqual(max(len(profile.samples) for profile in parts), 16_000)
+        self.assertEqual(sum(sum(sample.values) for profile in parts for sample in profile.samples), 40_000)
+        for what in ("time_unix_nano", "profile_id"):
+            values = {getattr(profile, what) for profile in parts}
+            self.assertEqual(len(values), len(parts), f"{what}: {values}")
+        ends = {profile.time_unix_nano + profile.duration_nano for profile in parts}
+        self.assertEqual(len(ends), 1)
+
     def test_data_that_is_too_old_is_named_so(self):
         words = b"profile with labels '{}' is outside of ingestion window (profile timestamp: 2024, starts at 2026)"
         _, requests, done = self.send(reply(400, [("Content-Type", "text/plain")], words), expect=1)

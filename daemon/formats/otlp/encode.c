@@ -241,12 +241,28 @@ static bool new_resource(const Encoder *encoder, uint32_t profile) {
                 encoder->profiles[profile - 1].profile->resource;
 }
 
+/*
+ * A Pyroscope takes a profile with the series and the time of another one for its double, and drops it when
+ * it compacts its blocks: of a profile that was split, all parts but one. So each part begins some
+ * nanoseconds before the window, and no two at one time. What is sent again is the same, and dropped rightly.
+ */
+static void begin_alone(const Encoder *encoder, const ProfileState *state, OtlpProfile *profile) {
+        uint64_t at = (uint64_t)(state - encoder->profiles);
+        uint64_t shift_ns = at + (uint64_t)state->n_parts * encoder->n_profiles;
+
+        if (!encoder->options->by_type || profile->time_unix_nano <= shift_ns)
+                return;
+        profile->time_unix_nano -= shift_ns;
+        profile->duration_nano += shift_ns;
+}
+
 static void fill_profile(Encoder *encoder, const ProfileState *state) {
         ProfilePart *part = &encoder->profile;
 
         profile_part_fill(part, &encoder->dictionary, state->profile, state->n_parts);
         if (!part->tail.time_unix_nano)
                 part->tail.time_unix_nano = encoder->options->untimed_ns;
+        begin_alone(encoder, state, &part->tail);
 }
 
 /* Adds the sizes of what stands around the samples of a profile that begins in this request. */
