@@ -9,7 +9,7 @@
 #include "base/util/list.h"
 
 /*
- * Bytes of a file. All else waits for one gap at a time, mostly of 256 KiB at most; a byte takes some 20 ns,
+ * Bytes of a file. All else waits for one gap at a time, mostly of 512 KiB at most; a byte takes some 20 ns,
  * 16 times that if it is crafted. Debian's OpenBLAS has 11.2 MiB of kernels.
  */
 enum { MAX_SCAN_HERE = 16 << 20 };

@@ -14,10 +14,10 @@
 enum {
         GAP = 15,                       /* bytes of padding between functions that are not worth a row */
         /*
-         * A larger gap that is not most of a file is code of a runtime (V8's builtins), which keeps frame
-         * pointers.
+         * A larger gap that is not most of a file is code of a runtime (V8's builtins, more than a megabyte),
+         * which keeps frame pointers. The kernels of OpenBLAS for one processor are 321 KiB.
          */
-        MAX_GAP = 256 << 10,
+        MAX_GAP = 512 << 10,
         BYTES_A_STEP = 16,              /* of a budget, which counts functions */
 };
 
