@@ -3,6 +3,7 @@
 """test-run-hotspot.py on each JDK of this machine, on releases from PyPI, and on Debian's JDK 8; kept in the cache."""
 import collections
 import importlib
+import pathlib
 import subprocess
 
 import jdks
@@ -64,19 +65,39 @@ def is_below(found):
     return len(at) == len(CARRIER) and at == sorted(at) and at[-1] < found.index(f"{MOUNT}.burn")
 
 
+UNLOAD = "VictimUnload"
+
+
+def is_unload(sample):
+    return is_whole(sample) and f"{UNLOAD}.turn" in names(sample) and f"{UNLOAD}.burn" in names(sample)
+
+
+def together(sample):
+    """Whether the names between `turn` and `burn` are of one class."""
+    if any(frame.type == "unknown" for frame in sample.frames if not frame.name):
+        return "unnamed"
+    found = names(sample)
+    between = found[found.index(f"{UNLOAD}.turn") + 1:found.index(f"{UNLOAD}.burn")]
+    name = between[0].removeprefix("Unload").partition(".")[0] if between else ""
+    return "whole" if between == [f"Unload{name}.run", f"Unload{name}.work{name}"] else "wrong"
+
+
 class OtherReleases(hotspot.Hotspot):
 
     def javas(self):
         return {**jdks.fetched(), **jdks.here()}
 
-    def start_virtual(self, java, *options, victim=VIRTUAL):
+    def start_victim(self, java, *options, victim):
         directory = self.directory()
         source = tap.SOURCE_DIR / f"tests/victims/{victim}.java"
         self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, source],
                          expect=0, timeout=120)
         child = self.spawn([java, *options, "-cp", directory, victim], stdin=subprocess.PIPE)
         child.wait_for("ready")
-        return self.start("--pid", child.pid, *hotspot.HZ)
+        return child
+
+    def start_virtual(self, java, *options, victim=VIRTUAL):
+        return self.start("--pid", self.start_victim(java, *options, victim=victim).pid, *hotspot.HZ)
 
     def virtual_javas(self):
         return [java for release, java in self.javas().items() if int(release) >= 21]
@@ -121,6 +142,42 @@ class OtherReleases(hotspot.Hotspot):
                 with self.subTest(java=java, options=options):
                     seen, _ = self.count_mounted(java, *options)
                     self.assertGreater(seen["marked"], 0)
+
+    def test_names_of_classes_that_come_and_go_belong_together(self):
+        """Each class is gone some 400 ms after it came, its code too, and another lies there."""
+        for java in self.javas().values():
+            for options in ((), ("-XX:TieredStopAtLevel=1",)):
+                with self.subTest(java=java, options=options):
+                    child = self.start_victim(java, *options, victim=UNLOAD)
+                    run = self.start("--pid", child.pid, *hotspot.HZ)
+                    self.wait_for(run, lambda samples: sum(map(is_unload, samples)) >= hotspot.N,
+                                  f"{hotspot.N} samples of classes")
+                    child.stop(9)
+                    seen, wrong = collections.Counter(), collections.Counter()
+                    for sample in filter(is_unload, run.stop().samples):
+                        said = together(sample)
+                        seen[said] += sample.value
+                        if said == "wrong":
+                            wrong[" ".join(names(sample))] += sample.value
+                    print(f"# {jdks.release(java)} {options}: {dict(seen)}", flush=True)
+                    # interpreted ones may have gone before they were asked for
+                    self.assertLessEqual(seen["wrong"], 0.02 * seen.total(), wrong.most_common(3))
+                    self.assertGreater(seen["whole"], 0.5 * seen.total())
+
+    def test_a_jvm_in_other_namespaces(self):
+        """Its ids are others there, and its files are elsewhere."""
+        directory = self.directory()
+        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, hotspot.SOURCE],
+                         expect=0, timeout=120)
+        child = self.spawn(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+                            f"mount --bind {directory} /mnt && exec {self.java()} -cp /mnt {hotspot.CLASS} deep"],
+                           stdin=subprocess.PIPE)
+        child.wait_for("ready")
+        inner = next(pid for pid in pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split())
+        run = self.start("--pid", inner, *hotspot.HZ)
+        self.wait_for(run, lambda samples: sum(
+            hotspot.own(s) == ["main", *hotspot.CHAINS["deep"], "burn"] for s in samples) > 100, "whole chains")
+        run.stop()
 
     def test_eight_too(self):
         """It keeps no safepoint in a counted loop. A method that is one, and is inlined, has no frame: the

@@ -57,6 +57,10 @@ static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames,
         return 0;
 }
 
+static uint32_t trust_ms(const uint64_t *words) {
+        return words[1] == 77;
+}
+
 static uint64_t cpu_ns(const void *state) {
         return spent_ns;
 }
@@ -85,7 +89,7 @@ static void tend(void *userdata, uint64_t now_ns) {
 static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
                                 .bit = TOY_BIT,
                                 .recognises = recognises, .attach = attach, .detach = detach,
-                                .frames = name_frames, .cpu_ns = cpu_ns, .tend = tend,
+                                .frames = name_frames, .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
                                 .wants = wants, .extend = extend };
 
 static int attach_native(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
@@ -391,6 +395,22 @@ Test(runtimes, equal_functions_are_kept_once) {
                 cr_assert_eq(frames, first);
         }
         cr_assert_lt(runtimes_state(bench.runtimes).memory - before, (size_t)N * 120);
+        end(&bench);
+}
+
+Test(runtimes, what_is_believed_for_a_while_is_asked_for_again) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(name(&bench, 77), 0);
+        usleep(2000);
+        cr_assert_eq(name(&bench, 77), 0);
+        cr_assert_eq(n_asked, 2);
+        cr_assert_eq(name(&bench, 78), 0);
+        usleep(2000);
+        cr_assert_eq(name(&bench, 78), 0);
+        cr_assert_eq(n_asked, 3);
         end(&bench);
 }
 

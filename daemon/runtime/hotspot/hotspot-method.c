@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/intern.h"
 #include "base/util/text.h"
 #include "runtime/hotspot/hotspot-number.h"
 
@@ -110,7 +111,30 @@ static uint64_t read_slot(const Names *names, uint64_t index) {
         return symbol;
 }
 
-static int find_names(Names *names, uint64_t address) {
+/* The texts that a method's name is made of, as they are in the JVM. */
+typedef struct Symbols {
+        char class[HOTSPOT_MAX_CLASS], method[HOTSPOT_MAX_METHOD], signature[HOTSPOT_MAX_SIGNATURE];
+        size_t n_class, n_method, n_signature;
+} Symbols;
+
+static bool read_symbols(const Names *names, Symbols *symbols) {
+        symbols->n_method = read_symbol(names, names->key.name, symbols->method, HOTSPOT_MAX_METHOD);
+        symbols->n_signature = read_symbol(names, names->key.signature, symbols->signature,
+                                           HOTSPOT_MAX_SIGNATURE);
+        symbols->n_class = read_symbol(names, names->key.class_name, symbols->class, HOTSPOT_MAX_CLASS);
+        return symbols->n_class && symbols->class[0] && symbols->n_method && symbols->method[0] &&
+               symbols->n_signature && symbols->signature[0] == '(';
+}
+
+static uint64_t hash_symbols(const Symbols *symbols) {
+        const uint64_t parts[] = { hash_bytes(symbols->class, symbols->n_class),
+                                   hash_bytes(symbols->method, symbols->n_method),
+                                   hash_bytes(symbols->signature, symbols->n_signature) };
+
+        return hash_bytes(parts, sizeof(parts));
+}
+
+static int find_names(Names *names, Symbols *symbols, uint64_t address) {
         const HotspotMethodLayout *at = &names->layout->method;
         int r = find_pool(names, address);
 
@@ -119,8 +143,10 @@ static int find_names(Names *names, uint64_t address) {
         names->key.name = read_slot(names, get(&names->const_head, at->name));
         names->key.signature = read_slot(names, get(&names->const_head, at->signature));
         if (!names->key.name || !names->key.signature ||
-            !hotspot_read_field(names->reader, at->klass_name, names->key.klass, &names->key.class_name))
+            !hotspot_read_field(names->reader, at->klass_name, names->key.klass, &names->key.class_name) ||
+            !read_symbols(names, symbols))
                 return HOTSPOT_METHOD_E_MALFORMED;
+        names->key.texts = hash_symbols(symbols);
         return 0;
 }
 
@@ -245,52 +271,39 @@ size_t hotspot_parameters(char to[static HOTSPOT_MAX_SIGNATURE + 1], const char 
         return strlen(to);
 }
 
-/* The texts of a method, as they are in the JVM. */
-typedef struct Texts {
-        char class[HOTSPOT_MAX_CLASS], method[HOTSPOT_MAX_METHOD], signature[HOTSPOT_MAX_SIGNATURE],
-                file[HOTSPOT_MAX_FILE];
-        size_t n_class, n_method, n_signature, n_file;
-} Texts;
-
-static int read_texts(const Names *names, Texts *texts) {
+/* Return: bytes of the name of the class' source file, which is not known if it is 0. */
+static size_t read_file(const Names *names, char file[HOTSPOT_MAX_FILE]) {
         const HotspotMethodLayout *at = &names->layout->method;
         uint64_t index = 0;
 
-        texts->n_method = read_symbol(names, names->key.name, texts->method, HOTSPOT_MAX_METHOD);
-        texts->n_signature = read_symbol(names, names->key.signature, texts->signature,
-                                         HOTSPOT_MAX_SIGNATURE);
-        texts->n_class = read_symbol(names, names->key.class_name, texts->class, HOTSPOT_MAX_CLASS);
-        if (!texts->n_class || !texts->n_method || !texts->n_signature || texts->signature[0] != '(')
-                return HOTSPOT_METHOD_E_MALFORMED;
         if (at->pool_source_file.size)
                 hotspot_read_field(names->reader, at->pool_source_file, names->key.pool, &index);
         else
                 hotspot_read_field(names->reader, at->klass_source_file, names->key.klass, &index);
-        texts->n_file = read_symbol(names, read_slot(names, index), texts->file, HOTSPOT_MAX_FILE);
-        return 0;
+        return read_symbol(names, read_slot(names, index), file, HOTSPOT_MAX_FILE);
 }
 
-static HotspotMethod *make_method(const Texts *texts) {
+static HotspotMethod *make_method(const Symbols *symbols, const char *file, size_t n_file) {
         /* Three bytes for each that is no UTF-8. */
         char class[HOTSPOT_MAX_CLASS + 1], parameters[HOTSPOT_MAX_SIGNATURE + 1], *at;
-        size_t n_parameters = hotspot_parameters(parameters, texts->signature, texts->n_signature);
-        size_t room = 3 * (texts->n_class + texts->n_method + texts->n_signature + n_parameters +
-                           texts->n_file) + 8;
+        size_t n_parameters = hotspot_parameters(parameters, symbols->signature, symbols->n_signature);
+        size_t room = 3 * (symbols->n_class + symbols->n_method + symbols->n_signature + n_parameters +
+                           n_file) + 8;
         HotspotMethod *method = calloc(1, sizeof(*method) + room);
 
         if (!method)
                 return NULL;
-        hotspot_class_name(class, texts->class, texts->n_class);
+        hotspot_class_name(class, symbols->class, symbols->n_class);
         at = method->name = method->text;
         at += text_repair_utf8(at, class, strlen(class));
         *at++ = '.';
-        at += text_repair_utf8(at, texts->method, texts->n_method) + 1;
+        at += text_repair_utf8(at, symbols->method, symbols->n_method) + 1;
         method->signature = at;
-        at += text_repair_utf8(at, texts->signature, texts->n_signature) + 1;
+        at += text_repair_utf8(at, symbols->signature, symbols->n_signature) + 1;
         method->parameters = at;
         at += text_repair_utf8(at, parameters, n_parameters) + 1;
         method->file = at;
-        text_repair_utf8(at, texts->file, texts->n_file);
+        text_repair_utf8(at, file, n_file);
         return method;
 }
 
@@ -364,7 +377,8 @@ uint32_t hotspot_method_line(const HotspotMethod *method, int32_t bci) {
 int hotspot_method_key(HotspotMethodKey *keyp, const HotspotLayout *layout, const HotspotReader *reader,
                        uint64_t address) {
         Names names = { .layout = layout, .reader = reader };
-        int r = find_names(&names, address);
+        Symbols symbols;
+        int r = find_names(&names, &symbols, address);
 
         if (!r)
                 *keyp = names.key;
@@ -375,13 +389,13 @@ int hotspot_method_new(HotspotMethod **methodp, const HotspotLayout *layout, con
                        uint64_t address) {
         _cleanup_(hotspot_method_freep) HotspotMethod *method = NULL;
         Names names = { .layout = layout, .reader = reader };
-        Texts texts;
-        int r = find_names(&names, address);
+        char file[HOTSPOT_MAX_FILE];
+        Symbols symbols;
+        int r = find_names(&names, &symbols, address);
 
-        r = r ? r : read_texts(&names, &texts);
         if (r)
                 return r;
-        method = make_method(&texts);
+        method = make_method(&symbols, file, read_file(&names, file));
         if (!method)
                 return error_origin(-ENOMEM);
         method->key = names.key;

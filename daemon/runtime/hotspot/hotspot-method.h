@@ -31,6 +31,7 @@ typedef struct HotspotLine {
 typedef struct HotspotMethodKey {
         uint64_t const_method, pool, klass;     /* ConstMethod *, ConstantPool *, InstanceKlass * */
         uint64_t class_name, name, signature;   /* Symbol * each */
+        uint64_t texts;                 /* hash of theirs: a later class may have all these places */
 } HotspotMethodKey;
 
 typedef struct HotspotMethod HotspotMethod;

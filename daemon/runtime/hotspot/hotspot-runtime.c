@@ -23,6 +23,8 @@
 
 _Static_assert(HOTSPOT_ENTRY == RUNTIME_HOTSPOT_ENTRY, "both say the same");
 
+enum { FIRST_TRUST_MS = 125 };
+
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
 
 typedef struct HotspotState {
@@ -262,6 +264,11 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         return 0;
 }
 
+/* A compile id is never another's. All else is known by addresses, where another class may lie later. */
+static uint32_t trust_ms(const uint64_t *words) {
+        return words[0] >> RUNTIME_KIND_SHIFT == RUNTIME_HOTSPOT_COMPILED ? 0 : FIRST_TRUST_MS;
+}
+
 static uint64_t cpu_ns(const void *userdata) {
         const HotspotState *state = userdata;
 
@@ -282,6 +289,7 @@ const RuntimeOps hotspot_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .trust_ms = trust_ms,
         .cpu_ns = cpu_ns,
         .tend = tend,
 };

@@ -2,8 +2,9 @@
 
 /*
  * A name must not be another's. Of a compiled frame, the nmethod at its place must still have the compile id
- * of the tick, before and after it was read: then its inlined frames are named. If it has gone, the Method
- * that was read at the tick is: a frame less, but right (`is_short`). Of an interpreted frame, the Method
+ * of the tick before it is read, and once all its names are. If it has gone, the frame has no name: its class
+ * may have gone with it, and another's Method may lie where the tick has seen one. If only its scopes cannot
+ * be read, its own Method is named, without inlined frames (`is_short`). Of an interpreted frame, the Method
  * must still have the ConstMethod of the tick.
  */
 #include "runtime/hotspot/hotspot.h"
@@ -206,13 +207,27 @@ static int name_interpreted(Hotspot *hotspot, const uint64_t *words, HotspotFram
                                  : -1);
 }
 
-static bool is_same_nmethod(Hotspot *hotspot, uint64_t address, uint32_t compile_id) {
-        uint64_t at = address + hotspot->layout.nmethod.compile_id.offset;
-        uint32_t now;
+/* What is at @address now. Return: false = it cannot be read. */
+static bool read_again(Hotspot *hotspot, uint64_t address, void *to, size_t size) {
+        return hotspot->memory ? hotspot_memory_read_again(hotspot->memory, address, to, size)
+                               : hotspot_read(hotspot->reader, address, to, size);
+}
 
-        return (hotspot->memory ? hotspot_memory_read_again(hotspot->memory, at, &now, sizeof(now))
-                                : hotspot_read(hotspot->reader, at, &now, sizeof(now))) &&
-                now == compile_id;
+/* A class that is unloaded takes its nmethods along first: they are free then, or have no method any more. */
+static bool is_same_nmethod(Hotspot *hotspot, const uint64_t *words) {
+        uint64_t address = (words[0] & ADDRESS_MASK) - (uint32_t)words[1], method;
+        const HotspotLayout *layout = &hotspot->layout;
+        uint32_t compile_id;
+        uint8_t used;
+
+        return read_again(hotspot, address + layout->nmethod.compile_id.offset, &compile_id,
+                          sizeof(compile_id)) &&
+               compile_id == (uint32_t)(words[1] >> 32) &&
+               read_again(hotspot, address + layout->nmethod.method.offset, &method, sizeof(method)) &&
+               method == words[2] &&
+               read_again(hotspot, address - layout->heap.block_size + layout->heap.block_used.offset, &used,
+                          sizeof(used)) &&
+               used & 1;
 }
 
 /* Return: whether *np scopes are those of the nmethod that ran at the tick. */
@@ -227,9 +242,7 @@ static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *s
                 return false;
         if (blob.level >= C1_LOWEST && blob.level <= C1_HIGHEST)
                 *kindp = HOTSPOT_FRAME_C1;
-        if (hotspot_scopes_read(scopes, np, &hotspot->layout, hotspot->reader, &blob, pc))
-                return false;
-        return is_same_nmethod(hotspot, address, compile_id);
+        return !hotspot_scopes_read(scopes, np, &hotspot->layout, hotspot->reader, &blob, pc);
 }
 
 /* The method that was compiled, without what was inlined into it: into a native one, nothing is. */
@@ -259,11 +272,12 @@ static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames 
                                 return error_fold(r);
                         if (r)
                                 break;
-                        if (i + 1 == n)
+                        if (i + 1 == n && is_same_nmethod(hotspot, words))
                                 return 0;
                 }
         }
-        return name_short(hotspot, words, kind, frames);
+        return is_same_nmethod(hotspot, words) ? name_short(hotspot, words, kind, frames)
+                                               : HOTSPOT_E_NAMELESS;
 }
 
 /*

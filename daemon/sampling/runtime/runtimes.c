@@ -39,7 +39,7 @@
 
 enum {
         MAX_OPS = 8,
-        MAX_NAMES = 128 << 10,          /* 9 MiB */
+        MAX_NAMES = 128 << 10,          /* 10 MiB */
         MAX_NAME_BYTES = 24 << 20,      /* of texts and frames */
         MAX_TEXTS = 2 * MAX_NAMES,
         MAX_GONE = 64,                  /* processes that have ended and are still known */
@@ -55,6 +55,7 @@ enum {
 #define NAMES_BUDGET_NS (250 * NS_PER_MS)
 #define NAMES_WAIT_NS (400 * NS_PER_MS)
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
+#define MAX_TRUST_MS UINT32_C(64000)
 
 typedef struct Registered {
         const RuntimeOps *ops;
@@ -96,7 +97,8 @@ typedef struct NameKey {
 
 typedef struct Names {
         const RuntimeFrame *frames;
-        size_t n;
+        uint32_t n, trust_ms;
+        uint64_t end_ns;                /* to be asked again from then on, believed for trust_ms; 0 = never */
 } Names;
 
 _Static_assert(sizeof(RuntimeFrame) == 4 * sizeof(char *) + 2 * sizeof(uint32_t), "equal frames have equal bytes");
@@ -570,7 +572,8 @@ static int keep_frames(Runtimes *runtimes, RuntimeFrame *frames, size_t n, Names
         r = intern_add(&runtimes->frames, frames, n * sizeof(*frames), &index);
         if (r && r != INTERN_E_FOUND)
                 return error_origin(-ENOMEM);
-        *namesp = (Names){ intern_get(&runtimes->frames, index)->data, n };
+        namesp->frames = intern_get(&runtimes->frames, index)->data;
+        namesp->n = (uint32_t)n;
         return 0;
 }
 
@@ -584,7 +587,7 @@ static int keep(Runtimes *runtimes, const NameKey *key, RuntimeFrame *frames, si
         if (r)
                 return error_fold(r);
         r = intern_add(&runtimes->keys, key, sizeof(*key), &index);
-        if (r)
+        if (r && r != INTERN_E_FOUND)
                 return r < 0 ? error_origin(r) : 0;
         if (index >= runtimes->names_size) {
                 uint32_t size = MAX(runtimes->names_size * 2, 1024);
@@ -653,6 +656,34 @@ static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *
         return keep(runtimes, key, frames, n, names);
 }
 
+/* An answer that was given again is believed for twice as long. */
+static void trust(const Known *known, const NameKey *key, const Names *before, Names *names) {
+        uint32_t first_ms = known->runtime->ops->trust_ms ? known->runtime->ops->trust_ms(key->words) : 0;
+        bool is_again = before && before->frames == names->frames && before->n == names->n;
+
+        names->trust_ms = is_again ? MIN(before->trust_ms * 2, MAX_TRUST_MS) : first_ms;
+        names->end_ns = names->trust_ms ? clock_monotonic_ns() + names->trust_ms * NS_PER_MS : 0;
+}
+
+/* Of a frame that was not met yet, or whose answer is old. @index: of the old one. */
+static int ask(Runtimes *runtimes, Known *known, const NameKey *key, const uint32_t *index, Names *names) {
+        Names before = index ? runtimes->names[*index] : (Names){ 0 };
+        uint32_t at;
+        int r;
+
+        if (index && !has_time(known)) {
+                *names = before;
+                return 0;
+        }
+        r = look_up(runtimes, known, key, names);
+        if (r)
+                return r;
+        trust(known, key, index ? &before : NULL, names);
+        if (!intern_find(&runtimes->keys, key, sizeof(*key), &at))
+                runtimes->names[at] = *names;
+        return 0;
+}
+
 int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep) {
         Known *known = hashmap_get(&runtimes->processes, process->generation);
@@ -668,10 +699,12 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
         }
         memcpy(key.words, words, runtime_frame_words(words[0]) * sizeof(*words));
         *typep = known->runtime->ops->frame_type;
-        if (!intern_find(&runtimes->keys, &key, sizeof(key), &index))
-                names = runtimes->names[index];
+        if (intern_find(&runtimes->keys, &key, sizeof(key), &index))
+                r = ask(runtimes, known, &key, NULL, &names);
+        else if (runtimes->names[index].end_ns && clock_monotonic_ns() >= runtimes->names[index].end_ns)
+                r = ask(runtimes, known, &key, &index, &names);
         else
-                r = look_up(runtimes, known, &key, &names);
+                names = runtimes->names[index];
         if (r)
                 return r;
         *framesp = names.frames;

@@ -100,6 +100,8 @@ typedef struct RuntimeOps {
          * the entry is for something else.
          */
         int (*frames)(void *state, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np);
+        /* For how long the first answer about @words is believed, ms; 0, or no function = for ever. */
+        uint32_t (*trust_ms)(const uint64_t *words);
         /* CPU time that other processes have spent on it so far, ns. NULL = none does. */
         uint64_t (*cpu_ns)(const void *state);
         /* Some times a second. @userdata: of runtimes_register(). NULL = there is nothing to do. */
