@@ -404,8 +404,11 @@ Test(runtimes, what_is_believed_for_a_while_is_asked_for_again) {
         begin(&bench);
         work(&bench);
         cr_assert_eq(name(&bench, 77), 0);
-        usleep(2000);
-        cr_assert_eq(name(&bench, 77), 0);
+        /* a busy machine may have had the time of this second: then the old answer holds */
+        for (unsigned i = 0; i < 1000 && n_asked < 2; i++) {
+                usleep(2000);
+                cr_assert_eq(name(&bench, 77), 0);
+        }
         cr_assert_eq(n_asked, 2);
         cr_assert_eq(name(&bench, 78), 0);
         usleep(2000);
