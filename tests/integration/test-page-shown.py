@@ -653,6 +653,36 @@ class Shown(tap.TestCase):
                 self.assertGreater(colours, 10)
         self.check_quiet(page)
 
+    def test_buttons_of_a_page_with_waits_are_in_one_row(self):
+        page = self.show_waits()
+        for width in (1280, 1440):
+            with self.subTest(width=width):
+                self.window.emulate(width, 800)
+                self.window.wait("return innerWidth === arguments[0]", width)
+                middles = self.window.run(
+                    "return [...document.querySelectorAll('.controls > *')].filter((e) => e.offsetParent).map("
+                    "(e) => e.getBoundingClientRect()).map((box) => (box.top + box.bottom) / 2)")
+                self.assertGreater(len(middles), 5)
+                self.assertLess(max(middles) - min(middles), 5, middles)
+        self.check_quiet(page)
+
+    def test_a_recording_has_its_cpu_time_on_one_card(self):
+        """What was sampled; what the kernel counts is in the words on it."""
+        tap.need_root()
+        tap.need_btf()
+        victim = self.spawn([tap.VICTIMS / "victim-chain", 5])
+        victim.wait_for("^pid")
+        page = self.directory() / "a.html"
+        self.spanprof("record", "--pid", victim.pid, "--duration", "1s", "-o", page)
+        self.show(page)
+        cards = self.window.run(
+            "return [...document.querySelectorAll('#facts li')].map((card) => [card.innerText, card.outerHTML])")
+        times = [html for text, html in cards if "CPU time" in text]
+        self.assertEqual(len(times), 1, cards)
+        self.assertIn("Sampled CPU time", times[0])
+        self.assertRegex(times[0], r"samples × the time that each stands for; [\d.]+ s, as the kernel counts")
+        self.check_quiet(page)
+
     def check_answer(self, rows):
         """Above the picture stands what the report says first; boxes can be as wide as on each side."""
         said = self.window.run("return document.querySelector('#answer').innerText")
