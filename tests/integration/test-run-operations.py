@@ -8,6 +8,7 @@ oracle.enter()
 
 import collections
 import http.client
+import importlib
 import pathlib
 import re
 
@@ -127,6 +128,9 @@ class Operations(session.TestCase):
         self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
         self.assertTrue(text.endswith("\n# EOF\n"))
         self.assertIn(f"# TYPE {ROW.removesuffix('_total')} counter\n", text)
+        reader = importlib.import_module("prometheus_client.openmetrics.parser")
+        read = [sample for family in reader.text_string_to_metric_families(text) for sample in family.samples]
+        self.assertGreaterEqual(sum(sample.exemplar is not None for sample in read), len(truth.cpu))
         found = set()
         for operation, exemplar in re.findall(rf'^{ROW}{{service="shop",operation="([^"]*)"}} \S+(.*)$', text, re.M):
             match = re.fullmatch(r' # \{trace_id="(\w+)",span_id="(\w+)"\} (\S+) (\S+)', exemplar)

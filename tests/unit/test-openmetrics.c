@@ -38,6 +38,15 @@ Test(openmetrics, names_families_of_counters_without_their_ending) {
                                     "# EOF\n");
 }
 
+Test(openmetrics, keeps_the_name_of_a_counter_that_a_gauge_has) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        openmetrics_convert(&text, "# HELP a_total h\n# TYPE a_total counter\na_total 1\n"
+                                   "# HELP a h\n# TYPE a gauge\na 2\n");
+        cr_assert_str_eq(text.data, "# HELP a_total h\n# TYPE a_total unknown\na_total 1\n"
+                                    "# HELP a h\n# TYPE a gauge\na 2\n# EOF\n");
+}
+
 Test(openmetrics, ends_an_empty_page) {
         _cleanup_(text_deinit) Text text = { 0 };
 

@@ -48,19 +48,29 @@ static bool starts_with(const char *line, const char *start) {
         return !strncmp(line, start, strlen(start));
 }
 
-/* `# TYPE NAME counter`, somewhere behind @line, for the family of @name. */
-static bool is_counter(const char *line, const char *name, size_t size) {
-        const char *type = strstr(line, "# TYPE ");
-
-        return type && !strncmp(type + 7, name, size) && starts_with(type + 7 + size, " counter");
+/* Return: what follows `# TYPE NAME ` in @page, NULL = it is not there. */
+static const char *type_of(const char *page, const char *name, size_t size) {
+        for (const char *line = strstr(page, "# TYPE "); line; line = strstr(line + 7, "# TYPE "))
+                if (!strncmp(line + 7, name, size) && line[7 + size] == ' ')
+                        return line + 8 + size;
+        return NULL;
 }
 
-/* A family of counters is called without the ending that its samples have. */
-static size_t family_size(const char *line, const char *name, size_t size) {
+/*
+ * A family of counters is called without the ending that its samples have. Where another family is called so
+ * already, it keeps its name, and is of no known type. *typep: NULL = as it was.
+ */
+static size_t family_size(const char *page, const char *name, size_t size, const char **typep) {
         const size_t ending = sizeof("_total") - 1;
+        const char *type = type_of(page, name, size);
 
-        if (size > ending && !memcmp(name + size - ending, "_total", ending) && is_counter(line, name, size))
+        *typep = NULL;
+        if (!type || !starts_with(type, "counter") || size <= ending ||
+            memcmp(name + size - ending, "_total", ending) != 0)
+                return size;
+        if (!type_of(page, name, size - ending))
                 return size - ending;
+        *typep = " unknown";
         return size;
 }
 
@@ -73,28 +83,30 @@ static void append_help(Text *text, const char *help, size_t size) {
         }
 }
 
-static void append_comment(Text *text, const char *line, size_t size) {
-        const char *name = line + 7;    /* both words have as many characters */
+static void append_comment(Text *text, const char *page, const char *line, size_t size) {
+        const char *name = line + 7, *type;     /* both words have as many characters */
         size_t name_size = strcspn(name, " \n");
 
         text_append(text, line, 7);
-        text_append(text, name, family_size(line, name, name_size));
+        text_append(text, name, family_size(page, name, name_size, &type));
         if (starts_with(line, "# HELP "))
                 append_help(text, name + name_size, size - 7 - name_size);
+        else if (type)
+                text_append(text, type, strlen(type));
         else
                 text_append(text, name + name_size, size - 7 - name_size);
 }
 
 void openmetrics_convert(Text *text, const char *page) {
-        while (*page) {
-                size_t size = strcspn(page, "\n");
+        for (const char *line = page; *line;) {
+                size_t size = strcspn(line, "\n");
 
-                if (starts_with(page, "# HELP ") || starts_with(page, "# TYPE "))
-                        append_comment(text, page, size);
+                if (starts_with(line, "# HELP ") || starts_with(line, "# TYPE "))
+                        append_comment(text, page, line, size);
                 else
-                        text_append(text, page, size);
+                        text_append(text, line, size);
                 text_append(text, "\n", 1);
-                page += size + (page[size] == '\n');
+                line += size + (line[size] == '\n');
         }
         text_append(text, "# EOF\n", 6);
 }
