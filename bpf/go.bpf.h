@@ -319,7 +319,10 @@ static inline uint64_t go_word_of_g(const struct go_process *process, const stru
         return state->g[index];
 }
 
-/* Finds the goroutine. @place: thread pointer or register. Return: enum go_end; *labelsp: its pointer to labels. */
+/*
+ * Finds the goroutine. @place: thread pointer or register. Return: enum go_end; *labelsp: its pointer to
+ * labels.
+ */
 static inline uint32_t go_find(const struct go_process *process, struct go_state *state, uint64_t place,
                                uint64_t *labelsp) {
         uint64_t g = place, m, current, goid;

@@ -221,8 +221,8 @@ struct python_process {
         uint16_t lock_begin, lock_end;
         uint16_t reserved;
         /*
-         * Bytes from pthread_self() to the thread pointer: 0 on x86-64; on arm64 the size of a struct of the C
-         * library's, 0 until that has been read: then no thread is met.
+         * Bytes from pthread_self() to the thread pointer: 0 on x86-64; on arm64 the size of a struct of the
+         * C library's, 0 until that has been read: then no thread is met.
          */
         uint64_t thread_below;
         uint32_t chain;                 /* enum python_chain */

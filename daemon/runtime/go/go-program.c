@@ -72,7 +72,8 @@ static void image_deinit(Image *image) {
 
 static bool header_is_sound(const Elf64_Ehdr *header) {
         return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
-                header->e_ident[EI_DATA] == ELFDATA2LSB && (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64) &&
+                header->e_ident[EI_DATA] == ELFDATA2LSB &&
+                (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64) &&
                 header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= MAX_SEGMENTS &&
                 header->e_shentsize == sizeof(Elf64_Shdr) && header->e_shnum <= MAX_SECTIONS &&
                 header->e_shstrndx < header->e_shnum;

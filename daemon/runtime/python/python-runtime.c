@@ -18,8 +18,8 @@
  * Tasks of asyncio are described by the module `_asyncio`: a file of its own, which may be loaded at any time,
  * or a part of the interpreter. Greenlets begin in the code of the module `_greenlet` (greenlet 1.0 and newer).
  *
- * Python knows its threads by pthread_self(). On x86-64 that is the thread pointer. On arm64 the C library has
- * a struct in front of what the thread pointer leads to, and pthread_self() is its address. glibc tells
+ * Python knows its threads by pthread_self(). On x86-64 that is the thread pointer. On arm64 the C library
+ * has a struct in front of what the thread pointer leads to, and pthread_self() is its address. glibc tells
  * debuggers how large it is; musl does not.
  *
  * Where no symbol says which type code objects have, the name of the type is asked for, each time.
