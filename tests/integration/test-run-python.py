@@ -65,8 +65,10 @@ def own(sample):
 
 
 def is_at_work(sample):
-    """Whether the innermost function of Python is the victim's: not a library's, which the chains do not show."""
-    return next(f for f in sample.frames if f.type == "cpython").file == str(SOURCE)
+    """Whether the innermost function of Python is the victim's: not a library's, which the chains do not show.
+    Nor one that a busy machine has named too late, which no longer says which function it was."""
+    return ("unknown" not in {f.type for f in sample.frames} and
+            next(f for f in sample.frames if f.type == "cpython").file == str(SOURCE))
 
 
 def chain_of(frames):
@@ -276,15 +278,15 @@ class Python(session.NamingCase):
         self.assertEqual(opened, {f"/proc/{child.pid}/mem", f"/proc/{child.pid}/pagemap",
                                   os.readlink(f"/proc/{child.pid}/exe")})
         self.assertNotIn(f"/proc/{child.pid}/mem", workers.descriptors(run.pid))
-        partial = wait.counter("spanprof_python_joins_total", result="partial")     # before the rows were there
+        whole = wait.counter("spanprof_python_joins_total", result="whole")
         os.kill(reader, signal.SIGKILL)
         wait(1, "spanprof_workers_total", event="died")
         begin("second_name")
         workers.wait_for_reader(run, child.pid, but=reader)
         result = run.stop()
-        for event, n in (("died", 1), ("late", 0), ("malformed", 0)):
-            self.assertEqual(result.counter("workers_total", event), n, result.log)
-        self.assertEqual(result.counter("python_joins_total", "partial"), partial, "stacks are walked all the same")
+        self.assertGreaterEqual(result.counter("workers_total", "died"), 1, result.log)
+        self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+        self.assertGreater(result.counter("python_joins_total", "whole"), whole, "stacks are walked all the same")
 
     def test_off_is_off(self):
         child = self.start_python(self.python(), "deep")

@@ -11,7 +11,7 @@ ROUNDS = 30000
 
 
 def burn(n):
-    total = n
+    total = n  # = burn
     for i in range(ROUNDS):  # = burn
         total = (total * 31 + i) & 0xffff  # = burn
     return total  # = burn

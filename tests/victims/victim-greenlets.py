@@ -12,7 +12,7 @@ PARENT = os.getppid()
 
 
 def burn(n):
-    total = n
+    total = n  # = burn
     for i in range(ROUNDS):  # = burn
         total = (total * 31 + i) & 0xffff  # = burn
     return total  # = burn

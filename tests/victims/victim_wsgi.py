@@ -7,7 +7,7 @@ ROUNDS = 100000
 
 
 def burn(n):
-    total = n
+    total = n  # = burn
     for i in range(ROUNDS):  # = burn
         total = (total * 31 + i) & 0xffff  # = burn
     return total  # = burn
