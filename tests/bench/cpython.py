@@ -9,14 +9,18 @@ usage: tests/bench/cpython.py [--seconds N] [--python PATH]… [--py-spy X] [--r
             share of time beside the victim's own log; CPU time of the tool. Profilers take turns
     code    20,000 functions, each of them named: bytes that the daemon holds for names of runtimes, and how
             its resident memory grows
+    kernel  what the kernel half's programs take a sample and a frame of Python, by the kernel's statistics
+            (kernel.bpf_stats_enabled): chains of 66 and 201 frames, which differ in nothing else
     first   time from the begin of the process, and of the daemon beside one that runs already, to the first
             sample whose function has a name
 
 py-spy is on PyPI. Without --py-spy it has no row; it stops the victim for each sample. Needs root.
 """
 import collections
+import contextlib
 import importlib
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -37,6 +41,9 @@ import tap
 sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
 victim = importlib.import_module("test-run-python")
 HZ = 499
+STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+PERF_EVENT = 7                      # BPF_PROG_TYPE_PERF_EVENT, which runs at each tick
+MORE_FRAMES = 198 - 63              # of `deeper` than of `deep`
 CODES, CHAIN = 20000, 200           # functions; those of one stack
 FUNCTIONS = """import sys
 sys.setrecursionlimit(10000)
@@ -177,6 +184,71 @@ def code(options):
     bench.table(f"{CODES} functions", ["Python", "named", "held for names, MiB", "RSS grew, MiB"], rows)
 
 
+# ---- the kernel half ----
+
+
+def program_times(pid):
+    """{id: (ns, runs)} of the programs at ticks that a daemon holds, as its descriptors tell."""
+    times = {}
+    for path in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
+        with contextlib.suppress(OSError):
+            told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+            if int(told.get("prog_type", 0)) == PERF_EVENT:
+                times[int(told["prog_id"])] = (int(told["run_time_ns"]), int(told["run_cnt"]))
+    return times
+
+
+def joins(url):
+    done = bench.run(["curl", "-s", url])
+    told = prometheus.parse(done.stdout)
+    return sum(prometheus.value(told, "spanprof_python_joins_total", result=word)
+               for word in ("whole", "partial", "cut"))
+
+
+def spent(b, options, child):
+    """(ns, runs, samples of Python) of our programs in some seconds; most runs are ticks of other processes."""
+    payload, environment = b.receiver()
+    daemon = b.spawn([tap.SPANPROF, "run", "--pid", child.pid, "-F", HZ, "--depth", "1024", "--export-interval", "1s",
+                      "--metrics", "127.0.0.1:0"], env=environment)
+    url = daemon.wait_for(r"metrics are at (http://\S+)")[1]
+    time.sleep(options.settle)          # rows are there, and names
+    begin, n = program_times(daemon.pid), joins(url)
+    time.sleep(options.seconds)
+    rows = [(now[0] - begin[key][0], now[1] - begin[key][1]) for key, now in program_times(daemon.pid).items()
+            if key in begin]
+    n = joins(url) - n
+    daemon.stop()
+    return *(sum(column) for column in zip(*rows)), n
+
+
+def kernel(options):
+    rows, old = [], STATISTICS.read_text()
+    STATISTICS.write_text("1")
+    try:
+        for python in interpreters(options):
+            taken, stranger = {}, None
+            for name in ("idle", "deep", "deeper", "sort"):
+                with bench.Bench() as b:
+                    command = [victim.SOURCE, name] if name != "idle" else [
+                        "-c", "print('ready', flush=True); input()"]
+                    child = b.spawn([python, *command], stdin=subprocess.PIPE)
+                    child.wait_for("ready")
+                    ns, runs, n = spent(b, options, child)
+                if name == "idle":
+                    stranger = ns / runs
+                else:
+                    taken[name] = (ns - (runs - n) * stranger) / n
+                print("#", release(python), name, f"{ns / 1e6:.1f} ms in {runs} runs, {n:.0f} of them Python's",
+                      flush=True)
+            rows.append([release(python), f"{stranger:.0f}",
+                         *(f"{taken[name] / 1e3:.2f}" for name in ("sort", "deep", "deeper")),
+                         f"{(taken['deeper'] - taken['deep']) / MORE_FRAMES:.0f}"])
+    finally:
+        STATISTICS.write_text(old)
+    bench.table(f"Kernel half at {HZ} Hz", ["Python", "ns a tick of others", "sorted(), µs a sample", "66 frames, µs",
+                                            "201 frames, µs", "ns a frame"], rows)
+
+
 # ---- the first name ----
 
 
@@ -219,9 +291,10 @@ def add_options(parser):
     parser.add_argument("--seconds", type=float, default=10, help="of each tool")
     parser.add_argument("--patience", type=float, default=120, help="seconds until all functions have names")
     parser.add_argument("--python", action="append", default=[], help="an interpreter (default: those that are here)")
+    parser.add_argument("--settle", type=float, default=4, help="seconds before the kernel half is measured")
     parser.add_argument("--py-spy")
 
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"right": right, "code": code, "first": first}, add_options)
+    bench.main(__doc__, {"right": right, "code": code, "kernel": kernel, "first": first}, add_options)
