@@ -9,11 +9,11 @@ import tempfile
 import tap
 
 
-def build(output, version=None):
+def build(output, version=None, options=()):
     tap.need_tool("dpkg-buildpackage")
     tap.need_tool("dh_installsystemd")
     done = subprocess.run(
-        [tap.SOURCE_DIR / "packaging/build-deb", tap.SOURCE_DIR, output, *([version] if version else [])],
+        [tap.SOURCE_DIR / "packaging/build-deb", *options, tap.SOURCE_DIR, output, *([version] if version else [])],
         capture_output=True, text=True, timeout=1500)
     if done.returncode:
         raise AssertionError(f"build-deb failed:\n{done.stderr[-6000:]}")

@@ -13,6 +13,7 @@ import tempfile
 import buildah
 import nspawn
 import packages
+import qemu
 import rpm_root
 import tap
 
@@ -220,6 +221,44 @@ class Sources(tap.TestCase):
         self.assertFalse((root.path / "usr/sbin/spanprof").exists())
 
 
+class Arm64(tap.TestCase):
+    """Packages for the other machine, compiled here, beside those for this one."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = qemu.CACHE / "arm64"
+        self.emulator = tap.need_tool("qemu-aarch64")
+        if not (qemu.CACHE / "arm64.ini").exists():
+            tap.skip("tool: no libraries for arm64; `sudo ./bootstrap cross` unpacks them")
+
+    def check_program(self, tree, root=None):
+        program = tree / "usr/sbin/spanprof"
+        self.assertIn("AArch64", self.run_command(["readelf", "-hW", program], expect=0).stdout)
+        done = self.run_command([self.emulator, "-L", root or self.root, program, "version"], expect=0)
+        self.assertRegex(done.stdout, r"^spanprof \d")
+
+    def contents(self, deb):
+        text = self.run_command(["dpkg-deb", "--contents", deb], expect=0).stdout
+        return {re.sub("(x86_64|aarch64)-linux-gnu", "TRIPLET", line.split()[5])
+                for line in text.splitlines() if ".build-id" not in line}
+
+    def field(self, deb, name):
+        return self.run_command(["dpkg-deb", "--field", deb, name], expect=0).stdout.strip()
+
+    def test_debs(self):
+        output = packages.build(self.directory() / "debs", options=["--arm64", qemu.CACHE])
+        debs = {path.name.split("_")[0]: path for path in output.glob("*.deb")}
+        self.assertEqual(set(debs), {path.name.split("_")[0] for path in packages.directory().glob("*.deb")})
+        for name, deb in debs.items():
+            self.assertEqual(self.field(deb, "Architecture"), "arm64")
+            self.assertEqual(self.contents(deb), self.contents(packages.of(name)), name)
+            self.assertEqual(*(set(re.findall(r"lib[a-z][\w.+-]*", self.field(x, "Depends")))
+                               for x in (deb, packages.of(name))), name)
+        tree = self.directory() / "tree"
+        self.run_command(["dpkg-deb", "--extract", debs["spanprof"], tree], expect=0)
+        self.check_program(tree)
+
+
 class Completions(tap.TestCase):
     def complete(self, *words):
         """What bash would offer for the last of @words."""
@@ -250,14 +289,20 @@ class Completions(tap.TestCase):
 
 
 class Image(tap.TestCase):
+    def sources(self):
+        def ignored(folder, names):
+            is_top = pathlib.Path(folder) == tap.SOURCE_DIR
+            return [name for name in names if is_top and (name.startswith("build") or name == ".git")]
+
+        folder = self.directory() / "sources"
+        shutil.copytree(tap.SOURCE_DIR, folder, ignore=ignored, symlinks=True)
+        return folder
+
     def test_is_made_of_the_sources_and_debian_alone(self):
         """Both stages of the Containerfile: compiler and libraries by apt, on a Debian made here. tests/container runs what is in it."""
         tap.need_root()
-        engine, sources = buildah.Buildah(self), self.directory() / "sources"
-        shutil.copytree(
-            tap.SOURCE_DIR, sources, ignore=shutil.ignore_patterns("build", "build-asan", "build-clang",
-                                                                   "build-fuzz", ".git"), symlinks=True)
-        config, layers = engine.build("--from", engine.base(nspawn.cached_root()), context=sources)
+        engine = buildah.Buildah(self)
+        config, layers = engine.build("--from", engine.base(nspawn.cached_root()), context=self.sources())
         root = buildah.unpack(self, layers)
         self.assertEqual(config["Entrypoint"], ["/usr/sbin/spanprof"])
         self.assertLessEqual(sum(path.stat().st_size for path in root.rglob("*") if path.is_file()), 30 << 20)
