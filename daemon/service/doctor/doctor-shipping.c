@@ -4,7 +4,6 @@
  * Where profiles go: the kill switch, names, and a request to the receiver that carries nothing.
  */
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/elf/machine.h"
 #include "base/util/clock.h"
 #include "base/util/macro.h"
 #include "delivery/export/certificate.h"
@@ -305,9 +303,7 @@ static void check_runtimes(Doctor *doctor) {
 
         if (config_has_runtime(doctor->config, "go"))
                 doctor_add(doctor, "go", DOCTOR_OK, NULL,
-                           ELF_MACHINE == EM_X86_64
-                                   ? "labels of goroutines are read of Go 1.%d to 1.%d; `spanprof status` names versions"
-                                   : "labels of goroutines are read on x86-64 only",
+                           "labels of goroutines are read of Go 1.%d to 1.%d; `spanprof status` names versions",
                            GO_FIRST_MINOR, GO_LAST_MINOR);
         if (!java && !python)
                 doctor_add(doctor, "runtimes", DOCTOR_OK, NULL, "frames of runtimes are not walked (runtimes = %s)",
