@@ -64,7 +64,7 @@ class Runtimes(session.NamingCase):
 
     def check_python(self, python, way):
         child = self.spawn([python, SOURCE], stdin=subprocess.PIPE)
-        ready = child.wait_for(r"ready (.*)")[1]
+        ready = child.wait_for(r"ready (.*)\n")[1]
         tids = {name: int(tid) for name, tid in (pair.split("=") for pair in ready.split())}
         run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", *WAYS[way])
 
@@ -145,7 +145,7 @@ class PythonLock(session.NamingCase):
     def check_lock(self, python):
         """Threads that compute wait for the interpreter's lock alone, and `want` for the program's."""
         child = self.spawn([python, tap.SOURCE_DIR / "tests/victims/victim-gil.py"], stdin=subprocess.PIPE)
-        ready = child.wait_for(r"ready (.*)")[1]
+        ready = child.wait_for(r"ready (.*)\n")[1]
         tids = {name: int(tid) for name, tid in (pair.split("=") for pair in ready.split())}
         run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", *WAYS["drawn"])
 
