@@ -7,6 +7,7 @@ A stretch is judged a little inside of its ends, and from half a second after th
 A victim's child says `pid N`."""
 import bisect
 import collections
+import os
 import pathlib
 import platform
 import re
@@ -48,14 +49,14 @@ class TestCase(session.TestCase):
                         ignore=shutil.ignore_patterns("*.egg-info", "__pycache__", "build"))
 
     @classmethod
-    def install(cls, python):
+    def install(cls, python, **environment):
         """The package of sdk/python for this interpreter, in a folder that goes away with the class."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
         cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
         cls.copy_sdk(folder)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
                         "--no-build-isolation", "--no-index", "--target", folder / "package",
-                        folder / "sdk/python"], check=True, timeout=300)
+                        folder / "sdk/python"], check=True, timeout=300, env={**os.environ, **environment})
         return folder / "package"
 
     def npm(self, *arguments, cwd):

@@ -11,7 +11,8 @@ import debian
 import tap
 
 SUITE, NEWER = "sid", ("3.14", "3.15")
-LIBRARIES = ("libc6", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "liblzma5", "libuuid1")
+LIBRARIES = ("libc6", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "liblzma5", "libuuid1", "libssl3t64",
+             "libzstd1")
 
 
 def version(python):
@@ -39,16 +40,17 @@ def here():
 
 
 def make_root(root):
-    """Debian's newer releases, with the C library that they need, which is newer than this machine's."""
+    """Debian's newer releases and their headers, with the C library that they need, which is newer than this machine's."""
     tap.need_tool("patchelf")
     with debian.Suite(SUITE) as suite:
         suite.unpack([*LIBRARIES, *(name for version in NEWER for name in (
             f"python{version}-minimal", f"libpython{version}-minimal", f"libpython{version}-stdlib"))], root)
+        suite.unpack([f"libpython{version}-dev" for version in NEWER], root, "./usr/include/*")
 
 
 def fetched():
     """{version: python} of Debian's newer releases, kept in the cache; {} where they cannot be had."""
-    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "pythons"
+    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "python-releases"
     libraries = root / "usr/lib/x86_64-linux-gnu"
     if not root.exists():
         new = root.with_suffix(".new")
