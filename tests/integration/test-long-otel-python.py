@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sdk/python on other releases of CPython that this machine has (pyenv's), and with the loops of others."""
+"""sdk/python on other releases of CPython (pyenv's of this machine, and Debian's newer ones), and with the loops
+of others."""
 import importlib
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import otel_case
+import pythons
 import tap
 
 python = importlib.import_module("test-otel-python")
 PINNED = ("opentelemetry-sdk", "uvloop", "gevent", "setuptools>=77")
+OTHERS_WATCH = """import contextlib, ctypes
+watch = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.py_object)(lambda *_: 0)
+with contextlib.suppress(RuntimeError):
+    for _ in range(100): ctypes.pythonapi.PyContext_AddWatcher(watch)
+"""
 
 
 class OtherLoops(python.OtelPython):
@@ -35,9 +43,32 @@ class OtherLoops(python.OtelPython):
 
 
 class OtherReleases(otel_case.TestCase):
-    """3.9 to 3.13, each with the SDK that PyPI has for it."""
+    """3.9 to 3.15, each with the SDK that PyPI has for it."""
     check_everywhere = python.OtelPython.check_everywhere
     EVERYWHERE = python.OtelPython.EVERYWHERE
+    look = python.OtelPython.look
+
+    def pip(self, path, *arguments):
+        done = self.run_command([path, "-m", "pip", "install", "--quiet", *arguments], timeout=600)
+        if done.returncode:
+            tap.skip(f"machine: not to be had by {path}: {done.stderr[-300:]}")
+
+    def make(self, path, folder, *options):
+        """The SDK and the package for an interpreter."""
+        subprocess.run([path, "-m", "venv", *options, folder], check=True)
+        self.python = folder / "bin/python"
+        if options:
+            (packages,) = folder.glob("lib/python3.*/site-packages")
+            self.pip(sys.executable, "--target", packages, "pip")
+        self.pip(self.python, *PINNED)
+        self.package = self.install(self.python, CPATH=path.parents[1] / "include")
+
+    def check_release(self, *modes):
+        self.check_everywhere("start", "uvloop")
+        self.check_everywhere("uvloop", OTEL_PYTHON_CONTEXT="spanprof")
+        self.check_everywhere("gevent", OTEL_PYTHON_CONTEXT="spanprof")
+        self.check_stretches([self.python, self.REQUESTS, 4, "threads", "tasks", *modes], PYTHONPATH=self.package,
+                             OTEL_PYTHON_CONTEXT="spanprof")
 
     def test_each_release(self):
         found = sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"))
@@ -46,17 +77,30 @@ class OtherReleases(otel_case.TestCase):
             tap.skip("machine: no other releases of CPython (~/.pyenv/versions)")
         for path in found:
             with self.subTest(path.parts[-3]), tempfile.TemporaryDirectory() as folder:
-                subprocess.run([path, "-m", "venv", folder], check=True)
-                self.python = pathlib.Path(folder) / "bin/python"
-                done = self.run_command([self.python, "-m", "pip", "install", "--quiet", *PINNED], timeout=600)
-                if done.returncode:
-                    tap.skip(f"machine: not to be had for {path.parts[-3]}: {done.stderr[-300:]}")
-                self.package = self.install(self.python)
-                self.check_everywhere("start", "uvloop")
-                self.check_everywhere("uvloop", OTEL_PYTHON_CONTEXT="spanprof")
-                self.check_everywhere("gevent", OTEL_PYTHON_CONTEXT="spanprof")
-                self.check_stretches([self.python, self.REQUESTS, 4, "threads", "tasks"], PYTHONPATH=self.package,
-                                     OTEL_PYTHON_CONTEXT="spanprof")
+                self.make(path, pathlib.Path(folder))
+                self.check_release()
+
+    def check_newer(self, release):
+        """A release that has watchers of contexts."""
+        path = pythons.all_of_them().get(release)
+        if path is None:
+            tap.skip(f"machine: no CPython {release}")
+        with tempfile.TemporaryDirectory() as folder:
+            self.make(path, pathlib.Path(folder), "--without-pip")      # Debian's has none
+            self.check_release("uvloop")
+            self.check_stretches([self.python, self.REQUESTS, 2, "workers"], PYTHONPATH=self.package,
+                                 OTEL_PYTHON_CONTEXT="spanprof")
+            self.check_stretches([self.python, self.REQUESTS, 3, "gevent"], PYTHONPATH=self.package,
+                                 OTEL_PYTHON_CONTEXT="spanprof")
+            out, err = self.look(OTHERS_WATCH + python.OtelPython.SPAN)
+            self.assertEqual((out, err.count("\n")), ("True ", 1), err)
+            self.assertIn("spans are not published: RuntimeError: no more context watcher", err)
+
+    def test_python_3_14(self):
+        self.check_newer((3, 14))
+
+    def test_python_3_15(self):
+        self.check_newer((3, 15))
 
 
 if __name__ == "__main__":

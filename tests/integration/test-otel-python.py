@@ -90,7 +90,7 @@ class OtelPython(otel_case.TestCase):
         self.assertIn("spans are not published: ", err)
         out, err = self.look("import platform; platform.python_implementation = lambda: 'PyPy'\n" + self.SPAN)
         self.assertEqual((out, err.count("\n")), ("True ", 1), err)
-        self.assertIn("is not CPython 3.9 to 3.13", err)
+        self.assertIn("is not CPython 3.9 to 3.15", err)
 
     def test_another_tracer_of_greenlets_stops_it(self):
         out, err = self.look("import greenlet\ngreenlet.settrace(lambda *_: None)\n" + self.SPAN +

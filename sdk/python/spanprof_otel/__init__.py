@@ -11,7 +11,7 @@ import platform
 import sys
 
 LOG = logging.getLogger("spanprof_otel")
-OLDEST, NEWEST = (3, 9), (3, 13)    # what the tests run
+OLDEST, NEWEST = (3, 9), (3, 15)    # what the tests run
 _context = None     # the runtime context that publishes
 
 
@@ -71,8 +71,7 @@ def _make(variable):
                 self._current_context = variable
             self.attach, self.detach = _record.attach, _record.detach
 
-    if not _record.hook_run():
-        raise RuntimeError("this Python's Context.run() is not known")
+    _record.follow()
     made = PublishedContext()
     _record.setup(made._current_context, _find_key, _follow.found_asyncio, _follow.found_greenlet,
                   _found_span)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that switch contexts without Context.run(): each is changed once it is there, and only then."""
+"""Libraries that switch contexts and tell nobody: each is changed once it is there, and only then. Where
+contexts are watched (CPython 3.14 and newer) that is greenlet alone."""
 import functools
 import importlib.util
 import logging
@@ -27,7 +28,7 @@ def then_republish(function):
 
 def found_asyncio():
     """Eager tasks: their first step runs inside of create_task(), and nobody is told when it is over."""
-    if sys.version_info >= (3, 12):
+    if sys.version_info >= (3, 12) and not _record.CONTEXTS_ARE_WATCHED:
         loop = sys.modules["asyncio.base_events"].BaseEventLoop
         loop.create_task = then_republish(loop.create_task)
 
@@ -95,6 +96,8 @@ def try_found_uvloop(module):
 
 
 def watch_imports():
+    if _record.CONTEXTS_ARE_WATCHED:
+        return
     if "uvloop" in sys.modules:
         try_found_uvloop(sys.modules["uvloop"])
     else:

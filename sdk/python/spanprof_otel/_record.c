@@ -6,14 +6,17 @@
  * thread publishes must be the span in that variable, at any instruction. The variable changes by:
  *
  *     attach(), detach()      the runtime context of this package has these from here
- *     Context.run()           every callback and every step of a task passes here: asyncio's loops,
- *                             to_thread(), anyio, asgiref. CPython before 3.14 tells nobody of it. So
- *                             hook_run() puts a function of ours in the place of the type's method: it
- *                             publishes what the context has, runs, and publishes what the thread has then
- *     uvloop                  enters contexts in C: a Step around each callback publishes what is current
+ *     another context         asyncio's loops, to_thread(), anyio and asgiref run each callback and each
+ *                             step of a task by Context.run(); eager tasks and uvloop enter one in C
  *     greenlets               each has a context; greenlet.settrace() calls switched() after a switch
- *     eager tasks (3.12)      run their first step in create_task(), in a context that C code enters and
- *                             leaves; create_task() calls republish() when it is done
+ *
+ * CPython 3.14 and newer tell a watcher of each other context, in the thread that has it, when it is current
+ * already (PyContext_AddWatcher()). Older ones tell nobody. There:
+ *
+ *     Context.run()           has a function of ours in the place of the type's method: it publishes what the
+ *                             context has, runs, and publishes what the thread has then
+ *     uvloop                  has a Step around each callback, which publishes what is current
+ *     eager tasks (3.12)      run their first step in create_task(), which calls republish() when it is done
  *
  * The writer itself is the SDK's (sdk/src/otel.c), compiled into this extension. Nothing here runs in a
  * signal handler: Python calls handlers between two instructions of its own. An error never reaches the
@@ -32,8 +35,9 @@
 #error "profilers read contexts on Linux alone"
 #endif
 
+#define CONTEXTS_ARE_WATCHED (PY_VERSION_HEX >= 0x030e0000)
+
 enum {
-        RUN_FLAGS = METH_FASTCALL | METH_KEYWORDS,
         MAX_RESOURCE = 128,             /* attributes that readers take */
 };
 
@@ -47,8 +51,7 @@ static PyObject *variable;              /* ContextVar of OpenTelemetry's Context
 static PyObject *span_key;              /* key of the span in a Context; NULL = not known yet */
 static PyObject *modules;               /* sys.modules */
 static PyObject *find_key, *found_asyncio, *found_greenlet, *found_span;   /* to be called, or NULL */
-static PyObject *text_get, *text_asyncio, *text_greenlet, *text_get_span_context;
-static _PyCFunctionFastWithKeywords run_method;                 /* Context.run, as it was */
+static PyObject *text_asyncio, *text_greenlet, *text_get_span_context;
 static unsigned long long n_failures;
 static bool stopped;
 
@@ -163,6 +166,41 @@ static void publish_current(void) {
         Py_XDECREF(context);
 }
 
+PyDoc_STRVAR(follow_doc, "follow(): other contexts are published, too, from now on. RuntimeError: there is no way.");
+
+#if CONTEXTS_ARE_WATCHED
+
+static bool is_watching;
+
+/* An error may be on its way, out of the context that has been left. */
+static int switched_context(PyContextEvent event, PyObject *context) {
+        PyObject *error;
+
+        (void)context;
+        if (event != Py_CONTEXT_SWITCHED)
+                return 0;
+        error = PyErr_GetRaisedException();
+        publish_current();
+        if (error)
+                PyErr_SetRaisedException(error);
+        return 0;
+}
+
+static PyObject *py_follow(PyObject *self, PyObject *nothing) {
+        (void)self, (void)nothing;
+        if (!is_watching && PyContext_AddWatcher(switched_context) < 0)
+                return NULL;
+        is_watching = true;
+        Py_RETURN_NONE;
+}
+
+#else
+
+enum { RUN_FLAGS = METH_FASTCALL | METH_KEYWORDS };
+
+static _PyCFunctionFastWithKeywords run_method;                 /* Context.run, as it was */
+static PyObject *text_get;
+
 /* In the place of Context.run(). */
 static PyObject *run(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names) {
         PyObject *context, *result, *type, *value, *trace;
@@ -194,16 +232,18 @@ static PyObject *type_names(PyTypeObject *type) {
 #endif
 }
 
-PyDoc_STRVAR(hook_run_doc, "hook_run() -> whether Context.run() tells us from now on. Only a method that is known is replaced.");
-
-static PyObject *py_hook_run(PyObject *self, PyObject *nothing) {
+/* Only a method that is known is replaced. */
+static PyObject *py_follow(PyObject *self, PyObject *nothing) {
         PyObject *names, *old, *new = NULL;
         PyMethodDef *method;
         int r = -1;
 
         (void)self, (void)nothing;
         if (run_method)
-                Py_RETURN_TRUE;
+                Py_RETURN_NONE;
+        text_get = PyUnicode_InternFromString("get");
+        if (!text_get)
+                return NULL;
         names = type_names(&PyContext_Type);
         old = names ? PyDict_GetItemString(names, "run") : NULL;
         if (old && Py_IS_TYPE(old, &PyMethodDescr_Type)) {
@@ -223,8 +263,12 @@ static PyObject *py_hook_run(PyObject *self, PyObject *nothing) {
         Py_XDECREF(new);
         Py_XDECREF(names);
         PyErr_Clear();
-        return PyBool_FromLong(r == 0);
+        if (r != 0)
+                return PyErr_Format(PyExc_RuntimeError, "this Python's Context.run() is not known");
+        Py_RETURN_NONE;
 }
+
+#endif
 
 PyDoc_STRVAR(setup_doc, "setup(variable, key, asyncio, greenlet, span)\n\n"
              "@variable: the ContextVar; @key() says set_key(). The next are called without arguments when that\n"
@@ -433,7 +477,7 @@ static PyTypeObject step_type = {
 static PyMethodDef methods[] = {
         { "setup", py_setup, METH_VARARGS, setup_doc },
         { "set_key", py_set_key, METH_O, set_key_doc },
-        { "hook_run", py_hook_run, METH_NOARGS, hook_run_doc },
+        { "follow", py_follow, METH_NOARGS, follow_doc },
         { "attach", py_attach, METH_O, attach_doc },
         { "detach", py_detach, METH_O, detach_doc },
         { "republish", py_republish, METH_NOARGS, republish_doc },
@@ -459,16 +503,16 @@ PyMODINIT_FUNC PyInit__record(void) {
 
         modules = PyImport_GetModuleDict();
         Py_XINCREF(modules);
-        text_get = PyUnicode_InternFromString("get");
         text_asyncio = PyUnicode_InternFromString("asyncio.base_events");
         text_greenlet = PyUnicode_InternFromString("greenlet");
         text_get_span_context = PyUnicode_InternFromString("get_span_context");
-        if (!modules || !text_get || !text_asyncio || !text_greenlet || !text_get_span_context)
+        if (!modules || !text_asyncio || !text_greenlet || !text_get_span_context)
                 return NULL;
         if (PyType_Ready(&step_type) < 0)
                 return NULL;
         module = PyModule_Create(&definition);
-        if (module && PyModule_AddObject(module, "Step", (PyObject *)&step_type) < 0)
+        if (module && (PyModule_AddObject(module, "Step", (PyObject *)&step_type) < 0 ||
+                       PyModule_AddIntMacro(module, CONTEXTS_ARE_WATCHED) < 0))
                 Py_CLEAR(module);
         return module;
 #endif

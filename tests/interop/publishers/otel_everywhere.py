@@ -19,6 +19,7 @@ if "start" in sys.argv:
     assert spanprof_otel.start() and spanprof_otel.start()
 
 from opentelemetry import trace
+from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import TracerProvider
 from spanprof_otel import _record
 
@@ -123,6 +124,28 @@ def plain():
     look()
 
 
+def in_c():
+    """Code in C enters a context, and leaves it with a span in it."""
+    import ctypes
+
+    enter, leave = (ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)((name, ctypes.pythonapi))
+                    for name in ("PyContext_Enter", "PyContext_Exit"))
+    with tracer.start_as_current_span("around"):
+        for other in (contextvars.Context(), contextvars.copy_context()):
+            enter(other)
+            look("entered")
+            token = attach(trace.set_span_in_context(tracer.start_span("in C")))
+            look("attached")
+            leave(other)
+            look("left")
+            other.run(look, "again")
+            enter(other)
+            detach(token)
+            look("detached")
+            leave(other)
+            look("left again")
+
+
 def green(i):
     look("green")
     with tracer.start_as_current_span("outer"):
@@ -143,12 +166,15 @@ if "gevent" in sys.argv:
     gevent.joinall([gevent.spawn(green, i) for i in range(10)], raise_error=True)
 else:
     plain()
+    if _record.CONTEXTS_ARE_WATCHED:
+        in_c()
     asyncio.run(jobs())
     if sys.version_info >= (3, 12):
         asyncio.run(jobs(eager=True))
     if "uvloop" in sys.argv:
         import uvloop
-        for eager in (False, True) if (3, 12) <= sys.version_info < (3, 13) else (False,):
+        eager_too = sys.version_info[:2] == (3, 12) or sys.version_info >= (3, 14)
+        for eager in (False, True) if eager_too else (False,):
             with tracer.start_as_current_span("around"):
                 loop = uvloop.new_event_loop()
                 asyncio.set_event_loop(loop)
