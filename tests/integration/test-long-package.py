@@ -17,6 +17,9 @@ import qemu
 import rpm_root
 import tap
 
+RPMS = {"spanprof", "libspanprof-context", "libspanprof-context-devel", "libspanprof-convert",
+        "libspanprof-convert-devel"}
+
 
 class Release(tap.TestCase):
     def test_is_summed_and_signed_by_the_key_that_is_named(self):
@@ -144,43 +147,47 @@ class Deb(tap.TestCase):
                 hashlib.sha256((again / first.name).read_bytes()).hexdigest(), first.name)
 
 
+def tarball(test):
+    """As `meson dist` makes it, of what is here now: it takes only what is committed."""
+    head = ["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"]
+    if not shutil.which("git") or test.run_command(head).returncode:
+        tap.skip("machine: these sources are no git repository")
+    copy = test.directory() / "copy"
+    subprocess.run(["git", "clone", "--quiet", tap.SOURCE_DIR, copy], check=True)
+    test.run_command(["meson", "setup", copy / "b", copy, "-Dtests=false"], expect=0)
+    test.run_command(["meson", "dist", "-C", copy / "b", "--no-tests", "--formats", "xztar"], expect=0)
+    return next((copy / "b/meson-dist").glob("spanprof-*.tar.xz"))
+
+
+def build_rpms(test, top, *options):
+    """In directory @top, of the tarball."""
+    # --nodeps: names of Fedora's packages mean nothing where apt has installed what they stand for
+    test.run_command([
+        tap.need_tool("rpmbuild"), "-bb", "--nodeps", "--define", f"_topdir {top}", "--define",
+        f"_sourcedir {tarball(test).parent}", "--define", "_lib lib64", "--define", "debug_package %{nil}",
+        *options, tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"
+    ], expect=0, timeout=1200)
+
+
 class Sources(tap.TestCase):
     """The tarball, and what is built from it."""
 
     built = None                        # directory of RPMs, for all tests
 
-    def tarball(self):
-        """As `meson dist` makes it, of what is here now: it takes only what is committed."""
-        copy = self.directory() / "copy"
-        subprocess.run(["git", "clone", "--quiet", tap.SOURCE_DIR, copy], check=True)
-        self.run_command(["meson", "setup", copy / "b", copy, "-Dtests=false"], expect=0)
-        self.run_command(["meson", "dist", "-C", copy / "b", "--no-tests", "--formats", "xztar"], expect=0)
-        return next((copy / "b/meson-dist").glob("spanprof-*.tar.xz"))
-
     def rpms(self):
         """A directory with them; SPANPROF_TEST_RPMS names one of RPMs that are built already."""
         if os.environ.get("SPANPROF_TEST_RPMS"):
             return pathlib.Path(os.environ["SPANPROF_TEST_RPMS"])
-        head = ["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"]
-        if not shutil.which("git") or self.run_command(head).returncode:
-            tap.skip("machine: these sources are no git repository")
         if not Sources.built:
-            rpmbuild, tarball = tap.need_tool("rpmbuild"), self.tarball()
             Sources.built = tempfile.mkdtemp(prefix="spanprof-rpms-")
             self.addClassCleanup(shutil.rmtree, Sources.built)
-            # --nodeps: names of Fedora's packages mean nothing where apt has installed what they stand for
-            self.run_command([
-                rpmbuild, "-bb", "--nodeps", "--define", f"_topdir {Sources.built}", "--define",
-                f"_sourcedir {tarball.parent}", "--define", "_lib lib64", "--define", "debug_package %{nil}",
-                tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"
-            ], expect=0, timeout=1200)
+            build_rpms(self, Sources.built)
         return pathlib.Path(Sources.built)
 
     def test_rpm_is_built_from_the_tarball(self):
         top = self.rpms()
         rpms = {path.name.rsplit("-", 2)[0]: path for path in top.rglob("*.rpm")}
-        libraries = {f"libspanprof-{name}{kind}" for name in ("context", "convert") for kind in ("", "-devel")}
-        self.assertEqual(set(rpms), {"spanprof", *libraries})
+        self.assertEqual(set(rpms), RPMS)
         files = self.run_command(["rpm", "-qpl", rpms["spanprof"]], expect=0).stdout.split()
         self.assertIn("/usr/sbin/spanprof", files)
         self.assertIn("/usr/lib/systemd/system/spanprof.service", files)
@@ -245,6 +252,9 @@ class Arm64(tap.TestCase):
     def field(self, deb, name):
         return self.run_command(["dpkg-deb", "--field", deb, name], expect=0).stdout.strip()
 
+    def rpm(self, path, *query):
+        return self.run_command(["rpm", "-qp", *query, path], expect=0).stdout
+
     def test_debs(self):
         output = packages.build(self.directory() / "debs", options=["--arm64", qemu.CACHE])
         debs = {path.name.split("_")[0]: path for path in output.glob("*.deb")}
@@ -257,6 +267,24 @@ class Arm64(tap.TestCase):
         tree = self.directory() / "tree"
         self.run_command(["dpkg-deb", "--extract", debs["spanprof"], tree], expect=0)
         self.check_program(tree)
+
+    def test_rpms_are_of_the_other_machine(self):
+        top, tree = self.directory(), self.directory()
+        build_rpms(self, top, "--target", "aarch64", "--define", f"cross_file {qemu.CACHE / 'arm64.ini'}")
+        rpms = {path.name.rsplit("-", 2)[0]: path for path in top.rglob("*.rpm")}
+        self.assertEqual(set(rpms), RPMS)
+        for path in rpms.values():
+            self.assertEqual(self.rpm(path, "--queryformat", "%{ARCH}"), "aarch64")
+            self.run_command(["rpm2archive", path], expect=0)         # beside it
+            self.run_command(["tar", "-xzf", f"{path}.tgz", "-C", tree], expect=0)
+        self.check_program(tree)
+        for path in tree.glob("usr/lib64/*.so.*"):
+            self.assertIn("AArch64", self.run_command(["readelf", "-hW", path], expect=0).stdout)
+        # what RPM reads in the program, and what the spec says of those that it loads
+        needs = self.rpm(rpms["spanprof"], "--requires")
+        noted = [tap.SOURCE_DIR / "packaging/libraries", "--noted", tree / "usr/sbin/spanprof"]
+        for name in ["libelf.so.1", *self.run_command(noted, expect=0).stdout.split()]:
+            self.assertIn(f"{name}()(64bit)", needs)
 
 
 class Completions(tap.TestCase):
