@@ -154,8 +154,9 @@ def tarball(test):
         tap.skip("machine: these sources are no git repository")
     copy = test.directory() / "copy"
     subprocess.run(["git", "clone", "--quiet", tap.SOURCE_DIR, copy], check=True)
-    test.run_command(["meson", "setup", copy / "b", copy, "-Dtests=false"], expect=0)
-    test.run_command(["meson", "dist", "-C", copy / "b", "--no-tests", "--formats", "xztar"], expect=0)
+    for words in (["setup", copy / "b", copy, "-Dtests=false"],
+                  ["dist", "-C", copy / "b", "--no-tests", "--formats", "xztar"]):
+        test.run_command(["meson", *words], expect=0, timeout=600)
     return next((copy / "b/meson-dist").glob("spanprof-*.tar.xz"))
 
 
