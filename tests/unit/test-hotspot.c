@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elf/machine.h"
 #include "base/util/file.h"
 #include "hotspot-image.h"
 #include "runtime/hotspot/hotspot-number.h"
@@ -80,6 +82,8 @@ Test(hotspot, names_no_inlined_frame_for_a_loop_that_has_no_description) {
         HotspotFrames frames;
         Made made;
 
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
         make(&made, "loop-without-a-place");
         made.image.frames[0][0] -= 2;
         made.image.frames[0][1] -= 2;
