@@ -26,6 +26,7 @@ static int set_options(CoroOptions *options, const Config *config) {
                 .output = *config->output ? config->output : DEFAULT_OUTPUT,
                 .trace = { .extra = true, .fresh = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
                 .address_names = config->places,
+                .buffer_bytes = config->buffer_bytes,
                 .duration_ns = config->duration_ns,
                 .progress = config->progress && isatty(STDERR_FILENO),
         };

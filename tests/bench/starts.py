@@ -56,7 +56,8 @@ class Daemon:
 
 
 def programs(options):
-    return [("this build", tap.SPANPROF)] + [("--old", pathlib.Path(options.old).resolve())] * bool(options.old)
+    old = [("--old", pathlib.Path(options.old).resolve())] if options.old else []
+    return [("this build", tap.SPANPROF)] + old
 
 
 def start(options):

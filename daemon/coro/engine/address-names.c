@@ -26,6 +26,7 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "base/util/log.h"
+#include "base/util/short-turns.h"
 #include "base/util/thread.h"
 #include "coro/engine/code-map.h"
 
@@ -149,6 +150,7 @@ static void learn_frame(AddressNames *names, const struct spanprof_station *stat
         if (newest->dead || newest->active || !newest->address || newest->address == known->frame)
                 return;
         names->n_vain++;
+        short_turns_offer();
         if (code_map_read_word(names->map, process, newest->address, &word))
                 return;
         if (!code_map_has(names->map, process, word)) {
@@ -248,6 +250,7 @@ static void run(void *data) {
         AddressNames *names = data;
         bool last = false;
 
+        short_turns_leave();
         pthread_mutex_lock(&names->mutex);
         while (!last) {
                 unsigned n_pokes = __atomic_load_n(&names->n_pokes, __ATOMIC_SEQ_CST);

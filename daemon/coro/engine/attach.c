@@ -28,6 +28,8 @@
 
 enum { MAX_REGIONS = 64 };
 
+_Static_assert((int)MAX_REGIONS <= (int)EVENT_QUEUE_MAX_SCANS, "the queue tells regions apart by index");
+
 typedef struct Attach {
         const CoroOptions *options;
         Region *regions[MAX_REGIONS];
@@ -107,7 +109,11 @@ static int make_signals(Attach *attach) {
         return attach->fds[0].fd < 0 ? error_origin(-errno) : 0;
 }
 
-static uint64_t wait_ns(const Pace *pace) {
+static uint64_t wait_ns(const Recording *recording) {
+        const Pace *pace = &recording->pace;
+
+        if (recording_is_behind(recording))
+                return 0;
         return pace->idle ? MAX(pace->deadline_ns / 2, 10 * NS_PER_MS) : pace->wait_ns;
 }
 
@@ -133,10 +139,10 @@ static void loop(Attach *attach) {
                 recording_scan(&attach->recording, attach->scans, attach->n_regions);
                 now_ns = clock_monotonic_ns();
                 recording_progress(&attach->recording, attach->scans, attach->n_regions, now_ns);
-                if (!wait_ns(&attach->recording.pace) && now_ns - looked_ns < NS_PER_MS)
+                if (!wait_ns(&attach->recording) && now_ns - looked_ns < NS_PER_MS)
                         continue;
                 looked_ns = now_ns;
-                if (!look_around(attach, wait_ns(&attach->recording.pace)))
+                if (!look_around(attach, wait_ns(&attach->recording)))
                         break;
         } while (!duration_ns || now_ns - attach->recording.begin_ns < duration_ns);
 }

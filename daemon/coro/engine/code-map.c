@@ -28,6 +28,7 @@
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/hashmap.h"
+#include "base/util/short-turns.h"
 #include "sampling/process/object.h"
 #include "sampling/process/process.h"
 
@@ -254,8 +255,10 @@ static bool read_mappings(CodeMap *map, CodeProcess *process, uint64_t region_in
                         if (r)
                                 continue;
                         has_region |= entry.inode == region_inode && maps_is_stations(&entry);
-                        if (entry.executable && maps_is_file(&entry))
-                                new |= add_mapping(map, process, &entry);
+                        if (!entry.executable || !maps_is_file(&entry))
+                                continue;
+                        new |= add_mapping(map, process, &entry);
+                        short_turns_offer();
                 }
         }
         if (has_regionp)

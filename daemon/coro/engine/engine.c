@@ -322,6 +322,8 @@ static void stop_in_time(Engine *engine, uint64_t now_ns) {
 static bool is_tired(const Engine *engine) {
         const Pace *pace = &engine->recording.pace;
 
+        if (recording_is_behind(&engine->recording))
+                return false;
         return pace->idle || (pace->hungry && engine->n_empty >= EMPTY_SCANS);
 }
 
@@ -333,13 +335,15 @@ static void loop(Engine *engine) {
                 bool slept = is_tired(engine);
                 bool found = slept ? sleep_until_woken(engine) : scan(engine);
                 uint64_t now_ns = clock_monotonic_ns();
+                bool is_behind = recording_is_behind(&engine->recording);
+                uint64_t wait_ns = is_behind ? 0 : pace->wait_ns;
 
                 engine->n_empty = found || slept ? 0 : engine->n_empty + 1;
                 recording_progress(&engine->recording, &engine->scan, 1, now_ns);
                 stop_in_time(engine, now_ns);
-                if (pace->idle || (!pace->wait_ns && now_ns - engine->look_ns < LOOK_NS))
+                if ((pace->idle && !is_behind) || (!wait_ns && now_ns - engine->look_ns < LOOK_NS))
                         continue;
-                look_around(engine, pace->wait_ns);
+                look_around(engine, wait_ns);
         }
 }
 

@@ -3,12 +3,20 @@
 /*
  * The way of an event:
  *
- *      region ─ scan ─▶ queue of 8,192 ─ after the scan ─▶ line ─▶ sink.c, a thread that writes
+ *      region ─ scan ─▶ event-queue.c ─ between scans ─▶ line ─▶ sink.c, a thread that writes
  *      region ─ scan ─▶ writer-queue.c ─▶ a thread that inserts into the database
  *
  * A scan must not wait, and should not even make lines: while it does, stations elsewhere overwrite events.
- * So lines are made between two scans, on the CPU that the scan has anyway. A database takes longer for an
- * event than a scan may wait, so there a thread does all of it.
+ * So lines are made between two scans, on the CPU that the scan has anyway, and not more than the stations
+ * have time for:
+ *
+ *      most events of one station in a scan      lines before the next scan
+ *      1 or 2 of the 8 that it keeps             twice as many, up to 1,024
+ *      3 or 4                                    as many
+ *      more, or a loss                           half, down to 16
+ *
+ * While events come faster than that, they wait in the queue. A database takes longer for an event than a
+ * scan may wait, so there a thread does all of it.
  *
  * At the end the threads stop in the order of the way, and the rows of stations and mappings are written.
  */
@@ -24,7 +32,11 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 
-enum { N_QUEUED = 8192 };               /* events that wait for the end of a scan */
+enum {
+        MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
+        FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
+        MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
+};
 
 /* how long lines may wait for a reader that sleeps; a timer of less than a tick costs a guest microseconds */
 #define READABLE_NS (10 * NS_PER_MS)
@@ -34,12 +46,9 @@ static int start_writing(Recording *recording, TraceWriter *writer) {
         if (recording->options->form == TRACE_SQLITE)
                 return writer_queue_new(&recording->writer_queue, writer);
         recording->writer = writer;
-        recording->queue = malloc(N_QUEUED * sizeof(*recording->queue));
-        if (!recording->queue)
-                return error_origin(-ENOMEM);
-        /* touches the pages now: a page fault takes as long as a burst */
-        memset(recording->queue, 0, N_QUEUED * sizeof(*recording->queue));
-        return 0;
+        recording->n_lines = MAX_LINES;
+        return event_queue_new(&recording->queue,
+                               MIN(recording->options->buffer_bytes, event_queue_room()));
 }
 
 int recording_open(Recording *recording, const CoroOptions *options) {
@@ -75,40 +84,61 @@ bool recording_deinit(Recording *recording) {
         recording->names = address_names_free(recording->names);
         recording->writer_queue = writer_queue_free(recording->writer_queue);
         recording->writer = trace_writer_free(recording->writer);
-        free(take(recording->queue));
+        recording->queue = event_queue_free(recording->queue);
         return ended;
 }
 
-static void write_queued(Recording *recording) {
-        for (size_t i = 0; i < recording->n_queued; i++)
-                trace_writer_event(recording->writer, &recording->queue[i]);
-        recording->n_queued = 0;
+/* Makes lines of the oldest events. */
+static void write_lines(Recording *recording, const RegionScan *scans, uint64_t max) {
+        CoroEvent event;
+
+        for (; max && event_queue_take(recording->queue, scans, &event); max--)
+                trace_writer_event(recording->writer, &event);
 }
 
+typedef struct Scanning {
+        Recording *recording;
+        const RegionScan *scans;
+        uint32_t k;                     /* index of the one that runs */
+} Scanning;
+
 static int on_event(void *userdata, const CoroEvent *event) {
-        Recording *recording = userdata;
+        Scanning *scanning = userdata;
+        Recording *recording = scanning->recording;
 
         if (recording->writer_queue) {
                 writer_queue_put(recording->writer_queue, event);
                 return 0;
         }
-        if (recording->n_queued == N_QUEUED)
-                write_queued(recording);
-        recording->queue[recording->n_queued++] = *event;
+        while (!event_queue_put(recording->queue, scanning->k, event)) {
+                recording->n_full++;
+                write_lines(recording, scanning->scans, MAX_LINES);
+        }
         return 0;
 }
 
-/* Makes the events of a scan readable. */
-static void pass_on(Recording *recording, uint64_t now_ns) {
-        bool busy;
+static void adapt_lines(Recording *recording, const RegionScanFound *found) {
+        if (found->n_lost || found->n_most > MANY)
+                recording->n_lines = MAX(recording->n_lines / 2, (uint32_t)MIN_LINES);
+        else if (found->n_most <= FEW)
+                recording->n_lines = MIN(recording->n_lines * 2, (uint32_t)MAX_LINES);
+}
 
+/* Makes the events of a scan readable, or as many as there is time for. */
+static void pass_on(Recording *recording, const RegionScan *scans, const RegionScanFound *found,
+                    uint64_t now_ns) {
         if (recording->writer_queue) {
-                writer_queue_kick(recording->writer_queue);
+                if (found->n_events)
+                        writer_queue_kick(recording->writer_queue);
                 return;
         }
-        busy = recording->n_queued;
-        write_queued(recording);
-        trace_writer_flush(recording->writer, now_ns, busy);
+        adapt_lines(recording, found);
+        write_lines(recording, scans, recording->n_lines);
+        trace_writer_flush(recording->writer, now_ns, found->n_events || recording_is_behind(recording));
+}
+
+bool recording_is_behind(const Recording *recording) {
+        return recording->queue && !event_queue_is_empty(recording->queue);
 }
 
 uint64_t recording_deadline_ns(const Recording *recording) {
@@ -123,20 +153,21 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         uint64_t begin_ns = clock_monotonic_ns(), end_ns;
         bool follow = recording->pace.hungry &&
                 (recording->pace.way == PACE_FOLLOW || !recording->is_woken);
+        Scanning scanning = { .recording = recording, .scans = scans };
         RegionScanFound all = { 0 };
 
         for (size_t i = 0; i < n_scans; i++) {
                 RegionScanFound found;
 
+                scanning.k = (uint32_t)i;
                 scans[i].follow = follow;
-                region_scan_run(&scans[i], begin_ns, on_event, recording, &found);
+                region_scan_run(&scans[i], begin_ns, on_event, &scanning, &found);
                 all.n_events += found.n_events;
                 all.n_lost += found.n_lost;
                 all.n_most = MAX(all.n_most, found.n_most);
         }
         end_ns = clock_monotonic_ns();
-        if (all.n_events || recording->writer)
-                pass_on(recording, end_ns);
+        pass_on(recording, scans, &all, end_ns);
         if (all.n_events && recording->names)
                 address_names_poke(recording->names);
         recording->n_events += all.n_events;
@@ -197,6 +228,7 @@ int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, Co
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
         bool has_names = recording->names && address_names_finish(recording->names);
         const AddressNames *names = has_names ? recording->names : NULL;
+        Scanning scanning = { .recording = recording, .scans = scans };
         RegionScanFound found;
         const char *problem;
         int r = 0;
@@ -204,7 +236,8 @@ int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, Co
         if (recording->options->progress && recording->progress_events)
                 fputc('\n', stderr);
         for (size_t i = 0; i < n_scans; i++) {
-                region_scan_finish(&scans[i], clock_monotonic_ns(), on_event, recording, &found);
+                scanning.k = (uint32_t)i;
+                region_scan_finish(&scans[i], clock_monotonic_ns(), on_event, &scanning, &found);
                 summary->dialect = scans[i].dialect != STATION_DIALECT_UNKNOWN ? scans[i].dialect
                                                                                : summary->dialect;
                 summary->cut |= region_is_cut(scans[i].region);
@@ -215,8 +248,8 @@ int recording_finish(Recording *recording, RegionScan *scans, size_t n_scans, Co
                 summary->n_stalls = writer_queue_n_stalls(recording->writer_queue);
                 writer = writer_queue_finish(recording->writer_queue);
         } else {
-                write_queued(recording);
-                summary->n_stalls = trace_writer_n_stalls(recording->writer);
+                write_lines(recording, scans, UINT64_MAX);
+                summary->n_stalls = recording->n_full + trace_writer_n_stalls(recording->writer);
                 writer = take(recording->writer);
         }
         write_ends(writer, scans, n_scans, names);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "coro/engine/address-names.h"
+#include "coro/engine/event-queue.h"
 #include "coro/engine/writer-queue.h"
 #include "coro/station/pace.h"
 #include "coro/station/region-scan.h"
@@ -27,6 +28,7 @@ typedef struct CoroOptions {
         TraceOptions trace;
         /* learn where addresses lie, so that they have names afterwards; only with `extra` */
         bool address_names;
+        uint64_t buffer_bytes;          /* for events that wait to become lines, at most */
         uint64_t duration_ns;           /* 0 = to the end */
         bool progress;                  /* a line on standard error, once a second */
         /* SIGINT reaches the command as SIGTERM, as users of coroTracer know it */
@@ -52,8 +54,9 @@ typedef struct Recording {
         const CoroOptions *options;
         TraceWriter *writer;            /* of lines; NULL for a database */
         WriterQueue *writer_queue;      /* of a database; NULL for lines */
-        CoroEvent *queue;               /* events of one scan, which become lines after it */
-        size_t n_queued;
+        EventQueue *queue;              /* events that become lines between scans; NULL for a database */
+        uint32_t n_lines;               /* that are made between two scans, at most */
+        uint64_t n_full;                /* times that the queue had no room, so that lines came first */
         AddressNames *names;            /* NULL = no names are wanted */
         Pace pace;
         bool is_woken;                  /* by a byte of the program; else bursts can only be followed */
@@ -71,6 +74,9 @@ bool recording_deinit(Recording *recording);
 
 /* Runs each scan once and adapts the pace. Return: whether there was an event. */
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans);
+
+/* Whether there are events that wait to become lines: it is no time to sleep. */
+bool recording_is_behind(const Recording *recording);
 
 /* How long a reader that sleeps may do so: not beyond the time at which lines become readable. */
 uint64_t recording_deadline_ns(const Recording *recording);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Each of the 128 blocks is in one of three places:
+ * Each of the 512 blocks is in one of three places:
  *
  *      free (a stack) ──▶ filling (the producer's) ──▶ full (a queue) ──▶ written, and free again
  *
@@ -19,9 +19,10 @@
 
 #include "base/util/error.h"
 #include "base/util/file.h"
+#include "base/util/short-turns.h"
 #include "base/util/thread.h"
 
-enum { N_BLOCKS = 128 };
+enum { N_BLOCKS = 512 };
 
 typedef struct Full {
         char *block;
@@ -91,6 +92,7 @@ static void run(void *userdata) {
         int on = -1;
         Full full;
 
+        short_turns_leave();
         pthread_mutex_lock(&sink->mutex);
         while (take_full(sink, &full)) {
                 int error = sink->error, cpu = sink->cpu;
@@ -101,7 +103,7 @@ static void run(void *userdata) {
                         error = errno ? errno : EIO;
                 if (on >= 0)
                         /* else all blocks that wait are written before it has its turn */
-                        sched_yield();
+                        short_turns_offer();
                 pthread_mutex_lock(&sink->mutex);
                 give_back(sink, full.block, error);
         }

@@ -16,7 +16,7 @@
 
 typedef struct Sink Sink;
 
-enum { SINK_BLOCK = 128 << 10 };
+enum { SINK_BLOCK = 32 << 10 };
 
 /* @fd: borrowed. *blockp: the first block, of SINK_BLOCK bytes. Return: 0, -errno. */
 int sink_new(Sink **sinkp, int fd, char **blockp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events become lines in a buffer of 128 KiB, by the thread that scans:
+ * Events become lines in a buffer of 32 KiB, by the thread that scans:
  *
  *      event ─▶ line in the buffer ─ full, or 1 ms old ─▶ write()       by this thread, or
  *                                                      └▶ sink.c        `behind`: by a thread of its own

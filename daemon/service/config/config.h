@@ -191,6 +191,7 @@ typedef struct Config {
         uint64_t stations;
         char *dialect;                  /* auto, document, seqlock */
         char *region, *socket;          /* files; "" = of their own */
+        uint64_t buffer_bytes;          /* of events that wait, 512 MiB */
         uint64_t max_trace_bytes;       /* 0 = no limit */
         bool places;
         bool progress;
