@@ -223,8 +223,10 @@ struct abi_sample {
 };
 
 /*
- * Registers and top of the user stack of a sample whose walk could not go on for want of rows. Records have
- * fixed sizes: bytes behind `n_bytes` mean nothing. They are for the daemon's own walk and never leave it.
+ * Registers and top of the user stack of a sample whose walk could not go on for want of rows. Where a frame
+ * is larger than what is copied, and a register holds its base, there is a second piece from there on.
+ * Records have fixed sizes: bytes of no piece mean nothing. They are for the daemon's own walk and never
+ * leave it.
  */
 struct abi_stack {
         uint64_t time_ns;               /* as in the sample, like the next two */
@@ -234,7 +236,10 @@ struct abi_stack {
         uint64_t registers[16];         /* as struct rules has them; those above are not among them */
         uint64_t address;               /* of bytes[0] in the target, a multiple of ABI_STACK_CHUNK */
         uint32_t n_bytes;               /* copied; a multiple of ABI_STACK_CHUNK, 0 = none could be read */
-        uint32_t is_cut;                /* 1 = the stack goes on behind them */
+        uint32_t is_cut;                /* 1 = the stack goes on behind a piece */
+        /* the second piece: its address, where it lies in bytes[], and its size, 0 = there is none */
+        uint64_t far_address;
+        uint32_t far_begin, n_far;
         uint8_t bytes[];
 };
 
@@ -264,6 +269,6 @@ struct abi_notice {
 
 ABI_ASSERT(sizeof(struct abi_process) == 64);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
-ABI_ASSERT(sizeof(struct abi_stack) == 192);
+ABI_ASSERT(sizeof(struct abi_stack) == 208);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);
 ABI_ASSERT(sizeof(struct abi_name) == 24);

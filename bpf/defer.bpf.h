@@ -13,7 +13,14 @@
  *     7ff..800   chunk 1
  *     7ff..c00   chunk 2: the process' first stack begins here, so this is all of it
  *
- * A chunk never crosses a page: the first one that is not there ends the copy. It goes straight into a record
+ * A chunk never crosses a page: the first one that is not there ends the copy. Code that keeps buffers of
+ * tens of KiB in its frame holds the frame's base in a register. Where rbp or rbx (x29) is such an address,
+ * the last four chunks are from there on:
+ *
+ *     7ff..400   chunks 0 to 12, from rsp on      a buffer, which the walk does not read
+ *     800..c00   chunks 13 to 16, from rbx on     return addresses
+ *
+ * A copy goes straight into a record
  * of the stacks' ring, which is apart from the samples' ring: a storm of copies loses no sample. The record
  * has one of three fixed sizes, since kernels before 6.1 reserve constant ones only: small and large for the
  * first stack of a process, whose beginning the kernel tells, and one in the middle for stacks of threads.
@@ -29,11 +36,14 @@ enum {
         DEFER_SMALL = 3,                /* chunks: 2 KiB of stack at least */
         DEFER_MIDDLE = 9,               /* 8 KiB */
         DEFER_LARGE = 17,               /* 16 KiB */
+        DEFER_FAR = 4,                  /* chunks of a second piece, of those in the middle and large ones */
         /* stacks of a second and CPU that have left all known mappings; code of a target's own making may */
         DEFER_MAX_LOST = 64,
         DEFER_SECOND_SHIFT = 30,        /* a "second" here is 2^30 ns */
         /* A stack of more bytes is taken for another one than the process' first. */
         DEFER_FIRST_STACK_MAX = 64 << 20,
+        /* bytes behind what is copied in one piece; a register that is farther off is no frame's base */
+        DEFER_FAR_MAX = 1 << 20,
 };
 
 static __always_inline void defer_registers(struct abi_stack *to, const struct scratch *scratch) {
@@ -48,26 +58,54 @@ static __always_inline void defer_registers(struct abi_stack *to, const struct s
         to->address = scratch->leaf.sp & ~(uint64_t)(ABI_STACK_CHUNK - 1);
 }
 
+/*
+ * Where a second piece begins: at the lower one of two registers, if it lies beyond @capacity chunks from rsp
+ * on, and not too far to be a frame's base. 0 = there is none, or the first piece has all of the stack.
+ */
+static __always_inline uint64_t defer_far(const struct scratch *scratch, uint64_t n, uint64_t capacity) {
+        uint64_t first = (scratch->leaf.sp & ~(uint64_t)(ABI_STACK_CHUNK - 1)) + capacity * ABI_STACK_CHUNK;
+        uint64_t bp = scratch->leaf.bp - first, bx = scratch->leaf.bx - first, nearest = bp < bx ? bp : bx;
+
+        if (n <= capacity || nearest >= DEFER_FAR_MAX)
+                return 0;
+        return (first + nearest) & ~(uint64_t)(ABI_STACK_CHUNK - 1);
+}
+
+/* Chunks of the first piece, where there are two. */
+#define DEFER_NEAR(_capacity) ((_capacity) > DEFER_FAR ? (_capacity) - DEFER_FAR : (_capacity))
+
 /* @capacity: chunks that the record has room for, constant. @n: chunks that are wanted. */
 #define DEFER_SEND(_scratch, _n, _capacity) \
         ({ \
                 struct abi_stack *_to = bpf_ringbuf_reserve( \
                         &stacks, sizeof(struct abi_stack) + (_capacity) * ABI_STACK_CHUNK, 0); \
-                uint32_t _done = 0; \
+                uint64_t _far = defer_far(_scratch, _n, _capacity); \
+                uint32_t _done = 0, _near = 0; \
                 if (_to) { \
                         bool _goes_on = true; \
+                        uint64_t _rest, _at; \
                         defer_registers(_to, _scratch); \
+                        _rest = _far ? _far : _to->address + DEFER_NEAR(_capacity) * ABI_STACK_CHUNK; \
                         _Pragma("unroll") \
                         for (uint32_t _i = 0; _i < (_capacity); _i++) { \
-                                _goes_on = _goes_on && _i < (_n) && \
+                                if (_i == DEFER_NEAR(_capacity) && _far) { \
+                                        _near = _done; \
+                                        _done = 0; \
+                                        _goes_on = true; \
+                                } \
+                                _at = _i < DEFER_NEAR(_capacity) ? _to->address + _i * ABI_STACK_CHUNK \
+                                                                 : _rest + (_i - DEFER_NEAR(_capacity)) * \
+                                                                                 ABI_STACK_CHUNK; \
+                                _goes_on = _goes_on && (_far || _i < (_n)) && \
                                         !bpf_probe_read_user(_to->bytes + _i * ABI_STACK_CHUNK, \
-                                                             ABI_STACK_CHUNK, \
-                                                             (const void *)(_to->address + \
-                                                                            _i * ABI_STACK_CHUNK)); \
+                                                             ABI_STACK_CHUNK, (const void *)_at); \
                                 _done += _goes_on; \
                         } \
-                        _to->n_bytes = _done * ABI_STACK_CHUNK; \
-                        _to->is_cut = _goes_on && (_n) > (_capacity); \
+                        _to->n_bytes = (_far ? _near : _done) * ABI_STACK_CHUNK; \
+                        _to->is_cut = _far || (_goes_on && (_n) > (_capacity)); \
+                        _to->far_address = _far; \
+                        _to->far_begin = _far ? DEFER_NEAR(_capacity) * ABI_STACK_CHUNK : 0; \
+                        _to->n_far = _far ? _done * ABI_STACK_CHUNK : 0; \
                         bpf_ringbuf_submit(_to, BPF_RB_NO_WAKEUP); \
                 } \
                 _to != NULL; \

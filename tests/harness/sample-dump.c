@@ -89,6 +89,17 @@ static int on_sample(const void *data, size_t size, void *userdata) {
         return 0;
 }
 
+static void print_words(const char *name, const uint8_t *bytes, uint32_t n) {
+        printf(",\"%s\":[", name);
+        for (uint32_t i = 0; i < n; i += 8) {
+                uint64_t word;
+
+                memcpy(&word, bytes + i, sizeof(word));
+                printf("%s%" PRIu64, i ? "," : "", word);
+        }
+        printf("]");
+}
+
 static int on_stack(const void *data, size_t size, void *userdata) {
         const struct abi_stack *stack;
 
@@ -97,16 +108,12 @@ static int on_stack(const void *data, size_t size, void *userdata) {
                 return 0;
         }
         printf("{\"stack\":1,\"time\":%" PRIu64 ",\"tgid\":%u,\"cpu\":%u,\"pc\":%" PRIu64 ",\"sp\":%" PRIu64
-               ",\"bp\":%" PRIu64 ",\"address\":%" PRIu64 ",\"cut\":%u,\"size\":%zu,\"words\":[",
+               ",\"bp\":%" PRIu64 ",\"address\":%" PRIu64 ",\"far\":%" PRIu64 ",\"cut\":%u,\"size\":%zu",
                stack->time_ns, stack->tgid, stack->cpu, stack->pc, stack->sp, stack->bp, stack->address,
-               stack->is_cut, size);
-        for (uint32_t i = 0; i < stack->n_bytes; i += 8) {
-                uint64_t word;
-
-                memcpy(&word, stack->bytes + i, sizeof(word));
-                printf("%s%" PRIu64, i ? "," : "", word);
-        }
-        printf("]}\n");
+               stack->far_address, stack->is_cut, size);
+        print_words("words", stack->bytes, stack->n_bytes);
+        print_words("far_words", stack->bytes + stack->far_begin, stack->n_far);
+        printf("}\n");
         return 0;
 }
 

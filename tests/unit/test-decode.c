@@ -337,3 +337,28 @@ Test(decode, takes_copies_of_stacks_in_whole_chunks) {
         copied.stack.is_cut = 2;
         cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
 }
+
+Test(decode, takes_a_second_piece_of_a_stack_that_lies_inside_the_record) {
+        const struct abi_stack good = { .address = 0x7ffe0000,
+                                        .n_bytes = ABI_STACK_CHUNK,
+                                        .far_address = 0x7fff0000,
+                                        .far_begin = ABI_STACK_CHUNK,
+                                        .n_far = 2 * ABI_STACK_CHUNK };
+
+        copied.stack = good;
+        cr_assert_eq(decode_copy(sizeof(copied)), 0);
+        cr_assert_eq(decode_copy(sizeof(copied) - 1), DECODE_E_MALFORMED);
+        copied.stack.far_begin = 2 * ABI_STACK_CHUNK;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED, "it ends behind the record");
+        copied.stack.far_begin = UINT32_MAX - ABI_STACK_CHUNK + 1;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED, "the sum does not wrap");
+        copied.stack = good;
+        copied.stack.n_bytes = 2 * ABI_STACK_CHUNK;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED, "pieces do not share bytes");
+        copied.stack = good;
+        copied.stack.n_far--;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
+        copied.stack = good;
+        copied.stack.far_address += 8;
+        cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
+}

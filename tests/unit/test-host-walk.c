@@ -248,6 +248,44 @@ Test(host_walk, goes_by_the_frame_pointer_in_code_without_a_file_that_is_no_runt
         munmap(code, 4096);
 }
 
+/* A frame of 100 KB: its base is in a register, and so in the second piece. */
+Test(host_walk, goes_on_in_the_second_piece) {
+        uint64_t *words = (uint64_t *)(void *)copy.stack.bytes, sp = 0x7ffe00000000, far = sp + 100 * 1024;
+        void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint64_t pc = (uint64_t)(uintptr_t)code;
+
+        cr_assert_neq(code, MAP_FAILED);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        memset(&copy, 0, sizeof(copy));
+        copy.stack = (struct abi_stack){ .time_ns = process->maps_read_ns + 1,
+                                         .tgid = process->pid,
+                                         .pc = pc + 16,
+                                         .sp = sp,
+                                         .bp = far + 24,
+                                         .address = sp,
+                                         .n_bytes = ABI_STACK_CHUNK,
+                                         .far_address = far,
+                                         .far_begin = 4 * ABI_STACK_CHUNK,
+                                         .n_far = ABI_STACK_CHUNK };
+        words += copy.stack.far_begin / 8;
+        words[3] = far + 80;
+        words[4] = pc + 32;
+        words[10] = far + 2 * ABI_STACK_CHUNK;  /* beyond both pieces */
+        words[11] = pc + 48;
+        host_walk(walk, process, false, &copy.stack, &result);
+        cr_assert_eq(result.n, 3);
+        cr_expect_eq(result.frames[1], pc + 32);
+        cr_expect_eq(result.frames[2], pc + 48);
+        cr_expect_eq(result.end, ABI_STACK_FAULT);
+        copy.stack.is_cut = 1;
+        host_walk(walk, process, false, &copy.stack, &result);
+        cr_expect_eq(result.end, ABI_STACK_LONG);
+        copy.stack.n_far = 0;
+        host_walk(walk, process, false, &copy.stack, &result);
+        cr_expect_eq(result.n, 1);
+        munmap(code, 4096);
+}
+
 /* The stack is its own caller; words lead back, nowhere, or into other code. */
 Test(host_walk, comes_to_an_end_whatever_the_stack_holds) {
         uint64_t words[64], *bytes = (uint64_t *)(void *)copy.stack.bytes;

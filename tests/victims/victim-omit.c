@@ -14,6 +14,7 @@
  *     signal      in a signal handler
  *     altstack    the same on an alternate stack
  *     alloca      in a function called by one whose frame has a size known at run time
+ *     buffer      in a function whose own frame is 200 KiB large, most of them never touched
  *     align       in a function called by one that aligns its stack to 64 bytes
  *     saved       in a function called by one that uses every callee-saved register
  *     noreturn    in a function that does not return, called as the last instruction of another
@@ -157,6 +158,16 @@ static NOINLINE void use_alloca(unsigned n) {
         sum += (uint64_t)sink[0];
 }
 
+static NOINLINE void use_buffer(unsigned n) {
+        HERE();
+        sink = alloca(n * 2048);
+        sink[0] = 1;
+        print_frames();
+        while (goes_on)
+                sum++;
+        sum += (uint64_t)sink[0];
+}
+
 static NOINLINE void use_alignment(unsigned n) {
         volatile char aligned[128] __attribute__((aligned(64)));
 
@@ -247,6 +258,8 @@ int main(int argc, char **argv) {
                 take_signal(is("altstack"));
         else if (is("alloca"))
                 use_alloca(depth);
+        else if (is("buffer"))
+                use_buffer(depth);
         else if (is("align"))
                 use_alignment(depth);
         else if (is("saved"))

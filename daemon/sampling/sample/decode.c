@@ -2,6 +2,8 @@
 #include "sampling/sample/decode.h"
 
 #include <stdbool.h>
+
+#include "base/util/macro.h"
 #include <string.h>
 
 /* The kernel terminates names; a record whose name has no end would run readers over it. */
@@ -114,12 +116,22 @@ int decode_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *s
         return 0;
 }
 
+/* A piece of a copied stack, of @n bytes that lie at @begin. */
+static bool piece_is_sound(uint64_t address, uint64_t begin, uint64_t n, uint64_t size) {
+        return begin + n <= size && address % ABI_STACK_CHUNK == 0 && begin % ABI_STACK_CHUNK == 0 &&
+                n % ABI_STACK_CHUNK == 0;
+}
+
 int decode_stack(const void *data, size_t size, const struct abi_stack **stackp) {
         const struct abi_stack *stack = data;
+        uint64_t room = size - sizeof(*stack);
 
-        if (size < sizeof(*stack) || stack->n_bytes > size - sizeof(*stack) ||
-            stack->n_bytes > ABI_STACK_MAX_CHUNKS * ABI_STACK_CHUNK || stack->n_bytes % ABI_STACK_CHUNK ||
-            stack->address % ABI_STACK_CHUNK || stack->is_cut > 1)
+        if (size < sizeof(*stack))
+                return DECODE_E_MALFORMED;
+        room = MIN(room, (uint64_t)ABI_STACK_MAX_CHUNKS * ABI_STACK_CHUNK);
+        if (!piece_is_sound(stack->address, 0, stack->n_bytes, room) ||
+            !piece_is_sound(stack->far_address, stack->far_begin, stack->n_far, room) ||
+            (stack->n_far && stack->far_begin < stack->n_bytes) || stack->is_cut > 1)
                 return DECODE_E_MALFORMED;
         *stackp = stack;
         return 0;

@@ -58,11 +58,13 @@ struct window {
 
 static bool window_read_word(struct window *window, uint64_t address, uint64_t *valuep) {
         const struct abi_stack *copy = window->copy;
-        uint64_t offset = address - copy->address;
+        uint64_t offset = address - copy->address, far = address - copy->far_address;
 
         if (address & 7)
                 return false;
-        if (offset >= copy->n_bytes) {
+        if (far < copy->n_far)
+                offset = copy->far_begin + far;
+        else if (offset >= copy->n_bytes) {
                 window->is_beyond = address > copy->address;
                 return false;
         }

@@ -133,12 +133,14 @@ int daemon_on_stack(const void *data, size_t size, void *userdata) {
         Deferred *deferred = ((Daemon *)userdata)->stages.deferred;
         const struct abi_stack *stack;
         Copy *copy = NULL;
+        size_t n_bytes;
 
         if (decode_stack(data, size, &stack)) {
                 stat_add(COUNTER_STACK_COPIES_MALFORMED, 1);
                 return 0;
         }
-        size = sizeof(*copy) + stack->n_bytes;
+        n_bytes = stack->n_far ? stack->far_begin + stack->n_far : stack->n_bytes;
+        size = sizeof(*copy) + n_bytes;
         if (deferred->n_bytes + size <= MAX_BYTES)
                 copy = malloc(size);
         if (!copy) {
@@ -146,7 +148,7 @@ int daemon_on_stack(const void *data, size_t size, void *userdata) {
                 return 0;
         }
         copy->size = size;
-        memcpy(&copy->stack, stack, sizeof(*stack) + stack->n_bytes);
+        memcpy(&copy->stack, stack, sizeof(*stack) + n_bytes);
         fifo_push(&deferred->copies, copy);
         deferred->n_bytes += size;
         return 0;
