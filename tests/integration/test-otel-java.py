@@ -12,6 +12,7 @@ import oracle
 
 oracle.enter()
 
+import jdks  # noqa: E402
 import otel_case  # noqa: E402
 import tap  # noqa: E402
 
@@ -38,7 +39,8 @@ class OtelJava(otel_case.TestCase):
                         f"{platform.machine()}={library}"], check=True, timeout=300)
         subprocess.run(["javac", "--release", "8", "-Xlint:all,-try,-options,-classfile", "-Werror", "-cp",
                         f"{cls.everything()}:{cls.jar}", "-d", cls.classes,
-                        tap.SOURCE_DIR / "tests/interop/publishers/OtelRequests.java"], check=True, timeout=300)
+                        *(tap.SOURCE_DIR / f"tests/interop/publishers/{name}.java"
+                          for name in ("OtelPlain", "OtelRequests", "OtelThreads", "OtelVirtual"))], check=True, timeout=300)
 
     @classmethod
     def path_of(cls, *names):
@@ -48,20 +50,30 @@ class OtelJava(otel_case.TestCase):
     def everything(cls):
         return ":".join(str(path) for path in cls.jars.glob("*.jar") if path != cls.agent)
 
-    def with_agent(self, seconds, *words, options=()):
+    def with_agent(self, seconds, *words, options=(), victim="OtelRequests"):
         return [self.java, f"-javaagent:{self.agent}", f"-Dotel.javaagent.extensions={self.jar}",
                 "-Dotel.service.name=shop", *options, "-cp", f"{self.classes}:{self.path_of('api', 'context', 'common')}",
-                "OtelRequests", seconds, *words]
+                victim, seconds, *words]
 
-    def plain(self, seconds, *words):
-        return [self.java, "-cp", f"{self.classes}:{self.everything()}:{self.jar}", "OtelRequests", seconds, "install",
-                *words]
+    def plain(self, seconds, *words, options=(), victim="OtelRequests"):
+        return [self.java, *options, "-cp", f"{self.classes}:{self.everything()}:{self.jar}", victim, seconds,
+                "install", *words]
+
+    @staticmethod
+    def with_virtual_threads(javas):
+        """Those of JDK 21 and newer, or a skip."""
+        able = {name: java for name, java in javas.items() if int(name) >= 21}
+        return able or tap.skip("machine: no JDK has virtual threads")
 
     def test_the_agent(self):
         samples, _ = self.check_stretches(self.with_agent(2), **QUIET)
         last = max((x for x in samples if x.trace_id), key=lambda x: x.time_ns)
         self.assertEqual((last.resource["service.name"], last.resource["telemetry.sdk.language"]),
                          ("shop", "java"))
+
+    def test_virtual_threads(self):
+        self.java = next(iter(self.with_virtual_threads(jdks.here()).values()))
+        self.check_stretches(self.with_agent(3, 1000, victim="OtelVirtual"), **QUIET)
 
     def test_the_plain_sdk_and_no_file_is_left(self):
         folder = self.directory()

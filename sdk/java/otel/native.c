@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "spanprof/otel.h"
+#include "virtual.h"
 
 enum {
+        JNI_VERSION = 0x00010006,
         JNI_GET_ARRAY_LENGTH = 171,
         JNI_GET_BYTE_ARRAY_REGION = 200,
         MAX_ATTRIBUTES = 128,
@@ -22,6 +24,22 @@ enum {
 #define JNI(type, name) \
         SPANPROF_PUBLIC type Java_spanprof_otel_Native_##name; \
         type Java_spanprof_otel_Native_##name
+
+static void *vm;
+
+/* Called by the JVM when Java has loaded this, and when the class that did is garbage. */
+SPANPROF_PUBLIC int32_t JNI_OnLoad(void *loaded_by, void *reserved);
+SPANPROF_PUBLIC int32_t JNI_OnLoad(void *loaded_by, void *reserved) {
+        (void)reserved;
+        vm = loaded_by;
+        return JNI_VERSION;
+}
+
+SPANPROF_PUBLIC void JNI_OnUnload(void *unloaded_by, void *reserved);
+SPANPROF_PUBLIC void JNI_OnUnload(void *unloaded_by, void *reserved) {
+        (void)unloaded_by, (void)reserved;
+        virtual_unwatch();
+}
 
 typedef int32_t (*GetLength)(void *environment, void *array);
 typedef void (*GetBytes)(void *environment, void *array, int32_t from, int32_t n, void *to);
@@ -34,6 +52,22 @@ JNI(void, set(void *environment, void *class, int64_t trace_high, int64_t trace_
 JNI(void, clear(void *environment, void *class)) {
         (void)environment, (void)class;
         spanprof_otel_clear();
+}
+
+JNI(int32_t, watchVirtual(void *environment, void *class)) {
+        (void)environment, (void)class;
+        return virtual_watch(vm);
+}
+
+JNI(void, setVirtual(void *environment, void *class, void *thread, int64_t trace_high, int64_t trace_low,
+                     int64_t span)) {
+        (void)environment, (void)class;
+        virtual_set(thread, (uint64_t)trace_high, (uint64_t)trace_low, (uint64_t)span);
+}
+
+JNI(void, clearVirtual(void *environment, void *class)) {
+        (void)environment, (void)class;
+        virtual_clear();
 }
 
 /* @texts: key, value, key, value …, each with a zero behind it. Return: 0, or a negative errno. */

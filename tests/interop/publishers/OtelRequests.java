@@ -9,19 +9,12 @@ import io.opentelemetry.api.trace.Span;
 import io.opentelemetry.api.trace.Tracer;
 import io.opentelemetry.context.Context;
 import io.opentelemetry.context.Scope;
-import io.opentelemetry.sdk.OpenTelemetrySdk;
-import io.opentelemetry.sdk.trace.ReadWriteSpan;
-import io.opentelemetry.sdk.trace.ReadableSpan;
-import io.opentelemetry.sdk.trace.SdkTracerProvider;
-import io.opentelemetry.sdk.trace.SpanProcessor;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import spanprof.otel.Publisher;
 
 public class OtelRequests {
         static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -110,35 +103,5 @@ public class OtelRequests {
                 }
                 for (Thread thread : threads)
                         thread.join();
-        }
-}
-
-/** The SDK without the agent; a class of its own, since the agent's program has no SDK. */
-class OtelPlain {
-        static void install() {
-                System.out.println("installed " + Publisher.install());
-                Publisher.publishResource(Collections.singletonMap("service.name", "shop"));
-                OpenTelemetrySdk.builder().setTracerProvider(SdkTracerProvider.builder().addSpanProcessor(new Ignore())
-                        .build()).buildAndRegisterGlobal();
-        }
-
-        static class Ignore implements SpanProcessor {
-                @Override
-                public void onStart(Context parent, ReadWriteSpan span) {
-                }
-
-                @Override
-                public boolean isStartRequired() {
-                        return true;
-                }
-
-                @Override
-                public void onEnd(ReadableSpan span) {
-                }
-
-                @Override
-                public boolean isEndRequired() {
-                        return true;
-                }
         }
 }

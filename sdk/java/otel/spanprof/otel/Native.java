@@ -81,6 +81,15 @@ final class Native {
         /** The calling thread works for no span. */
         static native void clear();
 
+        /** Asks the JVM to tell of mounts of virtual threads. Return: 0, or why not: virtual.h. */
+        static native int watchVirtual();
+
+        /** The virtual thread, which must be the calling one, works for this span from now on. */
+        static native void setVirtual(Thread thread, long traceHigh, long traceLow, long span);
+
+        /** The calling virtual thread works for no span. */
+        static native void clearVirtual();
+
         /** @param texts key, value, key, value … in UTF-8, each with a zero behind it. Return: 0, or an error. */
         static native int publish(byte[] texts);
 }

@@ -12,8 +12,8 @@ import java.lang.invoke.MethodHandles;
 /**
  * Contexts as the storage below keeps them; what is current in a thread is published, too.
  *
- * A record belongs to the thread of the operating system. A virtual thread leaves it without a word, and the next one
- * on that carrier would show its span: so virtual threads publish nothing.
+ * A record belongs to the thread of the operating system. A virtual thread leaves it when it blocks, and the next one on
+ * that carrier would show its span: so virtual threads publish only if the JVM tells of that ({@link Virtual}).
  */
 final class PublishingStorage implements ContextStorage {
         private static final MethodHandle IS_VIRTUAL = findIsVirtual();
@@ -29,9 +29,8 @@ final class PublishingStorage implements ContextStorage {
         public Scope attach(Context context) {
                 Scope scope = storage.attach(context);
 
-                if (scope == Scope.noop() || isVirtual())
+                if (scope == Scope.noop() || !publish(context))
                         return scope;
-                publish(context);
                 return new PublishedScope(storage, scope);
         }
 
@@ -58,23 +57,43 @@ final class PublishingStorage implements ContextStorage {
                 @Override
                 public void close() {
                         scope.close();
-                        if (!isVirtual())
-                                publish(storage.current());
+                        publish(storage.current());
                 }
         }
 
-        /** A remote span is its service's: this thread will work for a child of it. */
-        private static void publish(Context context) {
+        /**
+         * A remote span is its service's: this thread will work for a child of it.
+         *
+         * @return whether this thread publishes
+         */
+        private static boolean publish(Context context) {
+                boolean virtual = isVirtual();
                 Span span = context == null ? null : Span.fromContextOrNull(context);
                 SpanContext ids = span == null ? null : span.getSpanContext();
-                String trace;
 
-                if (ids == null || !ids.isValid() || ids.isRemote()) {
+                if (virtual && !Virtual.WATCHED)
+                        return false;
+                if (ids == null || !ids.isValid() || ids.isRemote())
+                        clear(virtual);
+                else
+                        set(virtual, ids.getTraceId(), ids.getSpanId());
+                return true;
+        }
+
+        private static void clear(boolean virtual) {
+                if (virtual)
+                        Native.clearVirtual();
+                else
                         Native.clear();
-                        return;
-                }
-                trace = ids.getTraceId();
-                Native.set(number(trace, 0), number(trace, 16), number(ids.getSpanId(), 0));
+        }
+
+        private static void set(boolean virtual, String trace, String span) {
+                long high = number(trace, 0), low = number(trace, 16), id = number(span, 0);
+
+                if (virtual)
+                        Native.setVirtual(Thread.currentThread(), high, low, id);
+                else
+                        Native.set(high, low, id);
         }
 
         /** Sixteen hexadecimal digits; a valid SpanContext has no others. */

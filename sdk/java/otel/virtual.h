@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Virtual Threads
+ *
+ * Keeps the span of each virtual thread, and publishes it on the thread of the operating system that carries
+ * it, from mount to unmount. virtual.c says how.
+ */
+
+#include <stdint.h>
+
+enum {
+        VIRTUAL_E_NO_JVMTI = -1,        /* the JVM has no tool interface of Java 21 */
+        VIRTUAL_E_NO_EVENTS = -2,       /* it does not tell of mounts */
+};
+
+/*
+ * Asks the JVM to tell of mounts and unmounts. @vm: what JNI_OnLoad() was given.
+ * Return: 0; a VIRTUAL_E_; or the number of a JVMTI error, such as 98 = the capability cannot be had.
+ */
+int virtual_watch(void *vm);
+
+/* The end of that. */
+void virtual_unwatch(void);
+
+/*
+ * To be called in the virtual thread @thread, after virtual_watch(): it works for this span from now on, or
+ * for none. Without memory it works for none.
+ */
+void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t span);
+void virtual_clear(void);
