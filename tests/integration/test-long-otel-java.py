@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """sdk/java/otel on each JDK that can be had, and on virtual threads."""
 import importlib
+import shutil
+import tempfile
 
 import jdks
 import tap
@@ -22,30 +24,71 @@ class OtherReleases(java.OtelJava):
             with self.subTest(release):
                 self.check_stretches(self.plain(3))
 
-    def test_threads_that_end_leave_nothing(self):
-        """Each had a page for its record: of two thousand, eight megabytes. Interpreted: compilers take more."""
-        self.run_command(["javac", "--release", "8", "-Xlint:-options", "-cp", f"{self.everything()}:{self.jar}", "-d",
-                          self.classes, tap.SOURCE_DIR / "tests/interop/publishers/OtelThreads.java"], expect=0,
-                         timeout=300)
-        child = self.run_command([self.java, "-Xint", "-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC",
-                                  "-cp", f"{self.classes}:{self.everything()}:{self.jar}", "OtelThreads"], expect=0,
-                                 timeout=300)
-        self.assertLess(int(child.stdout.removeprefix("grew ")), 2048)
+    def test_jdk_8(self):
+        """In a root of its own, which sees the directory of temporary files as /tmp."""
+        self.java = jdks.eight().get("8") or tap.skip("library: JDK 8 could not be had from Debian (is there a network?)")
+        jars = shutil.copytree(self.jars, self.directory() / "jars")
+        for command, environment in (self.with_agent(3), self.QUIET), (self.plain(3), {}):
+            inside = [str(word).replace(str(self.jars), str(jars)).replace(tempfile.gettempdir(), "/tmp")
+                      for word in command[1:]]
+            self.check_stretches([self.java, *inside], **environment)
 
-    def test_virtual_threads_publish_nothing(self):
-        for release, java in jdks.here().items():
-            if int(release) >= 21:
-                break
-        else:
-            tap.skip("machine: no JDK has virtual threads")
+    def grew(self, *words):
+        """KiB of private memory. Interpreted: compilers take more."""
+        child = self.run_command([self.java, "-Xint", "-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC",
+                                  "-cp", f"{self.classes}:{self.everything()}:{self.jar}", "OtelThreads", *words],
+                                 expect=0, timeout=300)
+        return int(child.stdout.removeprefix("grew "))
+
+    def test_threads_that_end_leave_nothing(self):
+        """Each had a page for its record: of two thousand, eight megabytes."""
+        self.assertLess(self.grew(), 2048)
+
+    def each_virtual(self):
+        return self.with_virtual_threads({**jdks.here(), **jdks.fetched()}).items()
+
+    def test_virtual_threads(self):
+        for release, self.java in self.each_virtual():
+            with self.subTest(release):
+                self.check_stretches(self.with_agent(20, 3000, "scopes", options=["--enable-preview"],
+                                                     victim="OtelVirtual"), **self.QUIET)
+
+    def test_virtual_threads_on_the_plain_sdk(self):
+        for release, self.java in self.each_virtual():
+            with self.subTest(release):
+                self.check_stretches(self.plain(20, 3000, "scopes", options=["--enable-preview"],
+                                                victim="OtelVirtual"))
+
+    def test_virtual_threads_that_end_leave_nothing(self):
+        """Each had 32 bytes for its span: of two hundred thousand, six megabytes."""
+        for release, self.java in self.each_virtual():
+            with self.subTest(release):
+                self.assertLess(self.grew("virtual"), 2048)
+
+    def check_silence(self, *options):
+        """Virtual threads publish nothing, and other threads go on. Returns what the victim wrote."""
         run = self.start("--frequency", "499", "--comm", "java")
-        command = self.with_agent(2, "virtual")
-        child = self.spawn([java, *command[1:]], env=self.environment(**self.QUIET))
-        self.assertEqual(child.wait(), 0, child)
-        samples = [x for x in run.stop().of(child.pid)]
+        child = self.spawn(self.with_agent(4, "virtual", options=options), env=self.environment(**self.QUIET))
+        self.assertEqual(child.wait(200), 0, child)
+        samples = run.stop().of(child.pid)
         self.assertGreater(len(samples), 100)
         # the pool's threads are of the usual kind
-        self.assertEqual({x.attributes["thread.name"][:5] for x in samples if x.trace_id} - {"pool-"}, set())
+        self.assertEqual({x.attributes["thread.name"][:5] for x in samples if x.trace_id}, {"pool-"})
+        return child.err
+
+    def test_virtual_threads_that_are_switched_off(self):
+        for release, self.java in self.each_virtual():
+            with self.subTest(release):
+                self.assertNotIn("not published", self.check_silence("-Dspanprof.otel.virtual=false"))
+
+    def test_a_virtual_machine_that_tells_of_no_mounts(self):
+        """It promises to. The second option binds a virtual thread to a thread of its own."""
+        for release, self.java in self.each_virtual():
+            for option in ("-XX:-DoJVMTIVirtualThreadTransitions", "-XX:-VMContinuations"):
+                with self.subTest(release, option=option):
+                    said = self.check_silence("-XX:+UnlockExperimentalVMOptions", option)
+                    self.assertEqual(said.count("spans of virtual threads are not published: this JVM does not tell"), 1,
+                                     said)
 
 
 if __name__ == "__main__":

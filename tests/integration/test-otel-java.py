@@ -57,7 +57,7 @@ class OtelJava(otel_case.TestCase):
 
     def plain(self, seconds, *words, options=(), victim="OtelRequests"):
         return [self.java, *options, "-cp", f"{self.classes}:{self.everything()}:{self.jar}", victim, seconds,
-                "install", *words]
+                *words, "install"]
 
     @staticmethod
     def with_virtual_threads(javas):
@@ -73,7 +73,7 @@ class OtelJava(otel_case.TestCase):
 
     def test_virtual_threads(self):
         self.java = next(iter(self.with_virtual_threads(jdks.here()).values()))
-        self.check_stretches(self.with_agent(3, 1000, victim="OtelVirtual"), **QUIET)
+        self.check_stretches(self.with_agent(2, 100, victim="OtelVirtual"), **QUIET)
 
     def test_the_plain_sdk_and_no_file_is_left(self):
         folder = self.directory()

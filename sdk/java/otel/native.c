@@ -59,6 +59,11 @@ JNI(int32_t, watchVirtual(void *environment, void *class)) {
         return virtual_watch(vm);
 }
 
+JNI(int32_t, confirmVirtual(void *environment, void *class)) {
+        (void)environment, (void)class;
+        return virtual_confirm();
+}
+
 JNI(void, setVirtual(void *environment, void *class, void *thread, int64_t trace_high, int64_t trace_low,
                      int64_t span)) {
         (void)environment, (void)class;

@@ -17,7 +17,9 @@
  * lock or calls Java. Between the two the virtual thread alone writes its span, and to the record at once.
  *
  * The events cost every virtual thread of the process something, so they are asked for when the first of them
- * has a span. Memory is freed at a virtual thread's end. One that is garbage before its end (the JVM must
+ * has a context. HotSpot promises them and sends none where -XX:-DoJVMTIVirtualThreadTransitions is set, and where
+ * virtual threads are bound to threads of their own (-XX:-VMContinuations): so that first one yields, and must
+ * have been told of. Memory is freed at a virtual thread's end. One that is garbage before its end (the JVM must
  * have been told not to track threads) leaves its 24 bytes behind.
  *
  * Nothing of a JDK is needed to compile this: the numbers and places below are those of the JVMTI
@@ -33,7 +35,10 @@
 #include "spanprof/otel.h"
 #include "virtual.h"
 
-/* Of each carrier. Whether a virtual thread is mounted, and what the carrier itself works for: 0 = no span. */
+/*
+ * Of each carrier. Whether a mount was told of, without which nothing is shown: it may be one from before the
+ * events, or the JVM never tells. And what the carrier itself works for: 0 = no span.
+ */
 static _Thread_local struct {
         bool mounted;
         struct backend_ids own;
@@ -48,15 +53,6 @@ static void show(const struct backend_ids *ids) {
                 spanprof_otel_clear();
 }
 
-/* Once between a mount and an unmount: the first one was before the events were asked for. */
-static void keep_own(void) {
-        if (carrier.mounted)
-                return;
-        carrier.mounted = true;
-        if (!otel_read(&carrier.own))
-                carrier.own.span = 0;
-}
-
 /* The span of the virtual thread that is mounted here. NULL = it never had one. */
 static struct backend_ids *of_current(Jvmti *environment) {
         void *data = NULL;
@@ -68,7 +64,9 @@ static struct backend_ids *of_current(Jvmti *environment) {
 }
 
 static void on_mount(Jvmti *environment, ...) {
-        keep_own();
+        if (!carrier.mounted && !otel_read(&carrier.own))
+                carrier.own.span = 0;
+        carrier.mounted = true;
         show(of_current(environment));
 }
 
@@ -98,18 +96,18 @@ void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t
                         return;
                 }
         }
-        keep_own();
         *ids = (struct backend_ids){ trace_high, trace_low, span };
-        show(ids);
+        if (carrier.mounted)
+                show(ids);
 }
 
 void virtual_clear(void) {
         struct backend_ids *ids = of_current(jvmti);
 
-        keep_own();
         if (ids)
                 ids->span = 0;
-        show(NULL);
+        if (carrier.mounted)
+                show(NULL);
 }
 
 /* ---- asking for the events ---- */
@@ -189,6 +187,13 @@ int virtual_watch(void *vm) {
         else
                 jvmti = environment;
         return r;
+}
+
+int virtual_confirm(void) {
+        if (carrier.mounted)
+                return 0;
+        virtual_unwatch();
+        return VIRTUAL_E_NO_EVENTS;
 }
 
 void virtual_unwatch(void) {

@@ -21,11 +21,17 @@ enum {
  */
 int virtual_watch(void *vm);
 
-/* The end of that. */
+/*
+ * To be called in a virtual thread that has yielded since virtual_watch().
+ * Return: 0; or VIRTUAL_E_NO_EVENTS, and that is the end of it.
+ */
+int virtual_confirm(void);
+
+/* The end of the events. */
 void virtual_unwatch(void);
 
 /*
- * To be called in the virtual thread @thread, after virtual_watch(): it works for this span from now on, or
+ * To be called in the virtual thread @thread, after virtual_confirm(): it works for this span from now on, or
  * for none. Without memory it works for none.
  */
 void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t span);

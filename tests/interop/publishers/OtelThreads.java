@@ -11,6 +11,7 @@ import io.opentelemetry.api.trace.TraceState;
 import io.opentelemetry.context.Scope;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import java.util.Arrays;
 import spanprof.otel.Publisher;
 
 public final class OtelThreads {
@@ -20,29 +21,37 @@ public final class OtelThreads {
                         .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", ""))).sum();
         }
 
-        private static void live(int n) throws Exception {
+        private static Thread start(Runnable task, boolean virtual) throws Exception {
+                Thread thread = new Thread(task);
+
+                if (virtual)
+                        return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
+                thread.start();
+                return thread;
+        }
+
+        private static void live(int n, boolean virtual) throws Exception {
                 for (int i = 1; i <= n; i++) {
                         SpanContext ids = SpanContext.create(String.format("%032x", i), String.format("%016x", i),
                                         TraceFlags.getSampled(), TraceState.getDefault());
-                        Thread thread = new Thread(() -> {
+
+                        start(() -> {
                                 try (Scope scope = Span.wrap(ids).makeCurrent()) {
                                         Thread.yield();
                                 }
-                        });
-
-                        thread.start();
-                        thread.join();
+                        }, virtual).join();
                 }
         }
 
         public static void main(String[] arguments) throws Exception {
+                boolean virtual = Arrays.asList(arguments).contains("virtual");
                 long before;
 
                 if (!Publisher.install())
                         System.exit(1);
-                live(1000);
+                live(virtual ? 20_000 : 1000, virtual);
                 before = privateKiB();
-                live(2000);
+                live(virtual ? 200_000 : 2000, virtual);
                 System.out.println("grew " + (privateKiB() - before));
         }
 }

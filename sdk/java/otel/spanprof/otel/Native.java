@@ -84,6 +84,9 @@ final class Native {
         /** Asks the JVM to tell of mounts of virtual threads. Return: 0, or why not: virtual.h. */
         static native int watchVirtual();
 
+        /** In a virtual thread that has yielded since then: whether the JVM does so. Return: the same. */
+        static native int confirmVirtual();
+
         /** The virtual thread, which must be the calling one, works for this span from now on. */
         static native void setVirtual(Thread thread, long traceHigh, long traceLow, long span);
 

@@ -14,9 +14,13 @@ import java.lang.invoke.MethodHandles;
  *
  * A record belongs to the thread of the operating system. A virtual thread leaves it when it blocks, and the next one on
  * that carrier would show its span: so virtual threads publish only if the JVM tells of that ({@link Virtual}).
+ *
+ * A carrier itself works for nobody. The agent makes contexts current there, too: the task that continues a virtual thread
+ * gets that of whoever has woken it, and would show its span all the time that the virtual thread runs.
  */
 final class PublishingStorage implements ContextStorage {
         private static final MethodHandle IS_VIRTUAL = findIsVirtual();
+        private static final Class<?> CARRIER = findCarrier();
         private static final byte[] DIGITS = digits();
 
         private final ContextStorage storage;
@@ -67,11 +71,12 @@ final class PublishingStorage implements ContextStorage {
          * @return whether this thread publishes
          */
         private static boolean publish(Context context) {
-                boolean virtual = isVirtual();
+                Thread thread = Thread.currentThread();
+                boolean virtual = isVirtual(thread);
                 Span span = context == null ? null : Span.fromContextOrNull(context);
                 SpanContext ids = span == null ? null : span.getSpanContext();
 
-                if (virtual && !Virtual.WATCHED)
+                if (virtual ? !Virtual.WATCHED : thread.getClass() == CARRIER)
                         return false;
                 if (ids == null || !ids.isValid() || ids.isRemote())
                         clear(virtual);
@@ -123,9 +128,18 @@ final class PublishingStorage implements ContextStorage {
                 }
         }
 
-        private static boolean isVirtual() {
+        /** What carriers are since JDK 21, or null. */
+        private static Class<?> findCarrier() {
                 try {
-                        return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(Thread.currentThread());
+                        return Class.forName("jdk.internal.misc.CarrierThread", false, null);
+                } catch (ClassNotFoundException none) {
+                        return null;
+                }
+        }
+
+        private static boolean isVirtual(Thread thread) {
+                try {
+                        return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(thread);
                 } catch (Throwable never) {
                         return true;
                 }

@@ -27,6 +27,10 @@ final class Virtual {
         private static boolean watch() {
                 int error = Native.watchVirtual();
 
+                if (error == 0) {
+                        Thread.yield();         // this one is virtual
+                        error = Native.confirmVirtual();
+                }
                 if (error != 0)
                         Logger.getLogger(Virtual.class.getName()).log(Level.WARNING,
                                         "spans of virtual threads are not published: {0}", why(error));
