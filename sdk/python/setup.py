@@ -25,6 +25,7 @@ class Sdist(sdist):
 
 
 setuptools.setup(
+    license="Apache-2.0",
     cmdclass={"sdist": Sdist},
     ext_modules=[
         setuptools.Extension("spanprof_otel._record", ["spanprof_otel/_record.c", str(SDK / "src/otel.c")],

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 import otel_case
 import pythons
@@ -40,6 +41,23 @@ class OtherLoops(python.OtelPython):
         names = self.run_command(["tar", "-tzf", archive], expect=0).stdout.split()
         made = {name.partition("/")[2] for name in names}
         self.assertLessEqual({"spanprof_otel/_record.c", "sdk/src/otel.c", "sdk/include/spanprof/thread.h"}, made)
+
+    def test_the_newest_setuptools_finds_nothing_deprecated(self):
+        folder = self.directory()
+        self.copy_sdk(folder)
+        subprocess.run([self.python, "-m", "venv", folder / "venv"], check=True)
+        python = folder / "venv/bin/python"
+        done = self.run_command([python, "-m", "pip", "install", "--quiet", "--upgrade", "setuptools", "wheel"], timeout=600)
+        if done.returncode:
+            tap.skip(f"machine: no setuptools from PyPI: {done.stderr[-300:]}")
+        done = self.run_command([python, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "--no-index",
+                                 "--wheel-dir", folder, folder / "sdk/python"], expect=0, timeout=300)
+        self.assertIn("running bdist_wheel", done.stdout + done.stderr)
+        self.assertNotIn("deprecated", (done.stdout + done.stderr).lower())
+        (wheel,) = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+            self.assertIn("License: Apache-2.0", archive.read(name).decode())
 
 
 class OtherReleases(otel_case.TestCase):
