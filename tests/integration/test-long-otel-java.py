@@ -97,6 +97,7 @@ class Arm64(java.Jars):
     """The library for arm64, on JDKs for arm64, under qemu-user: what a thread publishes, byte for byte."""
     TRACES = {"outer": "00112233445566778899aabbccddeeff0123456789abcdef",
               "inner": "fedcba98765432100f1e2d3c4b5a6978f0e1d2c3b4a59687"}
+    STEPS = ("before", "outer", "inner", "outer", "after")
 
     @classmethod
     def setUpClass(cls):
@@ -126,7 +127,7 @@ class Arm64(java.Jars):
 
     def test_threads(self):
         lines = self.say(self.root / "usr/lib/jvm/java-17-openjdk-arm64/bin/java")
-        self.assertEqual(lines, ["installed true", *map(self.record, ("before", "outer", "inner", "outer", "after"))])
+        self.assertEqual(lines, ["installed true", *map(self.record, self.STEPS)])
 
     def test_virtual_threads(self):
         """Its span is on the carrier again after each time that another was there, which has none."""
@@ -135,8 +136,7 @@ class Arm64(java.Jars):
                 lines = self.say(jdks.arm64(name), "virtual")
                 self.assertEqual(lines.count(self.record("other")), 5, lines)
                 self.assertEqual([line for line in lines if not line.startswith("other")],
-                                 ["installed true", *(self.record(where) for where in
-                                                      ("before", "outer", "inner", "outer", "after") for _ in range(2))])
+                                 ["installed true", *(self.record(where) for where in self.STEPS for _ in range(2))])
 
 
 if __name__ == "__main__":

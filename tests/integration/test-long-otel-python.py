@@ -47,7 +47,8 @@ class OtherLoops(python.OtelPython):
         self.copy_sdk(folder)
         subprocess.run([self.python, "-m", "venv", folder / "venv"], check=True)
         python = folder / "venv/bin/python"
-        done = self.run_command([python, "-m", "pip", "install", "--quiet", "--upgrade", "setuptools", "wheel"], timeout=600)
+        done = self.run_command([python, "-m", "pip", "install", "--quiet", "--upgrade", "setuptools", "wheel"],
+                                timeout=600)
         if done.returncode:
             tap.skip(f"machine: no setuptools from PyPI: {done.stderr[-300:]}")
         done = self.run_command([python, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "--no-index",

@@ -76,6 +76,16 @@ class OtelJava(Jars):
         self.java = next(iter(self.with_virtual_threads(jdks.here()).values()))
         self.check_stretches(self.with_agent(2, 100, victim="OtelVirtual"), **QUIET)
 
+    def test_places_are_those_of_a_jdk(self):
+        headers = [path for path in sorted(pathlib.Path("/usr/lib/jvm").glob("*/include/jvmti.h"))
+                   if "JVMTI_VERSION_21" in path.read_text()]
+        if not headers:
+            tap.skip("machine: no JDK of Java 21 or newer has headers")
+        program = self.directory() / "places"
+        self.run_command(["gcc", "-Wall", "-Werror", f"-I{headers[0].parent}", f"-I{headers[0].parent / 'linux'}", "-o",
+                          program, tap.SOURCE_DIR / "tests/interop/jvmti-places.c"], expect=0)
+        self.run_command([program], expect=0)
+
     def test_the_plain_sdk_and_no_file_is_left(self):
         folder = self.directory()
         child = self.run_command([self.java, f"-Djava.io.tmpdir={folder}", *self.plain(0)[1:]], expect=0)

@@ -2,25 +2,27 @@
 /*
  * Spans of Virtual Threads
  *
- * A record belongs to a thread of the operating system. A virtual thread runs on one such thread, its carrier,
- * until it blocks; then it leaves (unmount), others come, and it goes on later (mount), maybe elsewhere:
+ * A record belongs to a thread of the operating system. A virtual thread runs on one such thread, its
+ * carrier, until it blocks; then it leaves (unmount), others come, and it goes on later (mount), maybe
+ * elsewhere:
  *
  *     carrier 1   |-- A: span 7 --|-- B: none --|            |-- A: span 7 --|
  *     carrier 2                     |-- C: span 9 ---------------|
  *     record 1       7               -                         7
  *     record 2                         9                          -
  *
- * No Java code is called then, but HotSpot tells native code: by two events that its tool interface (JVMTI) has as
- * extensions since JDK 21, named below. So the span of a virtual thread that has had one lies here, in 24 bytes that
- * the interface's storage of that virtual thread leads to. The callback of a mount copies them to the record;
- * that of an unmount puts back what the carrier itself worked for, mostly nothing. Neither allocates, takes a
- * lock or calls Java. Between the two the virtual thread alone writes its span, and to the record at once.
+ * No Java code is called then, but HotSpot tells native code: by two events that its tool interface (JVMTI)
+ * has as extensions since JDK 21, named below. So the span of a virtual thread that has had one lies here, in
+ * 24 bytes that the interface's storage of that virtual thread leads to. The callback of a mount copies them
+ * to the record; that of an unmount puts back what the carrier itself worked for, mostly nothing. Neither
+ * allocates, takes a lock or calls Java. Between the two the virtual thread alone writes its span, and to the
+ * record at once.
  *
  * The events cost every virtual thread of the process something, so they are asked for when the first of them
- * has a context. HotSpot promises them and sends none where -XX:-DoJVMTIVirtualThreadTransitions is set, and where
- * virtual threads are bound to threads of their own (-XX:-VMContinuations): so that first one yields, and must
- * have been told of. Memory is freed at a virtual thread's end. One that is garbage before its end (the JVM must
- * have been told not to track threads) leaves its 24 bytes behind.
+ * has a context. HotSpot promises them and sends none where -XX:-DoJVMTIVirtualThreadTransitions is set, and
+ * where virtual threads are bound to threads of their own (-XX:-VMContinuations): so that first one yields,
+ * and must have been told of. Memory is freed at a virtual thread's end. One that is garbage before its end
+ * (the JVM must have been told not to track threads) leaves its 24 bytes behind.
  *
  * Nothing of a JDK is needed to compile this: the numbers and places below are those of the JVMTI
  * specification, which have never changed (tests/interop/jvmti-places.c compares them with a JDK's header).
@@ -116,7 +118,8 @@ static int enable(Jvmti *environment, int32_t event) {
         return environment->functions->set_event_notification_mode(environment, JVMTI_ENABLE, event, NULL);
 }
 
-static int enable_extension(Jvmti *environment, const JvmtiExtensionEvent *event, JvmtiExtensionCallback callback) {
+static int enable_extension(Jvmti *environment, const JvmtiExtensionEvent *event,
+                            JvmtiExtensionCallback callback) {
         int r = environment->functions->set_extension_event_callback(environment, event->index, callback);
 
         return r ? r : enable(environment, event->index);

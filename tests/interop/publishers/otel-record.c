@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OtelRecord.read(): the record of the calling thread as a reader finds it, by the name of the variable that leads to
- * it; the ids, `valid` and the size of attributes in hexadecimal digits, or "none".
+ * OtelRecord.read(): the record of the calling thread as a reader finds it, by the name of the variable that
+ * leads to it; the ids, `valid` and the size of attributes in hexadecimal digits, or "none".
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,6 +35,7 @@ void *Java_OtelRecord_read(void *environment, void *class) {
         else if (*variable)
                 for (int i = 0; i < RECORD; i++)
                         sprintf(text + 2 * i, "%02x", (*variable)[i]);
-        memcpy(&new_string, *(char **)environment + JNI_NEW_STRING_UTF * sizeof(new_string), sizeof(new_string));
+        memcpy(&new_string, *(char **)environment + JNI_NEW_STRING_UTF * sizeof(new_string),
+               sizeof(new_string));
         return new_string(environment, text);
 }
