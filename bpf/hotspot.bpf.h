@@ -102,6 +102,8 @@ struct hotspot {
         uint64_t blob;
         uint32_t kind;                  /* enum runtime_kind */
         uint32_t end;                   /* enum hotspot_end of the walk */
+        uint32_t stamp;                 /* of interpreted frames (runtime_abi.h); 0 = not known (yet) */
+        uint32_t zero;
         struct hotspot_header header;
         struct hotspot_code code;
         struct hotspot_heap_part heap;
@@ -126,6 +128,7 @@ struct hotspot_step {
 
 /* Before the first step of a walk. */
 static inline void hotspot_begin(struct hotspot *state) {
+        state->stamp = 0;
         state->heap.end = 0;
         state->heap.result = HOTSPOT_HEAP_NONE;
 }
@@ -497,6 +500,27 @@ static inline bool hotspot_read_sender(const struct hotspot_step *step, uint64_t
         return true;
 }
 
+/* Reads how many classes were unloaded: none whose method is on this stack. */
+static inline void hotspot_read_stamp(const struct hotspot_step *step) {
+        uint64_t count;
+
+        if (step->state->stamp || !step->process->unloads ||
+            bpf_probe_read_user(&count, sizeof(count), (const void *)step->process->unloads))
+                return;
+        step->state->stamp = (uint32_t)count == 0xffffffff ? 1 : (uint32_t)count + 1;
+}
+
+static inline void hotspot_write_interpreted(const struct hotspot_step *step, uint64_t bcp,
+                                             uint64_t const_method, uint64_t method) {
+        uint64_t stamp;
+
+        hotspot_read_stamp(step);
+        stamp = (const_method | method) >> RUNTIME_HOTSPOT_STAMP_SHIFT ? 0 : step->state->stamp;
+        hotspot_write(step, RUNTIME_HOTSPOT_INTERPRETED, bcp,
+                      const_method | (stamp & 0xffff) << RUNTIME_HOTSPOT_STAMP_SHIFT,
+                      method | stamp >> 16 << RUNTIME_HOTSPOT_STAMP_SHIFT);
+}
+
 static inline bool hotspot_interpreted(const struct hotspot_step *step) {
         struct unwind *unwind = step->unwind;
         struct window *window = &unwind->window;
@@ -518,7 +542,7 @@ static inline bool hotspot_interpreted(const struct hotspot_step *step) {
         /* A call through a method handle takes one argument off the stack after the caller's rsp was kept. */
         if ((!hotspot_is_code(step->process, pc) && !hotspot_is_oldest(step, sender)) || sender < fp + 8)
                 return hotspot_interpreter_entry(step);
-        hotspot_write(step, RUNTIME_HOTSPOT_INTERPRETED, bcp, const_method, method);
+        hotspot_write_interpreted(step, bcp, const_method, method);
         return hotspot_go(step, pc, sender, bp);
 }
 

@@ -12,14 +12,15 @@
  * target can forge a tagged word.
  *
  *     kind                    low 56 bits    word 1                                word 2
- *     HOTSPOT_INTERPRETED     bcp            ConstMethod *                         Method *
+ *     HOTSPOT_INTERPRETED     bcp            low stamp << 48 | ConstMethod *       high stamp << 48 | Method*
  *     HOTSPOT_COMPILED        pc             compile_id << 32 | pc - nmethod       Method * of the nmethod
  *     HOTSPOT_BLOB            pc             pc - CodeBlob                         CodeBlob *
  *     PYTHON                  code object    python_cookie() << 32 | position      none: two words
  *
  * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti.
- * pc is as in native frames: exact in the leaf, a return address otherwise. The words are what was in memory
- * at the tick; readers check all of them.
+ * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
+ * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
+ * readers check all of them.
  */
 
 #ifdef __bpf__
@@ -61,6 +62,8 @@ enum {
  * frames in the heap that were not read; with it for Continuation.enterSpecial.
  */
 #define RUNTIME_HOTSPOT_ENTRY (1ull << 63)
+
+enum { RUNTIME_HOTSPOT_STAMP_SHIFT = 48 };      /* in words 1 and 2 of a HOTSPOT_INTERPRETED */
 
 #define RUNTIME_ADDRESS_MASK ((1ull << RUNTIME_KIND_SHIFT) - 1)
 
@@ -104,6 +107,7 @@ struct hotspot_process {
         uint64_t low, size;             /* code heaps, from the first one's begin to the last one's end */
         uint64_t interpreter, interpreter_size; /* templates and entries of the interpreter */
         uint64_t interpreter_blob;      /* CodeBlob that they lie in */
+        uint64_t unloads;               /* the JVM's count of unloaded classes; 0 = it has none */
         uint64_t call_stub;             /* return address of Java code that native code has called */
         uint32_t n_heaps;
         uint32_t segment_shift;
@@ -262,7 +266,7 @@ static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t fir
 #endif
 
 RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
-RUNTIME_ASSERT(sizeof(struct hotspot_process) == 56 + 8 + 96 + 16 + 40 + 24);
+RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 40);

@@ -29,6 +29,9 @@ COMMON = [
     ("JavaThread", "_anchor", "JavaFrameAnchor", 576), ("JavaFrameAnchor", "_last_Java_sp", "intptr_t*", 0),
     ("JavaFrameAnchor", "_last_Java_pc", "address", 8), ("JavaFrameAnchor", "_last_Java_fp", "intptr_t*", 16),
     ("JavaCallWrapper", "_anchor", "JavaFrameAnchor", 32),
+    ("PerfDataPrologue", "entry_offset", "jint", 24), ("PerfDataPrologue", "num_entries", "jint", 28),
+    ("PerfDataEntry", "entry_length", "jint", 0), ("PerfDataEntry", "name_offset", "jint", 4),
+    ("PerfDataEntry", "data_offset", "jint", 16),
 ]
 RELEASES = {
     8: COMMON + [
@@ -96,7 +99,7 @@ TYPES = {
     17: {"HeapBlock": 16, "nmethod": 352, "Method": 88, "ConstMethod": 48, "ConstantPool": 72},
     25: {"HeapBlock": 8, "nmethod": 224, "Method": 88, "ConstMethod": 56, "ConstantPool": 72},
 }
-SIZES = {"int": 4, "u2": 2, "u4": 4, "uint32_t": 4, "unsigned short": 2, "int16_t": 2, "bool": 1, "size_t": 8,
+SIZES = {"int": 4, "jint": 4, "u2": 2, "u4": 4, "uint32_t": 4, "unsigned short": 2, "int16_t": 2, "bool": 1, "size_t": 8,
          "CompLevel": 1, "address": 8}
 
 
@@ -122,6 +125,7 @@ class Jvm:
             self.make_classes()
         self.make_code()
         self.make_stack()
+        self.make_counts()
 
     def put(self, address, data):
         self.pieces[address] = bytes(data)
@@ -295,13 +299,28 @@ class Jvm:
         self.put(STACK, data)
         self.thread = STACK + 0x2000
         self.put(self.thread, bytes(576) + struct.pack("<3Q", sp, 0, 0))
+        stamp = 37 << 48 if self.release > 8 else 0
         self.frames = [
             (2 << 56 | pc, 77 << 32 | pc - self.nmethod, self.work),
-            (1 << 56 | stack[fp + bcp], const_method, self.work),
+            (1 << 56 | stack[fp + bcp], const_method | stamp, self.work),
             (3 << 56 | self.call_stub, 200, self.call_stub - 200),
             (2 << 56 | pc, 78 << 32 | pc - self.nmethod, self.work),
-            (1 << 56 | stack[fp + bcp], const_method + 8, self.work),
+            (1 << 56 | stack[fp + bcp], const_method + 8 | stamp, self.work),
+            # before the last class was unloaded
+            (1 << 56 | stack[fp + bcp], const_method | 36 << 48, self.work),
         ]
+
+    def make_counts(self):
+        """What a JVM counts for its tools: 36 classes were unloaded. Of JDK 8 there is none, as by -XX:-UsePerfData."""
+        self.counts = VARIABLES + 0x2000
+        entries = b""
+        for name, value in (("java.cls.loadedClasses", 512), ("java.cls.unloadedClasses", 36)):
+            text = name.encode() + b"\0"
+            data = (20 + len(text) + 7) // 8 * 8
+            entries += struct.pack("<5i", data + 8, 20, 0, 0, data) + text.ljust(data - 20, b"\0") + \
+                struct.pack("<Q", value)
+        self.put(self.counts, bytes(24) + struct.pack("<2i", 32, 2) + entries)
+        self.put(VARIABLES + 0x1200, struct.pack("<Q", self.counts if self.release > 8 else 0))
 
     def text(self, value):
         if value is None:
@@ -317,6 +336,7 @@ class Jvm:
                    ("AbstractInterpreter", "_code"): VARIABLES + 0x408,
                    ("StubRoutines", "_call_stub_return_address"): VARIABLES + 0x410,
                    ("CodeCache", "_heap" if self.release == 8 else "_heaps"): VARIABLES + 0x418}
+        variables["PerfMemory", "_start"] = VARIABLES + 0x1200
         if ("InstanceKlass", "_fieldinfo_stream") in self.fields:
             variables |= {("vmClasses", "_klasses[static_cast<int>(vmClassID::Object_klass_knum)]"): self.classes,
                           ("CompressedOops", "_base"): VARIABLES + 0x1100,
@@ -415,6 +435,8 @@ def hostile():
     case("numbers-that-never-end", 25).words[META + 0x6000 + 8 + 5 * 16] = b"\xff" * 16
     case("fields-that-never-end", 25).words[META + 0x12400 + 4] = b"\xff" * 24
     case("a-class-in-a-circle", 25).words[VARIABLES + 0x1000] = struct.pack("<4Q", *[META + 0x1000] * 4)
+    case("counts-that-never-end").words[VARIABLES + 0x2000 + 28] = struct.pack("<iI", 1 << 30, 0)
+    case("counts-nowhere").words[VARIABLES + 0x1200] = struct.pack("<Q", 0x123456789A)
     case("fields-of-another-size", 25).words[META + 0x12400] = struct.pack("<I", 1 << 30)
     return cases
 
@@ -432,7 +454,7 @@ def messages():
     def code(n, *heaps):
         words = [word for heap in heaps for word in (*heap, HEAP + 0x100000, LOG2)]
         heaps = struct.pack("<" + "QQQI4x" * len(heaps), *words).ljust(8 * 32, b"\0")
-        return b"c" + heaps + struct.pack("<I4x4Q", n, HEAP, HEAP + 0x100, HEAP + 0x80, 0)
+        return b"c" + heaps + struct.pack("<I4x5Q", n, HEAP, HEAP + 0x100, HEAP + 0x80, 0, 0)
 
     return {
         "frame": frame("shop.Main.work", "(I)V", "Shop.java"),
@@ -440,7 +462,7 @@ def messages():
         "frame-of-no-kind": frame("shop.Main.work", "(I)V", "", kind=9),
         "frame-with-a-cut-text": frame("shop.Main.work", "(I)V", "Shop.java")[:-4],
         "opened": said(1, 0, 0), "frames": said(2, 0, 128), "opened-with-frames": said(1, 0, 1),
-        "too-many-frames": said(2, 0, 129), "nameless": said(2, 4, 0), "gone": said(2, 5, 0),
+        "too-many-frames": said(2, 0, 129), "unloaded": said(2, 4, 0), "nameless": said(2, 5, 0), "gone": said(2, 6, 0),
         "another-word": said(1, 0, 0, 7), "reason": b"rjava 27: layout unknown: nmethod".ljust(129, b"\0"),
         "reason-without-an-end": b"r" + b"\x1b[2J" * 32,
         "code": code(2, (HEAP, HEAP + 0x1000), (HEAP + 0x1000, HEAP + 0x2000)),

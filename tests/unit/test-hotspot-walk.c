@@ -28,6 +28,7 @@ enum {
         STUB = 0x010,
         METHOD = 0x100,
         CONST_METHOD = 0x200,
+        COUNT = 0x400,                  /* of unloaded classes */
         CODE_SIZE = 100,                /* bytes of bytecode */
         /* segments of blobs */
         CALLEE = 2,
@@ -339,6 +340,23 @@ Test(hotspot, interpreted_frames_have_their_bcp_in_a_register_and_then_in_a_slot
         walk_from(code(INTERPRETER, 100), at(4), at(20), base, 512);
         cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "no bytecode is there");
         cr_assert_eq(unwind.n_frames, 6);
+}
+
+/* 74,000 classes were unloaded: a frame says so in two parts. */
+Test(hotspot, interpreted_frames_have_a_stamp) {
+        const uint64_t base = DATA + CONST_METHOD + 48;
+
+        process.unloads = DATA + COUNT;
+        *(uint64_t *)(void *)(data + COUNT) = 74000;
+        put_interpreted(20, base + 5, 25, 100, code(STUBS, 40));
+        put_entry(100);
+        walk_from(code(INTERPRETER, 100), at(4), at(20), base + 9, 512);
+        cr_assert_eq(frames[0], INTERPRETED | (base + 9));
+        cr_assert_eq(frames[1], (DATA + CONST_METHOD) | (UINT64_C(74001) & 0xffff) << 48, "%lx", frames[1]);
+        cr_assert_eq(frames[2], (DATA + METHOD) | UINT64_C(1) << 48, "%lx", frames[2]);
+        process.unloads = DATA + sizeof(data) + 64;
+        walk_from(code(INTERPRETER, 100), at(4), at(20), base + 9, 512);
+        cr_assert_eq(frames[2], DATA + METHOD, "the count cannot be read");
 }
 
 Test(hotspot, an_entry_of_the_interpreter_has_no_frame_yet) {

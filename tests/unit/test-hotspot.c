@@ -104,6 +104,83 @@ Test(hotspot, names_no_frame_by_what_came_after_it) {
         end(&made);
 }
 
+/* The count of unloaded classes, which the test changes while names are read. */
+typedef struct Unloading {
+        const HotspotReader *memory;
+        uint64_t at, count;
+        uint64_t method;                /* once its name is read, the count is one more; 0 = never */
+} Unloading;
+
+static bool read_unloading(void *userdata, uint64_t address, void *to, size_t size) {
+        Unloading *unloading = userdata;
+
+        if (address == unloading->at && size == sizeof(unloading->count)) {
+                memcpy(to, &unloading->count, size);
+                return true;
+        }
+        if (address == unloading->method)
+                unloading->count++;
+        return hotspot_read(unloading->memory, address, to, size);
+}
+
+static void make_unloading(Made *made, Unloading *unloading, HotspotReader *reader) {
+        make(made, "java-17");
+        *unloading = (Unloading){ .memory = &made->image.reader, .at = hotspot_code(made->hotspot)->unloads,
+                                  .count = 36 };
+        cr_assert(unloading->at, "java 17 counts");
+        *reader = (HotspotReader){ read_unloading, unloading };
+        made->hotspot = hotspot_free(made->hotspot);
+        made->result = hotspot_new_over(&made->hotspot, reader, made->image.symbols, made->image.bias,
+                                        made->reason);
+        cr_assert_eq(made->result, 0, "%s", made->reason);
+}
+
+Test(hotspot, names_no_method_that_may_have_come_after_the_tick) {
+        HotspotFrames frames;
+        HotspotReader reader;
+        Unloading unloading;
+        Made made;
+
+        make_unloading(&made, &unloading, &reader);
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[5], &frames), HOTSPOT_E_UNLOADED,
+                     "a class was unloaded since the tick");
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), 0);
+        unloading.count++;
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), 0,
+                     "it was there before the tick, and is there now");
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[4], &frames), HOTSPOT_E_UNLOADED,
+                     "another ConstMethod lies there now");
+        end(&made);
+}
+
+/* The class goes just when its Method is read. */
+Test(hotspot, names_no_method_whose_class_goes_meanwhile) {
+        HotspotFrames frames;
+        HotspotReader reader;
+        Unloading unloading;
+        Made made;
+
+        make_unloading(&made, &unloading, &reader);
+        unloading.method = made.image.frames[1][2];
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), HOTSPOT_E_UNLOADED);
+        end(&made);
+}
+
+Test(hotspot, bounds_what_is_counted) {
+        static const char *const names[] = { "java-8", "counts-that-never-end", "counts-nowhere" };
+        HotspotFrames frames;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                Made made;
+
+                make(&made, names[i]);
+                cr_assert_eq(made.result, 0, "%s", names[i]);
+                cr_assert_eq(hotspot_code(made.hotspot)->unloads, 0, "%s", names[i]);
+                cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[1], &frames), 0, "as before");
+                end(&made);
+        }
+}
+
 /* Compiled, by its deopt handler's address; interpreted; then the call stub, before which came no Java. */
 Test(hotspot, walks_a_stack_to_its_root) {
         for (size_t i = 0; i < ARRAY_SIZE(releases); i++) {

@@ -6,13 +6,17 @@
  *
  *     VictimUnload.main, .turn, UnloadAAAB.run, UnloadAAAB.workAAAB, VictimUnload.burn
  *
+ * Its log says which class ran when: `AAAB 5712345678 5752345678` (monotonic clock, ns), a line each.
+ *
  * All of them override one method, so that the code that calls it is thrown away again and again. Collections unload
  * them in between.
  *
- * usage: java VictimUnload                 prints `ready` once classes were unloaded; ends at the end of its input
+ * usage: java VictimUnload LOG             prints `ready` once classes were unloaded; ends at the end of its input
  */
 import java.io.ByteArrayOutputStream;
+import java.io.FileOutputStream;
 import java.io.InputStream;
+import java.io.PrintStream;
 import java.lang.reflect.Constructor;
 import java.nio.charset.StandardCharsets;
 
@@ -78,14 +82,16 @@ public class VictimUnload {
 
     public static void main(String[] arguments) throws Exception {
         byte[] template = template();
+        PrintStream log = new PrintStream(new FileOutputStream(arguments[0]), true);
 
         for (int serial = 1; System.in.available() == 0; serial++) {
             Work work = make(template, serial);
-            long end = System.nanoTime() + 40_000_000;
+            long begin = System.nanoTime(), end = begin + 40_000_000;
 
             while (System.nanoTime() < end) {
                 sink += turn(work);
             }
+            log.println(nameOf(serial) + " " + begin + " " + System.nanoTime());
             if (serial % 10 == 0) {
                 System.gc();
             }

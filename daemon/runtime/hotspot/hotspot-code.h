@@ -13,6 +13,7 @@
 #include "runtime/hotspot/hotspot-layout.h"
 
 enum { HOTSPOT_WORDS = 3 };             /* of a frame on the wire (docs/RUNTIMES.md) */
+enum { HOTSPOT_STAMP_SHIFT = 48 };      /* RUNTIME_HOTSPOT_STAMP_SHIFT (bpf/runtime_abi.h) */
 #define HOTSPOT_ENTRY (UINT64_C(1) << 63)       /* in word 1: RUNTIME_HOTSPOT_ENTRY (bpf/runtime_abi.h) */
 
 /*
@@ -31,6 +32,7 @@ typedef struct HotspotCode {
         uint64_t interpreter_low, interpreter_high;     /* it lies in a block of a heap */
         uint64_t call_stub_return;      /* the return address in a frame of the call stub */
         uint64_t cont_return_pc;        /* the same of Continuation.enterSpecial; 0 = not known */
+        uint64_t unloads;               /* the JVM's count of unloaded classes; 0 = it has none */
 } HotspotCode;
 
 typedef enum HotspotKind {

@@ -162,6 +162,12 @@ static const struct {
         { "InstanceKlass", "_fieldinfo_stream", AT(classes.fields), 8 },
         { "Klass", "_layout_helper", AT(classes.size), 4 },
 
+        { "PerfDataPrologue", "entry_offset", AT(counts.first), 4 },
+        { "PerfDataPrologue", "num_entries", AT(counts.n), 4 },
+        { "PerfDataEntry", "entry_length", AT(counts.length), 4 },
+        { "PerfDataEntry", "name_offset", AT(counts.name), 4 },
+        { "PerfDataEntry", "data_offset", AT(counts.data), 4 },
+
         { "StubQueue", "_stub_buffer", AT(variables.queue_start), 8 },
         { "StubQueue", "_buffer_limit", AT(variables.queue_size), 4 },
 };
@@ -196,6 +202,7 @@ static const struct {
         { "CompressedOops", "_base", AT(classes.oop_base) },
         { "CompressedOops", "_narrow_oop._shift", AT(classes.oop_shift) },
         { "CompressedOops", "_shift", AT(classes.oop_shift) },
+        { "PerfMemory", "_start", AT(counts.start) },
 };
 
 /* Sizes of types, as uint32_t of the layout. */

@@ -124,6 +124,13 @@ typedef struct HotspotClassLayout {
         HotspotField size;              /* Klass: bytes of an object; the lowest bit is none of it */
 } HotspotClassLayout;
 
+/* What the JVM counts for its tools; hotspot-unload.c. The variable is relative to libjvm. */
+typedef struct HotspotCountsLayout {
+        uint64_t start;                 /* PerfMemory::_start, a PerfDataPrologue *; 0 = none */
+        HotspotField first, n;          /* PerfDataPrologue: where the first entry is, how many there are */
+        HotspotField length, name, data;        /* PerfDataEntry: bytes, and where these are in it */
+} HotspotCountsLayout;
+
 /* Frames of virtual threads in the heap. */
 typedef struct HotspotChunkLayout {
         uint64_t oop_base;              /* a reference is an address: base + (reference << shift) */
@@ -146,6 +153,7 @@ typedef struct HotspotLayout {
         HotspotInterpreterLayout interpreter;
         HotspotStaticLayout variables;
         HotspotClassLayout classes;
+        HotspotCountsLayout counts;
         HotspotChunkLayout chunk;       /* of this process; hotspot_chunk_read() */
 } HotspotLayout;
 

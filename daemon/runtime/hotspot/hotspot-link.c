@@ -124,7 +124,9 @@ int hotspot_link_frames(HotspotLink *link, const uint64_t words[HOTSPOT_WORDS],
 
         r = reader_link_ask(link->reader, ask_frames, &question, &result);
         *framesp = &link->links->answer->frames;
-        return !r && (!result || result == HOTSPOT_E_NAMELESS) ? result : HOTSPOT_E_LATER;
+        if (r || (result && result != HOTSPOT_E_UNLOADED && result != HOTSPOT_E_NAMELESS))
+                return HOTSPOT_E_LATER;
+        return result;
 }
 
 uint64_t hotspot_link_cpu_ns(const HotspotLink *link) {

@@ -40,8 +40,8 @@ int hotspot_link_open(HotspotLink *link, const HotspotOpened **openedp);
 
 /*
  * As hotspot_frames(), for a link that was opened once: a worker that is not there (any more) is made again.
- * *framesp lives until the next call for any link. Return: 0, HOTSPOT_E_NAMELESS; HOTSPOT_E_LATER: there is
- * no worker now.
+ * *framesp lives until the next call for any link. Return: 0, HOTSPOT_E_UNLOADED,
+ * HOTSPOT_E_NAMELESS; HOTSPOT_E_LATER: there is no worker now.
  */
 int hotspot_link_frames(HotspotLink *link, const uint64_t words[HOTSPOT_WORDS],
                         const HotspotFrames **framesp);

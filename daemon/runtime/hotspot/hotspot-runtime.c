@@ -22,6 +22,7 @@
 #include "sampling/process/dynamic-symbol.h"
 
 _Static_assert(HOTSPOT_ENTRY == RUNTIME_HOTSPOT_ENTRY, "both say the same");
+_Static_assert((int)HOTSPOT_STAMP_SHIFT == (int)RUNTIME_HOTSPOT_STAMP_SHIFT, "both say the same");
 
 enum { FIRST_TRUST_MS = 125 };
 
@@ -132,6 +133,7 @@ static void fill_chunk(struct hotspot_process *entry, const HotspotChunkLayout *
 /* Return: 0, RUNTIME_E_*. */
 static int fill_entry(struct hotspot_process *entry, const HotspotOpened *opened, uint64_t generation) {
         entry->generation = generation;
+        entry->unloads = opened->code.unloads;
         fill_fields(entry, &opened->layout);
         entry->header_size = (uint16_t)header_size(entry);
         if (!fill_heaps(entry, &opened->code) || header_size(entry) > HOTSPOT_MAX_HEADER ||
@@ -244,12 +246,22 @@ static const char *const compilations[] = {
         [HOTSPOT_FRAME_C1] = "c1 compiled",
 };
 
+/* One frame stands for what cannot be told. */
+static int put_unloaded(RuntimeFrame *frames, size_t *np) {
+        *np = 1;
+        frames[0] = (RuntimeFrame){ .function = "[unloaded class]",
+                                    .compilation = compilations[HOTSPOT_FRAME_INTERPRETED] };
+        return RUNTIME_E_UNLOADED;
+}
+
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         const HotspotFrames *named = NULL;
         HotspotState *state = userdata;
         int r = state->link ? hotspot_link_frames(state->link, words, &named)
                             : name_here(state, words, &named);
 
+        if (r == HOTSPOT_E_UNLOADED)
+                return put_unloaded(frames, np);
         if (r)
                 return r < 0 ? error_fold(r) : r == HOTSPOT_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
         *np = MIN((size_t)named->n, max);
@@ -264,9 +276,16 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         return 0;
 }
 
-/* A compile id is never another's. All else is known by addresses, where another class may lie later. */
+/*
+ * A compile id is never another's, nor are addresses while no class is unloaded: an interpreted frame
+ * has a stamp, which says so. All else is known by addresses alone, where another class may lie later.
+ */
 static uint32_t trust_ms(const uint64_t *words) {
-        return words[0] >> RUNTIME_KIND_SHIFT == RUNTIME_HOTSPOT_COMPILED ? 0 : FIRST_TRUST_MS;
+        uint64_t kind = words[0] >> RUNTIME_KIND_SHIFT;
+
+        if (kind == RUNTIME_HOTSPOT_INTERPRETED && (words[1] | words[2]) >> RUNTIME_HOTSPOT_STAMP_SHIFT)
+                return 0;
+        return kind == RUNTIME_HOTSPOT_COMPILED ? 0 : FIRST_TRUST_MS;
 }
 
 static uint64_t cpu_ns(const void *userdata) {

@@ -33,7 +33,7 @@ int hotspot_session_open(HotspotSession *session, const ReaderHandle *handle, in
                          uint64_t bias);
 
 /*
- * As hotspot_frames(); @is_first: of a batch. Return: 0 with answer->frames, HOTSPOT_E_NAMELESS;
- * HOTSPOT_E_GONE: the worker has gone, and the session with it.
+ * As hotspot_frames(); @is_first: of a batch. Return: 0 with answer->frames, HOTSPOT_E_UNLOADED,
+ * HOTSPOT_E_NAMELESS; HOTSPOT_E_GONE: the worker has gone, and the session with it.
  */
 int hotspot_session_frames(HotspotSession *session, const uint64_t words[HOTSPOT_WORDS], bool is_first);

@@ -25,6 +25,7 @@
 #include "runtime/hotspot/hotspot-walk.h"
 
 #include "base/util/macro.h"
+#include "runtime/hotspot/hotspot-unload.h"
 
 enum { MAX_STEP = 16 << 20 };           /* bytes from a frame to its caller's */
 
@@ -62,9 +63,18 @@ static bool go_on(Walk *walk, HotspotRegisters next, HotspotWalkEnd *endp) {
         return true;
 }
 
+/* 0: there is no count, or it cannot be read. */
+static uint64_t stamp_now(const Walk *walk) {
+        uint64_t count;
+
+        if (!walk->code->unloads || !hotspot_read_u64(walk->reader, walk->code->unloads, &count))
+                return 0;
+        return hotspot_unload_stamp(count);
+}
+
 static bool step_interpreted(Walk *walk, HotspotWalkEnd *endp) {
         const HotspotInterpreterLayout *slots = &walk->layout->interpreter;
-        uint64_t fp = walk->at.fp, method, bcp, const_method = 0;
+        uint64_t fp = walk->at.fp, stamp = stamp_now(walk), method, bcp, const_method = 0;
         HotspotRegisters next;
 
         *endp = HOTSPOT_WALK_UNREADABLE;
@@ -74,7 +84,9 @@ static bool step_interpreted(Walk *walk, HotspotWalkEnd *endp) {
             !read_slot(walk, fp, &next.fp) || !read_slot(walk, fp + 8, &next.pc) ||
             !hotspot_read_field(walk->reader, walk->layout->method.const_method, method, &const_method))
                 return false;
-        put(walk, first_word(HOTSPOT_INTERPRETED, bcp), const_method, method);
+        put(walk, first_word(HOTSPOT_INTERPRETED, bcp),
+            const_method | (stamp & UINT16_MAX) << HOTSPOT_STAMP_SHIFT,
+            method | stamp >> 16 << HOTSPOT_STAMP_SHIFT);
         return go_on(walk, next, endp);
 }
 

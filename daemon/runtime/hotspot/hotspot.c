@@ -4,8 +4,18 @@
  * A name must not be another's. Of a compiled frame, the nmethod at its place must still have the compile id
  * of the tick before it is read, and once all its names are. If it has gone, the frame has no name: its class
  * may have gone with it, and another's Method may lie where the tick has seen one. If only its scopes cannot
- * be read, its own Method is named, without inlined frames (`is_short`). Of an interpreted frame, the Method
- * must still have the ConstMethod of the tick.
+ * be read, its own Method is named, without inlined frames (`is_short`).
+ *
+ * Of an interpreted frame, the Method must still have the ConstMethod of the tick, and be the one that ran:
+ *
+ *     unloaded classes   37                      38          39
+ *     met before         Method 7f..a08: Cart.add
+ *     tick                                       Method 7f..a08, stamp 38
+ *     asked for                                              Method 7f..a08: Cart.add
+ *
+ * It is if no class was unloaded between the tick and the end of reading; or if the same method was there
+ * when no more had been unloaded than at the tick, and is there now. Pages that are kept are read again once
+ * a class was unloaded (@stamp).
  */
 #include "runtime/hotspot/hotspot.h"
 
@@ -17,6 +27,7 @@
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
 #include "runtime/hotspot/hotspot-chunk.h"
+#include "runtime/hotspot/hotspot-unload.h"
 
 enum {
         MAX_STUB_NAME = 64,
@@ -26,6 +37,7 @@ enum {
 };
 
 #define ADDRESS_MASK ((UINT64_C(1) << 56) - 1)
+#define OBJECT_MASK ((UINT64_C(1) << HOTSPOT_STAMP_SHIFT) - 1)
 
 struct Hotspot {
         HotspotMemory *memory;          /* NULL: another's reader */
@@ -33,6 +45,7 @@ struct Hotspot {
         HotspotLayout layout;
         HotspotCode code;
         Hashmap methods;                /* Method * → HotspotMethod, owned */
+        uint32_t stamp;                 /* no kept page is older; 0 = there is no count */
         HotspotMethod *replaced;        /* the last frames may have texts of these */
         char stub_name[3 * MAX_STUB_NAME + 1];
 };
@@ -144,6 +157,21 @@ void hotspot_begin(Hotspot *hotspot) {
                 hotspot_memory_forget(hotspot->memory);
 }
 
+/* What is at @address now. Return: false = it cannot be read. */
+static bool read_again(Hotspot *hotspot, uint64_t address, void *to, size_t size) {
+        return hotspot->memory ? hotspot_memory_read_again(hotspot->memory, address, to, size)
+                               : hotspot_read(hotspot->reader, address, to, size);
+}
+
+/* 0: there is no count, or it cannot be read. */
+static uint32_t stamp_now(Hotspot *hotspot) {
+        uint64_t count;
+
+        if (!hotspot->code.unloads || !read_again(hotspot, hotspot->code.unloads, &count, sizeof(count)))
+                return 0;
+        return hotspot_unload_stamp(count);
+}
+
 /* The method at @address. What is kept of it is asked for its key each time. */
 static int get_method(Hotspot *hotspot, uint64_t address, const HotspotMethod **methodp) {
         HotspotMethod *known = hashmap_get(&hotspot->methods, address);
@@ -167,6 +195,7 @@ static int get_method(Hotspot *hotspot, uint64_t address, const HotspotMethod **
                         known->next = hotspot->replaced;
                         hotspot->replaced = known;
                 }
+                method->since = stamp_now(hotspot);
                 known = method;
         }
         *methodp = known;
@@ -192,25 +221,31 @@ static int add_frame(Hotspot *hotspot, HotspotFrames *frames, HotspotFrameKind k
         return 0;
 }
 
-static int name_interpreted(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
-        uint64_t bcp = words[0] & ADDRESS_MASK;
-        const HotspotMethod *method = NULL;
-        int r = get_method(hotspot, words[2], &method);
-
-        if (r)
-                return r;
-        if (method->key.const_method != words[1])
-                return HOTSPOT_E_NAMELESS;
-        return add_frame(hotspot, frames, HOTSPOT_FRAME_INTERPRETED, words[2],
-                         bcp >= method->code && bcp < method->code + method->code_size
-                                 ? (int32_t)(bcp - method->code)
-                                 : -1);
+/* Whether @method, which was read just now, is the one that ran at a tick with @stamp. */
+static bool is_of_tick(Hotspot *hotspot, const HotspotMethod *method, uint32_t stamp) {
+        if (!hotspot->code.unloads)
+                return true;            /* it cannot be told */
+        if (!stamp)
+                return false;
+        return (method->since && (int32_t)(method->since - stamp) <= 0) || stamp_now(hotspot) == stamp;
 }
 
-/* What is at @address now. Return: false = it cannot be read. */
-static bool read_again(Hotspot *hotspot, uint64_t address, void *to, size_t size) {
-        return hotspot->memory ? hotspot_memory_read_again(hotspot->memory, address, to, size)
-                               : hotspot_read(hotspot->reader, address, to, size);
+static int name_interpreted(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
+        uint64_t bcp = words[0] & ADDRESS_MASK, address = words[2] & OBJECT_MASK;
+        uint32_t stamp = (uint32_t)(words[1] >> HOTSPOT_STAMP_SHIFT |
+                                    words[2] >> HOTSPOT_STAMP_SHIFT << 16);
+        const HotspotMethod *method = NULL;
+        int r = get_method(hotspot, address, &method);
+
+        if (r < 0)
+                return error_fold(r);
+        if (r || method->key.const_method != (words[1] & OBJECT_MASK))
+                return stamp && stamp != stamp_now(hotspot) ? HOTSPOT_E_UNLOADED : HOTSPOT_E_NAMELESS;
+        r = add_frame(hotspot, frames, HOTSPOT_FRAME_INTERPRETED, address,
+                      bcp >= method->code && bcp < method->code + method->code_size
+                              ? (int32_t)(bcp - method->code)
+                              : -1);
+        return r || is_of_tick(hotspot, method, stamp) ? r : HOTSPOT_E_UNLOADED;
 }
 
 /* A class that is unloaded takes its nmethods along first: they are free then, or have no method any more. */
@@ -325,6 +360,15 @@ static int name_stub(Hotspot *hotspot, const uint64_t *words, HotspotFrames *fra
         return 0;
 }
 
+/* Pages that were read before the last class was unloaded. */
+static void forget_old_pages(Hotspot *hotspot) {
+        uint32_t now = stamp_now(hotspot);
+
+        if (hotspot->memory && now != hotspot->stamp)
+                hotspot_memory_forget(hotspot->memory);
+        hotspot->stamp = now;
+}
+
 int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], HotspotFrames *framesp) {
         framesp->n = 0;
         framesp->is_short = false;
@@ -333,6 +377,7 @@ int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], Hotspo
                 hotspot_memory_allow(hotspot->memory, HOTSPOT_MAX_CALLS);
         if (hotspot->methods.n_entries > HOTSPOT_MAX_METHODS - HOTSPOT_MAX_INLINED - 1)
                 forget_methods(hotspot);
+        forget_old_pages(hotspot);
         switch (words[0] >> 56) {
         case HOTSPOT_INTERPRETED:
                 return name_interpreted(hotspot, words, framesp);

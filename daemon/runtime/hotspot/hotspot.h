@@ -53,6 +53,7 @@ enum {
         HOTSPOT_E_NO_JVM,               /* the file is no HotSpot */
         HOTSPOT_E_LATER,                /* the JVM is not that far yet, or it has gone */
         HOTSPOT_E_UNKNOWN,              /* @reason says what is not known of it */
+        HOTSPOT_E_UNLOADED,             /* a class was unloaded since the tick, perhaps that of this frame */
         HOTSPOT_E_NAMELESS,             /* no name for this frame: what it was has gone */
         HOTSPOT_E_GONE,                 /* its worker has ended or was too slow (hotspot-session.h) */
 };
@@ -87,6 +88,6 @@ void hotspot_begin(Hotspot *hotspot);
 
 /*
  * Names of one frame of the wire (docs/RUNTIMES.md): several if others were inlined into it. Return: 0,
- * HOTSPOT_E_NAMELESS, -ENOMEM.
+ * HOTSPOT_E_UNLOADED, HOTSPOT_E_NAMELESS, -ENOMEM.
  */
 int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], HotspotFrames *framesp);
