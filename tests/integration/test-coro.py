@@ -7,16 +7,19 @@ events that the program says it wrote.
 """
 import collections
 import csv
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import shutil
 import signal
+import socket
 import sqlite3
 import stat
 import struct
 import subprocess
+import termios
 import time
 
 import session
@@ -333,6 +336,49 @@ class Coro(tap.TestCase):
             engine.process.stdin.close()
             self.assertEqual(engine.wait(), 0)
         self.assertFalse(its_own.exists() or without_keeper.exists())
+
+    def connect(self, directory):
+        """A connection for wake-ups, as a target makes it."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(connection.close)
+        connection.connect(str(directory / "wake.sock"))
+        return connection
+
+    def end_with(self, connection, engine, directory):
+        """The keeper of a killed engine stays while there is the command or a connection, and cleans up then."""
+        engine.process.stdin.close()
+        connection.send(b"1")
+        self.assertEqual(sorted(file.name for file in directory.iterdir()), ["region.shm", "wake.sock"])
+        connection.close()
+        tap.wait_until(lambda: not list(directory.iterdir()), "the keeper's work")
+
+    def test_hears_a_program_whose_connection_the_keeper_has_not_taken(self):
+        """And when the engine is killed then, the program does not meet a closed socket."""
+        engine, directory = self.begin("cat")
+        (keeper,) = tap.wait_until(lambda: keepers_of(engine.pid), "its keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        self.addCleanup(os.kill, keeper, signal.SIGKILL)
+        connection = self.connect(directory)
+        connection.send(b"1")
+        # bytes of a unix socket that nobody has read
+        tap.wait_until(lambda: fcntl.ioctl(connection, termios.TIOCOUTQ, b"1234") == bytes(4),
+                       "the engine to read the byte")
+        engine.process.kill()
+        engine.process.wait()
+        connection.send(b"1")
+        os.kill(keeper, signal.SIGCONT)
+        self.end_with(connection, engine, directory)
+
+    def test_keeps_a_connection_that_a_killed_engine_has_not_accepted(self):
+        engine, directory = self.begin("cat")
+        (keeper,) = tap.wait_until(lambda: keepers_of(engine.pid), "its keeper")
+        self.addCleanup(os.kill, keeper, signal.SIGKILL)
+        os.kill(engine.pid, signal.SIGSTOP)
+        connection = self.connect(directory)
+        engine.process.kill()
+        engine.process.wait()
+        connection.send(b"1")
+        self.end_with(connection, engine, directory)
 
     def events_so_far(self):
         return (self.dir / "t.jsonl").read_text().count("\n")

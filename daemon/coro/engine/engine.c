@@ -47,8 +47,8 @@
 #include "coro/engine/socket-holder.h"
 
 enum {
-        MAX_CONNECTIONS = 1024,
-        SIGNALS = 0, CHILD = 1, CONTROL = 2, FIRST = 3,         /* indexes of fds */
+        MAX_CONNECTIONS = SOCKET_HOLDER_MAX,
+        SIGNALS = 0, CHILD = 1, LISTENER = 2, FIRST = 3,         /* indexes of fds */
         EMPTY_SCANS = 3,                /* in a row, until a hungry engine sleeps */
         MANY_STATIONS = 2097152,        /* targets that count bytes in an int cannot map so many */
 };
@@ -143,7 +143,7 @@ static int make_socket_holder(Engine *engine) {
         }
         if (r)
                 return fail("cannot listen at", engine->files.socket_path);
-        engine->fds[CONTROL] = (struct pollfd){ .fd = engine->holder.control, .events = POLLIN };
+        engine->fds[LISTENER] = (struct pollfd){ .fd = engine->holder.listener, .events = POLLIN };
         return 0;
 }
 
@@ -213,18 +213,17 @@ static void greet(Engine *engine, int fd) {
                 address_names_add_process(engine->recording.names, peer.pid);
 }
 
+/* Those that find no room wait, and cannot wake the engine. */
 static void add_connections(Engine *engine) {
         int fd;
 
-        while ((fd = socket_holder_accept(&engine->holder)) >= 0)
-                if (engine->n_fds < ARRAY_SIZE(engine->fds)) {
-                        engine->fds[engine->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLIN };
-                        greet(engine, fd);
-                } else {
-                        close(fd);      /* the socket holder keeps it; this target cannot wake the engine */
-                }
-        if (engine->fds[CONTROL].revents & POLLHUP)
-                engine->fds[CONTROL].fd = -1;   /* the socket holder was killed */
+        while (engine->n_fds < ARRAY_SIZE(engine->fds) &&
+               (fd = socket_holder_accept(&engine->holder)) >= 0) {
+                engine->fds[engine->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+                greet(engine, fd);
+        }
+        engine->fds[LISTENER].events =
+                engine->n_fds < ARRAY_SIZE(engine->fds) && engine->holder.unheld < 0 ? POLLIN : 0;
 }
 
 static void pass_signal(Engine *engine) {
@@ -283,11 +282,12 @@ static bool look_around(Engine *engine, uint64_t wait_ns) {
 
         set_sleeping(engine, 0);
         engine->look_ns = clock_monotonic_ns();
+        if (n > 0)
+                read_connections(engine);
+        if (engine->fds[LISTENER].revents || !engine->fds[LISTENER].events)
+                add_connections(engine);
         if (n <= 0)
                 return false;
-        read_connections(engine);
-        if (engine->fds[CONTROL].revents)
-                add_connections(engine);
         if (engine->fds[SIGNALS].revents)
                 pass_signal(engine);
         if (engine->fds[CHILD].revents)
@@ -350,7 +350,7 @@ static void loop(Engine *engine) {
 static void remove_files(Engine *engine) {
         if (engine->region)
                 unlink(engine->files.region_path);
-        if (engine->holder.control >= 0)
+        if (engine->holder.listener >= 0)
                 unlink(engine->files.socket_path);
         if (engine->files.directory)
                 rmdir(engine->files.directory);
@@ -362,7 +362,7 @@ static void deinit(Engine *engine) {
         remove_files(engine);
         socket_holder_release(&engine->holder);
         for (nfds_t i = 0; i < engine->n_fds; i++)
-                if (i != CONTROL && engine->fds[i].fd >= 0)
+                if (i != LISTENER && engine->fds[i].fd >= 0)
                         close(engine->fds[i].fd);
         if (recording_deinit(&engine->recording)) {
                 region_scan_deinit(&engine->scan);

@@ -4,17 +4,21 @@
  * A target writes its wake-up byte with write(), without asking. If the other end were closed by a crash of
  * the engine, the write would end the target by SIGPIPE. So a third process holds each connection open:
  *
- *      target ══ connection ══▶ holder (accepts, keeps a descriptor)
+ *      target ══ connection ══▶ engine (accepts, reads the bytes)
  *                                 │ 'c' + a second descriptor        one message a connection
  *                                 ▼
- *                               engine (reads the bytes)
+ *                               holder (keeps it)
  *      engine ── 't' + pidfd of the command ──▶ holder
  *      engine ── 'q' ──▶ holder                 the engine has ended in order, and removed its files
  *
+ * The engine accepts, because its first wake-up comes by the new connection. A holder that waits for a CPU
+ * would keep it from that for milliseconds. The holder has the listening socket, too, so a connection that
+ * was not accepted yet outlives the engine as well.
+ *
  * When the engine is gone, with or without 'q', the holder sets tracer_sleeping to 0, so that targets write
- * no more, and stays until the last connection is closed. Without 'q' it waits for the end of the command,
- * too, and then removes the region and the socket. It ignores signals of the terminal, and keeps no output
- * of the engine open.
+ * no more. It accepts from then on, and stays until the last connection is closed. Without 'q' it waits for
+ * the end of the command, too, and then removes the region and the socket. It ignores signals of the
+ * terminal, and keeps no output of the engine open.
  */
 
 #include "coro/engine/socket-holder.h"
@@ -33,8 +37,8 @@
 #include "base/util/error.h"
 
 enum {
-        MAX_CONNECTIONS = 1024,         /* further ones wait in the queue of the socket, and wake no engine */
-        BACKLOG = 128,
+        MAX_CONNECTIONS = SOCKET_HOLDER_MAX,
+        BACKLOG = 4096,                 /* connections that an engine which is stopped has not accepted */
         CONTROL = 0, LISTENER = 1, TARGET = 2, FIRST = 3,       /* indexes of fds */
 };
 
@@ -79,15 +83,12 @@ static int receive_fd(int socket, char *whatp, int *fdp) {
         return n == 1 ? 1 : n == 0 || (errno != EAGAIN && errno != EINTR) ? 0 : -1;
 }
 
-static void take_connection(HolderState *state) {
-        int fd = accept4(state->fds[LISTENER].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd < 0)
-                return;
-        state->fds[state->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLRDHUP };
-        if (state->fds[CONTROL].fd >= 0)
-                /* an engine that does not read gets them later, or never */
-                send_fd(state->fds[CONTROL].fd, 'c', fd);
+/* There is room: whoever hands one over has no more of them, and sees no end of one before we do. */
+static void keep(HolderState *state, int fd) {
+        if (state->n_fds < ARRAY_SIZE(state->fds))
+                state->fds[state->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLRDHUP };
+        else
+                close(fd);
 }
 
 /* The engine is gone and scans no more: targets need not wake it. */
@@ -104,6 +105,8 @@ static void hear(HolderState *state) {
 
         if (r == 1 && what == 'q')
                 state->released = true;
+        else if (r == 1 && fd >= 0 && what == 'c')
+                keep(state, fd);
         else if (r == 1 && fd >= 0)
                 state->fds[TARGET].fd = fd;
         else if (r == 0)
@@ -122,8 +125,12 @@ static bool is_over(const HolderState *state) {
 }
 
 static void hold(HolderState *state) {
+        int fd;
+
         while (!is_over(state)) {
-                state->fds[LISTENER].events = state->n_fds < ARRAY_SIZE(state->fds) ? POLLIN : 0;
+                bool accepts = state->alone && state->n_fds < ARRAY_SIZE(state->fds);
+
+                state->fds[LISTENER].events = accepts ? POLLIN : 0;
                 if (poll(state->fds, state->n_fds, -1) < 0)
                         continue;
                 for (nfds_t i = state->n_fds; i-- > FIRST;)
@@ -133,8 +140,9 @@ static void hold(HolderState *state) {
                         }
                 if (state->fds[CONTROL].revents)
                         hear(state);
-                if (state->fds[LISTENER].revents & POLLIN)
-                        take_connection(state);
+                if (accepts && state->fds[LISTENER].revents & POLLIN &&
+                    (fd = accept4(state->fds[LISTENER].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+                        keep(state, fd);
                 if (state->fds[TARGET].fd >= 0 && state->fds[TARGET].revents)
                         state->fds[TARGET].fd = -1;
         }
@@ -225,7 +233,9 @@ int socket_holder_start(SocketHolder *holder, const char *socket_path, const cha
                 close(control[0]);
                 return SOCKET_HOLDER_E_SYSTEM;
         }
-        *holder = (SocketHolder){ .pid = pid, .control = control[0] };
+        *holder = (SocketHolder){
+                .pid = pid, .control = control[0], .listener = take_fd(listener), .unheld = -1
+        };
         return 0;
 }
 
@@ -233,11 +243,25 @@ void socket_holder_watch(SocketHolder *holder, int pidfd) {
         send_fd(holder->control, 't', pidfd);
 }
 
+static bool is_for_later(int error) {
+        return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == ETOOMANYREFS;
+}
+
+/* Return: whether the process has it, or is gone. */
+static bool hand_over(SocketHolder *holder, int fd) {
+        return !send_fd(holder->control, 'c', fd) || !is_for_later(errno);
+}
+
 int socket_holder_accept(SocketHolder *holder) {
-        char what;
         int fd;
 
-        return receive_fd(holder->control, &what, &fd) == 1 ? fd : -1;
+        if (holder->unheld >= 0 && !hand_over(holder, holder->unheld))
+                return -1;
+        closep(&holder->unheld);
+        fd = accept4(holder->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0 && !hand_over(holder, fd))
+                holder->unheld = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        return fd;
 }
 
 void socket_holder_release(SocketHolder *holder) {
@@ -245,5 +269,7 @@ void socket_holder_release(SocketHolder *holder) {
                 return;
         send_fd(holder->control, 'q', -1);
         close(holder->control);
+        closep(&holder->listener);
+        closep(&holder->unheld);
         *holder = SOCKET_HOLDER_NONE;
 }

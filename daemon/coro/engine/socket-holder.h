@@ -4,8 +4,8 @@
 /*
  * Socket Holder
  *
- * A small process that listens on the wake-up socket and holds each connection for as long as its target
- * does, also when the engine has crashed. It passes a second descriptor of each connection to the engine.
+ * A small process that holds each connection of the wake-up socket for as long as its target does, also when
+ * the engine has crashed. The engine accepts them and passes a second descriptor of each to the process.
  */
 
 #include <sys/types.h>
@@ -14,10 +14,15 @@
 
 typedef struct SocketHolder {
         pid_t pid;
-        int control;                    /* socket to the process; readable = a connection */
+        int control;                    /* socket to the process */
+        int listener;                   /* readable = a connection */
+        int unheld;                     /* a connection that the process has not taken yet; -1 = it has all */
 } SocketHolder;
 
-#define SOCKET_HOLDER_NONE ((SocketHolder){ .pid = -1, .control = -1 })
+#define SOCKET_HOLDER_NONE ((SocketHolder){ .pid = -1, .control = -1, .listener = -1, .unheld = -1 })
+
+/* connections that are held; further ones wait in the queue of the socket, and wake no engine */
+enum { SOCKET_HOLDER_MAX = 1024 };
 
 enum {
         _SOCKET_HOLDER_E_SUCCESS,
@@ -37,7 +42,10 @@ int socket_holder_start(SocketHolder *holder, const char *socket_path, const cha
 /* Tells which process is the target, so that the holder sees its end without the engine. */
 void socket_holder_watch(SocketHolder *holder, int pidfd);
 
-/* Takes a connection over. Return: its descriptor, -1 = there is none now. */
+/*
+ * Accepts a connection. Return: its descriptor, -1 = there is none now, or the process has not taken the one
+ * before.
+ */
 int socket_holder_accept(SocketHolder *holder);
 
 /* The engine has ended in order and removed the files. The holder ends with its last connection. */
