@@ -152,6 +152,10 @@ bool event_queue_is_empty(const EventQueue *queue) {
         return queue->head == queue->tail;
 }
 
+uint64_t event_queue_length(const EventQueue *queue) {
+        return queue->head - queue->tail;
+}
+
 /* The number behind @key in a small file, 0 = there is none. */
 static uint64_t number_in(const char *path, const char *key) {
         _cleanup_(freep) char *text = NULL;

@@ -7,11 +7,15 @@
  *      region ─ scan ─▶ writer-queue.c ─▶ a thread that inserts into the database
  *
  * A scan must not wait, and should not even make lines: while it does, stations elsewhere overwrite events.
- * So lines are made between two scans, on the CPU that the scan has anyway, and not more than the stations
- * have time for:
+ * So lines are made between two scans, on the CPU that the scan has anyway:
  *
- *      most events of one station in a scan      lines before the next scan
- *      1 or 2 of the 8 that it keeps             twice as many, up to 1,024
+ *      a scan finds       queue                  lines before the next scan
+ *      nothing            any                    as many as take the time of a scan, at least 16
+ *      events             below 16,384 events    none, unless a line is 10 ms late
+ *      events             above                  as many as the stations have time for:
+ *
+ *      most events of one station in a scan
+ *      1 or 2 of the 8 that it keeps             twice as many as before, up to 1,024
  *      3 or 4                                    as many
  *      more, or a loss                           half, down to 16
  *
@@ -34,6 +38,8 @@
 
 enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
+        LINE_NS = 150,                          /* what one takes, about */
+        SHORT_QUEUE = 16384,                    /* events that wait for a scan that finds nothing */
         FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
 };
@@ -124,16 +130,28 @@ static void adapt_lines(Recording *recording, const RegionScanFound *found) {
                 recording->n_lines = MIN(recording->n_lines * 2, (uint32_t)MAX_LINES);
 }
 
+/* Number of lines that there is time for after a scan of @scan_ns. */
+static uint64_t lines_now(Recording *recording, const RegionScanFound *found, uint64_t scan_ns,
+                          uint64_t now_ns) {
+        if (!found->n_events) {
+                recording->rest_ns = now_ns;
+                return MIN(MAX(scan_ns / LINE_NS, (uint64_t)MIN_LINES), (uint64_t)MAX_LINES);
+        }
+        adapt_lines(recording, found);
+        if (event_queue_length(recording->queue) < SHORT_QUEUE && now_ns - recording->rest_ns < READABLE_NS)
+                return 0;
+        return recording->n_lines;
+}
+
 /* Makes the events of a scan readable, or as many as there is time for. */
 static void pass_on(Recording *recording, const RegionScan *scans, const RegionScanFound *found,
-                    uint64_t now_ns) {
+                    uint64_t scan_ns, uint64_t now_ns) {
         if (recording->writer_queue) {
                 if (found->n_events)
                         writer_queue_kick(recording->writer_queue);
                 return;
         }
-        adapt_lines(recording, found);
-        write_lines(recording, scans, recording->n_lines);
+        write_lines(recording, scans, lines_now(recording, found, scan_ns, now_ns));
         trace_writer_flush(recording->writer, now_ns, found->n_events || recording_is_behind(recording));
 }
 
@@ -167,7 +185,7 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
                 all.n_most = MAX(all.n_most, found.n_most);
         }
         end_ns = clock_monotonic_ns();
-        pass_on(recording, scans, &all, end_ns);
+        pass_on(recording, scans, &all, end_ns - begin_ns, end_ns);
         if (all.n_events && recording->names)
                 address_names_poke(recording->names);
         recording->n_events += all.n_events;
