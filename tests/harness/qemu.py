@@ -25,6 +25,9 @@ import debian
 import tap
 
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
+# a program of Python that burns CPU in a known chain, for scripts of guests
+PYTHON_CHAIN = (tap.SOURCE_DIR / "tests/victims/victim-burn.py").read_text()
+PYTHON_FUNCTIONS = ["<module>", "outer", "middle", "burn"]
 PRELUDE = """#!/bin/busybox sh
 export PATH=/bin HOME=/tmp
 /bin/busybox --install -s /bin

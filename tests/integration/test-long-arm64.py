@@ -99,7 +99,7 @@ echo "FILE waits $(gzip -c /tmp/waits.pb | base64 | tr -d '\\n')"
 RUNTIMES = """
 echo "kernel $(uname -r)"
 cat >/tmp/chain.py <<'END'
-CHAIN
+PYTHON_CHAIN
 END
 python3.11 -I -S /tmp/chain.py 2>/dev/null &
 victim=$!
@@ -124,21 +124,6 @@ for i in $(seq 200); do grep -q done /tmp/labels && break; sleep 0.2; done
 sed "s/^/TOLD labels /" /tmp/labels
 echo "FILE labels $(gzip -c /tmp/labels.pb | base64 | tr -d '\\n')"
 """
-CHAIN = """def burn(n):
-    for i in range(30000):
-        n = (n * 31 + i) & 0xffff
-    return n
-
-def middle(n):
-    return burn(n) + 1
-
-def outer(n):
-    return middle(n) + 1
-
-while True:
-    outer(1)
-"""
-FUNCTIONS = ["<module>", "outer", "middle", "burn"]
 # of victim-still; arm64 has no pause(): glibc calls ppoll()
 REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "poll",
            "left": "futex", "right": "futex"}
@@ -280,8 +265,8 @@ class Arm64(tap.TestCase):
         python = root / "usr/bin/python3.11"
         places = [root / "lib/aarch64-linux-gnu", root / "usr/lib/aarch64-linux-gnu"]
         more = {**qemu.python_files(root), **qemu.arm64_libraries([python], places)}
-        console = qemu.boot_arm64(self, [*self.programs, program, python], RUNTIMES.replace("CHAIN", CHAIN),
-                                  more=more)
+        script = RUNTIMES.replace("PYTHON_CHAIN", qemu.PYTHON_CHAIN)
+        console = qemu.boot_arm64(self, [*self.programs, program, python], script, more=more)
         print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
         self.assertEqual(set(re.findall(r"(?m)^RECORD (\S+ \d+)$", console)), {"python 0", "labels 0"})
         samples = {}
@@ -301,8 +286,8 @@ class Arm64(tap.TestCase):
         chains = [chain for chain in chains if chain]
         print(f"# python: {len(chains)} of {len(samples)} samples have functions")
         for chain in chains:
-            self.assertEqual(chain, FUNCTIONS[:len(chain)])
-        self.assertGreater(sum(chain == FUNCTIONS for chain in chains), 50)
+            self.assertEqual(chain, qemu.PYTHON_FUNCTIONS[:len(chain)])
+        self.assertGreater(sum(chain == qemu.PYTHON_FUNCTIONS for chain in chains), 50)
 
     def check_labels(self, lines, samples):
         """Each span of a sample was that goroutine's."""

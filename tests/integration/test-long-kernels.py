@@ -24,26 +24,11 @@ KERNELS = {
     "PREEMPT_RT": ("trixie", "linux-image-rt-amd64", "6.12."),
 }
 OLD = ("bullseye", "linux-image-amd64")
-CHAIN = """def burn(n):
-    for i in range(30000):
-        n = (n * 31 + i) & 0xffff
-    return n
-
-def middle(n):
-    return burn(n) + 1
-
-def outer(n):
-    return middle(n) + 1
-
-while True:
-    outer(1)
-"""
-FUNCTIONS = ["<module>", "outer", "middle", "burn"]
 JOB = """
 echo "kernel $(uname -r)"
 echo "version $(uname -v)"
 cat >/tmp/chain.py <<'END'
-CHAIN
+PYTHON_CHAIN
 END
 python3.11 -I -S /tmp/chain.py 2>/dev/null &
 python=$!
@@ -152,12 +137,12 @@ class Kernels(tap.TestCase):
         chains = [[frame.name for frame in reversed(sample.frames) if frame.type == "cpython"] for sample in samples]
         chains = [chain for chain in chains if chain]
         for chain in chains:
-            self.assertEqual(chain, FUNCTIONS[:len(chain)])
-        self.assertGreater(sum(chain == FUNCTIONS for chain in chains), FEW / 10)
+            self.assertEqual(chain, qemu.PYTHON_FUNCTIONS[:len(chain)])
+        self.assertGreater(sum(chain == qemu.PYTHON_FUNCTIONS for chain in chains), FEW / 10)
 
     def main_job(self, name, no_loop=False):
         suite, package, version = KERNELS[name]
-        script = JOB.replace("SECONDS", str(SECONDS)).replace("CHAIN", CHAIN)
+        script = JOB.replace("SECONDS", str(SECONDS)).replace("PYTHON_CHAIN", qemu.PYTHON_CHAIN)
         console = self.guest(qemu.kernel_of(suite, package), script, no_loop=no_loop)
         self.assertRegex(console, rf"(?m)^kernel {re.escape(version)}")
         self.assertRegex(console, r"(?m)^status 0$")
