@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sdk/java/otel adds to virtual threads (JDK 21 and newer): ns for a Thread.yield(), which is an unmount and a mount,
- * for handing something over to another virtual thread, and for a whole thread; and bytes of private memory for
- * each of twenty thousand that wait. The lowest of ten turns. One carrier: -Djdk.virtualThreadScheduler.parallelism=1.
+ * What sdk/java/otel adds to virtual threads (JDK 21 and newer): ns for makeCurrent() and close() of a span, for
+ * a Thread.yield(), which is an unmount and a mount, for handing something over to another virtual thread, and
+ * for a whole thread; and bytes of private memory for each of twenty thousand that wait. The lowest of ten turns.
+ * OPTIONS: -Djdk.virtualThreadScheduler.parallelism=1 -Xms512m -Xmx512m -XX:+AlwaysPreTouch -XX:+UseSerialGC.
  *
  *     java OPTIONS -cp classes:JARS OtelMounts                              the JVM alone
  *     java -javaagent:ANY-AGENT … OtelMounts                                what any agent costs
@@ -68,6 +69,14 @@ public final class OtelMounts {
                         }).join();
         }
 
+        static void activate(int n) throws Exception {
+                start(() -> {
+                        for (int i = 0; i < n; i++)
+                                try (Scope scope = Span.wrap(IDS).makeCurrent()) {
+                                }
+                }).join();
+        }
+
         interface Turn {
                 void run(int n) throws Exception;
         }
@@ -107,6 +116,7 @@ public final class OtelMounts {
         public static void main(String[] arguments) throws Exception {
                 if (Arrays.asList(arguments).contains("install"))
                         System.out.println("installed " + spanprof.otel.Publisher.install());
+                time("makeCurrent and close", 1_000_000, OtelMounts::activate);
                 time("yield", 300_000, OtelMounts::yield);
                 time("hand over", 100_000, OtelMounts::handOver);
                 time("start and end", 30_000, OtelMounts::live);
