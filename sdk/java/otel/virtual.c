@@ -43,6 +43,7 @@
  */
 static _Thread_local struct {
         bool mounted;
+        struct backend_ids *ids;        /* of the one that is mounted; NULL = it never had a span */
         struct backend_ids own;
 } carrier BACKEND_TLS;
 
@@ -69,7 +70,8 @@ static void on_mount(Jvmti *environment, ...) {
         if (!carrier.mounted && !otel_read(&carrier.own))
                 carrier.own.span = 0;
         carrier.mounted = true;
-        show(of_current(environment));
+        carrier.ids = of_current(environment);
+        show(carrier.ids);
 }
 
 static void on_unmount(Jvmti *environment, ...) {
@@ -88,7 +90,7 @@ static void on_end(Jvmti *environment, void *jni, void *thread) {
 }
 
 void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t span) {
-        struct backend_ids *ids = of_current(jvmti);
+        struct backend_ids *ids = carrier.mounted ? carrier.ids : of_current(jvmti);
 
         if (!ids) {
                 ids = malloc(sizeof(*ids));
@@ -99,12 +101,14 @@ void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t
                 }
         }
         *ids = (struct backend_ids){ trace_high, trace_low, span };
-        if (carrier.mounted)
+        if (carrier.mounted) {
+                carrier.ids = ids;
                 show(ids);
+        }
 }
 
 void virtual_clear(void) {
-        struct backend_ids *ids = of_current(jvmti);
+        struct backend_ids *ids = carrier.mounted ? carrier.ids : of_current(jvmti);
 
         if (ids)
                 ids->span = 0;
