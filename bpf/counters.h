@@ -531,6 +531,8 @@
         X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "workers whose answer was wrong") \
         X(WORKERS_EVICTED, "workers_total", "event=\"evicted\"", \
                 "workers of runtimes that were ended for that of another process, since there are too many") \
+        X(WORKERS_AWAITED, "workers_total", "event=\"awaited\"", \
+                "times that a process had to wait for a worker, since all were busy with others") \
         X(NURSERIES_GONE, "workers_total", "event=\"nurseries_gone\"", \
                 "times that no zygote was left: the daemon stops, to be started again") \
         X(NURSERIES_REPLACED, "workers_total", "event=\"nursery_replaced\"", \

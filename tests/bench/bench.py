@@ -71,9 +71,12 @@ class Cgroup:
 class Bench(contextlib.ExitStack):
     """Children, cgroups and directories of one run; all gone when it ends."""
 
-    def spawn(self, argv, cgroup=None, cpu=None, **options):
+    def spawn(self, argv, cgroup=None, cpu=None, is_service=False, **options):
+        """@is_service: in a session of its own (autogroup), with a share of the CPUs as a unit of systemd has."""
         def enter():
             tap._die_with_parent()
+            if is_service:
+                os.setsid()
             if cgroup:
                 cgroup.enter()
             if cpu is not None:

@@ -8,6 +8,7 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
             chain cut short of the leaf, and with calls that the source does not have. Profilers take turns
     many    --jvms (30,200) small JVMs (-Xmx16m, shared classes): memory and CPU of the daemon, and in how
             many of them a method has its name
+            (the daemon is in a session of its own, so that its share of the CPUs is a service's)
     shares  each chain's share of time beside the CPU time that the victim itself has measured for it, at
             --share-hz: how far the worst one is off
     cost    the kernel half's time for a sample and for a frame that was met before or never, at 999 Hz; CPU
@@ -447,7 +448,7 @@ def many(options):
             payload, environment = b.receiver()
             group = b.cgroup("daemon")
             daemon = b.spawn([tap.SPANPROF, "run", "--exe", "java", "-F", 99, "--export-interval", "2s"],
-                             cgroup=group, env=environment)
+                             cgroup=group, is_service=True, env=environment)
             daemon.wait_for("profiles go to")
             command = [first_java(options), *SMALL, "-cp", directory, hotspot.CLASS, "shapes"]
             children = [b.spawn(command, stdin=subprocess.PIPE) for _ in range(n)]

@@ -285,6 +285,34 @@ Test(link, a_worker_that_nobody_asks_is_not_kept) {
         hotspot_link_free(link);
 }
 
+/* More processes than workers: those that are asked all the time keep theirs, and all have a turn. */
+Test(link, a_worker_that_is_asked_does_not_have_to_go_at_once) {
+        HotspotLink *many[READER_MAX_LINKED + 1];
+        unsigned n_named = 0;
+
+        for (unsigned i = 0; i <= READER_MAX_LINKED; i++)
+                many[i] = make(HONEST);
+        for (unsigned i = 0; i < READER_MAX_LINKED; i++)
+                while (open_link(many[i]))
+                        poll(NULL, 0, 100);
+        for (unsigned turn = 0; turn < 2; turn++)
+                for (unsigned i = 0; i < READER_MAX_LINKED; i++)
+                        n_named += !ask(many[i], name);
+        if (n_named < 2 * READER_MAX_LINKED || stat_get(COUNTER_WORKERS_EVICTED))
+                cr_skip_test("machine: too busy, the turn of some is over");
+        cr_assert_eq(open_link(many[READER_MAX_LINKED]), HOTSPOT_E_LATER, "all are busy");
+        cr_assert_eq(stat_get(COUNTER_WORKERS_AWAITED), 1);
+        cr_assert_eq(n_workers(), READER_MAX_LINKED);
+        for (unsigned i = 0; open_link(many[READER_MAX_LINKED]); i++) {
+                cr_assert(i < 600, "it has a turn, too");
+                ask(many[i % READER_MAX_LINKED], name);
+                poll(NULL, 0, 20);
+        }
+        cr_assert_eq(stat_get(COUNTER_WORKERS_EVICTED), 1);
+        for (unsigned i = 0; i <= READER_MAX_LINKED; i++)
+                hotspot_link_free(many[i]);
+}
+
 Test(link, the_one_that_waits_longest_makes_room) {
         HotspotLink *many[READER_MAX_LINKED + 1];
         unsigned n_open = 0;

@@ -18,6 +18,11 @@
  *     all processes       600 ms of a second; then there are no answers until it is over
  *     workers             64 at a time, and 32 more that were killed and cannot die (reader-handle.c)
  *
+ * With more processes than workers, one that is still asked keeps its worker: the names of a process are known
+ * after some seconds, and then its worker makes room. Else each question of one would end another one's worker,
+ * and most of the time would go into opening. So a worker is ended for another process if it was not asked for
+ * a second, or has had its turn of 4 s; else the other one has to wait.
+ *
  * A worker has a limited time of a processor for its whole life (sandbox.h). Long before that it is ended
  * and made again.
  */
@@ -41,6 +46,8 @@ enum {
 #define QUESTION_NS (400 * NS_PER_MS)
 #define ALL_BUDGET_NS (600 * NS_PER_MS)
 #define IDLE_NS (10 * NS_PER_SEC)
+#define QUIET_NS NS_PER_SEC             /* without a question: it may have to make room */
+#define TURN_NS (4 * NS_PER_SEC)        /* the same, though it is asked */
 #define WORKER_CPU_NS (SANDBOX_CPU_SECONDS * NS_PER_SEC / 2)
 #define FORGIVE_NS (2 * NS_PER_SEC << MAX_DOUBLINGS)
 
@@ -53,6 +60,7 @@ struct ReaderLink {
         uint64_t start_time_ns;
         WorkerSession worker;
         uint64_t asked_ns;              /* the last question */
+        uint64_t begin_ns;              /* of this worker */
         uint64_t failed_ns, retry_ns;   /* its last worker failed; the next may be made */
         unsigned n_failures;            /* in a row */
         uint64_t past_cpu_ns;           /* of its workers before this one */
@@ -144,25 +152,35 @@ static void count(ReaderLinks *links) {
         links->counts = (WorkerSessionCounts){ 0 };
 }
 
-static ReaderLink *oldest(const ReaderLinks *links) {
+static bool may_go(const ReaderLink *link, uint64_t now_ns) {
+        return now_ns > link->asked_ns + QUIET_NS || now_ns > link->begin_ns + TURN_NS;
+}
+
+/* The one that has waited longest of those that may make room; NULL = none does now. */
+static ReaderLink *oldest(const ReaderLinks *links, uint64_t now_ns) {
         ReaderLink *best = NULL;
 
         for (ReaderLink *link = links->first; link; link = link->next)
-                if (has_worker(link) && (!best || link->asked_ns < best->asked_ns))
+                if (has_worker(link) && may_go(link, now_ns) && (!best || link->asked_ns < best->asked_ns))
                         best = link;
         return best;
 }
 
 /* Return: whether it is there. */
-static bool make_worker(ReaderLink *link) {
+static bool make_worker(ReaderLink *link, uint64_t now_ns) {
         ReaderLinks *links = link->links;
 
         if (links->n_linked >= READER_MAX_LINKED) {
-                end_worker(oldest(links));
-                stat_add(COUNTER_WORKERS_EVICTED, 1);
+                ReaderLink *old = oldest(links, now_ns);
+
+                stat_add(old ? COUNTER_WORKERS_EVICTED : COUNTER_WORKERS_AWAITED, 1);
+                if (!old)
+                        return false;
+                end_worker(old);
         }
         if (worker_session_begin(&link->worker))
                 return false;
+        link->begin_ns = now_ns;
         links->n_linked++;
         return true;
 }
@@ -176,7 +194,7 @@ static int open_process(ReaderLink *link, uint64_t now_ns, int *resultp) {
             !reader_handle_open(&handle, link->pid, link->start_time_ns))
                 return READER_LINK_E_LATER;
         link->worker.end_ns = now_ns + QUESTION_NS;
-        if (make_worker(link)) {
+        if (make_worker(link, now_ns)) {
                 *resultp = link->ops->open(link->userdata, &link->worker, &handle);
                 r = has_worker(link) ? 0 : READER_LINK_E_GONE;
                 if (r)

@@ -13,7 +13,7 @@
 #include "base/util/macro.h"
 #include "runtime/reader/reader-handle.h"
 
-enum { READER_MAX_LINKED = 64 };        /* workers at the same time; the one that waits longest has to go */
+enum { READER_MAX_LINKED = 64 };        /* workers at the same time */
 
 /* The workers of all runtimes. Not for several threads at once. */
 typedef struct ReaderLinks ReaderLinks;
