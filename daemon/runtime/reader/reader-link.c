@@ -18,10 +18,10 @@
  *     all processes       600 ms of a second; then there are no answers until it is over
  *     workers             64 at a time, and 32 more that were killed and cannot die (reader-handle.c)
  *
- * With more processes than workers, one that is still asked keeps its worker: the names of a process are known
- * after some seconds, and then its worker makes room. Else each question of one would end another one's worker,
- * and most of the time would go into opening. So a worker is ended for another process if it was not asked for
- * a second, or has had its turn of 4 s; else the other one has to wait.
+ * With more processes than workers, one that is still asked keeps its worker: the names of a process are
+ * known after some seconds, and then its worker makes room. Else each question of one would end another
+ * one's worker, and most of the time would go into opening. So a worker is ended for another process if it
+ * was not asked for a second, or has had its turn of 4 s; else the other one has to wait.
  *
  * A worker has a limited time of a processor for its whole life (sandbox.h). Long before that it is ended
  * and made again.
