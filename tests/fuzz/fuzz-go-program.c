@@ -21,14 +21,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct go_process process = { 0 };
         GoProgram program;
         uint64_t list = 0, length = 0;
+        bool is_library;
 
         if (go_list_find(&input, &list, &length) != (list && length) || (list | length) & 7)
                 abort();
         list = length = 0;
-        if (go_program_is(&input) != go_program_read(&input, &program))
+        if (go_program_is(&input, &is_library) != go_program_read(&input, &program))
                 abort();
-        if (!go_program_is(&input))
+        if (!go_program_is(&input, &is_library))
                 return 0;
+        if (program.is_library != is_library || (program.tls == GO_TLS_IN_WORD && !is_library))
+                abort();
         if (strnlen(program.version, sizeof(program.version)) == sizeof(program.version))
                 abort();
         for (const char *c = program.version; *c; c++)

@@ -67,23 +67,33 @@ class Memory:
         return b"\1" + self.data
 
 
-def program(version=b"go1.26.8", tls=0, symbol=None, code=b"", kind=2, machine=62):
-    """An ELF file: text, build info, symbols, names of sections."""
-    names = b"\0.text\0.go.buildinfo\0.symtab\0.strtab\0.shstrtab\0"
+def program(version=b"go1.26.8", tls=0, symbol=None, code=b"", kind=2, machine=62, words=(), flags=None):
+    """An ELF file: text, build info, symbols, names of sections. @words: (address, addend) of what a dynamic
+    linker sets to the place of a variable. @flags: the dynamic section's DT_FLAGS_1."""
+    names = b"\0.text\0.go.buildinfo\0.symtab\0.strtab\0.shstrtab\0.rela.dyn\0"
     info = b"\xff Go buildinf:\x08\x02".ljust(32, b"\0") + bytes([len(version)]) + version
     strings = b"\0runtime.tlsg\0"
     symbols = b"" if symbol is None else bytes(24) + struct.pack("<IBBHQQ", 1, 6, 0, 1, symbol, 8)
     parts = [(".text", 1, code), (".go.buildinfo", 1, info.ljust(96, b"\0")), (".symtab", 2, symbols),
              (".strtab", 3, strings), (".shstrtab", 3, names)]
-    at, body, headers = 64 + 2 * 56, b"", [bytes(64)]
+    if words:
+        parts.insert(0, (".rela.dyn", 4, b"".join(struct.pack("<QQQ", word, 18, addend) for word, addend in words)))
+    links = [part[0] for part in parts].index(".strtab") + 1
+    dynamic = b"" if flags is None else struct.pack("<QQQQ", 0x6ffffffb, flags, 0, 0)
+    n = 3 if dynamic else 2
+    at, body, headers = 64 + n * 56, b"", [bytes(64)]
     for name, type_, data in parts:
         headers.append(struct.pack("<IIQQQQIIQQ", names.index(name.encode() + b"\0"), type_, 2, at, at + len(body),
-                                   len(data), 4, 0, 1, 24 if type_ == 2 else 0))
+                                   len(data), links, 0, 1, 24 if type_ in (2, 4) else 0))
         body += data
-    load = struct.pack("<IIQQQQQQ", 1, 5, at, at, at, len(code), len(code), 4096)
+    text = at + (24 * len(words) if words else 0)
+    load = struct.pack("<IIQQQQQQ", 1, 5, text, text, text, len(code), len(code), 4096)
     block = struct.pack("<IIQQQQQQ", 7 if tls else 0, 4, 0, 0, 0, 0, tls, 16)
+    if dynamic:
+        block += struct.pack("<IIQQQQQQ", 2, 6, at + len(body), 0, 0, len(dynamic), len(dynamic), 8)
+        body += dynamic
     head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", kind, machine, 1, 0, 64, at + len(body), 0,
-                                                           64, 56, 2, 64, len(headers), len(headers) - 1)
+                                                           64, 56, n, 64, len(headers), len(headers) - 1)
     return head + load + block + body + b"".join(headers)
 
 
@@ -109,5 +119,8 @@ write("go-program", {
     "symbol": program(tls=0x84, symbol=16), "direct": program(tls=0x84, code=DIRECT * 2 + bytes(64)),
     "indirect": program(tls=0x84, code=INDIRECT * 2 + bytes(64)), "two-places": program(
         tls=0x84, code=DIRECT + DIRECT.replace(b"\x80", b"\x88") + bytes(64)), "library": program(kind=3),
+    "library-word": program(tls=8, kind=3, words=[(0x1fb8, 0)]), "library-stripped": program(
+        tls=24, kind=3, words=[(0x1fb8, 0), (0x1fc0, 8)], flags=8), "library-symbol": program(
+            tls=24, kind=3, symbol=8, words=[(0x1fb8, 0), (0x1fc0, 8)]), "static-pie": program(kind=3, flags=1 << 27),
     "arm64": program(tls=0x84, machine=183),
 })

@@ -22,6 +22,8 @@ LABELLED = 0.98
 SLACK_NS = 20_000
 # The process is known to have labels from its first linked sample on.
 SETTLE_NS = 500_000_000
+# A program in C that has Go in a library.
+HOST = "extern void Serve(void); int main(void) { Serve(); return 0; }\n"
 MAIN = re.compile(r"main\.(work|inner|spin)\b")
 
 
@@ -123,6 +125,23 @@ class GoLabels(session.NamingCase):
     def test_with_c_and_its_variables_of_threads(self):
         tap.need_tool("gcc")
         self.check_program(self.build(self.go, "-buildmode=pie", "-ldflags=-s -w", c=True))
+
+    def test_an_executable_without_a_dynamic_linker_that_may_lie_anywhere(self):
+        tap.need_tool("gcc")
+        self.check_program(self.build(self.go, "-buildmode=pie",
+                                      "-ldflags=-s -w -linkmode=external -extldflags=-static-pie", c=True), n=N // 3)
+
+    def test_a_library_in_a_program_of_c(self):
+        """Where its threads keep their goroutine is known to the dynamic linker alone."""
+        tap.need_tool("gcc")
+        victims, directory = tap.SOURCE_DIR / "tests/victims", self.directory()
+        library = self.go.build(victims / "VictimGoLabels.go", directory / "liblabels.so", "-buildmode=c-shared",
+                                "-ldflags=-s -w", more=[victims / "VictimGoSpinC.go", victims / "VictimGoLibrary.go"])
+        (directory / "host.c").write_text(HOST)
+        self.run_command(["gcc", "-o", directory / "host", directory / "host.c", library], expect=0)
+        result, linked = self.check_program(directory / "host", n=N // 3)
+        pid = linked[0].resource["process.pid"]
+        self.assertTrue(any(s.frames[-1].path == str(directory / "host") for s in result.of(pid) if s.frames))
 
     def test_more_labels_than_are_read(self):
         result, linked = self.check_program(self.build(self.go), labels=80)

@@ -18,7 +18,7 @@
 static bool read_file(const char *name, GoProgram *program) {
         char path[4096];
         struct stat stat;
-        bool is;
+        bool is, is_library;
         int fd;
 
         snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/go-program/%s", getenv("BUILD_DIR"), name);
@@ -26,7 +26,8 @@ static bool read_file(const char *name, GoProgram *program) {
         cr_assert_geq(fd, 0, "%s", path);
         cr_assert_eq(fstat(fd, &stat), 0);
         is = go_program_read(&(GoInput){ .fd = fd, .size = (uint64_t)stat.st_size }, program);
-        cr_assert_eq(go_program_is(&(GoInput){ .fd = fd, .size = (uint64_t)stat.st_size }), is);
+        cr_assert_eq(go_program_is(&(GoInput){ .fd = fd, .size = (uint64_t)stat.st_size }, &is_library), is);
+        cr_assert_eq(is && program->is_library, is_library);
         close(fd);
         return is;
 }
@@ -57,6 +58,36 @@ Test(go_program, a_register_of_arm64) {
         cr_assert_eq(program.tls, GO_TLS_NONE);
 }
 
+/* The address of the word that has the place; 0 = which one is not known. */
+static uint64_t word_of(const char *name) {
+        GoProgram program;
+
+        cr_assert(read_file(name, &program));
+        cr_assert(program.is_library);
+        cr_assert_eq(program.minor, 26);
+        return program.tls == GO_TLS_IN_WORD ? program.tls_word : 0;
+}
+
+Test(go_program, libraries) {
+        cr_assert_eq(word_of("library"), 0);
+        cr_assert_eq(word_of("library-word"), 0x1fb8);
+        cr_assert_eq(word_of("library-stripped"), 0);
+        cr_assert_eq(word_of("library-symbol"), 0x1fc0);
+        cr_assert(go_tls_offset_is_sound(-8));
+        cr_assert_not(go_tls_offset_is_sound(0));
+        cr_assert_not(go_tls_offset_is_sound(-12));
+        cr_assert_not(go_tls_offset_is_sound(INT64_MIN));
+}
+
+Test(go_program, an_executable_without_a_dynamic_linker_is_no_library) {
+        GoProgram program;
+
+        cr_assert(read_file("static-pie", &program));
+        cr_assert_not(program.is_library);
+        cr_assert_eq(program.tls, GO_TLS_KNOWN);
+        cr_assert_eq(program.tls_offset, -8);
+}
+
 Test(go_program, versions) {
         GoProgram program;
 
@@ -65,7 +96,6 @@ Test(go_program, versions) {
         cr_assert_eq(program.minor, 28);
         cr_assert(read_file("old", &program));
         cr_assert_eq(program.minor, 17);
-        cr_assert_not(read_file("library", &program));
         cr_assert_eq(go_version_minor("go1.27rc1"), 27);
         cr_assert_eq(go_version_minor("devel go1.28-d5f"), 28);
         cr_assert_eq(go_version_minor("go2.1"), 0);

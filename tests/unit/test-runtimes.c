@@ -16,7 +16,8 @@
 #include "base/util/stat.h"
 #include "sampling/runtime/runtimes.h"
 
-enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 1, NATIVE_BIT = 1 << 6 };
+enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 1, NATIVE_BIT = 1 << 6,
+       YIELDING_BIT = 1 << 5 };
 
 static int map_fd = -1;
 static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
@@ -100,6 +101,13 @@ static int attach_native(RuntimeSubject *subject, void **statep, void *entry, ch
 /* The kernel half has nothing of it. */
 static const RuntimeOps native = { .name = "native", .frame_type = "native", .bit = NATIVE_BIT,
                                    .recognises = recognises, .attach = attach_native };
+
+static bool always(const char *says) {
+        return true;
+}
+
+static const RuntimeOps yielding = { .name = "yielding", .frame_type = "yielding", .bit = YIELDING_BIT,
+                                     .recognises = recognises, .yields = always, .attach = attach_native };
 
 static enum runtimes_walk walk_state = RUNTIMES_WALK_ON;
 
@@ -280,6 +288,38 @@ Test(runtimes, what_is_unknown_is_said_and_not_walked) {
         cr_assert_eq(n_switched, 1);
         end(&bench);
         cr_assert_eq(n_detached, 1);
+}
+
+/* The first file of the process is of a runtime that yields, all others of @bits. */
+static const char *text_with_first(Bench *bench, uint32_t bits) {
+        bool is_first = true;
+
+        begin_looked(bench, OBJECT_LOOK_KNOWN, 0);
+        cr_assert_eq(runtimes_register(bench->runtimes, &yielding, -1, NULL), 0);
+        set_looks(bench, OBJECT_LOOK_KNOWN, bits);
+        for (size_t i = 0; i < bench->process->n_mappings; i++)
+                if (bench->process->mappings[i].kind == MAPPING_FILE && is_first &&
+                    object_may_be_runtime(bench->process->mappings[i].object)) {
+                        bench->process->mappings[i].object->runtimes.bits = YIELDING_BIT;
+                        is_first = false;
+                }
+        cr_assert_eq(runtimes_process(bench->runtimes, bench->process), 0);
+        work(bench);
+        return runtimes_text(bench->runtimes, GENERATION);
+}
+
+Test(runtimes, a_file_that_yields_is_taken_where_there_is_no_other) {
+        Bench bench;
+
+        cr_assert_str_eq(text_with_first(&bench, 0), "a machine, walked natively");
+        end(&bench);
+}
+
+Test(runtimes, a_file_that_yields_leaves_the_process_to_another) {
+        Bench bench;
+
+        cr_assert_str_eq(text_with_first(&bench, TOY_BIT), "toy 9");
+        end(&bench);
 }
 
 Test(runtimes, the_walk_is_asked_for_until_it_is_there) {

@@ -18,6 +18,11 @@
  *
  * Compilers of C do not keep anything in r14 that way. Two instructions that agree are asked for.
  *
+ * A library's block lies where the dynamic linker puts it. It writes the offset into a word, by a
+ * relocation without a symbol, since the variable is the library's own:
+ *
+ *     1d1fb8  R_X86_64_TPOFF64  0          addend: st_value of runtime.tlsg
+ *
  * All of that is x86-64's. On arm64 a register is reserved for it.
  */
 #include "runtime/go/go-program.h"
@@ -40,6 +45,8 @@ enum {
         MAX_LOOKS = 1 << 18,            /* names of symbols that are read, */
         MAX_SYMBOL_NAME = 32,           /* and bytes of each */
         SYMBOLS_CHUNK = 4096,
+        MAX_RELOCATIONS = 1 << 20,
+        MAX_DYNAMIC = 256,              /* entries of the dynamic section */
         BUILD_INFO_SIZE = 96,
         DEFAULT_TLS = -8,
         MAX_TLS = 1 << 20,              /* of a block; glibc's static one is far smaller */
@@ -167,8 +174,12 @@ static int64_t from_block(const Elf64_Phdr *tls, uint64_t value) {
         return (int64_t)value - (int64_t)size;
 }
 
+bool go_tls_offset_is_sound(int64_t offset) {
+        return offset < 0 && offset >= -MAX_TLS && !(offset & 7);
+}
+
 static bool is_place(const Elf64_Phdr *tls, int64_t offset) {
-        return offset < 0 && offset >= from_block(tls, 0) && !(offset & 7);
+        return go_tls_offset_is_sound(offset) && offset >= from_block(tls, 0);
 }
 
 /* ---- symbols ---- */
@@ -304,49 +315,131 @@ static bool find_in_code(const Image *image, const Elf64_Phdr *tls, const Elf64_
         return false;
 }
 
-static void find_tls(const Image *image, GoProgram *program) {
-        const Elf64_Phdr *tls = find_segment(image, PT_TLS);
+/* ---- the place of g, of a library ---- */
 
-        if (image->header.e_machine == EM_AARCH64) {
-                program->tls = GO_TLS_NONE;
+typedef struct WordPlace {
+        uint64_t value;                 /* of runtime.tlsg */
+        bool has_value;
+        uint64_t word;
+        uint32_t n_words;
+} WordPlace;
+
+static bool look_for_value(Search *search, const Elf64_Sym *symbol, void *userdata) {
+        WordPlace *place = userdata;
+
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_TLS || !is_called(search, symbol, "runtime.tlsg"))
+                return false;
+        place->value = symbol->st_value;
+        place->has_value = true;
+        return true;
+}
+
+static void take_relocation(const Elf64_Rela *relocation, WordPlace *place) {
+        if (relocation->r_info != R_X86_64_TPOFF64 ||
+            (place->has_value && (uint64_t)relocation->r_addend != place->value))
                 return;
+        place->word = relocation->r_offset;
+        place->n_words++;
+}
+
+static void look_through_relocations(const Image *image, const Elf64_Shdr *section, WordPlace *place) {
+        uint64_t n = MIN(section->sh_size / sizeof(Elf64_Rela), (uint64_t)MAX_RELOCATIONS);
+        _cleanup_(freep) Elf64_Rela *chunk = malloc(SYMBOLS_CHUNK * sizeof(*chunk));
+
+        for (uint64_t i = 0; chunk && i < n; i += SYMBOLS_CHUNK) {
+                uint64_t size = MIN(n - i, (uint64_t)SYMBOLS_CHUNK);
+
+                if (!read_at(image->input, section->sh_offset + i * sizeof(*chunk), chunk,
+                             size * sizeof(*chunk)))
+                        return;
+                for (uint64_t k = 0; k < size; k++)
+                        take_relocation(&chunk[k], place);
         }
-        program->tls_offset = DEFAULT_TLS;
-        if (!tls || tls->p_memsz == 8)
-                return;
-        if (tls->p_memsz > MAX_TLS || !find_by_symbol(image, tls, &program->tls_offset)) {
-                program->tls = GO_TLS_UNKNOWN;
-                for (unsigned i = 0; tls->p_memsz <= MAX_TLS && i < image->header.e_phnum; i++)
-                        if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_flags & PF_X &&
-                            find_in_code(image, tls, &image->segments[i], &program->tls_offset)) {
-                                program->tls = GO_TLS_KNOWN;
-                                return;
-                        }
-        }
+}
+
+/* Return: whether there is one word. Stripped, with variables of C of the same kind, there are more. */
+static bool find_word(const Image *image, uint64_t *wordp) {
+        const Elf64_Shdr *section = find_section(image, ".rela.dyn");
+        WordPlace place = { 0 };
+
+        if (!section || section->sh_type != SHT_RELA)
+                return false;
+        visit_symbols(image, look_for_value, &place);
+        look_through_relocations(image, section, &place);
+        *wordp = place.word;
+        return place.n_words == 1;
 }
 
 /* ---- all of it ---- */
 
-static bool is_executable(const Image *image) {
-        return image->header.e_type == ET_EXEC || find_segment(image, PT_INTERP);
+static bool find_in_all_code(const Image *image, const Elf64_Phdr *tls, int64_t *offsetp) {
+        for (unsigned i = 0; tls->p_memsz <= MAX_TLS && i < image->header.e_phnum; i++)
+                if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_flags & PF_X &&
+                    find_in_code(image, tls, &image->segments[i], offsetp))
+                        return true;
+        return false;
 }
 
-bool go_program_is(const GoInput *input) {
+static GoTls find_tls(const Image *image, GoProgram *program) {
+        const Elf64_Phdr *tls = find_segment(image, PT_TLS);
+
+        if (image->header.e_machine == EM_AARCH64)
+                return GO_TLS_NONE;
+        if (program->is_library)
+                return find_word(image, &program->tls_word) ? GO_TLS_IN_WORD : GO_TLS_UNKNOWN;
+        program->tls_offset = DEFAULT_TLS;
+        if (!tls || tls->p_memsz == 8)
+                return GO_TLS_KNOWN;
+        if (tls->p_memsz <= MAX_TLS && find_by_symbol(image, tls, &program->tls_offset))
+                return GO_TLS_KNOWN;
+        return find_in_all_code(image, tls, &program->tls_offset) ? GO_TLS_KNOWN : GO_TLS_UNKNOWN;
+}
+
+/* An executable that may lie anywhere, and has no dynamic linker (-static-pie), says so itself. */
+static bool is_static_pie(const Image *image) {
+        const Elf64_Phdr *dynamic = find_segment(image, PT_DYNAMIC);
+        Elf64_Dyn entries[MAX_DYNAMIC];
+        uint64_t n;
+
+        if (!dynamic)
+                return false;
+        n = MIN(dynamic->p_filesz / sizeof(*entries), (uint64_t)MAX_DYNAMIC);
+        if (!read_at(image->input, dynamic->p_offset, entries, n * sizeof(*entries)))
+                return false;
+        for (uint64_t i = 0; i < n && entries[i].d_tag != DT_NULL; i++)
+                if (entries[i].d_tag == DT_FLAGS_1)
+                        return entries[i].d_un.d_val & DF_1_PIE;
+        return false;
+}
+
+static bool is_executable(const Image *image) {
+        return image->header.e_type == ET_EXEC || find_segment(image, PT_INTERP) || is_static_pie(image);
+}
+
+static bool recognise(Image *image, const GoInput *input, GoProgram *program) {
+        if (!image_init(image, input) || !read_version(image, program))
+                return false;
+        program->is_library = !is_executable(image);
+        return true;
+}
+
+bool go_program_is(const GoInput *input, bool *is_libraryp) {
         GoProgram program = { 0 };
         Image image;
-        bool is = image_init(&image, input) && is_executable(&image) && read_version(&image, &program);
+        bool is = recognise(&image, input, &program);
 
         image_deinit(&image);
+        *is_libraryp = program.is_library;
         return is;
 }
 
 bool go_program_read(const GoInput *input, GoProgram *program) {
         GoProgram found = { 0 };
         Image image;
-        bool is = image_init(&image, input) && is_executable(&image) && read_version(&image, &found);
+        bool is = recognise(&image, input, &found);
 
         if (is) {
-                find_tls(&image, &found);
+                found.tls = find_tls(&image, &found);
                 *program = found;
         }
         image_deinit(&image);

@@ -4,8 +4,8 @@
 /*
  * Go Program
  *
- * What an executable says of the Go that it was made with: the version, and where its threads keep their
- * goroutine.
+ * What an executable, or a library for programs in other languages (-buildmode=c-shared), says of the Go that
+ * it was made with: the version, and where threads keep their goroutine.
  */
 
 #include <stdbool.h>
@@ -16,15 +16,18 @@ enum { GO_MAX_VERSION = 32 };
 
 typedef enum GoTls {
         GO_TLS_KNOWN,
+        GO_TLS_IN_WORD,         /* a library: the dynamic linker writes the offset into a word of it */
         GO_TLS_NONE,            /* arm64: a register has it */
-        GO_TLS_UNKNOWN,         /* stripped, with C's variables, and no code that names the place */
+        GO_TLS_UNKNOWN,         /* stripped, with C's variables, and nothing that names the place */
 } GoTls;
 
 typedef struct GoProgram {
         char version[GO_MAX_VERSION];   /* as `go version` says: go1.26.8; printable, without blanks */
         uint32_t minor;                 /* 26; 0 = no version that can be compared */
         GoTls tls;
+        bool is_library;
         int64_t tls_offset;             /* of the pointer to g, from the thread pointer */
+        uint64_t tls_word;              /* ELF address of the word that has it, of GO_TLS_IN_WORD */
 } GoProgram;
 
 typedef struct GoInput {
@@ -33,8 +36,11 @@ typedef struct GoInput {
         uint64_t size;
 } GoInput;
 
-/* Whether the file is an executable of Go. Libraries of Go (-buildmode=c-shared) are none. Reads little. */
-bool go_program_is(const GoInput *input);
+/* Whether the file is of Go, and *is_libraryp: not an executable. Reads little. */
+bool go_program_is(const GoInput *input, bool *is_libraryp);
+
+/* Pure: whether a thread-local variable may lie at @offset from the thread pointer. */
+bool go_tls_offset_is_sound(int64_t offset);
 
 /* Return: whether it is one, and *program is set. Reads up to 16 MiB of code of a stripped program with C. */
 bool go_program_read(const GoInput *input, GoProgram *program);

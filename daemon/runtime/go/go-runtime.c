@@ -10,9 +10,21 @@
 #include "runtime/go/go-list.h"
 #include "runtime/go/go-program.h"
 #include "runtime/go/goroutine.h"
+#include "sampling/process/memory.h"
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
-        return go_program_is(&(GoInput){ .fd = fd, .size = size });
+        bool is_library;
+
+        if (!go_program_is(&(GoInput){ .fd = fd, .size = size }, &is_library))
+                return false;
+        if (is_library)
+                snprintf(says, OBJECT_MAX_SAYS, "library");
+        return true;
+}
+
+/* A library of Go in a program of another runtime must not take that one's place. */
+static bool yields(const char *says) {
+        return *says;
 }
 
 static int refuse(char text[RUNTIMES_MAX_TEXT], const GoProgram *program, const char *why) {
@@ -48,6 +60,16 @@ static const char *text_of_list(const GoGoroutines *goroutines) {
                                 : "; those that wait are not read: no list of them found in the program";
 }
 
+/* Return: 0, RUNTIME_E_LATER: the dynamic linker has not written it yet; RUNTIME_E_UNKNOWN. */
+static int read_word(const RuntimeSubject *subject, GoProgram *program) {
+        int64_t offset;
+
+        if (memory_read(subject->pid, subject->bias + program->tls_word, &offset, sizeof(offset)) || !offset)
+                return RUNTIME_E_LATER;
+        program->tls_offset = offset;
+        return go_tls_offset_is_sound(offset) ? 0 : RUNTIME_E_UNKNOWN;
+}
+
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         const GoInput input = { .fd = subject->fd, .size = subject->size };
         struct go_process *process = entry;
@@ -61,7 +83,15 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         if (!go_layout(program.minor, process))
                 return refuse(text, &program, "layout of goroutines unknown");
         if (program.tls == GO_TLS_UNKNOWN)
-                return refuse(text, &program, "no place of goroutines found in a stripped program with C");
+                return refuse(text, &program,
+                              program.is_library ? "no place of goroutines found in a library"
+                                                 : "no place of goroutines found in a stripped program with C");
+        if (program.tls == GO_TLS_IN_WORD) {
+                r = read_word(subject, &program);
+                if (r)
+                        return r == RUNTIME_E_UNKNOWN ? refuse(text, &program, "its place of goroutines is none")
+                                                      : r;
+        }
         process->generation = subject->generation;
         process->tls_offset = program.tls_offset;
         process->in_register = program.tls == GO_TLS_NONE;
@@ -83,6 +113,7 @@ const RuntimeOps go_runtime = {
         .entry_size = sizeof(struct go_process),
         .bit = RUNTIME_HAS_GO,
         .recognises = recognises,
+        .yields = yields,
         .attach = attach,
         .detach = detach,
 };

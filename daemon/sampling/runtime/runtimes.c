@@ -368,23 +368,37 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
         return attach(runtimes, known, clock_monotonic_ns());
 }
 
+static bool yields(const Registered *runtime, const Mapping *mapping) {
+        return runtime->ops->yields && runtime->ops->yields(mapping->object->runtimes.says);
+}
+
 /* *runtimep: NULL = none that is known (yet); else *mappingp is of its object. */
 static int find_runtime(Runtimes *runtimes, const Process *process, Registered **runtimep,
                         const Mapping **mappingp) {
-        int r = 0;
-
         *runtimep = NULL;
-        for (size_t i = 0; i < process->n_mappings && !r && !*runtimep; i++) {
-                *mappingp = &process->mappings[i];
-                if ((*mappingp)->kind != MAPPING_FILE)
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+                Registered *runtime;
+                int r;
+
+                if (mapping->kind != MAPPING_FILE)
                         continue;
                 /* The first one that has a runtime decides, so those behind it wait, too. */
-                if (object_is_awaited((*mappingp)->object) &&
-                    object_may_be_runtime((*mappingp)->object))
-                        break;
-                r = runtime_of(runtimes, process, *mappingp, runtimep);
+                if (object_is_awaited(mapping->object) && object_may_be_runtime(mapping->object)) {
+                        *runtimep = NULL;
+                        return 0;
+                }
+                r = runtime_of(runtimes, process, mapping, &runtime);
+                if (r)
+                        return error_fold(r);
+                if (!runtime || (*runtimep && yields(runtime, mapping)))
+                        continue;
+                *runtimep = runtime;
+                *mappingp = mapping;
+                if (!yields(runtime, mapping))
+                        return 0;
         }
-        return r ? error_fold(r) : 0;
+        return 0;
 }
 
 /* Reads what waits at @i. Return: 0, -ENOMEM. */

@@ -75,6 +75,11 @@ typedef struct RuntimeOps {
          */
         bool (*recognises)(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]);
         /*
+         * Whether a file that was recognised, and said @says, is left for another one of the process with a
+         * runtime in it; NULL = never.
+         */
+        bool (*yields)(const char *says);
+        /*
          * Reads what is needed. *statep: NULL at first, then what an earlier attempt has left; it is given
          * back by detach(). @text: what the process runs, and why it is not walked, in words. Return: 0 with
          * the kernel half's value in @entry, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, RUNTIME_E_NATIVE, -ENOMEM.
