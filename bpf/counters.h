@@ -84,6 +84,10 @@
           "waits as long as off-cpu-long-wait that were counted without their stack") \
         X(WAITS_RING_FULL, "waits_total", "event=\"ring_full\"", \
           "waits counted without their stack, since the ring was full") \
+        X(WAITS_UNWALKED, "waits_total", "event=\"unwalked\"", \
+          "waits that were not drawn for a walk, since there were too many switches: above off-cpu-max-switches") \
+        X(WAITS_SPANLESS, "waits_total", "event=\"spanless\"", \
+          "waits counted without span, kind of file and waker, since there were too many switches") \
         X(WAITS_STACKS_OVER_CAP, "waits_total", "event=\"stacks_over_cap\"", \
           "waits counted without their stack, since too many threads wait with one") \
         X(WAITS_FOLDED, "waits_total", "event=\"folded\"", \
@@ -557,7 +561,10 @@
         X(WAITS_WINDOW_FULL, "waits_total", "event=\"window_full\"", \
           "waits for which a table of the window was full: left out") \
         X(WAITS_HELD, "waits_holds_total", "", \
-          "times that waits were not counted for a while: above off-cpu-max-switches") \
+          "times that waits were not counted for a while: far above off-cpu-max-switches") \
+        X(WAITS_LESS, "waits_limits_total", "change=\"less\"", \
+          "times that less was read of waits from then on: more switches than off-cpu-max-switches") \
+        X(WAITS_MORE, "waits_limits_total", "change=\"more\"", "times that more was read again") \
         X(WAITS_EARLY_OVER_CAP, "waits_total", "event=\"early_over_cap\"", \
           "waits that were under way as counting began, and are left out: there were too many") \
         X(LONG_WALKS_LATE, "wait_long_walks_total", "outcome=\"late\"", \

@@ -20,6 +20,9 @@
  * before)). p is known as the wait begins and knows nothing of its length, so the durations of walked waits
  * divided by p have the right mean. The record carries 1 / p.
  *
+ * In a storm of switches the daemon leaves out steps of this way, one after the other (`wait_limit`): draws,
+ * marks of waits without a stack, spans and wakers. Times, threads, calls and flags are of every wait.
+ *
  * What lasts longer than `setting_wait_long_ns` is a class of its own: its stack comes later, if it was not
  * drawn (wait-long.bpf.h), so the class needs no chance, and its time is never handed to stacks of shorter
  * waits. wait_flush() leaves a shorter wait without a stack whole, since its class is not known yet.
@@ -63,6 +66,9 @@ volatile uint32_t wait_epoch = 0;
 
 /* wait_flush() ends the waits, and does not only split them: nobody will see their end. */
 volatile uint32_t wait_closes = 0;
+
+/* What is left out now: enum abi_wait_limit. The daemon sets it, and detaches all at WAIT_LIMIT_ALL. */
+volatile uint32_t wait_limit = 0;
 
 enum {
         WAIT_STACK_SIZE = sizeof(struct abi_wait) + sizeof(struct abi_sample) +
@@ -386,6 +392,10 @@ __attribute__((noinline)) uint32_t wait_draw(uint64_t now_ns) {
         budget = bpf_map_lookup_elem(&wait_budgets, &zero);
         if (!budget || !setting_wait_walks)
                 return 0;
+        if (wait_limit >= WAIT_LIMIT_WALKS) {
+                wait_count(COUNTER_WAITS_UNWALKED);
+                return 0;
+        }
         if (budget->period != period) {
                 budget->n_before = budget->period + 1 == period ? budget->n : 0;
                 budget->n = 0;
@@ -495,6 +505,16 @@ static __always_inline void wait_lock(struct scratch *scratch) {
         wait_count(COUNTER_PYTHON_LOCK_WAITS);
 }
 
+/* A run that ends here is split by its ticks, as one whose span cannot be read. */
+static __always_inline void wait_leave_out(struct scratch *scratch) {
+        scratch->sample.span = (struct abi_span){};
+        scratch->sample.attributes_size = 0;
+        scratch->sample.context = ABI_CONTEXT_UNREADABLE;
+        scratch->sample.form = ABI_FORM_NONE;
+        scratch->wait.file = WAIT_FILE_NONE;
+        wait_count(COUNTER_WAITS_SPANLESS);
+}
+
 /*
  * Begins the record of the current thread's wait: all but its stack. A global function, as wait_add(). The
  * thread's identity, its process and the flags are in @scratch.
@@ -509,9 +529,13 @@ __attribute__((noinline)) int wait_record(struct scratch *scratch, uint64_t now_
         scratch->sample.kind = ABI_KIND_OFF_CPU;
         scratch->sample.n_kernel = 0;
         scratch->sample.is_copied = 0;
-        context_read(&scratch->process, scratch);
         scratch->wait.call = wait_call(task);
-        scratch->wait.file = wait_file(task, scratch->wait.call, scratch->wait.flags);
+        if (wait_limit < WAIT_LIMIT_SPANS) {
+                context_read(&scratch->process, scratch);
+                scratch->wait.file = wait_file(task, scratch->wait.call, scratch->wait.flags);
+        } else {
+                wait_leave_out(scratch);
+        }
         wait_lock(scratch);
         scratch->wait.waker_ns = scratch->wait.waker_generation = 0;
         scratch->wait.n_waker = scratch->wait.waker_end = scratch->wait.waker_interrupted = 0;
@@ -636,7 +660,7 @@ static __always_inline void wait_begin(struct task_struct *task, uint64_t key, c
         thread->has_stack = scratch->wait.weight &&
                 wait_keep(task, key, &scratch->process, scratch, counters);
         *(volatile uint64_t *)&thread->since_ns = now_ns;
-        if (!thread->has_stack && setting_wait_long_ns)
+        if (!thread->has_stack && setting_wait_long_ns && wait_limit < WAIT_LIMIT_LONG)
                 wait_slot_mark(thread->slot);
 }
 

@@ -45,6 +45,15 @@ enum {
                 WAIT_INTERPRETER_LOCK,
 };
 
+/* What is left out of waits in a storm of switches: each step, with those before it. */
+enum abi_wait_limit {
+        WAIT_LIMIT_NONE,
+        WAIT_LIMIT_WALKS,               /* no stack is drawn: long waits alone have one */
+        WAIT_LIMIT_LONG,                /* nor have long waits: no registers of them are read */
+        WAIT_LIMIT_SPANS,               /* no span, no kind of file and no waker is read */
+        WAIT_LIMIT_ALL,                 /* waits are not counted: the programs are detached */
+};
+
 /* What the descriptor of a system call leads to (wait-file.bpf.h). */
 enum abi_wait_file {
         WAIT_FILE_NONE,                 /* the call names none, or it could not be read */

@@ -7,7 +7,7 @@ static SwitchLimit limit;
 static uint64_t now_ns, n_switches;
 
 static void setup(void) {
-        limit = (SwitchLimit){ .max = 1000 };
+        limit = (SwitchLimit){ .max = 1000, .most = WAIT_LIMIT_ALL };
         now_ns = 100 * NS_PER_SEC;
         n_switches = 1 << 20;
         cr_assert_eq(switch_limit_judge(&limit, now_ns, n_switches, 2), 0, "nothing to compare with");
@@ -22,18 +22,43 @@ static int pass(uint64_t rate) {
         return switch_limit_judge(&limit, now_ns, n_switches, 2);
 }
 
-Test(switch_limit, holds_in_a_storm_and_ends_in_a_calm) {
-        for (unsigned i = 1; i < SWITCH_LIMIT_OVER; i++)
-                cr_assert_eq(pass(1500), 0);
-        cr_assert_eq(pass(1500), SWITCH_LIMIT_E_HOLDS);
-        cr_assert(limit.holds);
+static void expect_after(unsigned n, uint64_t rate, int expected, enum abi_wait_limit step) {
+        for (unsigned i = 1; i < n; i++)
+                cr_assert_eq(pass(rate), 0, "%u of %u at %lu", i, n, (unsigned long)rate);
+        cr_assert_eq(pass(rate), expected, "at %lu", (unsigned long)rate);
+        cr_assert_eq(limit.step, step);
+}
+
+Test(switch_limit, leaves_out_step_by_step_and_comes_back) {
+        expect_after(SWITCH_LIMIT_OVER, 1400, SWITCH_LIMIT_E_LESS, WAIT_LIMIT_WALKS);
+        expect_after(SWITCH_LIMIT_OVER, 1900, SWITCH_LIMIT_E_LESS, WAIT_LIMIT_LONG);
+        expect_after(SWITCH_LIMIT_OVER, 2900, SWITCH_LIMIT_E_LESS, WAIT_LIMIT_SPANS);
+        expect_after(SWITCH_LIMIT_OVER, 3100, SWITCH_LIMIT_E_LESS, WAIT_LIMIT_ALL);
         for (unsigned i = 0; i < 100; i++)
-                cr_assert_eq(pass(i % 2 ? 1500 : 700), 0, "neither");
-        for (unsigned i = 1; i < SWITCH_LIMIT_CALM; i++)
-                cr_assert_eq(pass(400), 0);
-        cr_assert_eq(pass(400), SWITCH_LIMIT_E_ENDS);
-        cr_assert_not(limit.holds);
+                cr_assert_eq(pass(i % 2 ? 9000 : 1600), 0, "neither");
+        expect_after(SWITCH_LIMIT_CALM, 1400, SWITCH_LIMIT_E_MORE, WAIT_LIMIT_SPANS);
+        expect_after(SWITCH_LIMIT_CALM, 900, SWITCH_LIMIT_E_MORE, WAIT_LIMIT_LONG);
+        expect_after(SWITCH_LIMIT_CALM, 700, SWITCH_LIMIT_E_MORE, WAIT_LIMIT_WALKS);
+        expect_after(SWITCH_LIMIT_CALM, 400, SWITCH_LIMIT_E_MORE, WAIT_LIMIT_NONE);
         cr_assert_eq(pass(400), 0);
+}
+
+/* As far as the lowest of the intervals says, and back as far as the highest does. */
+Test(switch_limit, goes_several_steps_at_once) {
+        cr_assert_eq(pass(9000), 0);
+        cr_assert_eq(pass(2500), 0);
+        cr_assert_eq(pass(9000), SWITCH_LIMIT_E_LESS);
+        cr_assert_eq(limit.step, WAIT_LIMIT_SPANS);
+        cr_assert_eq(pass(600), 0);
+        expect_after(SWITCH_LIMIT_CALM - 1, 0, SWITCH_LIMIT_E_MORE, WAIT_LIMIT_WALKS);
+        expect_after(SWITCH_LIMIT_CALM, 0, SWITCH_LIMIT_E_MORE, WAIT_LIMIT_NONE);
+}
+
+Test(switch_limit, leaves_what_is_to_be_kept) {
+        limit.most = WAIT_LIMIT_LONG;
+        expect_after(SWITCH_LIMIT_OVER, 1 << 20, SWITCH_LIMIT_E_LESS, WAIT_LIMIT_LONG);
+        for (unsigned i = 0; i < 20; i++)
+                cr_assert_eq(pass(1 << 20), 0);
 }
 
 Test(switch_limit, lets_a_burst_pass) {

@@ -20,6 +20,8 @@
  *                                          and the span, so the truth lies between INSIDE and OFF
  *     life TID WALL CPU DELAY              of the thread from its first span to its last; DELAY: run_delay of
  *                                          /proc/…/schedstat
+ *     book TID LIFE WALL CPU RUN DELAY     with `books`: of the thread from its first line to its last; RUN: also
+ *                                          of schedstat; LIFE: to its last line, from before it was made
  *     hold TID TRACE SPAN SINCE            the thread waits since then
  *     exit AT                              the process ends now
  *
@@ -33,6 +35,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +66,13 @@ typedef struct Waiter {
         uint64_t wall_ns, cpu_ns, delay_ns;
 } Waiter;
 
+typedef struct Book {
+        void *(*work)(void *);
+        bool stays;
+        uint32_t is_done;
+        uint64_t begin_ns, tid, life_ns, wall_ns, cpu_ns, run_ns, delay_ns;
+} Book;
+
 static Waiter ping = { "read", 10, 1 }, pong = { "read", 20, 1 }, holder = { "sleep", 30, 1 },
               waiter = { "futex", 40, 1 }, grid = { "sleep", 50, 3 }, server = { "poll", 60, 1 };
 static int to_pong[2], to_ping[2], never[2];
@@ -72,7 +83,8 @@ static FILE *log_file;
 static sem_t holds;                             /* the next two are known */
 static uint64_t hold_tid, hold_since_ns;
 
-static uint64_t delay_ns(void) {
+/* What the scheduler says of this thread: time on a CPU, and time in the queue for one. */
+static void read_schedstat(uint64_t *runp, uint64_t *delayp) {
         char path[64], text[128] = "";
         unsigned long long cpu, delay = 0;
         int fd;
@@ -82,7 +94,43 @@ static uint64_t delay_ns(void) {
         if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "%llu %llu", &cpu, &delay) != 2)
                 abort();
         close(fd);
+        *runp = cpu;
+        *delayp = delay;
+}
+
+static uint64_t delay_ns(void) {
+        uint64_t run, delay;
+
+        read_schedstat(&run, &delay);
         return delay;
+}
+
+static void read_book(Book *book) {
+        read_schedstat(&book->run_ns, &book->delay_ns);
+        book->cpu_ns = victim_cpu_ns();
+        book->wall_ns = victim_clock_ns(CLOCK_MONOTONIC);
+}
+
+/*
+ * A thread that ends may be preempted behind the last moment at which anybody sees it. So threads with books
+ * stay, and wait for a signal.
+ */
+static void *keep_book(void *data) {
+        Book *book = data, before;
+
+        book->tid = (uint64_t)gettid();
+        read_book(&before);
+        book->work(NULL);
+        read_book(book);
+        book->life_ns = book->wall_ns - book->begin_ns;
+        book->wall_ns -= before.wall_ns;
+        book->cpu_ns -= before.cpu_ns;
+        book->run_ns -= before.run_ns;
+        book->delay_ns -= before.delay_ns;
+        __atomic_store_n(&book->is_done, 1, __ATOMIC_RELEASE);
+        while (book->stays)
+                pause();
+        return NULL;
 }
 
 static void begin(Waiter *self) {
@@ -122,8 +170,12 @@ static void leave(Waiter *self, uint64_t n) {
                 self->inside_off_ns[n] += inside_ns - inside_cpu_ns;
 }
 
+static void sleep_us(long us) {
+        nanosleep(&(struct timespec){ 0, us * 1000 }, NULL);
+}
+
 static void sleep_ms(long ms) {
-        nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL);
+        sleep_us(ms * 1000);
 }
 
 /* The second CPU where there is one; the threads share a CPU else. */
@@ -267,35 +319,43 @@ static void *hold_main(void *data) {
         return NULL;
 }
 
-static void start(pthread_t *thread, void *(*func)(void *)) {
-        if (pthread_create(thread, NULL, func, NULL))
+static void start(pthread_t *thread, void *(*func)(void *), void *data) {
+        if (pthread_create(thread, NULL, func, data))
                 abort();
 }
 
 static void hold(void) {
         pthread_t thread;
 
-        start(&thread, hold_main);
+        start(&thread, hold_main, NULL);
         wait_for(&holds);
         fprintf(log_file, "hold %" PRIu64 " %" PRIu64 " 90 %" PRIu64 "\n", hold_tid, hold_tid, hold_since_ns);
         fflush(log_file);
 }
 
-static void go(const Lengths *of) {
-        static void *(*const mains[])(void *) = { ping_main,   pong_main, holder_main,
-                                                  waiter_main, grid_main, server_main };
+static void go(const Lengths *of, bool stays) {
+        static Book books[] = { { ping_main },   { pong_main }, { holder_main },
+                         { waiter_main }, { grid_main }, { server_main } };
         static const Waiter *const waiters[] = { &ping, &pong, &holder, &waiter, &grid, &server };
         pthread_t threads[6];
 
         lengths = *of;
         pthread_barrier_init(&barrier, NULL, 6);
         sem_init(&held, 0, 0);
-        for (int i = 0; i < 6; i++)
-                start(&threads[i], mains[i]);
-        for (int i = 0; i < 6; i++)
-                pthread_join(threads[i], NULL);
+        for (int i = 0; i < 6; i++) {
+                books[i].stays = stays;
+                books[i].begin_ns = victim_clock_ns(CLOCK_MONOTONIC);
+                start(&threads[i], keep_book, &books[i]);
+        }
+        for (int i = 0; i < 6; i++) {
+                if (!stays)
+                        pthread_join(threads[i], NULL);
+                while (!__atomic_load_n(&books[i].is_done, __ATOMIC_ACQUIRE))
+                        sleep_ms(1);
+        }
         for (int i = 0; i < 6; i++) {
                 const Waiter *w = waiters[i];
+                const Book *book = &books[i];
 
                 for (uint64_t n = 0; n < w->n_spans; n++)
                         fprintf(log_file,
@@ -304,6 +364,11 @@ static void go(const Lengths *of) {
                                 w->inside_off_ns[n]);
                 fprintf(log_file, "life %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", w->tid, w->wall_ns,
                         w->cpu_ns, w->delay_ns);
+                if (!stays)
+                        continue;
+                fprintf(log_file,
+                        "book %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", book->tid,
+                        book->life_ns, book->wall_ns, book->cpu_ns, book->run_ns, book->delay_ns);
         }
         fflush(log_file);
 }
@@ -323,9 +388,11 @@ int main(int argc, char **argv) {
         fflush(stdout);
         while (fgets(line, sizeof(line), stdin)) {
                 if (!strcmp(line, "go\n")) {
-                        go(&usual);
+                        go(&usual, false);
                 } else if (!strcmp(line, "slow\n")) {
-                        go(&slow);
+                        go(&slow, false);
+                } else if (!strcmp(line, "books\n")) {
+                        go(&usual, true);
                 } else if (!strcmp(line, "hold\n")) {
                         hold();
                 } else if (!strcmp(line, "exit\n")) {

@@ -60,6 +60,7 @@ struct KernelWaits {
         void *userdata;
         uint64_t release_ns;
         uint64_t changed_ns;            /* when the tables of sums were last changed over */
+        enum abi_wait_limit limit;      /* what is left out */
         bool is_attached;
         bool is_split;                  /* the table at rest has the last sums of a window */
         struct abi_wait_longs longs;
@@ -244,6 +245,31 @@ static int attach(struct bpf_program *program, struct bpf_link **linkp, const ch
         return *linkp ? 0 : kernel_half_refuse(what, -errno);
 }
 
+static void attach_wakers(KernelWaits *waits) {
+        if (!waits->wakers || waits->wakers->links.wait_waking || waits->limit >= WAIT_LIMIT_SPANS)
+                return;
+        waits->wakers->links.wait_waking = bpf_program__attach(waits->wakers->progs.wait_waking);
+        if (!waits->wakers->links.wait_waking)
+                waits->wakers = drop_wakers(waits->wakers, "attach the program of wakers");
+}
+
+static void detach_wakers(KernelWaits *waits) {
+        if (!waits->wakers)
+                return;
+        bpf_link__destroy(waits->wakers->links.wait_waking);
+        waits->wakers->links.wait_waking = NULL;
+}
+
+/* A waker that was told before it was left out is that of an earlier wait, by its time. */
+void kernel_waits_limit(KernelWaits *waits, enum abi_wait_limit limit) {
+        waits->limit = limit;
+        __atomic_store_n(&waits->skeleton->bss->wait_limit, (uint32_t)limit, __ATOMIC_SEQ_CST);
+        if (limit >= WAIT_LIMIT_SPANS)
+                detach_wakers(waits);
+        else if (waits->is_attached)
+                attach_wakers(waits);
+}
+
 int kernel_waits_attach(KernelWaits *waits) {
         struct offcpu_bpf *skeleton = waits->skeleton;
         int r;
@@ -252,11 +278,7 @@ int kernel_waits_attach(KernelWaits *waits) {
                 return 0;
         waits->is_attached = true;
         __atomic_store_n(&skeleton->bss->runs_since_ns, clock_read_ns(CLOCK_BOOTTIME), __ATOMIC_SEQ_CST);
-        if (waits->wakers) {
-                waits->wakers->links.wait_waking = bpf_program__attach(waits->wakers->progs.wait_waking);
-                if (!waits->wakers->links.wait_waking)
-                        waits->wakers = drop_wakers(waits->wakers, "attach the program of wakers");
-        }
+        attach_wakers(waits);
         r = attach(skeleton->progs.wait_wake, &skeleton->links.wait_wake, "watch wake-ups");
         if (!r)
                 r = attach(skeleton->progs.wait_switch, &skeleton->links.wait_switch, "watch the scheduler");
@@ -288,10 +310,7 @@ void kernel_waits_detach(KernelWaits *waits) {
         bpf_link__destroy(skeleton->links.wait_wake);
         skeleton->links.wait_switch = NULL;
         skeleton->links.wait_wake = NULL;
-        if (waits->wakers) {
-                bpf_link__destroy(waits->wakers->links.wait_waking);
-                waits->wakers->links.wait_waking = NULL;
-        }
+        detach_wakers(waits);
         end_programs();
         flush(waits, true);
         waits->is_attached = false;

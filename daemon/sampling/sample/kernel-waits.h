@@ -41,6 +41,9 @@ int kernel_waits_attach(KernelWaits *waits);
  */
 void kernel_waits_detach(KernelWaits *waits);
 
+/* Leaves out @limit and the steps before it, from the next wait on. It never detaches the others. */
+void kernel_waits_limit(KernelWaits *waits, enum abi_wait_limit limit);
+
 /*
  * Counts waits that go on up to this moment; the rest of each comes later. The next drain hands over all
  * sums until here, and none of what follows. Hands over sums itself. Return: 0, or the negative value of a

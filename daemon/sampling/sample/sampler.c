@@ -87,7 +87,7 @@ struct Sampler {
         RateWatch rate;
         bool is_watching;
         bool is_running;
-        bool holds_waits;               /* waits are not counted */
+        enum abi_wait_limit wait_limit; /* what is left out of waits */
         bool is_paused;                 /* its events are closed, and stay so */
 };
 
@@ -265,7 +265,9 @@ void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum o
 }
 
 int sampler_split_waits(Sampler *sampler) {
-        return sampler->waits && !sampler->holds_waits ? kernel_waits_split(sampler->waits) : 0;
+        bool are_counted = sampler->waits && sampler->wait_limit < WAIT_LIMIT_ALL;
+
+        return are_counted ? kernel_waits_split(sampler->waits) : 0;
 }
 
 int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look) {
@@ -296,14 +298,16 @@ int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const
 static int follow_waits(Sampler *sampler) {
         if (!sampler->waits)
                 return 0;
-        if (sampler->is_running && !sampler->is_paused && !sampler->holds_waits)
+        if (sampler->is_running && !sampler->is_paused && sampler->wait_limit < WAIT_LIMIT_ALL)
                 return kernel_waits_attach(sampler->waits);
         kernel_waits_detach(sampler->waits);
         return 0;
 }
 
-int sampler_hold_waits(Sampler *sampler, bool holds) {
-        sampler->holds_waits = holds;
+int sampler_limit_waits(Sampler *sampler, enum abi_wait_limit limit) {
+        sampler->wait_limit = limit;
+        if (sampler->waits)
+                kernel_waits_limit(sampler->waits, limit);
         return follow_waits(sampler);
 }
 

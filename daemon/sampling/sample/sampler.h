@@ -67,10 +67,10 @@ int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const
                        enum abi_wait_given *givenp);
 
 /*
- * Does not count waits for a while, or counts them again. Those that go on end there; those that go on as
+ * What is left out of waits from here on. With WAIT_LIMIT_ALL those that go on end there; those that go on as
  * counting begins again are not known. Return: 0, SAMPLER_E_UNUSABLE, -errno.
  */
-int sampler_hold_waits(Sampler *sampler, bool holds);
+int sampler_limit_waits(Sampler *sampler, enum abi_wait_limit limit);
 
 /* Called between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);

@@ -97,6 +97,7 @@ typedef struct Config {
         bool off_cpu;
         uint64_t off_cpu_walks;         /* a second and CPU, like the next one */
         uint64_t off_cpu_max_switches;  /* 0 = no limit */
+        char *off_cpu_keep;             /* above that: nothing, times, spans, late-stacks */
         uint64_t off_cpu_long_wait_ns;  /* 0 = none is long */
         char *span_operation;           /* key of an attribute of threads; "" = none */
         uint64_t goroutines;            /* of each process, that are looked at in a second; 0 = none */

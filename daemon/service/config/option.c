@@ -262,8 +262,12 @@ const Option option_table[] = {
           .help = "with --off-cpu: waits from this length on have their stack, also beyond off-cpu-walks (0: none has)" },
         { "off-cpu-max-switches", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling",
           FIELD(off_cpu_max_switches), "100000", 0, 100000000, .argument = "N", .advanced = true,
-          .help = "with --off-cpu: switches of threads on the machine, a second and CPU; above it waits are not counted until half as "
-                  "many are left (0: no limit)" },
+          .help = "with --off-cpu: switches of threads on the machine, a second and CPU; above it less is read of waits, and above three "
+                  "times as many they are not counted, until half as many are left (0: no limit)" },
+        { "off-cpu-keep", 0, OPTION_CHOICE, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_keep), "nothing",
+          .choices = "nothing times spans late-stacks", .argument = "WHAT", .advanced = true,
+          .help = "with --off-cpu: what is known of waits however many switches there are; times: how long each thread waited, and on what; "
+                  "spans: by span and waker, too; late-stacks: also stacks of long waits" },
         { "span-operation", 0, OPTION_STRING, RUN, "sampling", FIELD(span_operation), "", .argument = "KEY",
           .advanced = true,
           .help = "with --off-cpu: the attribute of thread contexts that names the operation of a span, for span_cpu_seconds_total of "

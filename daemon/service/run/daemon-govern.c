@@ -9,7 +9,7 @@
  *     max-memory                  each second          pauses until 10 % below the limit
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
  *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
- *     off-cpu-max-switches        each second          does not count waits until half of it (switch-limit.c)
+ *     off-cpu-max-switches        each second          reads less of waits, until half of it (switch-limit.c)
  *     max-export-rate,            each whole window    lowers the frequency to what fits, doubles it after
  *     max-samples                                      4 calm windows
  *
@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
@@ -141,6 +142,15 @@ static void follow_hosts(Daemon *daemon) {
         set_pause(daemon, DAEMON_PAUSE_HOSTS, !host_share_has_turn(&limits->hosts, limits->host, now_ns));
 }
 
+/* The last step that leaves what is to be kept (off-cpu-keep). */
+static enum abi_wait_limit last_limit(const char *keep) {
+        if (!strcmp(keep, "late-stacks"))
+                return WAIT_LIMIT_WALKS;
+        if (!strcmp(keep, "spans"))
+                return WAIT_LIMIT_LONG;
+        return !strcmp(keep, "times") ? WAIT_LIMIT_SPANS : WAIT_LIMIT_ALL;
+}
+
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
 
@@ -150,7 +160,8 @@ void daemon_make_governor(Daemon *daemon) {
                     config->max_samples, config->export_interval_ns);
         host_share_parse(config->sample_hosts, &daemon->limits.hosts);
         daemon->limits.host = host_share_number();
-        daemon->limits.switches = (SwitchLimit){ .max = config->off_cpu ? config->off_cpu_max_switches : 0 };
+        daemon->limits.switches = (SwitchLimit){ .max = config->off_cpu ? config->off_cpu_max_switches : 0,
+                                                 .most = last_limit(config->off_cpu_keep) };
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
         follow_hosts(daemon);
@@ -240,24 +251,47 @@ static int follow_memory(Daemon *daemon) {
         return r;
 }
 
-static int hold_waits(Daemon *daemon) {
-        stat_add(COUNTER_WAITS_HELD, 1);
-        log_warning("waits are not counted for a while: more than %" PRIu64
-                    " switches of threads a second and CPU (off-cpu-max-switches)",
-                    daemon->config->off_cpu_max_switches);
-        daemon_drop_early_waits(daemon);
-        return sampler_hold_waits(daemon->stages.sampler, true);
+const char *daemon_waits_lack(const Daemon *daemon) {
+        static const char *const what[] = {
+                [WAIT_LIMIT_NONE] = NULL,
+                [WAIT_LIMIT_WALKS] = "waits have no stacks, but for long ones",
+                [WAIT_LIMIT_LONG] = "waits have no stacks",
+                [WAIT_LIMIT_SPANS] = "waits have times and reasons alone: no stacks, no spans, no wakers",
+                [WAIT_LIMIT_ALL] = "waits are not counted",
+        };
+
+        return what[daemon->limits.switches.step];
 }
 
-static int count_waits_again(Daemon *daemon) {
-        int r = daemon_note_early_waits(daemon);
+static int read_less_of_waits(Daemon *daemon) {
+        const SwitchLimit *limit = &daemon->limits.switches;
 
-        log_notice("waits are counted again");
-        return r ? r : sampler_hold_waits(daemon->stages.sampler, false);
+        stat_add(COUNTER_WAITS_LESS, 1);
+        log_warning("%s for a while: more than %" PRIu64
+                    " switches of threads a second and CPU (off-cpu-max-switches)",
+                    daemon_waits_lack(daemon), limit->max);
+        if (limit->step == WAIT_LIMIT_ALL) {
+                stat_add(COUNTER_WAITS_HELD, 1);
+                daemon_drop_early_waits(daemon);
+        }
+        return sampler_limit_waits(daemon->stages.sampler, limit->step);
+}
+
+static int read_more_of_waits(Daemon *daemon, enum abi_wait_limit before) {
+        const SwitchLimit *limit = &daemon->limits.switches;
+        int r = before == WAIT_LIMIT_ALL ? daemon_note_early_waits(daemon) : 0;
+
+        stat_add(COUNTER_WAITS_MORE, 1);
+        if (limit->step)
+                log_notice("fewer switches of threads: %s", daemon_waits_lack(daemon));
+        else
+                log_notice("waits are counted again, with all that is known of them");
+        return r ? r : sampler_limit_waits(daemon->stages.sampler, limit->step);
 }
 
 static int follow_switches(Daemon *daemon) {
         SwitchLimit *limit = &daemon->limits.switches;
+        enum abi_wait_limit before = limit->step;
         uint64_t n;
         int r = limit->max && !machine_switches(&n)
                 ? switch_limit_judge(limit, clock_monotonic_ns(), n,
@@ -266,7 +300,7 @@ static int follow_switches(Daemon *daemon) {
 
         if (!r || daemon->stop.time_ns)
                 return 0;
-        r = r == SWITCH_LIMIT_E_HOLDS ? hold_waits(daemon) : count_waits_again(daemon);
+        r = r == SWITCH_LIMIT_E_LESS ? read_less_of_waits(daemon) : read_more_of_waits(daemon, before);
         return r > 0 ? error_origin(-EIO) : error_fold(r);
 }
 

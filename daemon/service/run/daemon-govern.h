@@ -21,6 +21,9 @@ int daemon_pause_by_command(Daemon *daemon, bool paused);
 /* disabled, command, memory, sample-hosts; NULL = not paused. */
 const char *daemon_pause_reason(const Daemon *daemon);
 
+/* What waits lack now, since there are too many switches of threads; NULL = nothing. */
+const char *daemon_waits_lack(const Daemon *daemon);
+
 /*
  * Closes the window (daemon-stages.h). The next one has the frequency that the volume of this one allows.
  * Return: 0, -errno.

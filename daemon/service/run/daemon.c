@@ -507,6 +507,8 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .nominal_frequency = daemon->limits.governor.nominal,
                 .n_cpus = sampler_n_cpus(stages->sampler),
                 .pause = daemon_pause_reason(daemon),
+                .waits_lack = daemon_waits_lack(daemon),
+                .wait_limit = daemon->limits.switches.step,
                 .unready = unready(daemon, now_ns),
                 .n_targets = targets_count(stages->targets),
                 .n_processes = targets_count_all(stages->targets),

@@ -98,6 +98,8 @@ static void append_gauges(Text *text, const Metrics *m) {
                       "nominal samples per second and CPU, as it is now");
         append_number(text, "spanprof_paused", "gauge", m->pause && strcmp(m->pause, "sample-hosts"),
                       "1 while nothing is sampled on request or for want of memory; 0 in other hosts' turns");
+        append_number(text, "spanprof_wait_limit", "gauge", m->wait_limit,
+                      "what waits lack for too many switches: 0 nothing, 1 walks, 2 also of long ones, 3 also spans and wakers, 4 all");
         append_number(text, "spanprof_ready", "gauge", m->unready == NULL,
                       "1 while the kernel half is attached and mappings are current");
         append_number(text, "spanprof_export_queue_samples", "gauge", (double)m->queued_events,
@@ -295,6 +297,8 @@ static void append_sampling(Text *text, const Metrics *m) {
         else
                 text_printf(text, "%u Hz on %u CPUs%s\n", m->frequency, m->n_cpus,
                             m->frequency < m->nominal_frequency ? " (lowered by max-cpu)" : "");
+        if (m->waits_lack)
+                text_printf(text, "off-CPU      %s (off-cpu-max-switches)\n", m->waits_lack);
         if (m->unready)
                 text_printf(text, "not ready    %s\n", m->unready);
 }
@@ -615,6 +619,7 @@ void metrics_print_json(Text *text, const Metrics *m) {
                 { "version", SPANPROF_VERSION },
                 { "endpoint", m->url },
                 { "paused", m->pause },
+                { "waits_lack", m->waits_lack },
                 { "unready", m->unready },
         };
 

@@ -27,6 +27,8 @@ typedef struct Metrics {
         uint32_t frequency, nominal_frequency;  /* Hz */
         uint32_t n_cpus;                /* sampled now */
         const char *pause;              /* why nothing is sampled (daemon_pause_reason()); NULL = it is */
+        const char *waits_lack;         /* daemon_waits_lack(): NULL = nothing */
+        unsigned wait_limit;            /* enum abi_wait_limit */
         const char *unready;            /* the reason why it is not ready, NULL = ready */
         uint64_t n_targets, n_processes;
         uint64_t queued_events, queued_bytes, unsaved_events;
