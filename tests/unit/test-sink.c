@@ -59,7 +59,7 @@ static void *read_all(void *userdata) {
         return NULL;
 }
 
-/* 200 full blocks, more than there are: the pipe is read only once the producer has to wait. */
+/* 700 full blocks, more than there are: the pipe is read only once the producer has to wait. */
 Test(sink, waits_when_all_blocks_are_full_and_loses_nothing) {
         uint64_t sums[2] = { 0 }, expected = 0;
         pthread_t reader;
@@ -67,10 +67,14 @@ Test(sink, waits_when_all_blocks_are_full_and_loses_nothing) {
         char *block;
 
         cr_assert_eq(sink_new(&sink, pipe_ends[1], &block), 0);
-        for (unsigned k = 0; k < 200; k++) {
+        for (unsigned k = 0; k < 700; k++) {
                 memset(block, (int)k, SINK_BLOCK);
-                expected += (uint64_t)k * SINK_BLOCK;
-                if (k == 120)
+                expected += (uint64_t)(uint8_t)k * SINK_BLOCK;
+                if (k < 500)
+                        cr_expect(sink_has_room(sink), "block %u", k);
+                if (k == 510)
+                        cr_expect_not(sink_has_room(sink));
+                if (k == 510)
                         pthread_create(&reader, NULL, read_all, sums);
                 block = sink_swap(sink, SINK_BLOCK);
         }
@@ -78,7 +82,7 @@ Test(sink, waits_when_all_blocks_are_full_and_loses_nothing) {
         sink_free(sink);
         close(pipe_ends[1]);
         pthread_join(reader, NULL);
-        cr_expect_eq(sums[0], UINT64_C(200) * SINK_BLOCK);
+        cr_expect_eq(sums[0], UINT64_C(700) * SINK_BLOCK);
         cr_expect_eq(sums[1], expected);
 }
 

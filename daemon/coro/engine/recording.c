@@ -11,16 +11,17 @@
  *
  *      a scan finds       queue                  lines before the next scan
  *      nothing            any                    as many as take the time of a scan, at least 16
- *      events             below 16,384 events    none, unless a line is 10 ms late
+ *      events             below 98,304 events    none, unless lines are late: 10 ms, 50 in bursts
  *      events             above                  as many as the stations have time for:
  *
  *      most events of one station in a scan
  *      1 or 2 of the 8 that it keeps             twice as many as before, up to 1,024
  *      3 or 4                                    as many
- *      more, or a loss                           half, down to 16
+ *      more, or a loss                           none, then 16; 16 at once in a queue that is half full
  *
- * While events come faster than that, they wait in the queue. A database takes longer for an event than a
- * scan may wait, so there a thread does all of it.
+ * And none while sink.c has no free block: the scan would wait for one. While events come faster than that,
+ * they wait in the queue. A database takes longer for an event than a scan may wait, so there a thread does
+ * all of it.
  *
  * At the end the threads stop in the order of the way, and the rows of stations and mappings are written.
  */
@@ -39,7 +40,8 @@
 enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
         LINE_NS = 150,                          /* what one takes, about */
-        SHORT_QUEUE = 16384,                    /* events that wait for a scan that finds nothing */
+        /* events that wait for a scan that finds nothing: three quarters of the memory touched at the start */
+        SHORT_QUEUE = 98304,
         FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
 };
@@ -66,7 +68,7 @@ int recording_open(Recording *recording, const CoroOptions *options) {
         r = trace_writer_new(&writer, options->output, options->form, &trace);
 
         *recording = (Recording){ .options = options, .begin_ns = clock_monotonic_ns() };
-        recording->progress_ns = recording->begin_ns;
+        recording->progress_ns = recording->rest_ns = recording->begin_ns;
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", options->output);
         else if (r > 0 && r != TRACE_E_REFUSED)
@@ -123,24 +125,30 @@ static int on_event(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
-static void adapt_lines(Recording *recording, const RegionScanFound *found) {
-        if (found->n_lost || found->n_most > MANY)
-                recording->n_lines = MAX(recording->n_lines / 2, (uint32_t)MIN_LINES);
+/* Number of lines that the stations have time for. */
+static uint32_t adapt_lines(Recording *recording, const RegionScanFound *found) {
+        bool is_late = found->n_lost || found->n_most > MANY;
+
+        if (is_late)
+                recording->n_lines = MIN_LINES;
         else if (found->n_most <= FEW)
                 recording->n_lines = MIN(recording->n_lines * 2, (uint32_t)MAX_LINES);
+        return is_late && !event_queue_is_half_full(recording->queue) ? 0 : recording->n_lines;
 }
 
 /* Number of lines that there is time for after a scan of @scan_ns. */
 static uint64_t lines_now(Recording *recording, const RegionScanFound *found, uint64_t scan_ns,
                           uint64_t now_ns) {
+        uint64_t late_ns = recording->pace.hungry ? PACE_HUNGRY_NS : READABLE_NS;
+        uint32_t n = adapt_lines(recording, found);
+
         if (!found->n_events) {
                 recording->rest_ns = now_ns;
                 return MIN(MAX(scan_ns / LINE_NS, (uint64_t)MIN_LINES), (uint64_t)MAX_LINES);
         }
-        adapt_lines(recording, found);
-        if (event_queue_length(recording->queue) < SHORT_QUEUE && now_ns - recording->rest_ns < READABLE_NS)
+        if (event_queue_length(recording->queue) < SHORT_QUEUE && now_ns - recording->rest_ns < late_ns)
                 return 0;
-        return recording->n_lines;
+        return n;
 }
 
 /* Makes the events of a scan readable, or as many as there is time for. */
@@ -151,18 +159,23 @@ static void pass_on(Recording *recording, const RegionScan *scans, const RegionS
                         writer_queue_kick(recording->writer_queue);
                 return;
         }
-        write_lines(recording, scans, lines_now(recording, found, scan_ns, now_ns));
-        trace_writer_flush(recording->writer, now_ns, found->n_events || recording_is_behind(recording));
+        if (trace_writer_has_room(recording->writer)) {
+                write_lines(recording, scans, lines_now(recording, found, scan_ns, now_ns));
+                trace_writer_flush(recording->writer, now_ns,
+                                   found->n_events || recording_is_behind(recording));
+        }
 }
 
 bool recording_is_behind(const Recording *recording) {
-        return recording->queue && !event_queue_is_empty(recording->queue);
+        return recording->queue && !event_queue_is_empty(recording->queue) &&
+                trace_writer_has_room(recording->writer);
 }
 
 uint64_t recording_deadline_ns(const Recording *recording) {
         const Pace *pace = &recording->pace;
         uint64_t deadline_ns = pace->hungry ? PACE_MIN_DEADLINE_NS : pace->deadline_ns;
-        bool is_pending = recording->writer && trace_writer_is_pending(recording->writer);
+        bool is_pending = recording->writer &&
+                (trace_writer_is_pending(recording->writer) || !event_queue_is_empty(recording->queue));
 
         return is_pending ? MIN(deadline_ns, READABLE_NS) : deadline_ns;
 }

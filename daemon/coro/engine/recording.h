@@ -76,7 +76,7 @@ bool recording_deinit(Recording *recording);
 /* Runs each scan once and adapts the pace. Return: whether there was an event. */
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans);
 
-/* Whether there are events that wait to become lines: it is no time to sleep. */
+/* Whether events wait that may become lines now: it is no time to sleep. */
 bool recording_is_behind(const Recording *recording);
 
 /* How long a reader that sleeps may do so: not beyond the time at which lines become readable. */

@@ -22,7 +22,10 @@
 #include "base/util/short-turns.h"
 #include "base/util/thread.h"
 
-enum { N_BLOCKS = 512 };
+enum {
+        N_BLOCKS = 512,
+        ROOM = 8,                       /* blocks for what is written between two looks, 1,024 lines */
+};
 
 typedef struct Full {
         char *block;
@@ -40,7 +43,7 @@ struct Sink {
         int cpu;                        /* the producer's; -1 = any */
         char *filling;                  /* block of the producer */
         char *free[N_BLOCKS];
-        unsigned n_free;
+        unsigned n_free;                /* written under the mutex, read without it as well */
         Full full[N_BLOCKS];
         unsigned first, n_full;
         char *memory;
@@ -58,7 +61,8 @@ static bool take_full(Sink *sink, Full *full) {
 static void give_back(Sink *sink, char *block, int error) {
         sink->first = (sink->first + 1) % N_BLOCKS;
         sink->n_full--;
-        sink->free[sink->n_free++] = block;
+        sink->free[sink->n_free] = block;
+        __atomic_store_n(&sink->n_free, sink->n_free + 1, __ATOMIC_RELAXED);
         sink->error = sink->error ? sink->error : error;
         if (sink->waiting)
                 pthread_cond_signal(&sink->freed);
@@ -147,9 +151,14 @@ char *sink_swap(Sink *sink, size_t size) {
         while (!sink->n_free)
                 pthread_cond_wait(&sink->freed, &sink->mutex);
         sink->waiting = false;
-        sink->filling = sink->free[--sink->n_free];
+        __atomic_store_n(&sink->n_free, sink->n_free - 1, __ATOMIC_RELAXED);
+        sink->filling = sink->free[sink->n_free];
         pthread_mutex_unlock(&sink->mutex);
         return sink->filling;
+}
+
+bool sink_has_room(const Sink *sink) {
+        return __atomic_load_n(&sink->n_free, __ATOMIC_RELAXED) >= ROOM;
 }
 
 int sink_error(Sink *sink) {

@@ -9,6 +9,7 @@
  * of them wait to be written, sink_swap() waits, too, and counts that.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@ int sink_new(Sink **sinkp, int fd, char **blockp);
 
 /* Hands over the block that is being filled. Return: an empty one. */
 char *sink_swap(Sink *sink, size_t size);
+
+/* Whether several blocks are free, so that sink_swap() will not wait. */
+bool sink_has_room(const Sink *sink);
 
 /* errno of the first failure, after which nothing is written; 0 = none so far. */
 int sink_error(Sink *sink);

@@ -290,6 +290,10 @@ bool trace_writer_is_pending(const TraceWriter *writer) {
         return writer->pending;
 }
 
+bool trace_writer_has_room(const TraceWriter *writer) {
+        return !writer->sink || sink_has_room(writer->sink);
+}
+
 uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
         return writer->sink ? sink_n_stalls(writer->sink) : 0;
 }

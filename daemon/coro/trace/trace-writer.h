@@ -52,6 +52,9 @@ void trace_writer_flush(TraceWriter *writer, uint64_t now_ns, bool busy);
 /* Whether there are events that trace_writer_flush() has not made visible yet. */
 bool trace_writer_is_pending(const TraceWriter *writer);
 
+/* Whether some lines can be added without a wait for the thread that writes. */
+bool trace_writer_has_room(const TraceWriter *writer);
+
 /* Number of times that a trace written `behind` has waited for its file. */
 uint64_t trace_writer_n_stalls(const TraceWriter *writer);
 
