@@ -64,7 +64,7 @@ Test(pace, does_not_wait_blindly_after_a_rest) {
         for (int i = 0; i < 2; i++) {
                 pace_update(&pace, &nothing, 1000, now);
                 cr_expect_not(pace.hungry);
-                pace_update(&pace, &one, 1000, now += NS_PER_SEC);      /* the first one of all, then of a rest */
+                pace_update(&pace, &one, 1000, now += NS_PER_SEC);  /* the first of all, then of a rest */
                 cr_expect(pace.hungry);
                 cr_expect_eq(pace.wait_ns, 0);
                 pace_update(&pace, &one, 1000, now += PACE_IDLE_NS - 1);

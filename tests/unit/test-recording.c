@@ -22,7 +22,8 @@ static void setup(void) {
         cr_assert(mkdtemp(directory));
         snprintf(region_path, sizeof(region_path), "%s/region", directory);
         snprintf(output, sizeof(output), "%s/t.jsonl", directory);
-        options = (CoroOptions){ .output = output, .form = TRACE_JSONL, .trace = { .extra = true, .mode = 0600 } };
+        options = (CoroOptions){ .output = output, .form = TRACE_JSONL,
+                                 .trace = { .extra = true, .mode = 0600 } };
         cr_assert_eq(region_create(&region, region_path, 2, 0600), 0);
         cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false), 0);
         cr_assert_eq(recording_open(&recording, &options), 0);

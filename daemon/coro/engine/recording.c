@@ -40,7 +40,7 @@
 enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
         LINE_NS = 150,                          /* what one takes, about */
-        /* events that wait for a scan that finds nothing: three quarters of the memory touched at the start */
+        /* events that wait for a scan that finds nothing: 3/4 of the memory touched at the start */
         SHORT_QUEUE = 98304,
         FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
