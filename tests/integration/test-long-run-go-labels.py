@@ -60,6 +60,8 @@ class Toolchains(labels.GoLabels):
             with self.subTest(options=options):
                 print(f"# Go 1.{minor} {' '.join(options)}", flush=True)
                 self.check_program(self.build(go, *options, c=c))
+        with self.subTest(options="c-shared"):
+            self.check_library(go)
         if minor < 24:  # more labels than a bucket of a map holds
             self.check_program(self.build(go), labels=12)
 

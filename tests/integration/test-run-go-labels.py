@@ -131,16 +131,19 @@ class GoLabels(session.NamingCase):
         self.check_program(self.build(self.go, "-buildmode=pie",
                                       "-ldflags=-s -w -linkmode=external -extldflags=-static-pie", c=True), n=N // 3)
 
-    def test_a_library_in_a_program_of_c(self):
-        """Where its threads keep their goroutine is known to the dynamic linker alone."""
-        tap.need_tool("gcc")
+    def check_library(self, go):
         victims, directory = tap.SOURCE_DIR / "tests/victims", self.directory()
-        library = self.go.build(victims / "VictimGoLabels.go", directory / "liblabels.so", "-buildmode=c-shared",
-                                "-ldflags=-s -w", more=[victims / "VictimGoSpinC.go", victims / "VictimGoLibrary.go"])
+        library = go.build(victims / "VictimGoLabels.go", directory / "liblabels.so", "-buildmode=c-shared",
+                           "-ldflags=-s -w", more=[victims / "VictimGoSpinC.go", victims / "VictimGoLibrary.go"])
         (directory / "host.c").write_text(HOST)
         self.run_command(["gcc", "-o", directory / "host", directory / "host.c", library], expect=0)
         _, linked = self.check_program(directory / "host", n=N // 3)
         self.assertEqual({s.resource["process.executable.name"] for s in linked}, {"host"})
+
+    def test_a_library_in_a_program_of_c(self):
+        """Where its threads keep their goroutine is known to the dynamic linker alone."""
+        tap.need_tool("gcc")
+        self.check_library(self.go)
 
     def test_more_labels_than_are_read(self):
         result, linked = self.check_program(self.build(self.go), labels=80)
