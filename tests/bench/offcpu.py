@@ -101,14 +101,17 @@ def main():
     def spanprof(pids, *more):
         return [SPANPROF, "record", "-o", f"{directory}/x.pb", "-p", ",".join(map(str, pids)), *more]
 
-    def waits(*more):
-        return lambda pids: spanprof(pids, "--off-cpu", *more)
+    def waits(*more):       # of a storm, so nothing may be left out unless it is asked for
+        return lambda pids: spanprof(pids, "--off-cpu", "--off-cpu-max-switches=0", *more)
+
+    def step(keep):
+        return lambda pids: spanprof(pids, "--off-cpu", "--off-cpu-max-switches=1", f"--off-cpu-keep={keep}")
 
     library = str(BUILD.resolve() / "sdk/libspanprof-context.so")
     rows = {
         "nothing": (None, None),
         "record": (None, spanprof),
-        "record --off-cpu of another process": (None, lambda pids: spanprof([sleeper.pid], "--off-cpu")),
+        "record --off-cpu of another process": (None, lambda _: waits()([sleeper.pid])),
         "record --off-cpu, no walks": (None, waits("--off-cpu-walks=0")),
         "the same, spans in a ring": ("ring", waits("--off-cpu-walks=0")),
         "the same, no wait is long": ("ring", waits("--off-cpu-walks=0", "--off-cpu-long-wait=0")),
@@ -117,6 +120,9 @@ def main():
         "record --off-cpu, spans in a ring": ("ring", waits()),
         "the same, every wait walked": ("ring", waits("--off-cpu-walks=100000")),
         "the same, one walk in 134 ms: long waits": ("ring", waits("--off-cpu-walks=1")),
+        "in a storm, without walks": ("ring", step("late-stacks")),
+        "in a storm, without stacks": ("ring", step("spans")),
+        "in a storm, times alone": ("ring", step("times")),
         "perf sched record": (None, lambda pids: ["perf", "sched", "record", "-o", f"{directory}/perf.data"]),
     }
     if os.access(options.offcputime, os.X_OK):

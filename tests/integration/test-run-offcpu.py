@@ -6,6 +6,7 @@ import oracle
 oracle.enter()
 
 import collections
+import json
 import os
 import pathlib
 import signal
@@ -13,8 +14,10 @@ import sys
 import time
 
 import otlp_read
+import prometheus
 import session
 import tap
+from unix_http import metrics
 
 # Of a time by two other clocks: one in a hundred, and what a thread does between its clocks and its span.
 SHARE, SLACK_NS = 0.01, 2_000_000
@@ -348,14 +351,18 @@ class OffCpu(session.NamingCase):
                 self.assertGreaterEqual(told[tid] + cpu, least, (tid, wall, cpu))
             self.assertLessEqual(told[tid], life + SLACK_NS, (tid, life, wall, cpu))
 
-    def in_step(self, keep, words):
+    def in_step(self, keep, number, words):
         """(waits of the victim's threads, counters) of what it did in this step of a storm."""
-        storm = self.spawn([sys.executable, "-c", STORM])
+        storm, socket = self.spawn([sys.executable, "-c", STORM]), self.directory() / "control.sock"
         run, tell, victim, read = self.begin("--off-cpu-max-switches", "1", "--off-cpu-keep", keep,
-                                             "--off-cpu-long-wait", "50ms")
+                                             "--off-cpu-long-wait", "50ms", "--control", socket)
         run.child.wait_for(f"{words} for a while: more than 1 switches")
         steal = steal_ns()
         tell("books")
+        status = json.loads(self.spanprof("status", "--json", "--control", socket).stdout)
+        self.assertEqual(status["waits_lack"], words)
+        self.assertIn(f"{words} (off-cpu-max-switches)", self.spanprof("status", "--control", socket).stdout)
+        self.assertEqual(prometheus.value(metrics(socket), "spanprof_wait_limit"), number)
         if keep == "late-stacks":       # rows of the victim have come by now
             tell("slow")
             tell("slow")
@@ -373,13 +380,13 @@ class OffCpu(session.NamingCase):
         return result, truth, waits, counters
 
     def test_walks_are_left_out_first(self):
-        result, truth, waits, counters = self.in_step("late-stacks", "waits have no stacks, but for long ones")
+        result, truth, waits, counters = self.in_step("late-stacks", 1, "waits have no stacks, but for long ones")
         self.assertEqual(counters["spanless"], 0)
         self.assertGreater(counters["walked_late"], 0)
         self.assertLess(counters["walked"], counters["unwalked"] // 10)        # those before the step
 
     def test_stacks_of_long_waits_are_left_out_next(self):
-        result, truth, waits, counters = self.in_step("spans", "waits have no stacks")
+        result, truth, waits, counters = self.in_step("spans", 2, "waits have no stacks")
         self.assertEqual(counters["spanless"], 0)
         self.assertEqual([wait for wait in waits if wait.frames], [])
         self.assertEqual(counters["walked_late"], 0)
@@ -389,7 +396,7 @@ class OffCpu(session.NamingCase):
 
     def test_spans_and_wakers_are_left_out_last(self):
         result, truth, waits, counters = self.in_step(
-            "times", "waits have times and reasons alone: no stacks, no spans, no wakers")
+            "times", 3, "waits have times and reasons alone: no stacks, no spans, no wakers")
         self.assertGreater(counters["spanless"], 2000)
         self.assertEqual([wait for wait in waits if wait.frames or span_of(wait)], [])
         self.assertEqual({key for wait in waits for key in wait.attributes} &
