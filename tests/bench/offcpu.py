@@ -30,6 +30,8 @@ BPFTOOL = shutil.which("bpftool") or "/usr/sbin/bpftool"
 PROGRAMS = ("wait_switch", "wait_wake", "wait_waking")
 # seconds that a tool has to start: one without programs at a switch, and one whose programs are waited for
 SETTLE, START = 4, 30
+STEP = 6                # until the daemon has judged what a storm leaves
+STORM = "--off-cpu-max-switches=1"
 THEIRS = {"sched_switch": "wait_switch"}         # of offcputime, in the same column
 
 
@@ -61,6 +63,9 @@ def measure(seconds, spans, tool):
         argv = tool(pids)
         child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         before = settled(others, argv)
+        if STORM in argv:
+            time.sleep(STEP)
+            before = settled(others, argv)
     neighbour = subprocess.Popen([LOAD, str(seconds), "neighbour"], stdout=subprocess.PIPE, text=True)
     _, cost, slow = map(int, load.communicate("go\n")[0].split())
     late = int(neighbour.communicate()[0].split()[1])
@@ -105,7 +110,7 @@ def main():
         return lambda pids: spanprof(pids, "--off-cpu", "--off-cpu-max-switches=0", *more)
 
     def step(keep):
-        return lambda pids: spanprof(pids, "--off-cpu", "--off-cpu-max-switches=1", f"--off-cpu-keep={keep}")
+        return lambda pids: spanprof(pids, "--off-cpu", STORM, f"--off-cpu-keep={keep}")
 
     library = str(BUILD.resolve() / "sdk/libspanprof-context.so")
     rows = {
