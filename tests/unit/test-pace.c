@@ -43,7 +43,7 @@ Test(pace, does_not_wait_after_a_loss_for_a_while) {
 
 /* More than a ring in one scan, and no loss: a scan that had waited would have lost events. */
 Test(pace, stays_awake_while_bursts_are_caught) {
-        Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1, .has_begun = true };
+        Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
         RegionScanFound burst = { .n_events = 128, .n_most = 128 }, ring = { .n_events = 8, .n_most = 8 };
 
         pace_update(&pace, &ring, 1000, NS_PER_SEC);
@@ -53,27 +53,6 @@ Test(pace, stays_awake_while_bursts_are_caught) {
         cr_expect_eq(pace.wait_ns, 0);
         pace_update(&pace, &ring, 1000, 2 * NS_PER_SEC + PACE_HUNGRY_NS);
         cr_expect_not(pace.hungry);
-}
-
-/* What begins may be a burst: a blind wait would lose it. */
-Test(pace, does_not_wait_blindly_after_a_rest) {
-        RegionScanFound one = { .n_events = 1, .n_most = 1 }, nothing = { 0 };
-        uint64_t now = NS_PER_SEC;
-        Pace pace = { 0 };
-
-        for (int i = 0; i < 2; i++) {
-                pace_update(&pace, &nothing, 1000, now);
-                cr_expect_not(pace.hungry);
-                pace_update(&pace, &one, 1000, now += NS_PER_SEC);  /* the first of all, then of a rest */
-                cr_expect(pace.hungry);
-                cr_expect_eq(pace.wait_ns, 0);
-                pace_update(&pace, &one, 1000, now += PACE_IDLE_NS - 1);
-                cr_expect(pace.hungry);
-                pace_update(&pace, &one, 1000, ++now);
-                cr_expect_not(pace.hungry);
-                pace_update(&pace, &nothing, 1000, now += PACE_IDLE_NS);
-                cr_expect(pace.idle);
-        }
 }
 
 /* Follows while that loses less, tries the other way now and then, and changes when it becomes better. */

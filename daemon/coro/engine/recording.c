@@ -36,6 +36,7 @@
 
 #include "base/util/error.h"
 #include "base/util/log.h"
+#include "sampling/process/htlhash.h"
 
 enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
@@ -59,6 +60,10 @@ static int start_writing(Recording *recording, TraceWriter *writer) {
                                MIN(recording->options->buffer_bytes, event_queue_room()));
 }
 
+static bool learns_names(const CoroOptions *options) {
+        return options->address_names && options->trace.extra;
+}
+
 int recording_open(Recording *recording, const CoroOptions *options) {
         TraceOptions trace = options->trace;
         TraceWriter *writer = NULL;
@@ -75,11 +80,14 @@ int recording_open(Recording *recording, const CoroOptions *options) {
                 log_error("cannot write %s: %s", options->output, strerror(errno));
         if (r)
                 return r > 0 ? CORO_E_FAILED : r;
+        /* else the thread for names does so in the first burst, on a CPU that the scan needs */
+        if (learns_names(options))
+                htlhash_prepare();
         return start_writing(recording, writer);
 }
 
 void recording_watch(Recording *recording, const RegionScan *scans, size_t n_scans) {
-        if (!recording->options->address_names || !recording->options->trace.extra)
+        if (!learns_names(recording->options))
                 return;
         if (address_names_new(&recording->names, scans, n_scans))
                 log_warning(

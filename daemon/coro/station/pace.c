@@ -7,7 +7,6 @@
  *      1 event of a station, often      5 µs, 10.6 µs, 16.9 µs … (an eighth more, and 5 µs) up to 1 ms
  *      5 of a station                   halved; below 20 µs: none
  *      a loss, or 9 of a station        none for 50 ms: hungry
- *      the first after a rest           none for 20 ms: hungry, too
  *      none for 20 ms                   idle: the deadline is 500 times a scan, from 50 ms to 1 s
  *
  * A burst of one coroutine is read best by staying at its station, as long as the reader has a CPU. Where
@@ -49,11 +48,6 @@ static void try_ways(Pace *pace, const RegionScanFound *found) {
 }
 
 void pace_update(Pace *pace, const RegionScanFound *found, uint64_t scan_ns, uint64_t now_ns) {
-        /* what begins after a rest may be a burst: no wait until it is known */
-        if (found->n_events && (pace->idle || !pace->has_begun)) {
-                pace->hungry_until_ns = MAX(pace->hungry_until_ns, now_ns + PACE_IDLE_NS);
-                pace->has_begun = true;
-        }
         if (found->n_events || found->n_lost || !pace->event_ns)
                 pace->event_ns = now_ns;
         /* more than eight events can only be read by following */

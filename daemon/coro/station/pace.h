@@ -41,7 +41,6 @@ typedef struct Pace {
         uint64_t event_ns;              /* end of the last scan with an event */
         uint64_t hungry_until_ns;
         bool hungry, idle;
-        bool has_begun;                 /* there was an event */
         PaceWay way;                    /* while hungry */
         uint64_t n_events, n_lost;      /* of this trial */
         uint32_t n_trials;

@@ -19,6 +19,14 @@ static struct {
 static Library library = LIBRARY(lib, SONAME_CRYPTO, FUNCTIONS, "to identify files by their content");
 LIBRARY_NOTE(SONAME_CRYPTO, "htlhash", "recommended", "identifies files by their content")
 
+void htlhash_prepare(void) {
+        uint8_t digest[SHA256_DIGEST_LENGTH];
+
+        /* it sets itself up as it is called first */
+        if (!library_load(&library))
+                lib.SHA256((const uint8_t *)"", 0, digest);
+}
+
 static int read_part(int fd, uint64_t offset, uint8_t *part, size_t size) {
         return file_pread(fd, part, size, offset) == (ssize_t)size ? 0 : HTLHASH_E_SHORT;
 }

@@ -24,5 +24,8 @@ enum {
         HTLHASH_E_NO_LIBRARY,           /* libcrypto is missing, a message was logged */
 };
 
+/* Loads the library now, which takes some 5 ms, for who has no time for that later. */
+void htlhash_prepare(void);
+
 /* @fd: a regular file of @size bytes, read by pread(). Return: 0, HTLHASH_E_*. */
 int htlhash_read(int fd, uint64_t size, char hex[HTLHASH_HEX_SIZE]);
