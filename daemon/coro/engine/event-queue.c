@@ -152,14 +152,6 @@ bool event_queue_is_empty(const EventQueue *queue) {
         return queue->head == queue->tail;
 }
 
-uint64_t event_queue_length(const EventQueue *queue) {
-        return queue->head - queue->tail;
-}
-
-bool event_queue_is_half_full(const EventQueue *queue) {
-        return event_queue_length(queue) >= queue->n_places / 2;
-}
-
 /* The number behind @key in a small file, 0 = there is none. */
 static uint64_t number_in(const char *path, const char *key) {
         _cleanup_(freep) char *text = NULL;

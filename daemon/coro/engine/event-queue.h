@@ -37,10 +37,6 @@ bool event_queue_take(EventQueue *queue, const RegionScan *scans, CoroEvent *eve
 
 bool event_queue_is_empty(const EventQueue *queue);
 
-/* Places that are in use: one for each event, and more for few. */
-uint64_t event_queue_length(const EventQueue *queue);
-bool event_queue_is_half_full(const EventQueue *queue);
-
 /* What a queue may take on this machine, in bytes: an eighth of what it and our cgroup have left. */
 uint64_t event_queue_room(void);
 

@@ -7,17 +7,13 @@
  *      region ─ scan ─▶ writer-queue.c ─▶ a thread that inserts into the database
  *
  * A scan must not wait, and should not even make lines: while it does, stations elsewhere overwrite events.
- * So lines are made between two scans, on the CPU that the scan has anyway:
+ * So lines are made between two scans, on the CPU that the scan has anyway, and not more than the stations
+ * have time for:
  *
- *      a scan finds       queue                  lines before the next scan
- *      nothing            any                    as many as take the time of a scan, at least 16
- *      events             below 98,304 events    none, unless lines are late: 10 ms, 50 in bursts
- *      events             above                  as many as the stations have time for:
- *
- *      most events of one station in a scan
- *      1 or 2 of the 8 that it keeps             twice as many as before, up to 1,024
+ *      most events of one station in a scan      lines before the next scan
+ *      1 or 2 of the 8 that it keeps             twice as many, up to 1,024
  *      3 or 4                                    as many
- *      more, or a loss                           none, then 16; 16 at once in a queue that is half full
+ *      more, or a loss                           half, down to 16
  *
  * And none while sink.c has no free block: the scan would wait for one. While events come faster than that,
  * they wait in the queue. A database takes longer for an event than a scan may wait, so there a thread does
@@ -40,9 +36,6 @@
 
 enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
-        LINE_NS = 150,                          /* what one takes, about */
-        /* events that wait for a scan that finds nothing: 3/4 of the memory touched at the start */
-        SHORT_QUEUE = 98304,
         FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
 };
@@ -73,7 +66,7 @@ int recording_open(Recording *recording, const CoroOptions *options) {
         r = trace_writer_new(&writer, options->output, options->form, &trace);
 
         *recording = (Recording){ .options = options, .begin_ns = clock_monotonic_ns() };
-        recording->progress_ns = recording->rest_ns = recording->begin_ns;
+        recording->progress_ns = recording->begin_ns;
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", options->output);
         else if (r > 0 && r != TRACE_E_REFUSED)
@@ -133,45 +126,26 @@ static int on_event(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
-/* Number of lines that the stations have time for. */
-static uint32_t adapt_lines(Recording *recording, const RegionScanFound *found) {
-        bool is_late = found->n_lost || found->n_most > MANY;
-
-        if (is_late)
-                recording->n_lines = MIN_LINES;
+static void adapt_lines(Recording *recording, const RegionScanFound *found) {
+        if (found->n_lost || found->n_most > MANY)
+                recording->n_lines = MAX(recording->n_lines / 2, (uint32_t)MIN_LINES);
         else if (found->n_most <= FEW)
                 recording->n_lines = MIN(recording->n_lines * 2, (uint32_t)MAX_LINES);
-        return is_late && !event_queue_is_half_full(recording->queue) ? 0 : recording->n_lines;
-}
-
-/* Number of lines that there is time for after a scan of @scan_ns. */
-static uint64_t lines_now(Recording *recording, const RegionScanFound *found, uint64_t scan_ns,
-                          uint64_t now_ns) {
-        uint64_t late_ns = recording->pace.hungry ? PACE_HUNGRY_NS : READABLE_NS;
-        uint32_t n = adapt_lines(recording, found);
-
-        if (!found->n_events) {
-                recording->rest_ns = now_ns;
-                return MIN(MAX(scan_ns / LINE_NS, (uint64_t)MIN_LINES), (uint64_t)MAX_LINES);
-        }
-        if (event_queue_length(recording->queue) < SHORT_QUEUE && now_ns - recording->rest_ns < late_ns)
-                return 0;
-        return n;
 }
 
 /* Makes the events of a scan readable, or as many as there is time for. */
 static void pass_on(Recording *recording, const RegionScan *scans, const RegionScanFound *found,
-                    uint64_t scan_ns, uint64_t now_ns) {
+                    uint64_t now_ns) {
         if (recording->writer_queue) {
                 if (found->n_events)
                         writer_queue_kick(recording->writer_queue);
                 return;
         }
-        if (trace_writer_has_room(recording->writer)) {
-                write_lines(recording, scans, lines_now(recording, found, scan_ns, now_ns));
-                trace_writer_flush(recording->writer, now_ns,
-                                   found->n_events || recording_is_behind(recording));
-        }
+        adapt_lines(recording, found);
+        if (!trace_writer_has_room(recording->writer))
+                return;
+        write_lines(recording, scans, recording->n_lines);
+        trace_writer_flush(recording->writer, now_ns, found->n_events || recording_is_behind(recording));
 }
 
 bool recording_is_behind(const Recording *recording) {
@@ -206,7 +180,7 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
                 all.n_most = MAX(all.n_most, found.n_most);
         }
         end_ns = clock_monotonic_ns();
-        pass_on(recording, scans, &all, end_ns - begin_ns, end_ns);
+        pass_on(recording, scans, &all, end_ns);
         if (all.n_events && recording->names)
                 address_names_poke(recording->names);
         recording->n_events += all.n_events;

@@ -56,7 +56,6 @@ typedef struct Recording {
         WriterQueue *writer_queue;      /* of a database; NULL for lines */
         EventQueue *queue;              /* events that become lines between scans; NULL for a database */
         uint32_t n_lines;               /* that are made between two scans, at most */
-        uint64_t rest_ns;               /* end of the last scan that found nothing */
         uint64_t n_full;                /* times that the queue had no room, so that lines came first */
         AddressNames *names;            /* NULL = no names are wanted */
         Pace pace;
