@@ -92,6 +92,15 @@ class Desk(session.TestCase):
 
         self.assertTrue(tap.wait_until(is_said, "a recording without a sample"))
 
+    def test_what_does_it_wait_for(self):
+        """Threads, on what, in which function; and how long they waited together."""
+        done = self.at_desk("record", "--off-cpu", "-o", "a.pb", "--", "python3", "-c",
+                            "import time\nfor _ in range(20): sum(range(300000)); time.sleep(0.02)")
+        waited = re.search(r"(?m)^  waits +([\d.]+) s of threads without a CPU", done.stdout)
+        self.assertGreater(float(waited[1]), 0.3, done.stdout)
+        share = re.search(r"(?m)^ +([\d.]+) % +python3 +blocked +sleep ", done.stdout)
+        self.assertGreater(float(share[1]), 10, done.stdout)
+
     def test_what_other_profilers_are_asked(self):
         """A word for what has another name here."""
         for words, hint in ((["record", "-g", "--", "true"], "stacks are always taken"),

@@ -72,6 +72,58 @@ static int print_spans(const Counts *counts, const TablesFormat *format, FILE *o
         return r;
 }
 
+/* Time without a CPU (--off-cpu): of which threads, on what, in which function of the program. */
+static int print_waits(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "waits", COLUMN_RIGHT }, { "thread", COLUMN_LEFT },
+                                          { "state", COLUMN_LEFT },  { "on", COLUMN_LEFT },
+                                          { "in", COLUMN_NAME },     { "ended by", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_WAITS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r || !n)
+                return r;
+        fprintf(out, "\n");
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->wait_ns));
+                for (size_t k = 0; k + 1 < ARRAY_SIZE(columns); k++)
+                        text_table_add(&table, "%s", rows[i].texts[k]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
+/* How long all threads waited together, and what of their waits is not in that. */
+static void print_wait_time(const Counts *counts, FILE *out) {
+        static const struct {
+                int counter;
+                const char *words;
+        } losses[] = {
+                { COUNTER_WAITS_THREADS_OVER_CAP, "of more threads than are followed" },
+                { COUNTER_WAITS_EARLY_OVER_CAP, "under way as it began" },
+                { COUNTER_WAITS_LOST, "without room" },
+                { COUNTER_WAITS_UNSEEN, "whose end the kernel hid" },
+                { COUNTER_WAITS_WINDOW_FULL, "beyond the recording's cap" },
+        };
+        const char *separator = "; not whole: waits ";
+
+        if (!counts->wait_ns && !stat_get(COUNTER_WAITS))
+                return;
+        fprintf(out, "  waits      %.2f s of threads without a CPU", (double)counts->wait_ns / (double)NS_PER_SEC);
+        for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
+                if (stat_get(losses[i].counter)) {
+                        fprintf(out, "%s%s (%" PRIu64 ")", separator, losses[i].words,
+                                stat_get(losses[i].counter));
+                        separator = ", ";
+                }
+        fprintf(out, "\n");
+}
+
 /* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
 static void print_losses(FILE *out) {
         uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
@@ -197,6 +249,7 @@ static int print_quality(const Counts *counts, const Summary *summary, FILE *out
         if (*cause)
                 fprintf(out, "             not whole: %s\n", cause);
         print_losses(out);
+        print_wait_time(counts, out);
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, out);
         return r ? r : print_truncated(counts, out);
@@ -208,6 +261,8 @@ int tables_print(const Counts *counts, const Summary *summary, const TablesForma
 
         wide.width = wide.width ? MAX(wide.width, 60u) : 100;
         r = counts->n_events ? print_functions(counts, &wide, out) : 0;
+        if (!r)
+                r = print_waits(counts, &wide, out);
         if (!r)
                 r = print_spans(counts, &wide, out);
         return r ? r : print_quality(counts, summary, out);
