@@ -28,6 +28,20 @@ Test(pace, takes_its_time_when_there_is_little) {
         cr_expect_not(pace.idle);
 }
 
+/* Between two scans it may have made lines for a while, which says nothing of a longer wait. */
+Test(pace, grows_no_wait_that_was_not_made) {
+        Pace pace = { 0 };
+        RegionScanFound few = { .n_events = 1000, .n_most = 1 };
+        uint64_t now = NS_PER_SEC, wait;
+
+        for (int i = 0; i < 1000; i++)
+                pace_update(&pace, &few, 40000, now += 130000);
+        cr_expect_leq(pace.wait_ns, 110000);
+        wait = pace.wait_ns;
+        pace_update(&pace, &few, 40000, now += 40000 + wait);
+        cr_expect_gt(pace.wait_ns, wait);
+}
+
 Test(pace, does_not_wait_after_a_loss_for_a_while) {
         Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
         RegionScanFound loss = { .n_events = 8, .n_lost = 3, .n_most = 11 }, nothing = { 0 };
@@ -37,7 +51,7 @@ Test(pace, does_not_wait_after_a_loss_for_a_while) {
         cr_expect_eq(pace.wait_ns, 0);
         pace_update(&pace, &nothing, 1000, now + PACE_HUNGRY_NS - 1);
         cr_expect_eq(pace.wait_ns, 0);
-        pace_update(&pace, &nothing, 1000, now + PACE_HUNGRY_NS);
+        pace_update(&pace, &nothing, 1000, now + PACE_HUNGRY_NS + 1000);
         cr_expect_gt(pace.wait_ns, 0);
 }
 

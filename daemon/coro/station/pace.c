@@ -9,6 +9,9 @@
  *      a loss, or 9 of a station        none for 50 ms: hungry
  *      none for 20 ms                   idle: the deadline is 500 times a scan, from 50 ms to 1 s
  *
+ * Only a wait that was made shows that there is time for it: a reader that is busy with lines between its scans
+ * comes soon, finds few events each time, and must not conclude that it may sleep for a millisecond.
+ *
  * A burst of one coroutine is read best by staying at its station, as long as the reader has a CPU. Where
  * others want that CPU, who has used much of it has none when the next burst comes: then it is better to
  * sleep after each event and to be woken for the next. Which is better no clock tells, but losses do. So a
@@ -48,6 +51,9 @@ static void try_ways(Pace *pace, const RegionScanFound *found) {
 }
 
 void pace_update(Pace *pace, const RegionScanFound *found, uint64_t scan_ns, uint64_t now_ns) {
+        bool waited = now_ns >= pace->scanned_ns + pace->wait_ns + scan_ns;
+
+        pace->scanned_ns = now_ns;
         if (found->n_events || found->n_lost || !pace->event_ns)
                 pace->event_ns = now_ns;
         /* more than eight events can only be read by following */
@@ -55,7 +61,7 @@ void pace_update(Pace *pace, const RegionScanFound *found, uint64_t scan_ns, uin
                 pace->hungry_until_ns = now_ns + PACE_HUNGRY_NS;
         if (found->n_most > MANY)
                 pace->wait_ns = pace->wait_ns > 4 * PACE_STEP_NS ? pace->wait_ns / 2 : 0;
-        else if (found->n_most < MANY)
+        else if (found->n_most < MANY && waited)
                 slow_down(pace, scan_ns);
         pace->hungry = now_ns < pace->hungry_until_ns;
         if (pace->hungry) {

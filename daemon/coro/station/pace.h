@@ -37,6 +37,7 @@ enum { PACE_TRIAL_EVENTS = 1024, PACE_TRIALS = 8 };
 
 typedef struct Pace {
         uint64_t wait_ns;               /* 0 = scan again at once */
+        uint64_t scanned_ns;            /* end of the last scan */
         uint64_t deadline_ns;           /* time until the next scan of an idle region */
         uint64_t event_ns;              /* end of the last scan with an event */
         uint64_t hungry_until_ns;
