@@ -5,22 +5,25 @@
 
 #include "coro/engine/event-queue.h"
 
-enum { STATIONS = 3, SMALLEST = (4 << 20) / 32 };       /* places of the smallest queue */
+enum { STATIONS = 3, SMALLEST = 4 << 20 };      /* bytes of the smallest queue */
 
 static StationState states[2][STATIONS];
+static Region regions[2];
 static RegionScan scans[2];
 static EventQueue *queue;
 
 static void make_queue(uint64_t max_bytes) {
         memset(states, 0, sizeof(states));
         for (uint32_t k = 0; k < 2; k++) {
-                scans[k] = (RegionScan){ .states = states[k],
+                regions[k].n_stations = STATIONS;
+                scans[k] = (RegionScan){ .region = &regions[k],
+                                         .states = states[k],
                                          .pid = 700 + k,
                                          .dialect = k ? STATION_DIALECT_DOCUMENT : STATION_DIALECT_SEQLOCK };
                 for (uint32_t i = 0; i < STATIONS; i++)
                         states[k][i] = (StationState){ .probe_id = 1000 * (k + 1) + i, .birth_ns = 5 + i };
         }
-        cr_assert_eq(event_queue_new(&queue, max_bytes), 0);
+        cr_assert_eq(event_queue_new(&queue, max_bytes, scans, 2), 0);
 }
 
 static void free_queue(void) {
@@ -34,9 +37,9 @@ static CoroEvent plain(uint64_t number) {
 }
 
 Test(event_queue, gives_events_back_whole) {
-        CoroEvent largest = { .number = (UINT64_C(1) << 62) - 1,
-                              .time_ns = (UINT64_C(1) << 63) - 1,
-                              .tid = 1 << 22,
+        CoroEvent largest = { .number = UINT64_MAX - 1,
+                              .time_ns = UINT64_MAX,
+                              .tid = UINT32_MAX,
                               .address = UINT64_MAX,
                               .n_lost = UINT64_MAX,
                               .station = 2,
@@ -77,7 +80,7 @@ Test(event_queue, gives_events_back_whole) {
         cr_expect_not(event_queue_take(queue, scans, &event));
 }
 
-/* Events of one, two and three places, so that each lies across the end of the ring at some turn. */
+/* Events of many sizes, so that the end of the ring is near in many ways. */
 Test(event_queue, keeps_the_order_around_its_end) {
         uint64_t put = 0, taken = 0;
         CoroEvent event;
@@ -85,7 +88,7 @@ Test(event_queue, keeps_the_order_around_its_end) {
         make_queue(0);
         event = plain(put++);
         cr_assert(event_queue_put(queue, 0, &event));
-        while (put < 3 * SMALLEST) {
+        while (put < SMALLEST) {            /* 16 bytes each, with their parts */
                 for (int i = 0; i < 2; i++) {
                         event = plain(put);
                         event.n_lost = put % 3;
@@ -93,7 +96,7 @@ Test(event_queue, keeps_the_order_around_its_end) {
                         memset(event.payload, (int)(put % 251) + 1, sizeof(event.payload));
                         put += event_queue_put(queue, 0, &event);
                 }
-                for (int i = 0; i < 2 && put - taken > SMALLEST / 4; i++, taken++) {
+                for (int i = 0; i < 2 && put - taken > SMALLEST / 64; i++, taken++) {
                         cr_assert(event_queue_take(queue, scans, &event));
                         cr_assert_eq(event.number, taken);
                         cr_assert_eq(event.n_lost, taken ? taken % 3 : 0);
@@ -114,8 +117,8 @@ Test(event_queue, refuses_what_it_has_no_room_for) {
         make_queue(0);
         for (event = plain(0); event_queue_put(queue, 0, &event); event = plain(n))
                 n++;
-        cr_expect_gt(n, SMALLEST - 4);
-        cr_expect_leq(n, SMALLEST);
+        cr_expect_gt(n, SMALLEST / 4 - 64);
+        cr_expect_leq(n, SMALLEST / 4);
         for (uint64_t i = 0; i < n; i++) {
                 cr_assert(event_queue_take(queue, scans, &event));
                 cr_assert_eq(event.number, i);
@@ -143,7 +146,7 @@ Test(event_queue, gives_memory_back_when_it_is_empty) {
 
         make_queue(64 << 20);
         before = resident_kib();
-        for (int i = 0; i < 1 << 20; i++)
+        for (int i = 0; i < 7 << 20; i++)
                 cr_assert(event_queue_put(queue, 0, &event));
         full = resident_kib();
         while (event_queue_take(queue, scans, &event))

@@ -28,7 +28,7 @@ static void setup(void) {
                                  .trace = { .extra = true, .mode = 0600 } };
         cr_assert_eq(region_create(&region, region_path, STATIONS, 0600), 0);
         cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false), 0);
-        cr_assert_eq(recording_open(&recording, &options), 0);
+        cr_assert_eq(recording_open(&recording, &options, &scan, 1), 0);
         region->header->allocated_count = STATIONS;
         for (int i = 0; i < STATIONS; i++)
                 writers[i] = (StationWriter){ .station = (struct spanprof_station *)&region->stations[i] };

@@ -167,7 +167,7 @@ static int start(Attach *attach, const uint32_t *pids, size_t n_pids) {
         if (!r && !attach->n_regions)
                 r = CORO_E_FAILED;
         if (!r)
-                r = recording_open(&attach->recording, attach->options);
+                r = recording_open(&attach->recording, attach->options, attach->scans, attach->n_regions);
         if (!r)
                 recording_watch(&attach->recording, attach->scans, attach->n_regions);
         return r;

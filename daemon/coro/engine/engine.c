@@ -384,7 +384,7 @@ static int start(Engine *engine, char **argv) {
         if (!r)
                 r = make_socket_holder(engine);
         if (!r)
-                r = recording_open(&engine->recording, engine->options);
+                r = recording_open(&engine->recording, engine->options, &engine->scan, 1);
         engine->recording.is_woken = true;
         if (!r)
                 r = start_child(engine, argv);

@@ -4,9 +4,10 @@
 /*
  * Event Queue
  *
- * Keeps events, 32 bytes each, between the scan that reads them and the same thread when it has time to make
- * lines of them. Memory: 4 MiB, which are touched at the start; more, up to a cap, only while events come
- * faster than lines are made. It is given back when the queue is empty again.
+ * Keeps events, most in 5 bytes, between the scan that reads them and the same thread when it has time to
+ * make lines of them. Memory: 4 MiB, which are touched at the start, and 80 bytes a station that was used;
+ * more, up to a cap, only while events come faster than lines are made. It is given back when the queue is
+ * empty again.
  */
 
 #include <stdbool.h>
@@ -19,11 +20,14 @@
 typedef struct EventQueue EventQueue;
 
 enum {
-        EVENT_QUEUE_MAX_SCANS = 512,    /* regions whose events a queue keeps apart */
+        EVENT_QUEUE_MAX_SCANS = 1 << 16,        /* regions whose events a queue keeps apart */
 };
 
-/* @max_bytes: rounded down to a power of two; at least 4 MiB are taken. Return: 0, -ENOMEM. */
-int event_queue_new(EventQueue **queuep, uint64_t max_bytes);
+/*
+ * @max_bytes: rounded down to a power of two; at least 4 MiB are taken. @scans: the regions that events will
+ * be of. Return: 0, -ENOMEM.
+ */
+int event_queue_new(EventQueue **queuep, uint64_t max_bytes, const RegionScan *scans, size_t n_scans);
 EventQueue *event_queue_free(EventQueue *queue);
 
 /* @scan: index of the region that the event is of. Return: whether there was room. */

@@ -44,20 +44,23 @@ enum {
 #define READABLE_NS (10 * NS_PER_MS)
 
 /* Lines are written by this thread, a database by the thread of the queue. */
-static int start_writing(Recording *recording, TraceWriter *writer) {
+static int start_writing(Recording *recording, TraceWriter *writer, const RegionScan *scans,
+                         size_t n_scans) {
         if (recording->options->form == TRACE_SQLITE)
                 return writer_queue_new(&recording->writer_queue, writer);
         recording->writer = writer;
         recording->n_lines = MAX_LINES;
         return event_queue_new(&recording->queue,
-                               MIN(recording->options->buffer_bytes, event_queue_room()));
+                               MIN(recording->options->buffer_bytes, event_queue_room()), scans,
+                               n_scans);
 }
 
 static bool learns_names(const CoroOptions *options) {
         return options->address_names && options->trace.extra;
 }
 
-int recording_open(Recording *recording, const CoroOptions *options) {
+int recording_open(Recording *recording, const CoroOptions *options, const RegionScan *scans,
+                   size_t n_scans) {
         TraceOptions trace = options->trace;
         TraceWriter *writer = NULL;
         int r;
@@ -76,7 +79,7 @@ int recording_open(Recording *recording, const CoroOptions *options) {
         /* else the thread for names does so in the first burst, on a CPU that the scan needs */
         if (learns_names(options))
                 htlhash_prepare();
-        return start_writing(recording, writer);
+        return start_writing(recording, writer, scans, n_scans);
 }
 
 void recording_watch(Recording *recording, const RegionScan *scans, size_t n_scans) {

@@ -63,8 +63,9 @@ typedef struct Recording {
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
 } Recording;
 
-/* Opens the trace. Return: 0, CORO_E_FAILED, -errno. */
-int recording_open(Recording *recording, const CoroOptions *options);
+/* Opens the trace of the regions @scans. Return: 0, CORO_E_FAILED, -errno. */
+int recording_open(Recording *recording, const CoroOptions *options, const RegionScan *scans,
+                   size_t n_scans);
 
 /* Begins to learn where addresses lie, if that is wanted. Regions and scans must not move from here on. */
 void recording_watch(Recording *recording, const RegionScan *scans, size_t n_scans);

@@ -9,8 +9,8 @@
  *      a loss, or 9 of a station        none for 50 ms: hungry
  *      none for 20 ms                   idle: the deadline is 500 times a scan, from 50 ms to 1 s
  *
- * Only a wait that was made shows that there is time for it: a reader that is busy with lines between its scans
- * comes soon, finds few events each time, and must not conclude that it may sleep for a millisecond.
+ * Only a wait that was made shows that there is time for it: a reader that is busy with lines between its
+ * scans comes soon, finds few events each time, and must not conclude that it may sleep for a millisecond.
  *
  * A burst of one coroutine is read best by staying at its station, as long as the reader has a CPU. Where
  * others want that CPU, who has used much of it has none when the next burst comes: then it is better to
