@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A ring of bytes. An event of a coroutine mostly follows from the one before it: the number is the next, the
- * thread and the address are those of its last resume or suspend. So it takes five bytes, where all is:
+ * A ring of bytes. An event of a coroutine mostly follows from the one before it: the number is the next,
+ * the thread and the address are those of its last resume or suspend. So it takes five bytes, where all is:
  *
  *      what is in it, 6 bits │ bytes of the time, 2 bits
  *      stations further than the event before it, as a scan goes; 255 = region and station are written out
@@ -10,13 +10,13 @@
  *      ‥ tid, address, number, events lost before it, payload: each only where it does not follow
  *
  * What the next event follows from is kept for each station twice, at the end that puts and the end that
- * takes. What is left out follows from the rest: seq from the number, probe and birth from the station.
+ * takes. What no end keeps follows from the rest: seq from the number, probe and birth from the station.
  *
- * An event lies in one piece: where the end of the ring is nearer than the largest, both ends go to its start.
+ * An event lies in one piece: where the ring's end is nearer than the largest, both ends go to its start.
  *
  * A page that is touched for the first time is cleared, which takes as long as 10 to 50 events, and longer
- * than a ring of eight lasts where it is a large page. So pages stay small, the first 4 MiB are touched at the
- * start, and an empty queue begins again there.
+ * than a ring of eight lasts where it is a large page. So pages stay small, the first 4 MiB are touched at
+ * the start, and an empty queue begins again there.
  */
 
 #include "coro/engine/event-queue.h"
@@ -32,7 +32,7 @@
 
 enum {
         TOUCHED = 4 << 20,              /* bytes at the start */
-        MAX_SIZE = 80,                  /* of an event; fields are stored as whole words, which needs a few more */
+        MAX_SIZE = 80,                  /* of an event: 75, and what whole words store behind it */
         FAR = 255,                      /* the station is written out */
 };
 
