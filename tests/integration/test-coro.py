@@ -400,6 +400,26 @@ class Coro(tap.TestCase):
         n = sum(row["lost"] != "0" for row in rows.values())
         self.assertRegex(child.err, rf"{lost} of 96000 events .* overwritten .*, at {n} stations")
 
+    def test_waits_where_its_buffer_is_full(self):
+        """Nobody reads the trace until all events are written: they fill what the writer has, then the buffer."""
+        trace = self.dir / "pipe" / "t.jsonl"
+        trace.parent.mkdir()
+        os.mkfifo(trace)
+        kept = os.open(trace, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, kept)
+        child = self.spawn([
+            tap.SPANPROF, "coro", "-o", trace, "--buffer=4MiB", "--", VICTIM,
+            "coroutines=8", "turns=20000", "rate=200000", "payload=1"
+        ], env=self.env)
+        child.wait_for("^done")
+        with open(trace, "rb") as file, open(self.dir / "t.jsonl", "wb") as copy:
+            shutil.copyfileobj(file, copy)
+        self.assertEqual(child.wait(), 0)
+        shutil.copy(trace.with_suffix(".stations.csv"), self.dir)
+        _truth, rows, _ = self.check_books(child)
+        self.assertGreater(sum(int(row["lost"]) for row in rows.values()), 0)
+        self.assertRegex(child.err, r"writing was slower than the events [1-9]\d* times")
+
     def test_harvests_several_processes_of_one_command(self):
         script = f"{VICTIM} coroutines=3 & {VICTIM} coroutines=4 threads=2; wait"
         done = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", script],
