@@ -71,6 +71,22 @@ Test(event_history, means_the_innermost) {
         cr_expect_eq(find(70, 450), -EVENT_HISTORY_E_NONE);
 }
 
+/* 20,000 turns of one station, and those of another that lie between them and are read later. */
+Test(event_history, has_a_place_for_each_of_many_that_come_late) {
+        for (uint64_t i = 0; i < 20000; i++) {
+                add(1, 70, 1000 + 100 * i, true, 0);
+                add(1, 70, 1040 + 100 * i, false, 0);
+        }
+        for (uint64_t i = 0; i < 20000; i++) {
+                add(2, 70, 1050 + 100 * i, true, 0);
+                add(2, 70, 1090 + 100 * i, false, 0);
+        }
+        for (uint64_t i = 17000; i < 20000; i++) {
+                cr_assert_eq(find(70, 1020 + 100 * i), 1);
+                cr_assert_eq(find(70, 1070 + 100 * i), 2);
+        }
+}
+
 /* Stations are read one after the other, so events of an earlier one come late. */
 Test(event_history, puts_events_in_the_order_of_time) {
         add(1, 70, 100, true, 0);

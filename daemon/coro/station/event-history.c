@@ -14,8 +14,11 @@
  * A gap (lost events) between an event and its successor makes the answer unknown, never a guess. The history
  * is a ring of 131,072 entries, linked by station and by thread. What leaves it is the last event known of
  * its station: a station that was resumed then and has run ever since goes into a list of its thread, which
- * is searched when the chain has no answer. A chain is kept in the order of time although stations are read
- * one after the other, so an event may come late by one scan.
+ * is searched when the chain has no answer.
+ *
+ * A chain is in the order of time, but stations are read one after the other: of a burst of 1,000 stations
+ * with eight events each, each event would be searched its place among 8,000. So events wait without a chain
+ * until there is a question. Then they are sorted, and merged into the chains from the newest on.
  */
 
 #include "coro/station/event-history.h"
@@ -25,13 +28,21 @@
 
 #include "base/util/error.h"
 
-enum { MAX_STEPS = 1 << 14 };           /* entries that one question may walk: some 100 µs */
+enum {
+        MAX_STEPS = 1 << 14,            /* entries that one question may walk: some 100 µs */
+        MAX_UNLINKED = 1 << 15,         /* events that wait for a question */
+};
+
+typedef struct Unlinked {
+        uint64_t time_ns, number;
+} Unlinked;
 
 int event_history_init(EventHistory *history, uint32_t n_stations) {
         *history = (EventHistory){ .n_stations = n_stations };
         history->entries = calloc(EVENT_HISTORY_EVENTS, sizeof(*history->entries));
         history->stations = calloc(n_stations, sizeof(*history->stations));
-        return history->entries && history->stations ? 0 : error_origin(-ENOMEM);
+        history->unlinked = calloc(MAX_UNLINKED, sizeof(*history->unlinked));
+        return history->entries && history->stations && history->unlinked ? 0 : error_origin(-ENOMEM);
 }
 
 void event_history_deinit(EventHistory *history) {
@@ -43,6 +54,7 @@ void event_history_deinit(EventHistory *history) {
         hashmap_deinit(&history->threads);
         free(history->entries);
         free(history->stations);
+        free(history->unlinked);
         *history = (EventHistory){ 0 };
 }
 
@@ -91,17 +103,41 @@ static void forget(EventHistory *history, const EventHistoryEntry *entry) {
         station->listed = true;
 }
 
-/* Links the entry into the chain of its thread, in the order of time. */
-static void link_to_thread(EventHistory *history, EventHistoryThread *thread, EventHistoryEntry *entry,
-                           uint64_t number) {
-        uint64_t *at = &thread->newest;
-        EventHistoryEntry *other;
+static int compare_newest_first(const void *left, const void *right) {
+        const Unlinked *a = left, *b = right;
 
-        for (int step = 0; (other = get(history, *at)) && other->time_ns > entry->time_ns && step < MAX_STEPS;
-             step++)
+        return a->time_ns != b->time_ns ? (a->time_ns < b->time_ns) - (a->time_ns > b->time_ns)
+                                        : (a->number < b->number) - (a->number > b->number);
+}
+
+/* Links the entry at the place in the chain of its thread that the one before it, which is newer, came to. */
+static void link_to_thread(EventHistory *history, EventHistoryThread *thread, uint64_t number) {
+        EventHistoryEntry *entry = get(history, number), *other;
+        uint64_t *at = thread->turn == history->turn ? thread->at : &thread->newest;
+
+        while ((other = get(history, *at)) && other->time_ns > entry->time_ns)
                 at = &other->before_of_thread;
         entry->before_of_thread = *at;
         *at = number;
+        thread->at = &entry->before_of_thread;
+        thread->turn = history->turn;
+}
+
+/* Brings all events into the chains of their threads. */
+static void link_all(EventHistory *history) {
+        uint32_t n = 0;
+
+        for (uint64_t number = history->n; number > history->n_linked; number--)
+                history->unlinked[n++] = (Unlinked){ get(history, number)->time_ns, number };
+        if (n > 1)
+                qsort(history->unlinked, n, sizeof(*history->unlinked), compare_newest_first);
+        history->turn++;
+        for (uint32_t i = 0; i < n; i++) {
+                uint64_t number = history->unlinked[i].number;
+
+                link_to_thread(history, hashmap_get(&history->threads, get(history, number)->tid), number);
+        }
+        history->n_linked = history->n;
 }
 
 int event_history_add(EventHistory *history, const CoroEvent *event) {
@@ -132,7 +168,8 @@ int event_history_add(EventHistory *history, const CoroEvent *event) {
         if (!get(history, station->oldest))
                 station->oldest = history->n;
         station->newest = history->n;
-        link_to_thread(history, thread, entry, history->n);
+        if (history->n - history->n_linked == MAX_UNLINKED)
+                link_all(history);
         return 0;
 }
 
@@ -159,12 +196,13 @@ static int find_old(const EventHistory *history, const EventHistoryThread *threa
         return !best_ns ? EVENT_HISTORY_E_NONE : gap ? EVENT_HISTORY_E_LAPPED : 0;
 }
 
-int event_history_find(const EventHistory *history, uint32_t tid, uint64_t time_ns,
+int event_history_find(EventHistory *history, uint32_t tid, uint64_t time_ns,
                        bool (*is_out)(void *userdata, uint32_t station), void *userdata, uint32_t *stationp) {
         const EventHistoryThread *thread = hashmap_get(&history->threads, tid);
         const EventHistoryEntry *entry;
         int steps = 0;
 
+        link_all(history);
         if (time_ns < history->since_ns)
                 return EVENT_HISTORY_E_LAPPED;
         if (!thread)

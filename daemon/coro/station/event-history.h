@@ -43,11 +43,16 @@ typedef struct EventHistoryThread {
         uint64_t newest;
         /* first of the stations that were active here when their event left the history; index + 1 */
         uint32_t first;
+        /* while events are linked: where the chain of this turn has come to */
+        uint64_t *at, turn;
 } EventHistoryThread;
 
 typedef struct EventHistory {
         EventHistoryEntry *entries;          /* by number % EVENT_HISTORY_EVENTS */
         uint64_t n;                     /* number of the newest entry */
+        uint64_t n_linked;              /* of the newest that is in the chain of its thread */
+        struct Unlinked *unlinked;      /* room to sort the others */
+        uint64_t turn;                  /* of linking */
         /* events of some station are known only from then on: questions of earlier times have no answer */
         uint64_t since_ns;
         EventHistoryStation *stations;
@@ -75,5 +80,5 @@ int event_history_add(EventHistory *history, const CoroEvent *event);
  * Finds the coroutine on thread @tid at @time_ns. @is_out: whether a candidate was dead by then; may be NULL.
  * Return: 0 and *stationp, EVENT_HISTORY_E_*.
  */
-int event_history_find(const EventHistory *history, uint32_t tid, uint64_t time_ns,
+int event_history_find(EventHistory *history, uint32_t tid, uint64_t time_ns,
                        bool (*is_out)(void *userdata, uint32_t station), void *userdata, uint32_t *stationp);
