@@ -206,6 +206,8 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
 
 /* ---- other files ---- */
 
+static_assert(PYTHON_MORE_THREADS < 1 << RUNTIMES_MAX_KINDS, "a kind for each");
+
 static uint32_t wants(const char *name) {
         /* libpthread: up to glibc 2.33 */
         if (ELF_MACHINE == EM_AARCH64 && (!strcmp(name, "libc.so.6") || !strncmp(name, "libpthread", 10)))

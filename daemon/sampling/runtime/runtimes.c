@@ -78,6 +78,7 @@ typedef struct Known {
         Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
+        bool is_refused;                /* there will be none */
         uint32_t extended;              /* kinds of other files that were read and tell more */
         uint8_t n_extends;              /* files that were read for it, most of them in vain */
         Waiting waiting[RUNTIMES_MAX_KINDS];
@@ -144,12 +145,24 @@ static void detach(Runtimes *runtimes, Known *known) {
                 known->runtime->ops->detach(take(known->state));
 }
 
+static void close_waiting(Known *known) {
+        for (size_t i = 0; i < RUNTIMES_MAX_KINDS; i++) {
+                closep(&known->waiting[i].fd);
+                known->waiting[i].fd = -1;
+        }
+}
+
+/* No file is read for it any more. */
+static void refuse(Known *known) {
+        known->is_refused = true;
+        close_waiting(known);
+}
+
 static void free_known(Runtimes *runtimes, Known *known) {
         hashmap_remove(&runtimes->processes, known->generation);
         detach(runtimes, known);
         closep(&known->subject.fd);
-        for (size_t i = 0; i < RUNTIMES_MAX_KINDS; i++)
-                closep(&known->waiting[i].fd);
+        close_waiting(known);
         free(known);
 }
 
@@ -249,12 +262,14 @@ static int give_entry(Runtimes *runtimes, Known *known, const void *entry) {
         int r;
 
         if (runtimes->walk == RUNTIMES_WALK_REFUSED) {
+                refuse(known);
                 say_unwalked(known, refused);
                 log_write_target(LOG_LEVEL_INFO, known->pid, "runs %s", known->text);
                 return 0;
         }
         r = bpfmap_update(known->runtime->map_fd, &known->pid, entry);
         if (r) {
+                refuse(known);
                 say_unwalked(known, "there are too many such processes");
                 stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
                 return 0;
@@ -290,6 +305,7 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         known->subject.fd = -1;
         if (!r)
                 return give_entry(runtimes, known, entry);
+        refuse(known);
         stat_add(r == RUNTIME_E_NATIVE ? COUNTER_RUNTIMES_NATIVE : COUNTER_RUNTIMES_UNKNOWN, 1);
         log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
         return 0;
@@ -301,6 +317,7 @@ static void take_entries(Runtimes *runtimes) {
                 if (known->is_attached && !known->gone_ns) {
                         bpfmap_delete(known->runtime->map_fd, &known->pid);
                         known->is_attached = false;
+                        refuse(known);
                         say_unwalked(known, refused);
                         log_write_target(LOG_LEVEL_INFO, known->pid, "runs %s", known->text);
                 }
@@ -423,7 +440,10 @@ static int extend_by(Known *known, size_t i, uint64_t now_ns) {
         return 0;
 }
 
-/* Reads a file that tells more of the runtime, if the process has it mapped by now. Return: 0, -ENOMEM. */
+/*
+ * Reads a file that tells more of the runtime, if the process has it mapped by now; once it is attached, if it
+ * is not yet. Return: 0, -ENOMEM.
+ */
 static int extend(Known *known, const Process *process, const Mapping *mapping, uint32_t kind) {
         Waiting *waiting;
         size_t i = 0;
@@ -444,15 +464,17 @@ static int extend(Known *known, const Process *process, const Mapping *mapping, 
                 waiting->fd = -1;
                 return 0;
         }
-        return extend_by(known, i, clock_monotonic_ns());
+        return known->is_attached ? extend_by(known, i, clock_monotonic_ns()) : 0;
 }
 
 /* Tries again what could not be read. Return: 0, -ENOMEM. */
 static int extend_late(Known *known, uint64_t now_ns) {
         int r = 0;
 
+        if (!known->is_attached || known->gone_ns)
+                return 0;
         for (size_t i = 0; i < RUNTIMES_MAX_KINDS && !r; i++)
-                if (known->waiting[i].fd >= 0 && known->waiting[i].next_ns <= now_ns && !known->gone_ns)
+                if (known->waiting[i].fd >= 0 && known->waiting[i].next_ns <= now_ns)
                         r = extend_by(known, i, now_ns);
         return r;
 }
@@ -461,7 +483,7 @@ static int extend_known(Known *known, const Process *process) {
         const RuntimeOps *ops = known->runtime->ops;
         int r = 0;
 
-        if (!ops->wants || !known->is_attached || known->gone_ns)
+        if (!ops->wants || known->is_refused || known->gone_ns)
                 return 0;
         for (size_t i = 0; i < process->n_mappings && !r && known->n_extends < MAX_EXTENDS; i++) {
                 const Mapping *mapping = &process->mappings[i];

@@ -28,7 +28,7 @@
 enum {
         RUNTIMES_MAX_FRAMES = 128,      /* functions of one frame: it and those that were inlined into it */
         RUNTIMES_MAX_TEXT = 160,
-        RUNTIMES_MAX_KINDS = 2,         /* of other files that tell more */
+        RUNTIMES_MAX_KINDS = 3,         /* of other files that tell more */
 };
 
 /* A function of a frame. Texts live until the next call of runtimes_frames(). */
