@@ -248,18 +248,19 @@ def _select(suite, names):
             yield test
 
 
-def _ended(signum, _frame):
-    raise SystemExit(128 + signum)
-
-
 def main(names=None):
     """Runs the tests of the calling script. Exit status 1 if one failed, or if there was none."""
-    signal.signal(signal.SIGTERM, _ended)  # meson's timeout: unwind, so that cleanups run
     tests = list(_select(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]),
                          sys.argv[1:] if names is None else names))
     out = sys.stdout
     out.write("TAP version 13\n")
     result = _Result(out)
+
+    def end(signum, _frame):  # meson's timeout: unwind, so that cleanups run; no test follows
+        result.stop()
+        raise SystemExit(128 + signum)
+
+    signal.signal(signal.SIGTERM, end)
     with contextlib.redirect_stdout(sys.stderr):  # a test's own prints would tear the TAP
         unittest.TestSuite(tests).run(result)
     out.write(f"1..{result.n}\n")

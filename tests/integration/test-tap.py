@@ -42,6 +42,19 @@ class Runner(tap.TestCase):
         done = self.script("class A(tap.TestCase):\n    def test_x(self): pass", expect=0)
         self.assertTrue(done.stdout.endswith("ok 1 - A.test_x\n1..1\n"), done.stdout)
 
+    def test_a_signal_ends_the_test_and_those_behind_it(self):
+        done = self.script("""
+            import signal
+            class A(tap.TestCase):
+                def test_a_killed(self):
+                    self.addCleanup(print, "cleaned up")
+                    os.kill(os.getpid(), signal.SIGTERM)
+                def test_b_after(self): print("went on")
+        """, expect=1)
+        self.assertIn("not ok 1 - A.test_a_killed", done.stdout)
+        self.assertIn("cleaned up", done.stderr)
+        self.assertNotIn("went on", done.stderr)
+
     def test_no_test_is_a_failure(self):
         self.script("", expect=1)
         self.script("class A(tap.TestCase):\n    def test_x(self): pass", "no-such-name", expect=1)
