@@ -441,8 +441,8 @@ static int extend_by(Known *known, size_t i, uint64_t now_ns) {
 }
 
 /*
- * Reads a file that tells more of the runtime, if the process has it mapped by now; once it is attached, if it
- * is not yet. Return: 0, -ENOMEM.
+ * Reads a file that tells more of the runtime, if the process has it mapped by now. One that is not attached
+ * yet has it read then. Return: 0, -ENOMEM.
  */
 static int extend(Known *known, const Process *process, const Mapping *mapping, uint32_t kind) {
         Waiting *waiting;
