@@ -16,7 +16,7 @@
  * Three ways to a caller:
  *
  *     compiled      frame_size, once the prologue is over; before, and in the epilogue, the code's bytes say
- *                   (hotspot-code.bpf.h). A caller that is to be deoptimised has had its return address
+ *                   (hotspot-code-*.bpf.h). A caller that is to be deoptimised has had its return address
  *                   replaced by that of its deopt handler; the frame keeps the true one.
  *     interpreted   by rbp: method, bcp and the caller's rsp lie below it
  *     stubs         frame_size, or rbp. The entry from native code leads back to rows.
@@ -34,10 +34,16 @@
  * back to the carrier's frames behind the oldest one. A chunk counts only if its frames end where it says
  * that they do; else one frame stands for all that are in the heap.
  *
- * Includes nothing, as unwind.bpf.h, and reaches maps by one function of the includer:
+ * Includes nothing but the processor's parts, as rules.bpf.h. Reaches maps by one function of the includer:
  *
  *     struct rows_cache *hotspot_cache(void)                      of this CPU, or NULL
  */
+
+#if UNWIND_ARM64
+#include "hotspot-code-arm64.bpf.h"
+#else
+#include "hotspot-code-x86_64.bpf.h"
+#endif
 
 enum {
         HOTSPOT_SEGMENT_STEPS = 12,     /* hops of at most 254 segments to the begin of a block */
@@ -49,16 +55,13 @@ enum {
         /* slots of an interpreted frame, from its rbp (frame_x86.hpp) */
         HOTSPOT_SLOT_METHOD = -24,
         HOTSPOT_SLOT_SENDER_SP = -8,
-        HOTSPOT_FIXED_PART = 80,        /* bytes below an interpreted frame's rbp */
         HOTSPOT_LINK = -16,             /* of the caller's rbp, from its rsp; the return address follows */
         /* of a carrier: words from a virtual thread's last frame up to the return address of enterSpecial */
         HOTSPOT_CARRIER_WORDS = 24,
-        HOTSPOT_CONTINUATION = -56,     /* from that return address: the Continuation (ContinuationEntry) */
         HOTSPOT_MAX_CHUNKS = 16,
         HOTSPOT_MAX_EMPTY = 4,          /* chunks without frames in a row */
         HOTSPOT_MAX_CHUNK_WORDS = 1 << 17,
         HOTSPOT_MARK_MOVED = 3,         /* of an object's first word: a collector moves it */
-        HOTSPOT_R13 = 13,               /* bcp while templates run; the caller's rsp before */
 };
 
 /* The texts "nmethod" and "native nmethod", as far as eight bytes go. */
@@ -325,7 +328,8 @@ static inline bool hotspot_go(const struct hotspot_step *step, uint64_t pc, uint
 
         if (step->state->heap.end && sp > step->state->heap.end)
                 return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        if (sp <= unwind->sp || (sp & 7) || sp - unwind->sp > UNWIND_MAX_JUMP)
+        if (sp - unwind->sp > UNWIND_MAX_JUMP || (sp & 7) ||
+            (sp == unwind->sp && !(HOTSPOT_IN_REGISTER && step->is_exact)))
                 return rules_end(unwind, ABI_STACK_BAD_CFA);
         unwind->pc = pc;
         unwind->sp = sp;
@@ -357,6 +361,7 @@ static inline bool hotspot_leave(const struct hotspot_step *step, uint64_t cfa, 
                 return rules_end(unwind, ABI_STACK_FAULT);
         if (!window_read_word(&unwind->window, cfa - 8, &pc))
                 return rules_end(unwind, ABI_STACK_FAULT);
+        pc = unwind_return_address(pc);
         if (hotspot_is_oldest(step, cfa))
                 return hotspot_go(step, 0, cfa, bp);
         /* Callers were checked when their callee was met; a leaf's frame may be anything. */
@@ -366,23 +371,15 @@ static inline bool hotspot_leave(const struct hotspot_step *step, uint64_t cfa, 
         return hotspot_go(step, pc, cfa, bp);
 }
 
-static inline bool hotspot_leave_by(const struct hotspot_step *step, enum hotspot_stage stage,
-                                    uint64_t size) {
-        uint64_t sp = step->unwind->sp;
-
-        switch (stage) {
-        case HOTSPOT_STAGE_WHOLE:
-                return hotspot_leave(step, sp + size, true);
-        case HOTSPOT_STAGE_NONE:
-                return hotspot_leave(step, sp + 8, false);
-        case HOTSPOT_STAGE_PUSHED:
-                return hotspot_leave(step, sp + 16, true);
-        case HOTSPOT_STAGE_UNSAVED:
-                return hotspot_leave(step, sp + size, false);
-        default:
-                return hotspot_end(step, HOTSPOT_END_CHANGING);
-        }
-}
+/*
+ * The processor's own: where a frame that has called begins, and the ways to a caller that depend on where
+ * its return address is.
+ */
+#if UNWIND_ARM64
+#include "hotspot-frame-arm64.bpf.h"
+#else
+#include "hotspot-frame-x86_64.bpf.h"
+#endif
 
 /* ---- compiled code ---- */
 
@@ -401,10 +398,11 @@ static inline enum hotspot_stage hotspot_stage_of_leaf(const struct hotspot_step
 
 /* The true pc of a frame that is to be deoptimised. */
 static inline bool hotspot_orig_pc(const struct hotspot_step *step, uint64_t *pcp) {
-        uint64_t at = step->unwind->sp + (uint32_t)hotspot_value(step, &step->process->orig_pc), pc;
+        uint64_t at = hotspot_frame_sp(step) + (uint32_t)hotspot_value(step, &step->process->orig_pc), pc;
 
         if (!window_read_word(&step->unwind->window, at, &pc))
                 return rules_end(step->unwind, ABI_STACK_FAULT);
+        pc = unwind_return_address(pc);
         if (pc - step->state->blob > 0xffffffff)
                 return hotspot_end(step, HOTSPOT_END_CHANGING);
         *pcp = pc;
@@ -418,8 +416,9 @@ static inline bool hotspot_orig_pc(const struct hotspot_step *step, uint64_t *pc
 static inline bool hotspot_leave_body(const struct hotspot_step *step, uint64_t cfa) {
         uint64_t pc;
 
-        if (window_read_word(&step->unwind->window, cfa - 8, &pc) && !hotspot_returns_to(step, pc))
-                cfa += 8;
+        if (window_read_word(&step->unwind->window, cfa - 8, &pc) &&
+            !hotspot_returns_to(step, unwind_return_address(pc)))
+                cfa += HOTSPOT_PUSHED_BYTES;
         return hotspot_leave(step, cfa, true);
 }
 
@@ -437,11 +436,13 @@ static inline bool hotspot_compiled(const struct hotspot_step *step) {
                       hotspot_value(step, &step->process->method));
         /* A method handle's intrinsic has no frame: it jumps on. */
         if (size < 2 && step->is_exact)
-                return hotspot_leave(step, step->unwind->sp + 8, false);
+                return hotspot_leave_by(step, HOTSPOT_STAGE_NONE, 0);
         if (size < 2 || size > HOTSPOT_CACHED_WORDS)
                 return hotspot_end(step, HOTSPOT_END_NO_FRAME);
         if (step->is_exact && stage == HOTSPOT_STAGE_WHOLE)
                 return hotspot_leave_body(step, step->unwind->sp + size * 8);
+        if (!step->is_exact)
+                return hotspot_leave(step, hotspot_frame_sp(step) + size * 8, true);
         return hotspot_leave_by(step, stage, size * 8);
 }
 
@@ -456,39 +457,6 @@ static inline bool hotspot_is_bcp(const struct hotspot_step *step, uint64_t cons
         if (!size)
                 return true;
         return bcp - (const_method + step->process->code) < size;
-}
-
-/*
- * Interrupted while the frame is made. The caller has put its rsp into r13, where it stays until the frame
- * has it:
- *
- *     entry          return address at rsp
- *     locals         return address in rax: it was taken off the stack, to put locals below it
- *     fixed part     rbp is the frame's; rsp is not far below it
- */
-static inline bool hotspot_interpreter_entry(const struct hotspot_step *step) {
-        struct unwind *unwind = step->unwind;
-        uint64_t sender = step->rules->registers[HOTSPOT_R13], pc = 0, bp = unwind->bp, kept;
-
-        hotspot_write(step, RUNTIME_HOTSPOT_BLOB, hotspot_shown(step, step->pc),
-                      step->pc - step->process->interpreter_blob, step->process->interpreter_blob);
-        if (!step->is_exact || step->n != step->rules->first)
-                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        if (window_read_word(&unwind->window, unwind->sp, &pc) && hotspot_returns_to(step, pc) &&
-            sender > unwind->sp)
-                return hotspot_go(step, pc, sender, bp);
-        if (!(bp & 7) && bp - unwind->sp <= HOTSPOT_FIXED_PART &&
-            window_read_pair(&unwind->window, unwind->bp, &bp, &pc) && hotspot_returns_to(step, pc)) {
-                if (sender - unwind->bp <= UNWIND_MAX_JUMP && sender > unwind->bp)
-                        return hotspot_go(step, pc, sender, bp);
-                if (window_read_word(&unwind->window, unwind->bp + (int64_t)HOTSPOT_SLOT_SENDER_SP, &kept) &&
-                    kept > unwind->bp)
-                        return hotspot_go(step, pc, kept, bp);
-        }
-        pc = step->rules->registers[0];
-        if (sender > unwind->sp && hotspot_returns_to(step, pc))
-                return hotspot_go(step, pc, sender, unwind->bp);
-        return hotspot_end(step, HOTSPOT_END_NO_FRAME);
 }
 
 /* The caller's rsp. In the heap it is a number of words from the frame's rbp on. */
@@ -524,7 +492,7 @@ static inline void hotspot_write_interpreted(const struct hotspot_step *step, ui
 static inline bool hotspot_interpreted(const struct hotspot_step *step) {
         struct unwind *unwind = step->unwind;
         struct window *window = &unwind->window;
-        uint64_t fp = unwind->bp, method, bcp, sender, pc, bp, const_method, r13;
+        uint64_t fp = unwind->bp, method, bcp, sender, pc, bp, const_method, kept;
 
         if ((fp & 7) || fp - unwind->sp > UNWIND_MAX_JUMP ||
             !window_read_word(window, fp + (int64_t)step->process->bcp, &bcp) ||
@@ -534,9 +502,11 @@ static inline bool hotspot_interpreted(const struct hotspot_step *step) {
             bpf_probe_read_user(&const_method, sizeof(const_method),
                                 (const void *)(method + step->process->const_method)))
                 return hotspot_interpreter_entry(step);
-        r13 = step->rules->registers[HOTSPOT_R13];
-        if (step->is_exact && step->n == step->rules->first && hotspot_is_bcp(step, const_method, r13))
-                bcp = r13;
+        pc = unwind_return_address(pc);
+        sender = hotspot_sender(sender, fp);
+        kept = step->rules->registers[HOTSPOT_KEPT_BCP];
+        if (step->is_exact && step->n == step->rules->first && hotspot_is_bcp(step, const_method, kept))
+                bcp = kept;
         else if (!hotspot_is_bcp(step, const_method, bcp))
                 return hotspot_interpreter_entry(step);
         /* A call through a method handle takes one argument off the stack after the caller's rsp was kept. */
@@ -555,30 +525,10 @@ static inline bool hotspot_entry(const struct hotspot_step *step) {
 
         if (!window_read_pair(&unwind->window, unwind->bp, &bp, &pc))
                 return rules_end(unwind, ABI_STACK_FAULT);
+        pc = unwind_return_address(pc);
         if (!pc || hotspot_is_code(step->process, pc))
                 return hotspot_end(step, HOTSPOT_END_NO_RETURN);
         return hotspot_go(step, pc, unwind->bp + 16, bp);
-}
-
-/* A stub that the virtual machine says nothing of. */
-static inline bool hotspot_other_stub(const struct hotspot_step *step) {
-        struct unwind *unwind = step->unwind;
-        enum hotspot_stage stage = HOTSPOT_STAGE_WHOLE;
-        uint64_t pc;
-
-        if (step->is_exact) {
-                if (!hotspot_code_read(&step->state->code, step->pc - HOTSPOT_CODE_BEFORE))
-                        return hotspot_end(step, HOTSPOT_END_UNREADABLE);
-                stage = hotspot_stub(&step->state->code);
-                if (stage != HOTSPOT_STAGE_WHOLE)
-                        return hotspot_leave_by(step, stage, 0);
-                if (unwind->bp != unwind->sp && window_read_word(&unwind->window, unwind->sp, &pc) &&
-                    hotspot_returns_to(step, pc))
-                        return hotspot_go(step, pc, unwind->sp + 8, unwind->bp);
-        }
-        if ((unwind->bp & 7) || unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
-                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        return hotspot_leave(step, unwind->bp + 16, true);
 }
 
 /* ---- frames in the heap ---- */
@@ -636,9 +586,10 @@ static inline bool hotspot_enter_chunk(const struct hotspot_step *step, uint64_t
                 chunk = heap->parent;
         }
         if (sp >= heap->end || !window_read_word(&unwind->window, sp - 8, &pc) ||
-            !hotspot_read_link(step, sp + (int64_t)HOTSPOT_LINK, &bp) || !hotspot_returns_to(step, pc))
+            !hotspot_read_link(step, sp + (int64_t)HOTSPOT_LINK, &bp) ||
+            !hotspot_returns_to(step, unwind_return_address(pc)))
                 return false;
-        unwind->pc = pc;
+        unwind->pc = unwind_return_address(pc);
         unwind->sp = sp;
         unwind->bp = bp;
         return true;
@@ -668,7 +619,7 @@ static inline bool hotspot_go_to_carrier(const struct hotspot_step *step) {
                 return false;
         if (!window_read_pair(&unwind->window, heap->slot - 8, &bp, &pc))
                 return rules_end(unwind, ABI_STACK_FAULT);
-        unwind->pc = pc;
+        unwind->pc = unwind_return_address(pc);
         unwind->sp = heap->slot + 8;
         unwind->bp = bp;
         return true;
@@ -702,6 +653,7 @@ static inline bool hotspot_find_carrier(const struct hotspot_step *step) {
                 heap->slot = step->unwind->sp + 8 * i;
                 if (!window_read_word(&step->unwind->window, heap->slot, &word))
                         return false;
+                word = unwind_return_address(word);
                 if (hotspot_is_code(step->process, word))
                         return hotspot_returns_to(step, word);
         }

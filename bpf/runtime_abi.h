@@ -120,7 +120,7 @@ struct hotspot_process {
         uint16_t code_size;             /* offset of ConstMethod's size of bytecodes, two bytes */
         uint16_t code;                  /* offset of the bytecodes in a ConstMethod */
         int16_t bcp;                    /* offset of the saved bcp from an interpreted frame's rbp */
-        uint16_t reserved;
+        uint16_t keeps_sender;          /* arm64: an entry of the interpreter has the caller's sp in x19 */
         struct hotspot_field name;      /* pointer to a text */
         struct hotspot_field code_begin;
         struct hotspot_field frame_complete;    /* first instruction behind the prologue; CODE */

@@ -35,7 +35,6 @@ struct defer_budget {
 };
 
 static __always_inline struct rows_cache *hotspot_cache(void);
-#include "hotspot-code.bpf.h"
 #include "hotspot.bpf.h"
 #include "go.bpf.h"
 #include "python.bpf.h"

@@ -43,7 +43,6 @@ static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf)
 #include "rules.bpf.h"
 
 static inline struct rows_cache *hotspot_cache(void);
-#include "hotspot-code.bpf.h"
 #include "hotspot.bpf.h"
 #include "python.bpf.h"
 

@@ -124,3 +124,60 @@ Test(hotspot_flow, what_is_no_code_is_not_guessed) {
         check(&(Case){ .code = { CALL, NOP, UNKNOWN, NOP, JL(-3), CALL }, .before = 5, .pc = 7, .after = 15,
                        .want = HOTSPOT_FLOW_ROOT });
 }
+
+/* ---- arm64 ---- */
+
+/* Instructions: a call, a poll, branches from their own place on, a return. */
+#define A64_NOP 0xd503201f
+#define A64_BL 0x94000001
+#define A64_POLL 0xb940011f
+#define A64_LT(_words) (0x5400000b | ((uint32_t)(_words) & 0x7ffff) << 5)
+#define A64_CBNZ(_words) (0xb5000000 | ((uint32_t)(_words) & 0x7ffff) << 5)
+#define A64_TBZ(_words) (0x36000000 | ((uint32_t)(_words) & 0x3fff) << 5)
+#define A64_B(_words) (0x14000000 | ((uint32_t)(_words) & 0x3ffffff))
+#define A64_RET 0xd65f03c0
+#define A64_UDF 0
+
+/* As Case, in instructions. */
+typedef struct Arm64Case {
+        uint32_t code[16];
+        unsigned before, pc, after, beyond;
+        HotspotFlow want;
+        unsigned next;
+} Arm64Case;
+
+static void check_arm64(const Arm64Case *c) {
+        const unsigned size = SIZE / 4;
+        const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + 4 * c->before,
+                                       .after = CODE + 4 * (c->after ? c->after : size),
+                                       .beyond = CODE + 4 * (c->beyond ? c->beyond : size) };
+        const uint32_t nop = A64_NOP;
+        uint64_t next = 0, pc = CODE + 4 * c->pc;
+
+        for (unsigned i = 0; i < size; i++)
+                memcpy(memory + 4 * i, i < ARRAY_SIZE(c->code) ? &c->code[i] : &nop, sizeof(nop));
+        cr_assert_eq(hotspot_flow(&reader, &places, pc, pc, &next), c->want);
+        if (c->want == HOTSPOT_FLOW_ELSEWHERE)
+                cr_assert_eq(next, CODE + 4 * c->next);
+}
+
+Test(hotspot_flow, arm64_is_followed_by_its_own_instructions) {
+        const Arm64Case cases[] = {
+                { { A64_BL, A64_NOP, A64_NOP, A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_AFTER, 0 },
+                { { A64_BL, A64_NOP, A64_NOP, A64_LT(-2), A64_BL }, 1, 2, 5, 0, HOTSPOT_FLOW_COMMON, 0 },
+                { { A64_BL, A64_NOP, A64_NOP, A64_CBNZ(-2), A64_BL }, 1, 2, 5, 0, HOTSPOT_FLOW_COMMON, 0 },
+                { { A64_BL, A64_NOP, A64_NOP, A64_TBZ(-2), A64_BL }, 1, 2, 5, 0, HOTSPOT_FLOW_COMMON, 0 },
+                { { A64_BL, A64_NOP, A64_LT(-1), A64_POLL, A64_LT(-3), A64_BL }, 1, 1, 3, 6,
+                  HOTSPOT_FLOW_AFTER, 0 },
+                { { A64_BL, A64_POLL, A64_NOP, A64_NOP, A64_LT(-3), A64_BL }, 1, 2, 6, 0,
+                  HOTSPOT_FLOW_BEFORE, 0 },
+                { { A64_BL, A64_NOP, A64_B(8), A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_ELSEWHERE, 10 },
+                { { A64_BL, A64_NOP, A64_RET, A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_ROOT, 0 },
+                { { A64_BL, A64_NOP, A64_UDF, A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_ROOT, 0 },
+        };
+
+        if (ELF_MACHINE != EM_AARCH64)
+                cr_skip_test("machine: it is about arm64");
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                check_arm64(&cases[i]);
+}

@@ -4,181 +4,9 @@
  * The lines of bpf/hotspot.bpf.h themselves, on a code cache, stacks and methods made by hand.
  */
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-
-#include "bpf-shim.h"
-#include "rows-shim.h"
-
-#include "sampling/unwind/rows.h"
-
-enum {
-        STACK = 0x7ffe0000,
-        N_WORDS = 1024,
-        TEXT = 0x55000000,              /* native code; its rows say that it is the root */
-        HEAP = 0x66000000,
-        SEGMENT = 128,
-        N_SEGMENTS = 64,
-        MAP = 0x67000000,               /* the segment map */
-        DATA = 0x68000000,              /* names and methods */
-        GENERATION = 7,
-        HEADER = 16,                    /* bytes of a block's header: length, used */
-        /* places in DATA */
-        NMETHOD = 0x000,
-        STUB = 0x010,
-        METHOD = 0x100,
-        CONST_METHOD = 0x200,
-        COUNT = 0x400,                  /* of unloaded classes */
-        CODE_SIZE = 100,                /* bytes of bytecode */
-        /* segments of blobs */
-        CALLEE = 2,
-        CALLER = 10,
-        STUBS = 20,
-        FREED = 30,
-        INTERPRETER = 40,
-};
-
-typedef struct Blob {
-        uint64_t length, used;
-        uint64_t name, code_begin;
-        uint32_t frame_complete, frame_size;
-        uint64_t verified_entry, deopt_handler;
-        uint32_t orig_pc, compile_id;
-        uint64_t method;
-        uint64_t padding;
-        uint8_t code[];
-} Blob;
-
-#define FIELD(_name) { offsetof(Blob, _name) - HEADER, sizeof(((Blob *)0)->_name), 0 }
-
-static uint64_t words[N_WORDS];
-static uint64_t frames[UNWIND_MAX_FRAMES];
-static uint8_t heap[N_SEGMENTS * SEGMENT], map[N_SEGMENTS], data[0x1000];
-static struct unwind unwind;
-static struct rules rules;
-static struct rows_cache cache;
-static struct hotspot_process process;
-static Rows rows;
-
-static Blob *blob(unsigned segment) {
-        return (Blob *)(void *)(heap + segment * SEGMENT);
-}
-
-static uint64_t blob_address(unsigned segment) {
-        return HEAP + segment * SEGMENT + HEADER;
-}
-
-static uint64_t code(unsigned segment, unsigned offset) {
-        return HEAP + segment * SEGMENT + offsetof(Blob, code) + offset;
-}
-
-static uint64_t at(unsigned word) {
-        return STACK + 8 * (uint64_t)word;
-}
-
-static void put(unsigned segment, unsigned n, uint64_t name, uint32_t frame_size, uint32_t id) {
-        Blob *made = blob(segment);
-
-        for (unsigned i = 0; i < n; i++)
-                map[segment + i] = (uint8_t)i;
-        *made = (Blob){ .length = n, .used = 1, .name = DATA + name, .code_begin = code(segment, 0),
-                        .frame_complete = 16, .frame_size = frame_size, .verified_entry = code(segment, 0),
-                        .deopt_handler = code(segment, 200), .orig_pc = 8, .compile_id = id,
-                        .method = DATA + METHOD };
-        memset(made->code, 0x90, n * SEGMENT - sizeof(Blob));
-        /* every return address of these tests lies at 40, behind a call */
-        made->code[35] = 0xe8;
-}
-
-static void setup(void) {
-        static struct unwind_mapping mappings[] = { { .start = TEXT, .n_pages = 1, .table = 3 } };
-
-        cr_assert_eq(rows_init(&rows, 0x1000, 0x2000, 1 << 20), 0);
-        cr_assert_eq(rows_add(&rows, 0x1000, unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0)), 0);
-        cr_assert_eq(rows_finish(&rows, 0x2000), 0);
-        shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
-        nodes_build(&shim_nodes, mappings, 1, GENERATION);
-        shim_areas[0] = (ShimArea){ STACK, sizeof(words), words };
-        shim_areas[1] = (ShimArea){ HEAP, sizeof(heap), heap };
-        shim_areas[2] = (ShimArea){ MAP, sizeof(map), map };
-        shim_areas[3] = (ShimArea){ DATA, sizeof(data), data };
-        memset(map, HOTSPOT_SEGMENT_FREE, sizeof(map));
-        memcpy(data + NMETHOD, "nmethod", 8);
-        memcpy(data + STUB, "StubRoutines (1)", 17);
-        *(uint64_t *)(void *)(data + METHOD + 8) = DATA + CONST_METHOD;
-        *(uint16_t *)(void *)(data + CONST_METHOD + 32) = CODE_SIZE;
-        put(CALLEE, 4, NMETHOD, 4, 412);
-        put(CALLER, 4, NMETHOD, 6, 500);
-        put(STUBS, 4, STUB, 0, 0);
-        put(INTERPRETER, 8, STUB, 0, 0);
-        process = (struct hotspot_process){
-                .low = HEAP, .size = sizeof(heap), .interpreter = code(INTERPRETER, 0),
-                .interpreter_size = 512,
-                .interpreter_blob = blob_address(INTERPRETER), .call_stub = code(STUBS, 40), .n_heaps = 1,
-                .segment_shift = 7, .heaps = { { HEAP, sizeof(heap), MAP } }, .block_header = HEADER,
-                .block_used = 8, .header_size = sizeof(Blob), .const_method = 8, .code_size = 32, .code = 48,
-                .bcp = -64, .name = FIELD(name), .code_begin = FIELD(code_begin),
-                .frame_complete = FIELD(frame_complete), .frame_size = FIELD(frame_size),
-                .verified_entry = FIELD(verified_entry), .deopt_handler = FIELD(deopt_handler),
-                .orig_pc = FIELD(orig_pc), .method = FIELD(method), .compile_id = FIELD(compile_id),
-        };
-        process.frame_complete.base = HOTSPOT_BASE_CODE;
-        shim_hotspot = &process;
-}
-
-static void teardown(void) {
-        rows_deinit(&rows);
-        shim_hotspot = NULL;
-}
+#include "hotspot-cache.h"
 
 TestSuite(hotspot, .init = setup, .fini = teardown);
-
-static void walk_from(uint64_t pc, uint64_t sp, uint64_t bp, uint64_t r13, uint32_t depth) {
-        memset(frames, 0xee, sizeof(frames));
-        memset(&cache, 0, sizeof(cache));
-        shim_begin(&unwind, &rules, depth);
-        unwind.pc = pc;
-        unwind.sp = sp;
-        unwind.bp = bp;
-        rules.registers[13] = r13;
-        shim_walk(&unwind, &rules, frames, &cache);
-}
-
-/* What call_stub's caller left on the stack, from word @i on: an entry frame whose rbp points there. */
-static void put_entry(unsigned i) {
-        words[i] = 0;
-        words[i + 1] = TEXT + 0x20;
-}
-
-#define COMPILED ((uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT)
-#define INTERPRETED ((uint64_t)RUNTIME_HOTSPOT_INTERPRETED << RUNTIME_KIND_SHIFT)
-#define BLOB ((uint64_t)RUNTIME_HOTSPOT_BLOB << RUNTIME_KIND_SHIFT)
-
-static void is_compiled(unsigned i, unsigned segment, uint64_t pc, uint64_t id) {
-        cr_assert_eq(frames[i], COMPILED | pc, "%lx", frames[i]);
-        cr_assert_eq(frames[i + 1], id << 32 | (pc - blob_address(segment)));
-        cr_assert_eq(frames[i + 2], DATA + METHOD);
-}
-
-/* Callers of a leaf in CALLEE whose frame ends below word @cfa: CALLER, entry, root. */
-static void put_callers(unsigned cfa, bool has_bp) {
-        if (has_bp)
-                words[cfa - 2] = at(900);
-        words[cfa - 1] = code(CALLER, 40);
-        words[cfa + 4] = at(100);       /* rbp of the entry frame */
-        words[cfa + 5] = code(STUBS, 40);
-        put_entry(100);
-}
-
-static void check_whole(uint64_t leaf) {
-        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
-        cr_assert_eq(unwind.n_frames, 10);
-        is_compiled(0, CALLEE, leaf, 412);
-        is_compiled(3, CALLER, code(CALLER, 40), 500);
-        cr_assert_eq(frames[6], BLOB | code(STUBS, 40));
-        cr_assert_eq(frames[8], blob_address(STUBS));
-        cr_assert_eq(frames[9], TEXT + 0x20);
-}
 
 Test(hotspot, compiled_frames_lead_to_the_root) {
         put_callers(4, true);
@@ -203,6 +31,8 @@ Test(hotspot, a_prologue_is_known_by_its_bytes) {
                 { "\x48\x83\xec\x18\x48\x89\x6c\x24\x10\x90", 9, 4, true },
         };
 
+        if (UNWIND_ARM64)
+                cr_skip_test("machine: it is about x86-64");
         for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 memset(words, 0, sizeof(words));
                 memcpy(blob(CALLEE)->code, cases[i].code, sizeof(cases[i].code));
@@ -234,6 +64,8 @@ Test(hotspot, an_epilogue_is_known_by_its_bytes) {
                 { "\x48\x83\xc4\x10\x5d\xe9\1\0\0\0", 10, 5, 1, false },
         };
 
+        if (UNWIND_ARM64)
+                cr_skip_test("machine: it is about x86-64");
         for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 memset(words, 0, sizeof(words));
                 memset(blob(CALLEE)->code + 60, 0x90, 100);
@@ -257,6 +89,8 @@ Test(hotspot, a_return_address_that_is_behind_no_call_is_none) {
 }
 
 Test(hotspot, a_leaf_may_have_pushed_one_word) {
+        if (UNWIND_ARM64)
+                cr_skip_test("machine: it is about x86-64");
         put_callers(5, true);
         walk_from(code(CALLEE, 100), at(0), 0, 0, 512);
         check_whole(code(CALLEE, 100));
@@ -266,7 +100,7 @@ Test(hotspot, a_leaf_may_have_pushed_one_word) {
 }
 
 Test(hotspot, a_frame_that_is_to_be_deoptimised_keeps_its_true_pc) {
-        memcpy(blob(CALLER)->code + 200, "\xe8\0\0\0\0\x48\x83\x2c\x24\x05", 10);
+        put_code(CALLER, 200, deopt_handler, sizeof(deopt_handler));
         put_callers(4, true);
         words[3] = code(CALLER, 200);
         words[5] = code(CALLER, 40);    /* orig_pc: rsp + 8 */
@@ -307,15 +141,6 @@ Test(hotspot, a_block_that_was_freed_or_is_another_now_is_not_taken_from_the_cac
         unwind.sp = at(0);
         shim_walk(&unwind, &rules, frames, &cache);
         is_compiled(0, CALLEE, code(CALLEE, 100), 413);
-}
-
-/* An interpreted frame whose rbp is word @i. */
-static void put_interpreted(unsigned i, uint64_t bcp, unsigned sender, unsigned bp, uint64_t pc) {
-        words[i] = at(bp);
-        words[i + 1] = pc;
-        words[i - 1] = at(sender);
-        words[i - 3] = DATA + METHOD;
-        words[i - 8] = bcp;
 }
 
 Test(hotspot, interpreted_frames_have_their_bcp_in_a_register_and_then_in_a_slot) {
@@ -360,6 +185,8 @@ Test(hotspot, interpreted_frames_have_a_stamp) {
 }
 
 Test(hotspot, an_entry_of_the_interpreter_has_no_frame_yet) {
+        if (UNWIND_ARM64)
+                cr_skip_test("machine: it is about x86-64");
         put_callers(4, true);
         words[0] = code(CALLER, 40);    /* as compiled code has called it; the adapter has kept rsp in r13 */
         memset(words + 1, 0, 24);
@@ -371,6 +198,8 @@ Test(hotspot, an_entry_of_the_interpreter_has_no_frame_yet) {
 }
 
 Test(hotspot, a_frame_of_the_interpreter_may_be_half_made) {
+        if (UNWIND_ARM64)
+                cr_skip_test("machine: it is about x86-64");
         put_callers(10, true);          /* their rsp is word 10, as r13 says; the frame's rbp is word 4 */
         memset(words, 0, 80);
         words[4] = 1234;
@@ -426,7 +255,6 @@ enum {
 };
 
 static uint8_t objects[0x1000];
-static const uint64_t barrier_code = 0x0000000528a78b49;        /* mov 0x528(%r15),%rsp */
 
 static uint64_t *chunk_word(unsigned chunk, unsigned i) {
         return (uint64_t *)(void *)(objects + chunk + STACK_AT + 8 * i);
@@ -459,10 +287,10 @@ static void put_virtual(void) {
         process.chunk_sp = CHUNK_SP;
         process.chunk_bottom = BOTTOM;
         process.chunk_stack = STACK_AT;
-        memcpy(blob(STUBS)->code + 80, &barrier_code, sizeof(barrier_code));
+        put_code(STUBS, 80, barrier, sizeof(barrier));
         words[2] = at(7);
         words[3] = code(STUBS, 80);
-        words[SLOT - 7] = OBJECTS + CONTINUATION;
+        words[SLOT + HOTSPOT_CONTINUATION / 8] = OBJECTS + CONTINUATION;
         words[SLOT - 1] = at(900);
         words[SLOT] = code(CALLER, 40);
         words[SLOT + 5] = at(100);
@@ -564,7 +392,7 @@ Test(hotspot, one_frame_stands_for_a_heap_that_cannot_be_read) {
         walk_virtual(512);
         is_marked();
         put_virtual();
-        words[SLOT - 7] = 0;
+        words[SLOT + HOTSPOT_CONTINUATION / 8] = 0;
         walk_virtual(512);
         is_marked();
 }

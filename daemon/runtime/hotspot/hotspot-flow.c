@@ -19,6 +19,8 @@
  */
 #include "runtime/hotspot/hotspot-flow.h"
 
+#include <string.h>
+
 #include "base/elf/machine.h"
 #include "base/util/macro.h"
 #include "sampling/unwind/scan-arch.h"
@@ -77,14 +79,18 @@ static bool is_end(const ScanInstruction *instruction) {
                instruction->flow == SCAN_INDIRECT || instruction->flow == SCAN_STOP;
 }
 
-/* `test %eax, memory`: so all releases poll in a loop. */
+/* `test %eax, memory`, on arm64 `ldr wzr, [xN]`: so all releases poll in a loop. */
 static bool is_poll(const HotspotReader *reader, const HotspotPlaces *places, uint64_t at) {
-        uint8_t bytes[3];
+        uint8_t bytes[4];
+        uint32_t word;
         size_t i;
 
         if (at <= places->code || places->code_end - at < sizeof(bytes) ||
             !hotspot_read(reader, at, bytes, sizeof(bytes)))
                 return false;
+        memcpy(&word, bytes, sizeof(word));
+        if (ELF_MACHINE == EM_AARCH64)
+                return (word & 0xfffffc1f) == 0xb940001f;
         i = bytes[0] == REX_B;
         return bytes[i] == TEST && !(bytes[i + 1] & 0x38) && bytes[i + 1] < 0xc0;
 }
@@ -149,8 +155,6 @@ HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *place
         ScanInstruction instruction;
         uint64_t here;
 
-        if (ELF_MACHINE != EM_X86_64)
-                return HOTSPOT_FLOW_AFTER;      /* no such process is walked there (hotspot-runtime.c) */
         while (sweep.at < places->after) {
                 if (!next_instruction(&sweep, &here, &instruction))
                         return HOTSPOT_FLOW_ROOT;

@@ -11,7 +11,7 @@
  *     gHotSpotVMLongConstants  the same in 64 bits (not needed here)
  *
  * A field that moves, from one release to the next, keeps its name, so nothing below is a number of one
- * release, but for what is not published: the words of interpreted frames (x86-64), and compressed numbers
+ * release, but for what is not published: the words of interpreted frames, and compressed numbers
  * that leave out the zero byte since JDK 20.
  */
 #include "runtime/hotspot/hotspot-layout.h"
@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elf/machine.h"
 #include "base/util/macro.h"
 
 enum {
@@ -26,6 +27,7 @@ enum {
         MAX_STRIDE = 256,
         MAX_NAME = 96,
         MAX_STRUCT = 16 << 10,          /* bytes: JavaThread has 2,000 */
+        FIRST_ON_ARM64 = 11,
 };
 
 enum {
@@ -484,14 +486,23 @@ static const char *find_absent(HotspotLayout *layout) {
         return layout->variables.interpreter ? NULL : "AbstractInterpreter::_code";
 }
 
-/* Words of frames on x86-64 (frame_x86.hpp): 9 put the mirror between method and bcp. */
-static void set_unpublished(HotspotLayout *layout) {
+/*
+ * Words of frames (frame_x86.hpp, frame_aarch64.hpp). JDK 9 put the mirror between method and bcp, and on
+ * arm64 one word more. Return: what is not known, or NULL.
+ */
+static const char *set_unpublished(HotspotLayout *layout) {
+        const bool is_arm64 = ELF_MACHINE == EM_AARCH64;
+        uint32_t version = layout->version;
+
+        if (is_arm64 && version < FIRST_ON_ARM64)
+                return "frames on arm64";
         layout->interpreter = (HotspotInterpreterLayout){ .sender_sp = -8,
                                                           .method = -24,
-                                                          .bcp = layout->version == 8 ? -56 : -64,
-                                                          .entry_wrapper = -48 };
+                                                          .bcp = is_arm64 ? -72 : version == 8 ? -56 : -64,
+                                                          .entry_wrapper = is_arm64 ? -64 : -48 };
         if (layout->method.symbol_length.size == 4)
                 layout->method.symbol_shift = 16;
+        return NULL;
 }
 
 static int read_tables(Tables *tables, const uint64_t *symbols) {
@@ -504,7 +515,8 @@ static int read_tables(Tables *tables, const uint64_t *symbols) {
         if (r)
                 return r;
         tables->absent = find_absent(tables->layout);
-        set_unpublished(tables->layout);
+        if (!tables->absent)
+                tables->absent = set_unpublished(tables->layout);
         return tables->absent ? HOTSPOT_LAYOUT_E_UNKNOWN : 0;
 }
 

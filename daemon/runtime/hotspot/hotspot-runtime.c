@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/elf/machine.h"
 #include "base/util/error.h"
 #include "base/util/clock.h"
 #include "runtime/hotspot/hotspot-link.h"
@@ -24,7 +23,10 @@
 _Static_assert(HOTSPOT_ENTRY == RUNTIME_HOTSPOT_ENTRY, "both say the same");
 _Static_assert((int)HOTSPOT_STAMP_SHIFT == (int)RUNTIME_HOTSPOT_STAMP_SHIFT, "both say the same");
 
-enum { FIRST_TRUST_MS = 125 };
+enum {
+        FIRST_TRUST_MS = 125,
+        FIRST_TO_KEEP_SENDER = 21,      /* JDK */
+};
 
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
 
@@ -74,6 +76,7 @@ static void fill_fields(struct hotspot_process *entry, const HotspotLayout *layo
         entry->code_size = layout->method.code_size.offset;
         entry->code = (uint16_t)layout->method.const_method_size;
         entry->bcp = layout->interpreter.bcp;
+        entry->keeps_sender = layout->version >= FIRST_TO_KEEP_SENDER;
         entry->name = entry_field(blob->name, HOTSPOT_BASE_NONE);
         entry->code_begin = entry_field(blob->code, HOTSPOT_BASE_BLOB);
         entry->frame_complete = entry_field(blob->frame_complete, HOTSPOT_BASE_CODE);
@@ -207,11 +210,6 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         r = open_jvm(state, subject, &opened, text);
         if (r)
                 return r < 0 ? error_fold(r) : r;
-        if (ELF_MACHINE != EM_X86_64) {
-                snprintf(text, RUNTIMES_MAX_TEXT, "java %u: frames are known on x86-64 only, falls back to perf maps",
-                         opened->layout.version);
-                return RUNTIME_E_UNKNOWN;
-        }
         r = fill_entry(entry, opened, subject->generation);
         if (r != RUNTIME_E_LATER)
                 snprintf(text, RUNTIMES_MAX_TEXT, "java %u%s", opened->layout.version,

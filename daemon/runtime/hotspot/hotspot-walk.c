@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Three forms of frame, told apart by the pc; each gives the caller's pc, sp and fp (x86-64: rip, rsp, rbp):
+ * Three forms of frame, told apart by the pc; each gives the caller's pc, sp and fp (x86-64: rip, rsp, rbp;
+ * arm64: pc, sp, x29):
  *
  *     interpreted        fp + 8   caller's pc                compiled, stub     sp + size       caller's sp
  *     (pc lies in the    fp       caller's fp                (any other blob)   … −  8          caller's pc
@@ -24,6 +25,7 @@
  */
 #include "runtime/hotspot/hotspot-walk.h"
 
+#include "base/elf/machine.h"
 #include "base/util/macro.h"
 #include "runtime/hotspot/hotspot-unload.h"
 
@@ -41,6 +43,15 @@ typedef struct Walk {
 
 static bool read_slot(const Walk *walk, uint64_t address, uint64_t *to) {
         return !(address & 7) && hotspot_read_u64(walk->reader, address, to);
+}
+
+/* Without what authenticates it (bpf/unwind.bpf.h, unwind_return_address()). */
+static bool read_return(const Walk *walk, uint64_t address, uint64_t *to) {
+        if (!read_slot(walk, address, to))
+                return false;
+        if (ELF_MACHINE == EM_AARCH64)
+                *to = *to << 16 >> 16;
+        return true;
 }
 
 static uint64_t first_word(HotspotKind kind, uint64_t address) {
@@ -81,12 +92,14 @@ static bool step_interpreted(Walk *walk, HotspotWalkEnd *endp) {
         if (!read_slot(walk, fp + (uint64_t)(int64_t)slots->method, &method) ||
             !read_slot(walk, fp + (uint64_t)(int64_t)slots->bcp, &bcp) ||
             !read_slot(walk, fp + (uint64_t)(int64_t)slots->sender_sp, &next.sp) ||
-            !read_slot(walk, fp, &next.fp) || !read_slot(walk, fp + 8, &next.pc) ||
+            !read_slot(walk, fp, &next.fp) || !read_return(walk, fp + 8, &next.pc) ||
             !hotspot_read_field(walk->reader, walk->layout->method.const_method, method, &const_method))
                 return false;
         put(walk, first_word(HOTSPOT_INTERPRETED, bcp),
             const_method | (stamp & UINT16_MAX) << HOTSPOT_STAMP_SHIFT,
             method | stamp >> 16 << HOTSPOT_STAMP_SHIFT);
+        if (ELF_MACHINE == EM_AARCH64)  /* an interpreted caller's lies below its operands */
+                next.sp = MAX(next.sp, fp + 16);
         return go_on(walk, next, endp);
 }
 
@@ -107,7 +120,7 @@ static bool step_call_stub(Walk *walk, HotspotWalkEnd *endp) {
         if (!next.sp)
                 return false;
         *endp = HOTSPOT_WALK_UNREADABLE;
-        if (!next.pc && !read_slot(walk, next.sp - 8, &next.pc))
+        if (!next.pc && !read_return(walk, next.sp - 8, &next.pc))
                 return false;
         return go_on(walk, next, endp);
 }
@@ -142,7 +155,7 @@ static bool step_blob(Walk *walk, HotspotWalkEnd *endp) {
         if (!blob.frame_size)
                 return step_barrier(walk, endp);
         next.sp = walk->at.sp + blob.frame_size;
-        if (!read_slot(walk, next.sp - 8, &next.pc) || !read_slot(walk, next.sp - 16, &next.fp))
+        if (!read_return(walk, next.sp - 8, &next.pc) || !read_slot(walk, next.sp - 16, &next.fp))
                 return false;
         return go_on(walk, next, endp);
 }

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elf/machine.h"
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
@@ -316,14 +317,17 @@ static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames 
 }
 
 /*
- * The return barrier (bpf/hotspot.bpf.h) is the stub that begins with `mov N(%r15),%rsp`. Its frames have
- * fixed names: what they stand for is not read.
+ * The return barrier (bpf/hotspot-code-*.bpf.h) is the stub that begins with `mov N(%r15),%rsp`, on arm64 with
+ * `ldr x8, [x28, #N]; mov sp, x8`. Its frames have fixed names: what they stand for is not read.
  */
 static bool is_barrier(Hotspot *hotspot, uint64_t pc) {
-        static const uint8_t code[] = { 0x49, 0x8b, 0xa7 };
-        uint8_t bytes[sizeof(code)];
+        uint32_t words[2];
 
-        return hotspot_read(hotspot->reader, pc, bytes, sizeof(bytes)) && !memcmp(bytes, code, sizeof(code));
+        if (!hotspot_read(hotspot->reader, pc, words, sizeof(words)))
+                return false;
+        if (ELF_MACHINE == EM_AARCH64)
+                return (words[0] & 0xffc003ff) == 0xf9400388 && words[1] == 0x9100011f;
+        return (words[0] & 0xffffff) == 0xa78b49;
 }
 
 static int name_barrier(const uint64_t *words, HotspotFrames *frames) {

@@ -103,7 +103,6 @@ static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, u
 #include "rules.bpf.h"
 
 static inline struct rows_cache *hotspot_cache(void);
-#include "hotspot-code.bpf.h"
 #include "hotspot.bpf.h"
 #include "python.bpf.h"
 

@@ -23,6 +23,13 @@
 enum {
         HOTSPOT_CODE_SIZE = 32,         /* bytes that are looked at */
         HOTSPOT_CODE_BEFORE = 16,       /* of them in front of the pc */
+
+        HOTSPOT_IN_REGISTER = 0,        /* a call leaves its return address on the stack */
+        HOTSPOT_PUSHED_BYTES = 8,       /* by loops of compiled code */
+        /* registers of frame 0: r13 is the caller's rsp until the frame has it, then the bcp in templates */
+        HOTSPOT_KEPT_SENDER = 13,
+        HOTSPOT_KEPT_BCP = 13,
+        HOTSPOT_CONTINUATION = -56,     /* from the return address of enterSpecial (ContinuationEntry) */
 };
 
 /* Where the caller's frame begins, seen from rsp. */
