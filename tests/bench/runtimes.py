@@ -4,8 +4,11 @@
 
 usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--async LIBRARY] [PART…]
 
-    right   tests/victims/VictimJavaBusy.java: share of its own samples with a whole chain of calls, with the
-            chain cut short of the leaf, and with calls that the source does not have. Profilers take turns
+    right   tests/victims/VictimJavaBusy.java: of all samples that `main` is in, the share with a whole chain
+            of calls, and what the others are (below). Profilers take turns
+    whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
+            --java (all JDKs of this machine, of PyPI and Debian's 8); and how many samples of that thread
+            are without `main`
     many    --jvms (30,200) small JVMs (-Xmx16m, shared classes): memory and CPU of the daemon, and in how
             many of them a method has its name
             (the daemon is in a session of its own, so that its share of the CPUs is a service's)
@@ -20,8 +23,20 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
 
 LIBRARY is libasyncProfiler.so, of Maven Central (tools.profiler:async-profiler; in the jar linux-x64/).
 Without it, and without perf, their rows are missing. perf reads a map that jcmd writes (Compiler.perfmap,
-JDK 17 and later), and the victim runs with PreserveFramePointer there. Shares are of samples in which the
-victim's own code was innermost: nothing is said of the library's. Needs root.
+JDK 17 and later), and the victim runs with PreserveFramePointer there. Needs root.
+
+A sample is `whole` from `main` to `burn`, where the victim spends nearly all of its time. The others end
+early, by their innermost frame:
+
+    own       in a method of the chain
+    lambda    in the method that the JVM makes of a lambda
+    library   in Java code of others
+    native    in native code, or in a stub
+    runner    in `main`, or in what it calls between two chains
+    unnamed   anywhere a frame of Java has no name
+    wrong     methods in an order that the source does not have
+
+Some of them are right: the program was there. Nothing says of which, so all count as missed.
 """
 import collections
 import contextlib
@@ -93,14 +108,26 @@ def by_async(b, options, child, seconds):
     return chains
 
 
-def by_us(b, _, child, seconds):
+UNNAMED = "(no name)"
+
+
+def names_of(sample):
+    """The outermost first, down to the program's own code; those of the kernel are left out."""
+    return tuple(frame.name or (UNNAMED if frame.type in ("jvm", "unknown") else "native")
+                 for frame in reversed(sample.frames) if frame.type != "kernel")
+
+
+def recorded(b, child, seconds):
     path = b.directory() / "out.pb"
     tool = b.spawn([tap.SPANPROF, "record", "--pid", child.pid, "-F", CHAIN_HZ, "-d", f"{seconds:.0f}s", "-o", path])
     tool.wait(patience=seconds + 60)
+    return list(otlp_read.samples(path))
+
+
+def by_us(b, _, child, seconds):
     chains = collections.Counter()
-    for sample in otlp_read.samples(path):
-        names = [frame.name or "(unknown)" for frame in reversed(sample.frames)]
-        chains[tuple(names)] += sample.value
+    for sample in recorded(b, child, seconds):
+        chains[names_of(sample)] += sample.value
     return chains
 
 
@@ -123,19 +150,50 @@ def by_perf(b, _, child, seconds):
     return chains
 
 
+MISSES = ("own", "lambda", "library", "native", "runner", "unnamed", "wrong")
+JAVA = re.compile(r"[\w.$/+-]+\.[\w$<>-]+(?:\(.*)?")
+
+
+def kind_of(names):
+    """`whole`, or one of MISSES; None: another thread's."""
+    if f"{hotspot.CLASS}.main" not in names:
+        return None
+    own = [name.removeprefix(hotspot.CLASS).removeprefix(".") for name in names
+           if name.startswith(hotspot.CLASS) and "$$Lambda" not in name]
+    said, leaf = hotspot.verdict(own), names[-1]
+    if said == "wrong":
+        return "unnamed" if UNNAMED in names else "wrong"
+    if UNNAMED in names:
+        return "unnamed"
+    if "$$Lambda" in leaf:
+        return "lambda"
+    if own == ["main"]:
+        return "runner"
+    if leaf.startswith(hotspot.CLASS):
+        return "whole" if said == "whole" else "own"
+    return "library" if JAVA.fullmatch(leaf) and ".so" not in leaf else "native"
+
+
 def judge(chains):
-    """Of the victim's own samples: how many, and percent whole, short, wrong."""
-    seen, wrong = collections.Counter(), collections.Counter()
+    """(kinds of all samples of the victim's thread, misses by kind and the last frames)."""
+    seen, missed = collections.Counter(), collections.Counter()
     for names, n in chains.items():
-        if f"{hotspot.CLASS}.main" not in names or not names[-1].startswith(hotspot.CLASS + "."):
-            continue
-        own = [name.removeprefix(hotspot.CLASS).removeprefix(".") for name in names
-               if name.startswith(hotspot.CLASS) and "$$Lambda" not in name]
-        said = hotspot.verdict(own)
-        seen[said] += n
-        if said == "wrong":
-            wrong[tuple(own)] += n
-    return seen, wrong
+        kind = kind_of(names)
+        if kind:
+            seen[kind] += n
+            if kind != "whole":
+                missed[kind, names[-2:]] += n
+    return seen, missed
+
+
+def shares_of(seen):
+    n = seen.total()
+    return [f"{100 * seen[kind] / n:.2f}" if n else "–" for kind in ("whole", *MISSES)]
+
+
+def say_missed(missed, most):
+    for (kind, names), times in missed.most_common(most):
+        print(f"#   {times} {kind}: … {' '.join(name[:80] for name in names)}", flush=True)
 
 
 def tools_of(options):
@@ -163,16 +221,43 @@ def right(options):
                     except (OSError, subprocess.CalledProcessError) as error:
                         print(f"# {name} with {java}: {error}", flush=True)
                         continue
-                seen, wrong = judge(chains)
+                seen, missed = judge(chains)
+                say_missed(missed, 4)
                 n = seen.total()
-                for own, times in wrong.most_common(2):
-                    print(f"# {name} {mode} wrong: {times} × {' '.join(own)[:120]}", flush=True)
-                share = [f"{100 * seen[word] / n:.1f}" if n else "–" for word in ("whole", "inner", "wrong")]
-                rows.append([jdks.release(java), mode or "default", name, chains.total(), n, *share])
+                rows.append([jdks.release(java), mode or "default", name, chains.total(), n, *shares_of(seen)])
                 print("#", *rows[-1], flush=True)
     outer.close()
-    bench.table(f"Chains at {CHAIN_HZ} Hz", ["JDK", "mode", "profiler", "samples", "own", "whole %", "short %", "wrong %"],
-                rows)
+    bench.table(f"Chains at {CHAIN_HZ} Hz, % of own",
+                ["JDK", "mode", "profiler", "samples", "own", "whole", *MISSES], rows)
+
+
+def whole(options):
+    global CHAIN_HZ
+    rows, CHAIN_HZ = [], 1999
+    known = {**jdks.eight(), **jdks.fetched(), **jdks.here()}
+    javas = options.java or [known[release] for release in sorted(known, key=int)]
+    with bench.Bench() as outer:
+        directory = classes(outer)
+        for java in javas:
+            for number in range(options.rounds):
+                seen, missed, others = (collections.Counter() for _ in range(3))
+                with bench.Bench() as b:
+                    child = start(b, java, directory)
+                    while seen.total() < options.samples:
+                        found = recorded(b, child, options.seconds)
+                        threads = {s.thread_id for s in found if f"{hotspot.CLASS}.main" in names_of(s)}
+                        chains = collections.Counter()
+                        for sample in found:
+                            chains[names_of(sample)] += sample.value
+                            if sample.thread_id in threads and kind_of(names_of(sample)) is None:
+                                end = sample.attributes.get("profile.stack.truncated", "to its root")
+                                others[end] += sample.value
+                        now, lost = judge(chains)
+                        seen, missed = seen + now, missed + lost
+                say_missed(missed, 6)
+                rows.append([jdks.release(java), number + 1, seen.total(), others.total(), *shares_of(seen)])
+                print("#", *rows[-1], dict(others), f"load {os.getloadavg()[0]:.0f}", flush=True)
+    bench.table(f"Chains at {CHAIN_HZ} Hz, % of n", ["JDK", "round", "n", "without main", "whole", *MISSES], rows)
 
 
 # ---- shares of time ----
@@ -547,11 +632,12 @@ def add_options(parser):
     parser.add_argument("--patience", type=float, default=120, help="seconds until all of many JVMs have names")
     parser.add_argument("--jvms", default="30,200", help="how many JVMs")
     parser.add_argument("--java", action="append", default=[], help="a JDK's java (default: the first of this machine)")
+    parser.add_argument("--samples", type=int, default=10000, help="of each round of whole")
     parser.add_argument("--share-hz", type=int, default=499, help="rate of shares")
     parser.add_argument("--async", dest="agent", help="libasyncProfiler.so")
 
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"right": right, "shares": shares, "cost": cost, "speed": speed,
+    bench.main(__doc__, {"right": right, "whole": whole, "shares": shares, "cost": cost, "speed": speed,
                          "first": first, "many": many, "methods": methods}, add_options)
