@@ -9,17 +9,17 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
     whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
             --java (all JDKs of this machine, of PyPI and Debian's 8); and how many samples of that thread
             are without `main`
-    many    --jvms (30,200) small JVMs (-Xmx16m, shared classes): memory and CPU of the daemon, and in how
-            many of them a method has its name
-            (the daemon is in a session of its own, so that its share of the CPUs is a service's)
+    many    --jvms (30,200) small JVMs (-Xmx16m, shared classes), which work 20 ms, then sleep --nap ms; one
+            more each --stagger s. Memory and CPU of the daemon, and in how many of them a method has its
+            name (the daemon is in a session of its own, so that its share of the CPUs is a service's)
     shares  each chain's share of time beside the CPU time that the victim itself has measured for it, at
             --share-hz: how far the worst one is off
     cost    the kernel half's time for a sample and for a frame that was met before or never, at 999 Hz; CPU
             time of each tool for a sample at 99 Hz, once it is warm
     speed   what the victim does in a second of its CPU time with a profiler at 99 Hz, of what it does without
     first   from the start of a JVM to the first sample with a name of Java
-    methods 30 JVMs that run 20,000 methods each, at 999 Hz: the daemon's memory at its highest, with all
-            names that it kept meanwhile
+    methods --machines (30) JVMs that run --methods (20000) methods each, at 999 Hz: the daemon's memory at
+            its highest, with all names that it kept meanwhile
 
 LIBRARY is libasyncProfiler.so, of Maven Central (tools.profiler:async-profiler; in the jar linux-x64/).
 Without it, and without perf, their rows are missing. perf reads a map that jcmd writes (Compiler.perfmap,
@@ -62,7 +62,6 @@ import tap
 sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
 hotspot = importlib.import_module("test-run-hotspot")
 CHAIN_HZ = 499
-N_JVMS = 30
 SMALL = ["-Xmx16m", "-Xss256k", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
          "-XX:ReservedCodeCacheSize=8m"]
 
@@ -192,7 +191,8 @@ def shares_of(seen):
 
 
 def say_missed(missed, most):
-    for (kind, names), times in missed.most_common(most):
+    wrong = [(key, n) for key, n in missed.items() if key[0] == "wrong"]
+    for (kind, names), times in [*wrong, *missed.most_common(most)]:
         print(f"#   {times} {kind}: … {' '.join(name[:80] for name in names)}", flush=True)
 
 
@@ -535,11 +535,11 @@ def many(options):
             daemon = b.spawn([tap.SPANPROF, "run", "--exe", "java", "-F", 99, "--export-interval", "2s"],
                              cgroup=group, is_service=True, env=environment)
             daemon.wait_for("profiles go to")
-            command = [first_java(options), *SMALL, "-cp", directory, hotspot.CLASS, "shapes"]
-            children = [b.spawn(command, stdin=subprocess.PIPE) for _ in range(n)]
-            pids = {child.pid for child in children}
-            begin = time.monotonic()
-            named = set()
+            command = [first_java(options), *SMALL, f"-Dnap={options.nap}", "-cp", directory, hotspot.CLASS, "shapes"]
+            begin, pids, named = time.monotonic(), set(), set()
+            for _ in range(n):
+                pids.add(b.spawn(command, stdin=subprocess.PIPE).pid)
+                time.sleep(options.stagger)
             while named < pids and time.monotonic() - begin < options.patience:
                 time.sleep(2)
                 named |= named_pids(payload, pids)
@@ -547,29 +547,29 @@ def many(options):
             cpu = group.cpu_ns
             time.sleep(options.seconds)
             tree = workers_of(daemon.pid)
-            rows.append([n, len(named), f"{took:.0f}", f"{rss_kib(daemon.pid) / 1024:.0f}", len(tree),
+            rows.append([n, len(named), f"{took:.0f}", f"{os.getloadavg()[0]:.0f}", f"{rss_kib(daemon.pid) / 1024:.0f}", len(tree),
                          f"{sum(map(pss_kib, tree)) / 1024:.0f}", f"{cpu / 1e6:.0f}",
                          f"{(group.cpu_ns - cpu) / 1e6 / options.seconds:.0f}"])
             daemon.stop()
-    bench.table("Many JVMs at 99 Hz", ["JVMs", "named", "after s", "daemon MiB", "workers", "their PSS, MiB",
-                                       "CPU until then, ms", "CPU ms/s after"], rows)
+    bench.table("Many JVMs at 99 Hz", ["JVMs", "named", "after s", "load", "daemon MiB", "workers",
+                                       "their PSS, MiB", "CPU until then, ms", "CPU ms/s after"], rows)
 
 
 # ---- many methods ----
 
-N_CLASSES, N_METHODS = 20, 1000
+N_IN_CLASS = 1000
 METHOD = "    static int m%d(int n) { for (int i = 0; i < 200; i++) n = n * 31 + i; return n; }\n"
 
 
-def many_methods(b):
-    """Classes with 20,000 methods in all, which `Main` runs one after the other."""
+def many_methods(b, n_classes):
+    """Classes with 1,000 methods each, which `Main` runs one after the other."""
     directory = b.directory()
-    for i in range(N_CLASSES):
-        methods = "".join(METHOD % k for k in range(N_METHODS))
-        calls = "".join(f"        n += m{k}(n);\n" for k in range(N_METHODS))
+    for i in range(n_classes):
+        methods = "".join(METHOD % k for k in range(N_IN_CLASS))
+        calls = "".join(f"        n += m{k}(n);\n" for k in range(N_IN_CLASS))
         text = f"class C{i} {{\n{methods}    static int run(int n) {{\n{calls}        return n;\n    }}\n}}\n"
         (directory / f"C{i}.java").write_text(text)
-    runs = "".join(f"            n += C{i}.run(n);\n" for i in range(N_CLASSES))
+    runs = "".join(f"            n += C{i}.run(n);\n" for i in range(n_classes))
     (directory / "Main.java").write_text(
         "public class Main {\n    static int n;\n    public static void main(String[] words) {\n"
         f'        for (int round = 0;; round++) {{\n{runs}            if (round == 2) System.out.println("ready");\n'
@@ -583,15 +583,15 @@ def many_methods(b):
 
 def methods(options):
     with bench.Bench() as b:
-        directory = many_methods(b)
+        directory = many_methods(b, -(-options.methods // N_IN_CLASS))
         payload, environment = b.receiver()
         control = b.directory() / "control.sock"
         daemon = b.spawn([tap.SPANPROF, "run", "--exe", "java", "-F", 999, "--export-interval", "2s",
                           "--control", control], env=environment)
         daemon.wait_for("profiles go to")
         command = ["nice", "-n", "19", first_java(options), "-Xmx32m", "-Xss256k", "-XX:+UseSerialGC",
-                   "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=48m", "-cp", directory, "Main"]
-        pids = {b.spawn(command, stdin=subprocess.PIPE).pid for _ in range(N_JVMS)}
+                   "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=96m", "-cp", directory, "Main"]
+        pids = {b.spawn(command, stdin=subprocess.PIPE).pid for _ in range(options.machines)}
         end = time.monotonic() + options.seconds
         named, frames = collections.defaultdict(set), 0
         while time.monotonic() < end:
@@ -610,7 +610,7 @@ def methods(options):
                  f"{sum(map(pss_kib, tree)) / 1024:.0f}", f"{sum(map(pss_kib, [daemon.pid, *tree])) / 1024:.0f}"]]
         print("#", frames[0] if frames else told, flush=True)
         daemon.stop()
-    bench.table(f"20,000 methods in each, {options.seconds:.0f} s at 999 Hz",
+    bench.table(f"{options.methods} methods in each, {options.seconds:.0f} s at 999 Hz",
                 ["JVMs", "named", "methods named", "daemon MiB", "at its highest", "workers", "their PSS, MiB",
                  "all PSS, MiB"], rows)
 
@@ -631,6 +631,10 @@ def add_options(parser):
     parser.add_argument("--seconds", type=float, default=10, help="of each tool in each round")
     parser.add_argument("--patience", type=float, default=120, help="seconds until all of many JVMs have names")
     parser.add_argument("--jvms", default="30,200", help="how many JVMs")
+    parser.add_argument("--nap", type=int, default=2000, help="ms that each of many JVMs sleeps between its turns")
+    parser.add_argument("--stagger", type=float, default=0.3, help="seconds from the start of one to the next")
+    parser.add_argument("--machines", type=int, default=30, help="JVMs of methods")
+    parser.add_argument("--methods", type=int, default=20000, help="methods of each of them")
     parser.add_argument("--java", action="append", default=[], help="a JDK's java (default: the first of this machine)")
     parser.add_argument("--samples", type=int, default=10000, help="of each round of whole")
     parser.add_argument("--share-hz", type=int, default=499, help="rate of shares")

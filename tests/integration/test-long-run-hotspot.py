@@ -164,7 +164,7 @@ class OtherReleases(hotspot.Hotspot):
 
     def test_names_are_of_the_class_that_ran(self):
         """Each class is gone some 400 ms after it came, its code too, and another lies there."""
-        for java in self.javas().values():
+        for java in {**jdks.eight(), **self.javas()}.values():
             for options in ((), ("-Xint",), ("-XX:TieredStopAtLevel=1",)):
                 with self.subTest(java=java, options=options):
                     self.check_classes(java, *options)
@@ -205,27 +205,33 @@ class OtherReleases(hotspot.Hotspot):
         run.stop()
 
     def test_eight_too(self):
-        """It keeps no safepoint in a counted loop. A method that is one, and is inlined, has no frame: the
-        stack ends at a caller, or with a method that comes next in the code."""
+        """It keeps no safepoint in a counted loop, unless it is told to. A method that is one, and is
+        inlined, has no frame: the stack ends at a caller, or with a method that comes next in the code."""
         java = jdks.eight().get("8")
         if not java:
             tap.skip("library: JDK 8 could not be had from Debian (is there a network?)")
-        for options, least in (("-Xint", hotspot.LEAST), ("-XX:TieredStopAtLevel=1", hotspot.LEAST), ("", 0)):
+        for options, least in (("-Xint", hotspot.LEAST), ("-XX:TieredStopAtLevel=1", hotspot.LEAST), ("", 0),
+                               ("-XX:+UseCountedLoopSafepoints", hotspot.LEAST)):
             with self.subTest(options=options):
                 child = self.start_java(java, *options.split())
                 run = self.start("--pid", child.pid, *hotspot.HZ)
-                self.wait_for(run, lambda found: sum(map(bool, map(hotspot.own, found))) >= hotspot.N,
-                              f"{hotspot.N} samples of chains")
+                self.wait_for(run, lambda found: sum(
+                    map(hotspot.is_named, filter(hotspot.own, found))) >= hotspot.N,
+                              f"{hotspot.N} samples of chains with all names")
                 samples = [s for s in run.stop().of(child.pid) if hotspot.own(s) is not None]
                 seen = collections.Counter()
-                for sample in filter(hotspot.is_at_work, samples):
-                    seen[hotspot.verdict(hotspot.own(sample))] += sample.value
+                for sample in samples:
+                    said = hotspot.verdict(hotspot.own(sample)) if hotspot.is_named(sample) else "unnamed"
+                    seen[said] += sample.value
                 ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
                 print(f"# 8 {options}: {len(samples)} samples, ends {dict(ends)}, {dict(seen)}", flush=True)
                 ends.pop("pending", None)       # rows of libjvm.so
                 self.assertGreaterEqual(ends[None], hotspot.ROOT * ends.total())
-                self.assertGreaterEqual(seen["whole"], least * seen.total())
+                self.assertGreaterEqual(seen["whole"], least * (seen.total() - seen["unnamed"]))
                 self.assertLessEqual(seen["wrong"], hotspot.WRONG * seen.total())
+                late = hotspot.settled(samples)
+                n_unnamed = sum(not hotspot.is_named(s) for s in late)
+                self.assertLessEqual(n_unnamed, hotspot.UNNAMED * len(late), seen)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,9 @@ CHAINS = {
     "loop": ["loop"],
     "over": ["over", "over"],
 }
-# The rest is where the program is between two methods: an interpreted one is left and entered more often
-# than it works, and on a busy machine the compiler comes late.
+# Of all samples that `main` is in. The rest is where the program is between two methods, in the library or in
+# native code: an interpreted method is left and entered more often than it works, and on a busy machine the
+# compiler comes late.
 LEAST = 0.8
 MODES = ("", "-Xint", "-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation")
 ROOT = 0.998
@@ -57,10 +58,13 @@ def own(sample):
     ]
 
 
-def is_at_work(sample):
-    """Whether the victim's own code ran: not the library's, which the chains' source does not show."""
-    leaf = next((frame for frame in sample.frames if frame.type != "kernel"), None)
-    return leaf is not None and (leaf.name or "").startswith(CLASS + ".")
+def is_named(sample):
+    return all(frame.type != "unknown" for frame in sample.frames)
+
+
+def settled(samples):
+    """The later half: on a busy machine, names of a JVM's first seconds come too late for many samples."""
+    return sorted(samples, key=lambda sample: sample.time_ns)[len(samples) // 2:]
 
 
 def compilations(samples):
@@ -105,20 +109,21 @@ class Hotspot(session.NamingCase):
 
     def check_run(self, run, child, made=frozenset()):
         """@made: compilations that have to be among the samples."""
-        self.wait_for(run, lambda samples: sum(own(s) is not None for s in samples) >= N and
-                      made <= compilations(samples), f"{N} samples of chains, {set(made)}")
+        self.wait_for(run, lambda samples: sum(own(s) is not None and is_named(s) for s in samples) >= N and
+                      made <= compilations(samples), f"{N} samples of chains with all names, {set(made)}")
         result = run.stop()
         samples = [s for s in result.of(child.pid) if own(s) is not None]
         verdicts, wrong = collections.Counter(), collections.Counter()
-        for sample in filter(is_at_work, samples):
-            said = "unnamed" if any(f.type == "unknown" for f in sample.frames) else verdict(own(sample))
+        for sample in samples:
+            said = verdict(own(sample)) if is_named(sample) else "unnamed"
             verdicts[said] += sample.value
             if said == "wrong":
                 wrong[tuple(own(sample))] += sample.value
-        n = sum(verdicts.values())
-        print("# " + f"{child.pid}: {n} samples, {dict(verdicts)}", flush=True)
+        print("# " + f"{child.pid}: {len(samples)} samples, {dict(verdicts)}", flush=True)
+        n = verdicts.total() - verdicts["unnamed"]
         self.assertGreaterEqual(verdicts["whole"] / n, LEAST, verdicts)
-        self.assertLessEqual(verdicts["unnamed"] / n, UNNAMED, verdicts)
+        late = settled(samples)
+        self.assertLessEqual(sum(not is_named(s) for s in late), UNNAMED * len(late), verdicts)
         self.assertLessEqual(verdicts["wrong"] / n, WRONG, wrong.most_common(3))
         ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
         # libjvm.so has 300,000 rows: a JVM that was there before has some ticks until they are in force

@@ -9,6 +9,7 @@
  *                                              runs from then on, an empty one is the end
  *        java -Dlog VictimJavaBusy [CHAIN…]    the same; for a line `?` it prints `cpu CHAIN NS …`, the CPU time that
  *                                              each chain has had so far, `turns N`, and goes on
+ *        java -Dnap=MS VictimJavaBusy …        sleeps after each round: many of them are no load
  */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -171,6 +172,7 @@ public class VictimJavaBusy {
         chains.put("over", VictimJavaBusy::over);
         List<Chain> chosen = choose(chains, arguments);
         boolean isLogging = System.getProperty("log") != null;
+        int nap = Integer.getInteger("nap", 0);
         Map<Chain, Long> spent = new LinkedHashMap<>();
         long turns = 0;
 
@@ -197,6 +199,9 @@ public class VictimJavaBusy {
                 if (isLogging) {
                     spent.merge(chain, cpuNs() - begin, Long::sum);
                 }
+            }
+            if (nap > 0) {
+                Thread.sleep(nap);
             }
         }
     }
