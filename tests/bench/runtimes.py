@@ -14,8 +14,8 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
             name (the daemon is in a session of its own, so that its share of the CPUs is a service's)
     shares  each chain's share of time beside the CPU time that the victim itself has measured for it, at
             --share-hz: how far the worst one is off
-    cost    the kernel half's time for a sample and for a frame that was met before or never, at 999 Hz; CPU
-            time of each tool for a sample at 99 Hz, once it is warm
+    cost    the kernel half's time for a sample and for a frame that was met before or never, at --cost-hz
+            (999); CPU time of each tool for a sample at 99 Hz, once it is warm
     speed   what the victim does in a second of its CPU time with a profiler at 99 Hz, of what it does without
     first   from the start of a JVM to the first sample with a name of Java
     methods --machines (30) JVMs that run --methods (20000) methods each, at 999 Hz: the daemon's memory at
@@ -400,13 +400,13 @@ def cost(options):
                 with bench.Bench() as b:
                     child = b.spawn([java, *flags, "-cp", directory, "Deep", count], stdin=subprocess.PIPE)
                     child.wait_for("ready")
-                    figures[name] = sampled(b, child, 999, options.seconds)
+                    figures[name] = sampled(b, child, options.cost_hz, options.seconds)
         rows = []
         base, base_frames = figures["no chain"][:2]
         for name, (kernel, frames, cpu, n) in figures.items():
             each = f"{(kernel - base) / (frames - base_frames):.0f}" if frames - base_frames > 1 else "–"
             rows.append([name, n, f"{frames:.1f}", f"{kernel / 1000:.2f}", each, f"{cpu:.1f}"])
-        bench.table("Kernel half, code of C2 without inlining, 999 Hz",
+        bench.table(f"Kernel half, code of C2 without inlining, {options.cost_hz} Hz",
                     ["program", "samples", "frames", "µs a sample", "ns a frame", "daemon, µs a sample"], rows)
         rows = []
         with bench.Bench() as b:
@@ -638,6 +638,7 @@ def add_options(parser):
     parser.add_argument("--java", action="append", default=[], help="a JDK's java (default: the first of this machine)")
     parser.add_argument("--samples", type=int, default=10000, help="of each round of whole")
     parser.add_argument("--share-hz", type=int, default=499, help="rate of shares")
+    parser.add_argument("--cost-hz", type=int, default=999, help="rate of cost")
     parser.add_argument("--async", dest="agent", help="libasyncProfiler.so")
 
 

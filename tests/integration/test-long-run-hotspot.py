@@ -204,6 +204,35 @@ class OtherReleases(hotspot.Hotspot):
             hotspot.own(s) == ["main", *hotspot.CHAINS["deep"], "burn"] for s in samples) > 100, "whole chains")
         run.stop()
 
+    def whole_chains(self, java, chain, *options):
+        """Samples of @chain with all of its calls, 100 or more."""
+        child = self.start_java(java, *options, chains=[chain])
+        run = self.start("--pid", child.pid, *hotspot.HZ)
+        wanted = ["main", *hotspot.CHAINS[chain], "burn"]
+        self.wait_for(run, lambda found: sum(hotspot.own(s) == wanted for s in found) >= 100, "whole chains")
+        samples = [s for s in run.stop().of(child.pid) if hotspot.own(s) is not None]
+        own = [hotspot.own(s) for s in samples if hotspot.is_named(s)]
+        wrong = [calls for calls in own if hotspot.verdict(calls) == "wrong"]
+        self.assertLessEqual(len(wrong), hotspot.WRONG * len(samples), wrong[:3])
+        return [s for s in samples if hotspot.own(s) == wanted]
+
+    def test_native_code_that_calls_java(self):
+        """Java, native code of the JDK and the VM, and Java again: each in its place."""
+        for sample in self.whole_chains(self.java(), "mirror", "-Dsun.reflect.inflationThreshold=2147483647"):
+            found = names(sample)
+            at = found.index(f"{hotspot.CLASS}.mirror"), found.index(f"{hotspot.CLASS}.called")
+            between = {frame.type for frame in list(reversed(sample.frames))[at[0] + 1:at[1]]}
+            self.assertEqual(between, {"jvm", "native"}, found)
+
+    def test_methods_that_are_never_compiled(self):
+        """Every third call of the chain is interpreted, those around it are compiled."""
+        seen = collections.Counter()
+        for sample in self.whole_chains(self.java(), "deep", "-XX:CompileCommand=exclude,VictimJavaBusy::deepB"):
+            ran = {f.compilation for f in sample.frames if f.name == f"{hotspot.CLASS}.deepB"}
+            self.assertEqual(ran, {"interpreted"})
+            seen |= collections.Counter({f.compilation for f in sample.frames if f.name == f"{hotspot.CLASS}.deepC"})
+        self.assertTrue(set(seen) & {"c1 compiled", "jit compiled"}, seen)
+
     def test_eight_too(self):
         """It keeps no safepoint in a counted loop, unless it is told to. A method that is one, and is
         inlined, has no frame: the stack ends at a caller, or with a method that comes next in the code."""

@@ -32,6 +32,7 @@ CHAINS = {
     "caught": ["caught", "handle"],
     "loop": ["loop"],
     "over": ["over", "over"],
+    "mirror": ["mirror", "called"],
 }
 # Of all samples that `main` is in. The rest is where the program is between two methods, in the library or in
 # native code: an interpreted method is left and entered more often than it works, and on a busy machine the

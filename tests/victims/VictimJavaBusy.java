@@ -14,6 +14,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -131,6 +132,29 @@ public class VictimJavaBusy {
         return burn((int)n) + names.length;
     }
 
+    static int called(int n) {
+        return burn(n);
+    }
+
+    /** Native code calls back, in the first calls or with -Dsun.reflect.inflationThreshold=2147483647. */
+    static int mirror(int n) {
+        try {
+            return (Integer)CALLED.invoke(null, n);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    static final Method CALLED = find("called");
+
+    static Method find(String name) {
+        try {
+            return VictimJavaBusy.class.getDeclaredMethod(name, int.class);
+        } catch (NoSuchMethodException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     interface Chain {
         int run(int n);
     }
@@ -170,6 +194,7 @@ public class VictimJavaBusy {
         chains.put("caught", VictimJavaBusy::caught);
         chains.put("loop", VictimJavaBusy::loop);
         chains.put("over", VictimJavaBusy::over);
+        chains.put("mirror", VictimJavaBusy::mirror);
         List<Chain> chosen = choose(chains, arguments);
         boolean isLogging = System.getProperty("log") != null;
         int nap = Integer.getInteger("nap", 0);
