@@ -5,8 +5,9 @@
 usage: tests/bench/cpython.py [--seconds N] [--python PATH]… [--py-spy X] [--rounds N] [PART…]
 
     right   tests/victims/victim-python.py: share of its own samples with a whole chain of calls, with the
-            chain cut short of the leaf, and with calls that the source does not have; lines; each chain's
-            share of time beside the victim's own log; CPU time of the tool. Profilers take turns
+            chain cut short of the leaf, and with calls that the source does not have; whole ones beside the
+            victim's own log of its time in the leaf; lines; each chain's share of time beside that log; CPU
+            time of the tool. Profilers take turns
     code    20,000 functions, each of them named: bytes that the daemon holds for names of runtimes, and how
             its resident memory grows
     kernel  what the kernel half's programs take a sample and a frame of Python, by the kernel's statistics
@@ -85,8 +86,8 @@ def frame(text):
 
 def by_us(b, _, child, seconds, cgroup):
     path = b.directory() / "out.pb"
-    b.spawn([tap.SPANPROF, "record", "--pid", child.pid, "-F", HZ, "-d", f"{seconds:.0f}s", "-o", path],
-            cgroup=cgroup).wait(patience=seconds + 60)
+    b.spawn([tap.SPANPROF, "record", "--pid", child.pid, "-F", HZ, "--depth", "1024", "-d", f"{seconds:.0f}s", "-o",
+             path], cgroup=cgroup).wait(patience=seconds + 60)
     return [(sample.frames, sample.value) for sample in otlp_read.samples(path)]
 
 
@@ -101,12 +102,16 @@ def by_py_spy(b, options, child, seconds, cgroup):
     return found
 
 
-def judge(samples, truth):
-    """(n, percent whole, short, wrong, of lines right, most points that a chain's share is off)."""
+def judge(samples, child):
+    """(n, percent whole, short, wrong, whole beside the time in leaves by the victim's log, of lines
+    right, most points that a chain's share is off)."""
+    truth, mine = session.truth_of(child), []
     seen, spent, right, wrong = collections.Counter(), collections.Counter(), 0, 0
     for frames, n in samples:
         sample = types.SimpleNamespace(frames=frames)
         own = victim.own(sample)
+        if own and victim.chain_of(own) != ["thread_main"]:
+            mine.append(types.SimpleNamespace(frames=frames, value=n))
         if not own or not victim.is_at_work(sample):
             continue
         names = victim.chain_of(own)
@@ -120,6 +125,7 @@ def judge(samples, truth):
     n, all_spent, all_truth = seen.total(), spent.total(), sum(truth.values())
     off = max(abs(spent[name] / all_spent - truth[name] / all_truth) for name in truth) if all_spent else 0
     return [n, *(f"{100 * seen[word] / n:.1f}" if n else "–" for word in ("whole", "inner", "wrong")),
+            f"{100 * victim.whole_share(mine) / victim.leaf_share(child):.1f}" if n else "–",
             f"{100 * right / (right + wrong):.2f}" if right else "–", f"{100 * off:.1f}"]
 
 
@@ -140,11 +146,11 @@ def right(options):
                 cpu = group.cpu_ns
                 child.process.stdin.close()
                 child.wait()
-                rows.append([release(python), name, *judge(samples, session.truth_of(child)),
+                rows.append([release(python), name, *judge(samples, child),
                              f"{cpu / 1e6 / options.seconds:.1f}"])
                 print("#", *rows[-1], flush=True)
-    bench.table(f"Chains at {HZ} Hz", ["Python", "profiler", "own", "whole %", "short %", "wrong %", "lines right %",
-                                       "share off, points", "CPU ms/s"], rows)
+    bench.table(f"Chains at {HZ} Hz", ["Python", "profiler", "own", "whole %", "short %", "wrong %", "of the leaf's time %",
+                                       "lines right %", "share off, points", "CPU ms/s"], rows)
 
 
 # ---- memory of code objects ----

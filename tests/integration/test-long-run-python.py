@@ -11,6 +11,8 @@ python = importlib.import_module("test-run-python")
 
 
 class OtherReleases(python.Python):
+    N = 10000
+    WHOLE = 0.99
 
     def pythons(self):
         return pythons.all_of_them()

@@ -18,7 +18,8 @@ import session
 import tap
 import workers
 
-HZ = ("--frequency", "1999", "--symbols", "local")
+# a function of 3.8 has three native frames, its evaluator's among them: 202 functions are 606
+HZ = ("--frequency", "1999", "--symbols", "local", "--depth", "1024")
 SOURCE = tap.SOURCE_DIR / "tests/victims/victim-python.py"
 WORKERS = tap.SOURCE_DIR / "tests/victims/victim-fork.py"
 TEXT = SOURCE.read_text().splitlines()
@@ -52,10 +53,7 @@ print("ready", flush=True)
 while True: work(10000)
 """
 ROOT = 0.998
-# The rest is where the program is between two functions: no sample may be wrong.
-LEAST = 0.9
 SHARE = 0.04            # of all time, a chain may differ from its own log
-N = 1500
 
 
 def own(sample):
@@ -94,7 +92,7 @@ def lines_of(frames):
             continue
         text = TEXT[outer.line - 1] if 0 < outer.line <= len(TEXT) else ""
         # the innermost function may be at its begin: RESUME has the line of the `def`
-        if re.search(mark, text) or (not inner and re.match(r"def (burn|c_time)|    total = n", text)):
+        if re.search(mark, text) or (not inner and re.match(r"def (burn|c_time)", text)):
             right += 1
         else:
             wrong.append((outer.name, outer.line, name))
@@ -109,7 +107,22 @@ def workers_chain(sample):
             if f.type == "cpython" and f.file in (str(WORKERS), "made.py") and f.name != "<module>"]
 
 
+def leaf_share(child):
+    """By the victim's own log, the share of its CPU time that it was in the innermost functions of its chains."""
+    leaf, total = re.search(r"^leaf (\d+) of (\d+)$", child.out, re.M).groups()
+    return int(leaf) / int(total)
+
+
+def whole_share(samples):
+    """Of samples with all names, those with a whole chain."""
+    named = [s for s in samples if "unknown" not in {f.type for f in s.frames}]
+    return (sum(s.value for s in named if is_at_work(s) and verdict(chain_of(own(s))) == "whole") /
+            sum(s.value for s in named))
+
+
 class Python(session.NamingCase):
+    N = 1500
+    WHOLE = 0.985           # of the time in innermost functions: 1,500 samples are off by 0.3 points
 
     def pythons(self):
         here = pythons.here()
@@ -123,12 +136,11 @@ class Python(session.NamingCase):
         child.wait_for("ready")
         return child
 
-    @staticmethod
-    def is_enough(samples, qualified):
+    def is_enough(self, samples, qualified):
         """Enough to judge. Names of libc, and those of a worker that has much to do, arrive a moment later."""
         mine = [[f.name or "" for f in s.frames] for s in samples if own(s) and is_at_work(s)]
         seen = {name for names in mine for name in names}
-        return (len(mine) >= N and qualified | {"c_time"} <= seen and
+        return (len(mine) >= self.N and qualified | {"c_time"} <= seen and
                 any("compare" in names and any("qsort" in name for name in names) for names in mine))
 
     def check_lines(self, samples):
@@ -139,7 +151,7 @@ class Python(session.NamingCase):
             wrong.update(bad)
         print(f"# lines: {right} right, {sum(wrong.values())} wrong", flush=True)
         self.assertFalse(wrong, wrong.most_common(5))
-        self.assertGreater(right, N)
+        self.assertGreater(right, self.N)
 
     def check_chains(self, version, samples):
         verdicts, wrong = collections.Counter(), collections.Counter()
@@ -151,7 +163,14 @@ class Python(session.NamingCase):
         n = sum(verdicts.values())
         print(f"# {version}: {n} samples, {dict(verdicts)}", flush=True)
         self.assertFalse(wrong, wrong.most_common(3))
-        self.assertGreaterEqual(verdicts["whole"] / n, LEAST, verdicts)
+
+    def check_whole(self, child, samples):
+        """Stacks end short of the innermost functions as long as the program was not in them, and no longer."""
+        found, truth = whole_share(samples), leaf_share(child)
+        print(f"# whole: {found:.2%}, in innermost functions by the log: {truth:.2%}, of these whole: {found / truth:.2%}",
+              flush=True)
+        self.assertGreaterEqual(found / truth, self.WHOLE)
+        self.assertLessEqual(found / truth, 2 - self.WHOLE)
 
     def check_native(self, result, samples):
         """Native callers keep their places, and the evaluator's frames are gone."""
@@ -195,7 +214,7 @@ class Python(session.NamingCase):
                 child = self.start_python(python)
                 run = self.start("--pid", child.pid, *HZ)
                 qualified = QUALIFIED if version >= (3, 11) else set()
-                self.wait_for(run, lambda samples: self.is_enough(samples, qualified), f"{N} samples of chains, all names")
+                self.wait_for(run, lambda samples: self.is_enough(samples, qualified), f"{self.N} samples of chains, all names")
                 result = run.stop()
                 samples = [s for s in result.of(child.pid) if own(s)]
                 work = [s for s in samples if is_at_work(s)]
@@ -210,6 +229,7 @@ class Python(session.NamingCase):
                 ends.pop("pending", None)
                 self.assertGreaterEqual(ends[None] / sum(ends.values()), ROOT, ends)
                 self.check_shares(child, samples)
+                self.check_whole(child, samples)
 
     def test_workers_that_were_forked(self):
         """Each shows its own functions, and none of the others'."""
@@ -249,7 +269,7 @@ class Python(session.NamingCase):
         for python in self.pythons().values():
             with self.subTest(python=python):
                 child = self.start_python(python, "nested")
-                run = self.start("--pid", child.pid, *HZ, "--depth", "1024")
+                run = self.start("--pid", child.pid, *HZ)
                 self.wait_for(run, lambda samples: any(map(self.is_nested, samples)), "nested evaluators")
                 ends = collections.Counter(
                     s.attributes.get("profile.stack.truncated") for s in run.stop().of(child.pid) if self.is_nested(s))

@@ -4,8 +4,9 @@ begins in `main` and ends in `burn`. A line that calls the next function of its 
 the truth about functions and lines is in this file.
 
 usage: python3 victim-python.py [CHAIN…]     prints `ready`, and at the end of its input the CPU time of each
-                                             chain: `NAME NANOSECONDS`; without a name, all but `nested`;
-                                             runs on Python 3.8 and newer
+                                             chain: `NAME NANOSECONDS`, and that of its innermost functions:
+                                             `leaf NANOSECONDS of NANOSECONDS`; without a name, all but
+                                             `nested`; runs on Python 3.8 and newer
 """
 import asyncio
 import ctypes
@@ -16,12 +17,18 @@ import time
 
 ROUNDS = 30000
 STOP = threading.Event()
+# CPU time in innermost functions, by the argument of `burn`: each has one thread
+LEAF_NS = [0] * 11
+C_TIME = 10
+OTHER_NS = [0]
 
 
 def burn(n):
-    total = n
+    begin = time.thread_time_ns()  # = burn
+    total = n  # = burn
     for i in range(ROUNDS):  # = burn
         total = (total * 31 + i) & 0xffff  # = burn
+    LEAF_NS[n] += time.thread_time_ns() - begin  # = burn
     return total  # = burn
 
 
@@ -152,7 +159,10 @@ def native():
 
 
 def c_time():
-    return sum(NUMBERS)  # = c_time
+    begin = time.thread_time_ns()  # = c_time
+    total = sum(NUMBERS)  # = c_time
+    LEAF_NS[C_TIME] += time.thread_time_ns() - begin  # = c_time
+    return total  # = c_time
 
 
 def nested_at(rest, _):
@@ -177,12 +187,14 @@ def other():
 def thread_main():
     while not STOP.is_set():
         other()  # > other
+        OTHER_NS[0] = time.thread_time_ns()
         time.sleep(0.002)
 
 
 def main(names):
     chains = [chain for chain in [*CHAINS, nested] if chain.__name__ in (names or USUAL)]
     spent = dict.fromkeys(chains, 0)
+    start = time.thread_time_ns()
     while not STOP.is_set():
         for chain in chains:
             begin = time.thread_time_ns()
@@ -190,6 +202,7 @@ def main(names):
             spent[chain] += time.thread_time_ns() - begin
     for chain, time_ns in spent.items():
         print(chain.__name__, time_ns, flush=True)
+    print(f"leaf {sum(LEAF_NS)} of {time.thread_time_ns() - start + OTHER_NS[0]}", flush=True)
 
 
 def wait_for_end():
