@@ -9,7 +9,7 @@
 
 enum {
         ARENA_FIRST_BLOCK = 4 << 10,
-        ARENA_MAX_BLOCK = 256 << 10,
+        ARENA_MAX_BLOCK = 128 << 10,    /* the last one is half unused, on average */
 };
 
 struct ArenaBlock {

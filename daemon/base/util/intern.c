@@ -11,7 +11,10 @@
 #include "base/util/error.h"
 #include "base/util/macro.h"
 
-enum { INTERN_FIRST_SLOTS = 64 };
+enum {
+        INTERN_FIRST_SLOTS = 64,
+        INTERN_LEAST_ITEMS = 32,        /* that a table grows by */
+};
 
 uint64_t hash_bytes(const void *data, size_t size) {
         static uint64_t seed;
@@ -54,28 +57,34 @@ static uint32_t *probe(const Intern *intern, const void *data, size_t size, uint
 }
 
 /* Keeps the load at or under one half. */
-static int grow(Intern *intern) {
+static int grow_slots(Intern *intern) {
         uint32_t n_slots = intern->n_slots ? intern->n_slots * 2 : INTERN_FIRST_SLOTS;
         uint32_t *slots = calloc(n_slots, sizeof(*slots));
-        InternItem *items = realloc(intern->items, n_slots / 2 * sizeof(*items));
 
-        if (items)
-                intern->items = items;
-        if (!slots || !items) {
-                free(slots);
+        if (!slots)
                 return error_origin(-ENOMEM);
-        }
         free(intern->slots);
         intern->slots = slots;
         intern->n_slots = n_slots;
-        intern->items_size = n_slots / 2;
         for (uint32_t i = 0; i < intern->n_items; i++) {
-                uint32_t at = items[i].hash;
+                uint32_t at = intern->items[i].hash;
 
                 while (slots[at & (n_slots - 1)])
                         at++;
                 slots[at & (n_slots - 1)] = i + 1;
         }
+        return 0;
+}
+
+/* By an eighth: items are most of a table's memory, and half of them would be unused after doubling. */
+static int grow_items(Intern *intern) {
+        uint32_t size = intern->items_size + MAX(intern->items_size / 8, INTERN_LEAST_ITEMS);
+        InternItem *items = realloc(intern->items, size * sizeof(*items));
+
+        if (!items)
+                return error_origin(-ENOMEM);
+        intern->items = items;
+        intern->items_size = size;
         return 0;
 }
 
@@ -95,7 +104,12 @@ int intern_add(Intern *intern, const void *data, size_t size, uint32_t *indexp) 
         if (intern->n_items >= intern->max_items || size > UINT32_MAX)
                 return INTERN_E_FULL;
         if (intern->n_items >= intern->items_size) {
-                r = grow(intern);
+                r = grow_items(intern);
+                if (r)
+                        return error_fold(r);
+        }
+        if (intern->n_items >= intern->n_slots / 2) {
+                r = grow_slots(intern);
                 if (r)
                         return error_fold(r);
                 slot = probe(intern, data, size, hash);

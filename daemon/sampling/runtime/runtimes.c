@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,8 +98,8 @@ typedef struct NameKey {
 } NameKey;
 
 typedef struct Names {
-        const RuntimeFrame *frames;
-        uint32_t n, trust_ms;
+        uint32_t row;                   /* index in Runtimes.frames */
+        uint32_t trust_ms;
         uint64_t end_ns;                /* to be asked again from then on, believed for trust_ms; 0 = never */
 } Names;
 
@@ -564,6 +565,11 @@ static bool is_full(const Runtimes *runtimes) {
                runtimes->texts.arena.total + runtimes->frames.arena.total > MAX_NAME_BYTES;
 }
 
+/* Bytes of @key: a frame has as many words as its kind says. */
+static size_t key_size(const NameKey *key) {
+        return offsetof(NameKey, words) + runtime_frame_words(key->words[0]) * sizeof(*key->words);
+}
+
 /* @size: of @text with its NUL. Return: 0, -ENOMEM. */
 static int keep_text(Runtimes *runtimes, const char *text, size_t size, const char **textp) {
         uint32_t index;
@@ -591,7 +597,7 @@ static int keep_function(Runtimes *runtimes, const RuntimeFrame *frame, const ch
         return keep_text(runtimes, whole, n_name + n_signature + 1, textp);
 }
 
-/* Of the innermost first: *namesp borrows them. */
+/* Of the innermost first. */
 static int keep_frames(Runtimes *runtimes, RuntimeFrame *frames, size_t n, Names *namesp) {
         uint32_t index;
         int r = 0;
@@ -608,25 +614,21 @@ static int keep_frames(Runtimes *runtimes, RuntimeFrame *frames, size_t n, Names
         r = intern_add(&runtimes->frames, frames, n * sizeof(*frames), &index);
         if (r && r != INTERN_E_FOUND)
                 return error_origin(-ENOMEM);
-        namesp->frames = intern_get(&runtimes->frames, index)->data;
-        namesp->n = (uint32_t)n;
+        namesp->row = index;
         return 0;
 }
 
 static int keep(Runtimes *runtimes, const NameKey *key, RuntimeFrame *frames, size_t n, Names *names) {
         uint32_t index;
-        int r;
+        int r = keep_frames(runtimes, frames, n, names);
 
-        if (is_full(runtimes))
-                forget_names(runtimes);
-        r = keep_frames(runtimes, frames, n, names);
         if (r)
                 return error_fold(r);
-        r = intern_add(&runtimes->keys, key, sizeof(*key), &index);
+        r = intern_add(&runtimes->keys, key, key_size(key), &index);
         if (r && r != INTERN_E_FOUND)
                 return r < 0 ? error_origin(r) : 0;
         if (index >= runtimes->names_size) {
-                uint32_t size = MAX(runtimes->names_size * 2, 1024);
+                uint32_t size = runtimes->names_size + MAX(runtimes->names_size / 8, 128);
                 Names *larger = realloc(runtimes->names, size * sizeof(*larger));
 
                 if (!larger)
@@ -699,7 +701,7 @@ static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *
 /* An answer that was given again is believed for twice as long. */
 static void trust(const Known *known, const NameKey *key, const Names *before, Names *names) {
         uint32_t first_ms = known->runtime->ops->trust_ms ? known->runtime->ops->trust_ms(key->words) : 0;
-        bool is_again = before && before->frames == names->frames && before->n == names->n;
+        bool is_again = before && before->row == names->row;
 
         names->trust_ms = is_again ? MIN(before->trust_ms * 2, MAX_TRUST_MS) : first_ms;
         names->end_ns = names->trust_ms ? clock_monotonic_ns() + names->trust_ms * NS_PER_MS : 0;
@@ -715,11 +717,15 @@ static int ask(Runtimes *runtimes, Known *known, const NameKey *key, const uint3
                 *names = before;
                 return 0;
         }
+        if (is_full(runtimes)) {
+                forget_names(runtimes);
+                index = NULL;
+        }
         r = look_up(runtimes, known, key, names);
         if (r)
                 return r;
         trust(known, key, index ? &before : NULL, names);
-        if (!intern_find(&runtimes->keys, key, sizeof(*key), &at))
+        if (!intern_find(&runtimes->keys, key, key_size(key), &at))
                 runtimes->names[at] = *names;
         return 0;
 }
@@ -728,6 +734,7 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
                     const RuntimeFrame **framesp, size_t *np, const char **typep) {
         Known *known = hashmap_get(&runtimes->processes, process->generation);
         NameKey key = { .generation = process->generation };
+        const InternItem *row;
         Names names;
         uint32_t index;
         int r = 0;
@@ -739,7 +746,7 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
         }
         memcpy(key.words, words, runtime_frame_words(words[0]) * sizeof(*words));
         *typep = known->runtime->ops->frame_type;
-        if (intern_find(&runtimes->keys, &key, sizeof(key), &index))
+        if (intern_find(&runtimes->keys, &key, key_size(&key), &index))
                 r = ask(runtimes, known, &key, NULL, &names);
         else if (runtimes->names[index].end_ns && clock_monotonic_ns() >= runtimes->names[index].end_ns)
                 r = ask(runtimes, known, &key, &index, &names);
@@ -747,8 +754,9 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
                 names = runtimes->names[index];
         if (r)
                 return r;
-        *framesp = names.frames;
-        *np = names.n;
+        row = intern_get(&runtimes->frames, names.row);
+        *framesp = row->data;
+        *np = row->size / sizeof(RuntimeFrame);
         return 0;
 }
 
