@@ -62,6 +62,7 @@ enum {
         PYTHON_N_KNOWN = 16,            /* code objects that this stack has met; a power of two */
         PYTHON_MAX_AWAITS = 32,         /* coroutines of one task that await one another; a power of two */
         PYTHON_MAX_TASKS = 32,          /* of a chain of awaiters */
+        PYTHON_MAX_COPIES = 1 << 20,    /* of the instructions of one code object, for its threads */
         PYTHON_WORD_BEHIND_TYPE = 16,   /* bytes of an object that hold its type */
 };
 
@@ -347,6 +348,23 @@ static inline void python_add_frame(struct python *python, const struct python_p
 }
 
 /*
+ * Where @position, in the thread's copy @index of the instructions, is in the code object; else 0, which is no
+ * position. The array has its size, then the address of each copy. The thread that is interrupted runs this
+ * copy, so it is there.
+ */
+static inline uint64_t python_position(const struct python_process *process, uint64_t code,
+                                       uint64_t position, uint32_t index) {
+        uint64_t copies, copy;
+
+        if (!process->copies || !index)
+                return position;
+        if (index > PYTHON_MAX_COPIES || !python_read(code + process->copies, &copies) ||
+            !python_read(copies + 8 * (1 + (uint64_t)index), &copy))
+                return 0;
+        return position - copy + code + process->instructions;
+}
+
+/*
  * Has the frame's bytes in the window: *@atp, the first one's index. Since 3.11 a caller's frame lies right
  * below its callee's, so what lies below is read with it, down to the begin of the page that the frame is in:
  * what is there can be read if the frame can.
@@ -536,7 +554,7 @@ static inline bool python_open_next(struct python *python, const struct python_p
 /* Copies one frame of the chain. Return: whether there is another one. */
 static inline bool python_chain_step(struct python *python, const struct python_process *process) {
         const uint32_t mask = PYTHON_WINDOW - 1;
-        uint64_t frame = python->frame, code, native = python->native;
+        uint64_t frame = python->frame, code, position, native = python->native;
         const uint8_t *bytes = python->frame_bytes;
         uint32_t owner, at = 0;
 
@@ -560,7 +578,9 @@ static inline bool python_chain_step(struct python *python, const struct python_
         }
         /* The low bits are tags since 3.14. */
         code = python_word(bytes, at + process->code, mask) & ~7ull;
-        python_add_frame(python, process, code, python_word(bytes, at + process->position, mask));
+        position = python_position(process, code, python_word(bytes, at + process->position, mask),
+                                   (uint32_t)python_word(bytes, at + process->copy_index, mask));
+        python_add_frame(python, process, code, position);
         if (frame == python->awaits.root)
                 python_task_met(python, process);
         if (process->chain == PYTHON_CHAIN_EVALUATOR) {

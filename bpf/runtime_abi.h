@@ -17,7 +17,8 @@
  *     HOTSPOT_BLOB            pc             pc - CodeBlob                         CodeBlob *
  *     PYTHON                  code object    python_cookie() << 32 | position      none: two words
  *
- * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti.
+ * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
+ * pointer into a thread's own copy of the instructions counts as the same place in the code object.
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -249,6 +250,14 @@ struct python_process {
         uint16_t name;
         uint16_t line_table;
         uint16_t first_line;            /* four bytes */
+        /*
+         * Free-threaded builds: each thread runs a copy of the instructions of its own, by its index; 0 = those
+         * of the code object. They are in an array that the code object points to.
+         */
+        uint16_t copies;                /* in a code object: address of the array; 0 = there are none */
+        uint16_t copy_index;            /* in a frame: four bytes */
+        uint16_t instructions;          /* in a code object */
+        uint16_t padding;
         struct python_tasks tasks;
 };
 
@@ -269,4 +278,4 @@ RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
-RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 40);
+RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40);

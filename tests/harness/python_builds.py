@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interpreters of Python that no package has: free-threaded, and with musl. They are compiled from the source
-of Debian's python3.13, and kept in the tests' cache."""
+of Debian's python3.13 and python3.14, and kept in the tests' cache."""
 import os
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ import debian
 import tap
 
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "python-builds"
-SUITE, PACKAGE = "trixie", "python3.13"
+SUITES = {"3.13": "trixie", "3.14": "sid"}
 OPTIONS = ["--disable-test-modules", "--without-ensurepip", "OPT=-O2 -g0", "-q"]
 # musl's headers lack the kernel's, and Debian's gcc says that its library is glibc
 MUSL_CC = """#!/bin/sh
@@ -19,9 +19,9 @@ exec musl-gcc -idirafter "$(dirname "$0")/kernel" "$@"
 """
 
 
-def source(folder):
-    with debian.Suite(SUITE) as suite:
-        suite.source(PACKAGE, folder)
+def source(folder, release):
+    with debian.Suite(SUITES[release]) as suite:
+        suite.source(f"python{release}", folder)
     archive = next(folder.glob("*.orig.tar.xz"))
     subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
     return next(folder.glob("Python-3*"))
@@ -38,10 +38,10 @@ def musl_compiler(folder):
     return compiler
 
 
-def compile_to(root, folder, options, environment):
+def compile_to(root, folder, release, options, environment):
     build = folder / "build"
     build.mkdir()
-    commands = [[source(folder) / "configure", f"--prefix={root}", *OPTIONS, *options],
+    commands = [[source(folder, release) / "configure", f"--prefix={root}", *OPTIONS, *options],
                 ["make", "-s", f"-j{os.cpu_count()}"], ["make", "-s", "install"]]
     for command in commands:
         done = subprocess.run(command, cwd=build, env={**os.environ, **environment}, capture_output=True,
@@ -50,17 +50,17 @@ def compile_to(root, folder, options, environment):
             raise AssertionError(f"{command[0]}: {done.stderr[-2000:]}")
 
 
-def python(kind):
+def python(kind, release="3.13"):
     """The interpreter of a kind, `free-threaded` or `musl`; minutes, the first time."""
-    root = CACHE / kind
-    found = root / "bin/python3.13"
+    root = CACHE / (kind if release == "3.13" else f"{kind}-{release}")
+    found = root / f"bin/python{release}"
     if not (root / "made").exists():
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             if kind == "musl":
                 # what is installed for glibc is no library of musl's
-                compile_to(root, folder, [f"CC={musl_compiler(folder)}"], {"PKG_CONFIG_LIBDIR": "/nonexistent"})
+                compile_to(root, folder, release, [f"CC={musl_compiler(folder)}"], {"PKG_CONFIG_LIBDIR": "/nonexistent"})
             else:
-                compile_to(root, folder, ["--disable-gil"], {})
-        (root / "made").write_text(PACKAGE)
+                compile_to(root, folder, release, ["--disable-gil"], {})
+        (root / "made").write_text(release)
     return found

@@ -14,16 +14,22 @@ embedded = importlib.import_module("test-run-embedded")
 
 
 class FreeThreaded(python.Python):
+    RELEASE = "3.13"
 
     def pythons(self):
-        return {(3, 13): python_builds.python("free-threaded")}
+        return {tuple(map(int, self.RELEASE.split("."))): python_builds.python("free-threaded", self.RELEASE)}
 
     def test_it_says_so(self):
         child = self.start_python(self.python(), "deep")
         done = subprocess.run([tap.SPANPROF, "targets", "--pid", str(child.pid), "--verbose"], capture_output=True,
                               text=True)
-        self.assertIn("python 3.13 free-threaded", done.stdout)
+        self.assertIn(f"python {self.RELEASE} free-threaded", done.stdout)
         child.stop(9)
+
+
+class FreeThreadedWithCopies(FreeThreaded):
+    """Each thread runs its own copy of a function's instructions."""
+    RELEASE = "3.14"
 
 
 class Musl(embedded.Embedded):

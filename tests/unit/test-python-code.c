@@ -174,6 +174,40 @@ static const uint64_t words_3_15[PYTHON_N_OFFSETS] = {
         40, 16, 32, 64, 32, 16, 40, 56, 176, 112, 120, 1120, 104, 160, 24, 72, 67, 0,
 };
 
+/* 3.14.0b2, ./configure --disable-gil: objcopy -O binary --only-section=.PyRuntime */
+static const uint64_t words_3_14_free[PYTHON_N_OFFSETS] = {
+        0x7970677562656478, 0x30e00b0, 1, 361664, 784, 808, 246528, 7280, 7272, 7344, 7360, 7408, 7712,
+        7696, 7704, 16, 7808, 0, 7832, 7824, 8024, 17628, 824, 0, 8, 16, 72, 152, 160, 232, 32, 88, 8,
+        0, 56, 80, 78, 64, 72, 240, 128, 136, 144, 152, 84, 68, 112, 120, 232, 224, 32, 24, 432, 40,
+        104, 184, 56, 48, 32, 56, 40, 32, 216, 40, 56, 48, 64, 48, 56, 40, 32, 48, 32, 40, 56, 32, 48,
+        80, 48, 32, 56, 288, 192, 176, 40, 88, 83, 0, 8, 24, 304, 8108, 0, 4, 512, 0, 0, 0, 0, 0, 0, 0,
+        0, 0,
+};
+
+Test(python_code, a_free_threaded_release_tells_of_copies_of_instructions) {
+        char reason[PYTHON_MAX_REASON];
+        uint64_t words[PYTHON_N_OFFSETS];
+        struct python_process entry;
+        PythonLayout layout;
+
+        cr_assert_eq(python_layout_read(words_3_14_free, &layout, reason), 0);
+        cr_assert(layout.is_free_threaded);
+        cr_assert(python_layout_entry(&layout, &entry));
+        cr_assert_eq(entry.copies, 224);
+        cr_assert_eq(entry.copy_index, 72);
+        cr_assert_eq(entry.instructions, 232);
+        cr_assert_geq(entry.frame_size, 79);
+        /* what is not plausible is left out: positions in copies are none then */
+        memcpy(words, words_3_14_free, sizeof(words));
+        words[49] = 1 << 20;
+        cr_assert_eq(python_layout_read(words, &layout, reason), 0);
+        cr_assert(python_layout_entry(&layout, &entry));
+        cr_assert_eq(entry.copies, 0);
+        cr_assert_eq(python_layout_read(words_3_14, &layout, reason), 0);
+        cr_assert(python_layout_entry(&layout, &entry));
+        cr_assert_eq(entry.copies, 0);
+}
+
 Test(python_code, a_release_describes_itself) {
         char reason[PYTHON_MAX_REASON];
         struct python_process entry;

@@ -182,6 +182,34 @@ Test(python_walk, frames_stand_where_the_evaluators_stood) {
         cr_assert_eq(frames[2], (uint64_t)python_cookie(0x1000, 0x2000, 1) << 32 | 100);
 }
 
+Test(python_walk, a_position_in_a_threads_own_copy_is_that_in_the_code) {
+        const uint64_t array = HEAP + 0xe000, copy = HEAP + 0xd000;
+
+        put_natives();
+        put_frame(frame(1), 1, frame(2), 2ull << 32);
+        put_frame(frame(2), 2, in_native(1), 0);
+        put_frame(in_native(1), 0, frame(3), PYTHON_OWNER_SHIM);
+        put_frame(frame(3), 3, frame(4), 1ull << 32);
+        put_frame(frame(4), 4, in_native(3), (uint64_t)UINT32_MAX << 32);
+        put_frame(in_native(3), 0, 0, PYTHON_OWNER_SHIM);
+        process.copies = 40;
+        process.copy_index = OWNER + 4;
+        process.instructions = 48;
+        process.code_size = 48;
+        at(code(1))[5] = array;
+        at(array)[0] = 3;
+        at(array)[1 + 2] = copy;
+        at(frame(1))[POSITION / 8] = copy + 8;
+        at(code(3))[5] = 8;             /* no memory is there */
+        at(code(4))[5] = array;
+        cr_assert(walk_from(TEXT + 9, 64));
+        check_whole();
+        cr_assert_eq(frames[2], (uint64_t)python_cookie(0x1000, 0x2000, 1) << 32 | 56);
+        cr_assert_eq(frames[4], (uint64_t)python_cookie(0x2000, 0x4000, 2) << 32 | 100);
+        cr_assert_eq((uint32_t)frames[7], PYTHON_NO_POSITION);
+        cr_assert_eq((uint32_t)frames[9], PYTHON_NO_POSITION, "an index that no array has");
+}
+
 Test(python_walk, frames_without_a_code_object_are_left_out) {
         put_natives();
         put_frame(frame(1), 1, frame(5), 0);

@@ -124,6 +124,19 @@ static void read_lock(const uint64_t *words, const Order *order, PythonLayout *l
         layout->lock_locked = (uint32_t)(locked - begin);
 }
 
+/* Up to 3.13, and in builds with the lock, all threads run the same instructions. */
+static void read_copies(const uint64_t *words, const Order *order, PythonLayout *layout) {
+        const Field fields[] = {
+                { "code_object.co_tlbc", order->code, 10, 8, &layout->copies },
+                { "interpreter_frame.tlbc_index", order->frame, 7, 4, &layout->copy_index },
+        };
+
+        if (!order->generator || !is_plausible(words, &fields[0]) || !is_plausible(words, &fields[1]))
+                return;
+        for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+                *fields[i].to = (uint32_t)words[fields[i].part + fields[i].index];
+}
+
 int python_layout_read(const uint64_t words[PYTHON_N_OFFSETS], PythonLayout *layout,
                        char reason[PYTHON_MAX_REASON]) {
         const uint32_t version = (uint32_t)(words[1] >> 16) & 0xffff;
@@ -179,6 +192,8 @@ int python_layout_read(const uint64_t words[PYTHON_N_OFFSETS], PythonLayout *lay
         layout->ascii_data = (uint32_t)ascii;
         layout->text_data = layout->ascii_data + 16;
         read_lock(words, &order, layout);
+        if (layout->is_free_threaded)
+                read_copies(words, &order, layout);
         return 0;
 }
 
@@ -203,8 +218,11 @@ bool python_layout_entry(const PythonLayout *layout, struct python_process *entr
         uint32_t code = MAX(MAX(layout->name, layout->line_table), MAX(layout->type, layout->first_line)) + 8;
 
         frame = MAX(frame, layout->owner + 1);
+        if (layout->copies)
+                frame = MAX(frame, layout->copy_index + 4);
         if (thread > PYTHON_MAX_THREAD || frame > PYTHON_MAX_FRAME || code > PYTHON_MAX_CODE ||
             MAX(layout->next_interpreter, layout->threads) > UINT16_MAX ||
+            MAX(layout->copies, layout->instructions) > UINT16_MAX ||
             MAX(layout->native_frame, layout->native_previous) > UINT16_MAX)
                 return false;
         entry->chain = layout->chain;
@@ -226,6 +244,9 @@ bool python_layout_entry(const PythonLayout *layout, struct python_process *entr
         entry->name = (uint16_t)layout->name;
         entry->line_table = (uint16_t)layout->line_table;
         entry->first_line = (uint16_t)layout->first_line;
+        entry->copies = (uint16_t)layout->copies;
+        entry->copy_index = (uint16_t)layout->copy_index;
+        entry->instructions = (uint16_t)layout->instructions;
         fill_lock(layout, entry);
         return true;
 }

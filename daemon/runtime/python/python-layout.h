@@ -33,6 +33,8 @@ typedef struct PythonLayout {
         uint32_t code, previous, position, owner;               /* in a frame */
         uint32_t name, filename, line_table, first_line;        /* in a code object; name: qualified */
         uint32_t instructions;          /* in a code object; 0 = positions count from 0 */
+        /* copies of instructions, see struct python_process; 0 = there are none */
+        uint32_t copies, copy_index;
         uint32_t type, type_name;       /* in any object, and in a type */
         uint32_t bytes_size, bytes_data;
         uint32_t text_length, text_state, ascii_data, text_data;

@@ -32,6 +32,7 @@ static bool has_sound_offsets(const PythonLayout *layout) {
                 layout->text_state, layout->ascii_data, layout->text_data, layout->number_tag,
                 layout->number_digits, layout->generator_frame, layout->generator_state,
                 layout->stack_pointer, layout->lock, layout->lock_pointer, layout->lock_locked,
+                layout->copies, layout->copy_index,
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(offsets); i++)
