@@ -251,8 +251,8 @@ struct python_process {
         uint16_t line_table;
         uint16_t first_line;            /* four bytes */
         /*
-         * Free-threaded builds: each thread runs a copy of the instructions of its own, by its index; 0 = those
-         * of the code object. They are in an array that the code object points to.
+         * Free-threaded builds: each thread runs its own copy of the instructions, by its index; 0 = those of
+         * the code object. They are in an array that the code object points to.
          */
         uint16_t copies;                /* in a code object: address of the array; 0 = there are none */
         uint16_t copy_index;            /* in a frame: four bytes */
