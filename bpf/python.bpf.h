@@ -349,8 +349,8 @@ static inline void python_add_frame(struct python *python, const struct python_p
 
 /*
  * Where @position, in the thread's copy @index of the instructions, is in the code object; else 0, which is
- * no position. The array has its size, then the address of each copy. The thread that is interrupted runs this
- * copy, so it is there.
+ * no position. The array has its size, then the address of each copy. The thread that is interrupted runs
+ * this copy, so it is there.
  */
 static inline uint64_t python_position(const struct python_process *process, uint64_t code,
                                        uint64_t position, uint32_t index) {
