@@ -110,9 +110,10 @@ static void stop_victim(Victim *victim) {
         waitpid(victim->pid, NULL, 0);
 }
 
+/* The generation of a victim's row is its pid, as rowless_set() has it: each has nodes of its own. */
 static void set_row(const Victim *victim, Row kind) {
         const struct abi_process row = {
-                .generation = 1,
+                .generation = (uint64_t)victim->pid,
                 .state = ABI_STATE_TARGET,
                 .ring_address = kind == ROW_TARGET_WITH_RING ? victim->ring : 0,
                 .ring_capacity = RING_CAPACITY,
@@ -141,7 +142,7 @@ static void load_rows(const Victim *victim) {
 
         if (process_new(&process, victim->pid) || process_read_mappings(process, objects))
                 die("rows");
-        process->generation = 1;
+        process->generation = (uint64_t)victim->pid;
         if (tables_process(tables, process))
                 die("rows");
         while (!tables_is_ready(tables, (uint32_t)victim->pid))

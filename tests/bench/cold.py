@@ -42,6 +42,9 @@ def depth30(options):
                               int(options.seconds * 1000), hz, 30])
         if done.returncode:
             raise SystemExit(f"bpf-cost: {done.stderr}")
+        # Frames that were not walked would make a figure too good.
+        for warning in re.findall("^!.*", done.stdout, re.M):
+            print(f"{hz} Hz: {warning}")
         line = r"^\| 30 \| (.+?) \| (\d+) \| (\d+) \| ([\d.]+) \|$"
         figures = {m[1]: m.groups() for m in re.finditer(line, done.stdout, re.M)}
         empty = int(figures["empty"][2]) if "empty" in figures else 0
