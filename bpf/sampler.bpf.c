@@ -128,7 +128,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         struct task_struct *task = bpf_get_current_task_btf();
         struct counters *counters = counters_get();
         struct identity identity = {};
-        struct abi_process process;
+        const struct abi_process *process;
         struct scratch *scratch;
         uint32_t zero = 0;
 
@@ -139,7 +139,8 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 return 0;
         if (!identity_read(task, &identity) || identity.tgid == setting_self_tgid)
                 return 0;
-        if (!select_process(task, &identity, &process))
+        process = select_process(task, &identity, counters);
+        if (!process)
                 return 0;
 
         counters->values[COUNTER_TICKS]++;
@@ -148,8 +149,8 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 counters->values[COUNTER_LOST_KERNEL_INTERNAL]++;
                 return 0;
         }
-        record_begin(&scratch->sample, task, &identity, &process);
-        context_read(&process, scratch);
+        record_begin(&scratch->sample, task, &identity, process);
+        context_read(process, scratch);
         if (setting_run_ticks)
                 note_tick(task, &scratch->sample, counters);
         if (runtimes) {
@@ -157,10 +158,10 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 go_part(&scratch->sample);
         }
         kernel_part(context, scratch);
-        user_part(context, task, &process, scratch, runtimes);
+        user_part(context, task, process, scratch, runtimes);
         defer_part(task, scratch, counters);
         call_for_new(task, scratch);
-        record_emit(scratch, process.state == ABI_STATE_UNDECIDED, counters);
+        record_emit(scratch, process->state == ABI_STATE_UNDECIDED, counters);
         return 0;
 }
 

@@ -17,6 +17,10 @@
  *     tick of `cc1`, user 1000     no row, no such name: taken; the daemon rejects {cc1, 1000}
  *     tick of another `cc1`        no row, {cc1, 1000} is rejected: not taken
  *     it calls prctl(PR_SET_NAME), or setuid(): another key, taken again
+ *
+ * A look-up in a large hash map touches some 13 lines of memory that a compiler beside us has pushed out of
+ * the processor's caches. So each CPU keeps what it has read of 16 processes beside its counters, and
+ * believes it until any row changes (rows_version).
  */
 
 #include "notice.bpf.h"
@@ -25,6 +29,11 @@ enum {
         SELECT_NOTICE_FIRST_MS = 16,    /* doubles with each notice */
         SELECT_NOTICE_LAST_MS = 512,
 };
+
+/* /proc tells the daemon the time of a start rounded down to a tick. */
+static __always_inline bool select_is_start(const struct abi_process *process, uint64_t start_time_ns) {
+        return !process->start_time_ns || start_time_ns - process->start_time_ns < ABI_START_TICK_NS;
+}
 
 /*
  * Copies a row. Return: false if it is of an earlier process, or was replaced under the copy (elements are
@@ -43,10 +52,7 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
         process->thread_form = row->thread_form;
         process->flags = row->flags;
         process->watch = (struct abi_watch){ 0 };
-        if (row->generation != process->generation)
-                return false;
-        /* /proc tells the daemon the time rounded down to a tick. */
-        return !process->start_time_ns || start_time_ns - process->start_time_ns < ABI_START_TICK_NS;
+        return row->generation == process->generation && select_is_start(process, start_time_ns);
 }
 
 /*
@@ -66,36 +72,59 @@ static __always_inline struct abi_watch *select_seen(uint32_t tgid, struct abi_p
         return &row->watch;
 }
 
-/*
- * @row: NULL = none. Its element may be another process' by the time it is written: that process has one
- * notice more.
- */
-static __always_inline void select_watch(struct task_struct *task, const struct identity *identity,
-                                         struct abi_process *row) {
-        uint64_t now_ns = bpf_ktime_get_ns();
-        struct abi_watch *seen = select_seen(identity->tgid, row),
-                         now = { .time_ms = (uint32_t)(now_ns / 1000000),
-                                 .interval_ms = SELECT_NOTICE_FIRST_MS };
-        bool was_seen = seen && seen->interval_ms;
+/* Whether the address space has changed since *@seen, and the next notice is due. Fills the rest of *@now. */
+static __always_inline bool select_has_changed(struct task_struct *task, const struct abi_watch *seen,
+                                               struct abi_watch *now) {
         struct mm_struct *mm;
 
-        if (was_seen && now.time_ms - seen->time_ms < seen->interval_ms)
-                return;
+        if (seen->interval_ms && now->time_ms - seen->time_ms < seen->interval_ms)
+                return false;
         mm = KERNEL_POINTER(task, mm);
-        now.total_vm = (uint32_t)BPF_CORE_READ(mm, total_vm);
-        now.map_count = (uint32_t)BPF_CORE_READ(mm, map_count);
-        if (was_seen && seen->total_vm == now.total_vm && seen->map_count == now.map_count)
-                return;
-        if (was_seen)
-                now.interval_ms = 2 * seen->interval_ms < SELECT_NOTICE_LAST_MS ? 2 * seen->interval_ms
-                                                                                : SELECT_NOTICE_LAST_MS;
+        now->total_vm = (uint32_t)BPF_CORE_READ(mm, total_vm);
+        now->map_count = (uint32_t)BPF_CORE_READ(mm, map_count);
+        return !seen->interval_ms || seen->total_vm != now->total_vm || seen->map_count != now->map_count;
+}
+
+/*
+ * What is known on this CPU says that a notice is due; another CPU may have posted it. A row may be another
+ * process' by the time it is written: that process has one notice more.
+ */
+static __attribute__((noinline)) void select_tell(struct task_struct *task, const struct identity *identity,
+                                                  struct recent *recent) {
+        uint64_t now_ns = bpf_ktime_get_ns();
+        struct abi_process *row =
+                recent->has_row ? bpf_map_lookup_elem(&processes, &identity->tgid) : NULL;
+        struct abi_watch *seen = select_seen(identity->tgid, row), now = {};
+
+        now.time_ms = (uint32_t)(now_ns / 1000000);
+        now.interval_ms = SELECT_NOTICE_FIRST_MS;
+        if (seen) {
+                recent->row.watch = *seen;
+                if (!select_has_changed(task, seen, &now))
+                        return;
+                if (seen->interval_ms)
+                        now.interval_ms = 2 * seen->interval_ms < SELECT_NOTICE_LAST_MS
+                                ? 2 * seen->interval_ms
+                                : SELECT_NOTICE_LAST_MS;
+        } else {
+                select_has_changed(task, &now, &now);
+        }
         /* A notice without room in the ring is posted at the next tick. */
         if (!notice_post(task, identity, ABI_NOTICE_MAPPINGS, now_ns, 0))
                 return;
+        recent->row.watch = now;
         if (seen)
                 *seen = now;
         else
                 bpf_map_update_elem(&non_targets, &identity->tgid, &now, BPF_ANY);
+}
+
+static __always_inline void select_watch(struct task_struct *task, const struct identity *identity,
+                                         struct recent *recent) {
+        struct abi_watch now = { .time_ms = (uint32_t)(bpf_ktime_get_ns() / 1000000) };
+
+        if (select_has_changed(task, &recent->row.watch, &now))
+                select_tell(task, identity, recent);
 }
 
 /* Whether the target may start to publish, and that would matter. */
@@ -131,20 +160,46 @@ static __always_inline bool select_is_rejected(struct task_struct *task) {
         return bpf_map_lookup_elem(&rejected_names, &name);
 }
 
-/* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */
-static __always_inline bool select_process(struct task_struct *task, const struct identity *identity,
-                                           struct abi_process *process) {
-        struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
+static __always_inline struct recent *select_recent(struct counters *counters, uint32_t tgid) {
+        /* Masked twice, as in memory.bpf.h. */
+        uint32_t index = tgid & (N_RECENT - 1);
 
-        if (!row || !select_copy(row, identity->start_time_ns, process)) {
-                row = NULL;
-                *process = (struct abi_process){ .state = setting_default_state };
-                if (process->state == ABI_STATE_UNDECIDED &&
-                    (select_is_helper(task) || select_is_rejected(task)))
-                        return false;
-        }
+        barrier_var(index);
+        index &= N_RECENT - 1;
+        return &counters->recent[index];
+}
+
+static __always_inline bool select_is_recent(const struct recent *recent, const struct identity *identity) {
+        return recent->version == rows_version && recent->tgid == identity->tgid &&
+                select_is_start(&recent->row, identity->start_time_ns);
+}
+
+/* The version is read before the row: a row that changes meanwhile is read again. */
+static __attribute__((noinline)) void select_read(const struct identity *identity, struct recent *recent) {
+        const struct abi_process *row;
+
+        recent->version = rows_version;
+        recent->tgid = identity->tgid;
+        row = bpf_map_lookup_elem(&processes, &identity->tgid);
+        recent->has_row = row && select_copy(row, identity->start_time_ns, &recent->row);
+        if (!recent->has_row)
+                recent->row = (struct abi_process){ .state = setting_default_state };
+}
+
+/* Return: the row of a tick that is taken, of zeros but for `state` where there is none; NULL = it is not. */
+static __always_inline const struct abi_process *select_process(struct task_struct *task,
+                                                                const struct identity *identity,
+                                                                struct counters *counters) {
+        struct recent *recent = select_recent(counters, identity->tgid);
+        const struct abi_process *process = &recent->row;
+
+        if (!select_is_recent(recent, identity))
+                select_read(identity, recent);
+        if (!recent->has_row && process->state == ABI_STATE_UNDECIDED &&
+            (select_is_helper(task) || select_is_rejected(task)))
+                return NULL;
         if (process->state == ABI_STATE_TARGET ? setting_watch_targets && select_may_publish(process)
                                                : setting_watch_non_targets)
-                select_watch(task, identity, row);
-        return process->state != ABI_STATE_REJECTED;
+                select_watch(task, identity, recent);
+        return process->state == ABI_STATE_REJECTED ? NULL : process;
 }

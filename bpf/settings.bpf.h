@@ -72,6 +72,12 @@ volatile uint32_t daemon_listens SETTINGS_SHARED = 0;
  */
 volatile uint32_t daemon_hears SETTINGS_SHARED = 0;
 
+/*
+ * Counts changes of `processes`. Who changes a row adds 1 afterwards: the daemon, and who marks one as
+ * replaced (spaces.bpf.h).
+ */
+volatile uint64_t rows_version SETTINGS_SHARED = 1;
+
 /* There is a process with a runtime, and sample_runtimes is there to walk it. The daemon sets it. */
 volatile uint32_t runtimes_on SETTINGS_SHARED = 0;
 

@@ -94,8 +94,10 @@ static __always_inline void space_leave(uint32_t tgid) {
 static __always_inline void space_replace(uint32_t tgid) {
         struct abi_process *row = bpf_map_lookup_elem(&processes, &tgid);
 
-        if (row && row->state == ABI_STATE_TARGET)
+        if (row && row->state == ABI_STATE_TARGET) {
                 row->flags |= ABI_PROCESS_REPLACED;
+                __sync_fetch_and_add(&rows_version, 1);
+        }
         space_leave(tgid);
 }
 

@@ -206,8 +206,19 @@ struct {
         __type(value, struct scratch);
 } scratches SEC(".maps");
 
+/* What `processes` said of a process that was sampled lately (select.bpf.h). */
+struct recent {
+        struct abi_process row;         /* without one: zeros, but for `state` and `watch` */
+        uint64_t version;               /* rows_version as it was read; 0 = nothing was */
+        uint32_t tgid;
+        uint32_t has_row;
+};
+
+enum { N_RECENT = 16 };
+
 struct counters {
         uint64_t values[COUNTER_N_KERNEL];
+        struct recent recent[N_RECENT]; /* the sampler's own */
 };
 
 /* All programs write, daemon reads. One value with all counters: one look-up a sample. */

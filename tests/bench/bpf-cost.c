@@ -132,6 +132,7 @@ static void set_row(const Victim *victim, Row kind) {
         else if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row),
                                       BPF_ANY))
                 die("row");
+        sampler->data_shared->rows_version++;
 }
 
 static Tables *tables;

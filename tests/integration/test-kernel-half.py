@@ -135,6 +135,21 @@ class KernelHalf(tap.TestCase):
         self.assertEqual(counters["TICKS"], len(samples))
         self.assertGreater(counters["SAMPLER_ENTRIES"], counters["TICKS"])
 
+    def test_each_tick_goes_by_the_row_of_now(self):
+        """CPUs keep rows that they have read, until any row changes."""
+        dump = Dump(self, frequency=499)
+        victim, _, _ = self.frames_victim(10)
+        other, _, _ = self.frames_victim(10)
+        dump.row(other.pid)
+        for generation in (7, 8):
+            dump.row(victim.pid, generation=generation)
+            samples = dump.wait_samples(10, victim.pid, since=time.monotonic_ns())
+            self.assertEqual({x["generation"] for x in samples}, {generation})
+        dump.row(victim.pid, state=REJECTED)
+        rejected = time.monotonic_ns()
+        dump.wait_samples(20, other.pid, since=rejected)
+        self.assertEqual(dump.samples(victim.pid, since=rejected), [])
+
     def test_samples_strangers_while_undecided_but_never_itself(self):
         spared, _, _ = self.frames_victim(10)
         victim, _, _ = self.frames_victim(10)

@@ -475,10 +475,16 @@ int kernel_half_drain_notices(KernelHalf *half) {
         return ring_buffer__consume(half->notices);
 }
 
+/* After a change: what CPUs have read of rows before is void. */
+static void rows_changed(KernelHalf *half) {
+        __atomic_fetch_add(&half->skeleton->data_shared->rows_version, 1, __ATOMIC_RELEASE);
+}
+
 int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process) {
         int r = bpf_map__update_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), process,
                                      sizeof(*process), BPF_ANY);
 
+        rows_changed(half);
         /* Lack of atomic memory means the same to the caller: there is no room for this row now. */
         if (r == -E2BIG || r == -ENOMEM)
                 return SAMPLER_E_FULL;
@@ -509,7 +515,7 @@ int kernel_half_remove_process(KernelHalf *half, uint32_t tgid) {
 
         forget_slots(half, tgid);
         r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
-
+        rows_changed(half);
         return r && r != -ENOENT ? error_origin(r) : 0;
 }
 
@@ -550,7 +556,9 @@ void kernel_half_add_runtime(KernelHalf *half, uint32_t bit) {
 }
 
 int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries) {
-        const size_t size = half->n_cpus * COUNTER_N_KERNEL * sizeof(uint64_t);
+        /* behind the counters of a CPU comes what is the sampler's own */
+        const size_t words = bpf_map__value_size(half->skeleton->maps.counters) / sizeof(uint64_t),
+                     size = half->n_cpus * words * sizeof(uint64_t);
         _cleanup_(freep) uint64_t *values = malloc(size);
         const uint32_t zero = 0;
         int r;
@@ -561,10 +569,11 @@ int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KE
         if (r)
                 return error_origin(r);
         memset(sums, 0, COUNTER_N_KERNEL * sizeof(*sums));
-        for (size_t i = 0; i < half->n_cpus * COUNTER_N_KERNEL; i++)
-                sums[i % COUNTER_N_KERNEL] += values[i];
+        for (size_t cpu = 0; cpu < half->n_cpus; cpu++)
+                for (size_t i = 0; i < COUNTER_N_KERNEL; i++)
+                        sums[i] += values[cpu * words + i];
         for (size_t cpu = 0; entries && cpu < half->n_cpus; cpu++)
-                entries[cpu] = values[cpu * COUNTER_N_KERNEL + COUNTER_SAMPLER_ENTRIES];
+                entries[cpu] = values[cpu * words + COUNTER_SAMPLER_ENTRIES];
         return 0;
 }
 
