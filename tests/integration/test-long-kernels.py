@@ -37,8 +37,8 @@ spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
 for i in $(seq 100); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
 (while :; do echo go; sleep 1; done) | victim-waits /tmp/waits >/dev/null &
 for i in $(seq 100); do pidof victim-waits >/dev/null && break; sleep 0.2; done
-# Before others take the CPUs: a thread that is ready and has none has no stack. With lazy preemption
-# (7.2), one that was woken stays so until the tick.
+# Before others take the CPUs: a thread that is ready and has none has no stack. Where preemption is lazy
+# (7.2), one that was woken may stay so until the tick.
 for i in $(seq 10); do
         spanprof stacks $(pidof victim-waits) >/tmp/stacks 2>&1
         status=$?
