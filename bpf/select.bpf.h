@@ -174,11 +174,14 @@ static __always_inline bool select_is_recent(const struct recent *recent, const 
                 select_is_start(&recent->row, identity->start_time_ns);
 }
 
-/* The version is read before the row: a row that changes meanwhile is read again. */
+/*
+ * The version is read before the row: a row that changes meanwhile is read again. A plain load might come
+ * after those of the row on arm64; an atomic addition whose result is used orders both.
+ */
 static __attribute__((noinline)) void select_read(const struct identity *identity, struct recent *recent) {
         const struct abi_process *row;
 
-        recent->version = rows_version;
+        recent->version = __sync_fetch_and_add(&rows_version, 0);
         recent->tgid = identity->tgid;
         row = bpf_map_lookup_elem(&processes, &identity->tgid);
         recent->has_row = row && select_copy(row, identity->start_time_ns, &recent->row);
