@@ -95,23 +95,11 @@ static inline bool hotspot_interpreter_entry(const struct hotspot_step *step) {
         return hotspot_go(step, pc, sender, bp);
 }
 
-/* A stub that the virtual machine says nothing of. */
-static inline bool hotspot_other_stub(const struct hotspot_step *step) {
-        struct unwind *unwind = step->unwind;
-        enum hotspot_stage stage = HOTSPOT_STAGE_WHOLE;
+/* Whether a leaf in a stub has no frame. *pcp, *cfap: its return address, and the caller's sp. */
+static inline bool hotspot_is_bare_stub(const struct hotspot_step *step, uint64_t *pcp, uint64_t *cfap) {
         uint64_t bp;
 
-        if (step->is_exact) {
-                if (!hotspot_code_read(&step->state->code, step->pc - HOTSPOT_CODE_BEFORE))
-                        return hotspot_end(step, HOTSPOT_END_UNREADABLE);
-                stage = hotspot_stub(&step->state->code);
-                if (stage != HOTSPOT_STAGE_WHOLE)
-                        return hotspot_leave_by(step, stage, 0);
-                if (!hotspot_is_own_frame(step, UNWIND_MAX_JUMP, &bp) &&
-                    hotspot_returns_to(step, step->rules->bx))
-                        return hotspot_leave_by_link(step, unwind->sp);
-        }
-        if ((unwind->bp & 7) || unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
-                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        return hotspot_leave(step, unwind->bp + 16, true);
+        *pcp = step->rules->bx;
+        *cfap = step->unwind->sp;
+        return !hotspot_is_own_frame(step, UNWIND_MAX_JUMP, &bp) && hotspot_returns_to(step, *pcp);
 }

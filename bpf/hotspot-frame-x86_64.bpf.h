@@ -72,23 +72,11 @@ static inline bool hotspot_interpreter_entry(const struct hotspot_step *step) {
         return hotspot_end(step, HOTSPOT_END_NO_FRAME);
 }
 
-/* A stub that the virtual machine says nothing of. */
-static inline bool hotspot_other_stub(const struct hotspot_step *step) {
-        struct unwind *unwind = step->unwind;
-        enum hotspot_stage stage = HOTSPOT_STAGE_WHOLE;
-        uint64_t pc;
+/* Whether a leaf in a stub has no frame. *pcp, *cfap: its return address, and the caller's rsp. */
+static inline bool hotspot_is_bare_stub(const struct hotspot_step *step, uint64_t *pcp, uint64_t *cfap) {
+        const struct unwind *unwind = step->unwind;
 
-        if (step->is_exact) {
-                if (!hotspot_code_read(&step->state->code, step->pc - HOTSPOT_CODE_BEFORE))
-                        return hotspot_end(step, HOTSPOT_END_UNREADABLE);
-                stage = hotspot_stub(&step->state->code);
-                if (stage != HOTSPOT_STAGE_WHOLE)
-                        return hotspot_leave_by(step, stage, 0);
-                if (unwind->bp != unwind->sp && window_read_word(&unwind->window, unwind->sp, &pc) &&
-                    hotspot_returns_to(step, pc))
-                        return hotspot_go(step, pc, unwind->sp + 8, unwind->bp);
-        }
-        if ((unwind->bp & 7) || unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
-                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
-        return hotspot_leave(step, unwind->bp + 16, true);
+        *cfap = unwind->sp + 8;
+        return unwind->bp != unwind->sp && window_read_word(&step->unwind->window, unwind->sp, pcp) &&
+               hotspot_returns_to(step, *pcp);
 }

@@ -381,6 +381,26 @@ static inline bool hotspot_leave(const struct hotspot_step *step, uint64_t cfa, 
 #include "hotspot-frame-x86_64.bpf.h"
 #endif
 
+/* A stub that the virtual machine says nothing of. */
+static inline bool hotspot_other_stub(const struct hotspot_step *step) {
+        struct unwind *unwind = step->unwind;
+        enum hotspot_stage stage = HOTSPOT_STAGE_WHOLE;
+        uint64_t pc, cfa;
+
+        if (step->is_exact) {
+                if (!hotspot_code_read(&step->state->code, step->pc - HOTSPOT_CODE_BEFORE))
+                        return hotspot_end(step, HOTSPOT_END_UNREADABLE);
+                stage = hotspot_stub(&step->state->code);
+                if (stage != HOTSPOT_STAGE_WHOLE)
+                        return hotspot_leave_by(step, stage, 0);
+                if (hotspot_is_bare_stub(step, &pc, &cfa))
+                        return hotspot_go(step, pc, cfa, unwind->bp);
+        }
+        if ((unwind->bp & 7) || unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
+                return hotspot_end(step, HOTSPOT_END_NO_FRAME);
+        return hotspot_leave(step, unwind->bp + 16, true);
+}
+
 /* ---- compiled code ---- */
 
 static inline enum hotspot_stage hotspot_stage_of_leaf(const struct hotspot_step *step) {
