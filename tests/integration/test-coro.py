@@ -401,7 +401,7 @@ class Coro(tap.TestCase):
         self.assertRegex(child.err, rf"{lost} of 96000 events .* overwritten .*, at {n} stations")
 
     def test_waits_where_its_buffer_is_full(self):
-        """Nobody reads the trace until all events are written: they fill what the writer has, then the buffer."""
+        """The trace is read when all events are written: they fill the writer's blocks, then the buffer."""
         trace = self.dir / "pipe" / "t.jsonl"
         trace.parent.mkdir()
         os.mkfifo(trace)
