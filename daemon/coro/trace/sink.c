@@ -5,6 +5,9 @@
  *
  *      free (a stack) ──▶ filling (the producer's) ──▶ full (a queue) ──▶ written, and free again
  *
+ * The thread writes in turns that are last where CPUs are scarce. When no block is free, and at the end, the
+ * producer writes as well; the order of blocks stays, since one of the two writes at a time.
+ *
  * The free ones are a stack so that a sink that keeps up uses the same few blocks, which are in the cache,
  * and touches no further memory.
  */
@@ -35,7 +38,8 @@ typedef struct Full {
 struct Sink {
         int fd, error;
         Thread *thread;                 /* NULL = it does not run */
-        bool stopping, waiting;         /* waiting: the producer, for a free block */
+        bool stopping, waiting;         /* waiting: the producer, until a block has been written */
+        bool writing;                   /* one of the two writes the oldest full block */
         pthread_mutex_t mutex;          /* guards all that follows */
         pthread_cond_t filled, freed;
         uint64_t n_stalls;
@@ -49,23 +53,37 @@ struct Sink {
         char *memory;
 };
 
-static bool take_full(Sink *sink, Full *full) {
-        while (!sink->n_full && !sink->stopping)
-                pthread_cond_wait(&sink->filled, &sink->mutex);
-        if (!sink->n_full)
-                return false;
-        *full = sink->full[sink->first];
-        return true;
-}
+/* Writes the oldest full block, with the mutex free meanwhile; nobody else is writing. */
+static void write_first(Sink *sink) {
+        const Full full = sink->full[sink->first];
+        int error = sink->error;
 
-static void give_back(Sink *sink, char *block, int error) {
+        sink->writing = true;
+        pthread_mutex_unlock(&sink->mutex);
+        if (!error && file_write(sink->fd, full.block, full.size))
+                error = errno ? errno : EIO;
+        pthread_mutex_lock(&sink->mutex);
+        sink->writing = false;
         sink->first = (sink->first + 1) % N_BLOCKS;
         sink->n_full--;
-        sink->free[sink->n_free] = block;
+        sink->free[sink->n_free] = full.block;
         __atomic_store_n(&sink->n_free, sink->n_free + 1, __ATOMIC_RELAXED);
         sink->error = sink->error ? sink->error : error;
         if (sink->waiting)
                 pthread_cond_signal(&sink->freed);
+}
+
+/*
+ * The producer writes, because it would have to wait for the thread: that has a ninth of its share, and
+ * where others want the CPUs it would take seconds for blocks that are written in milliseconds.
+ */
+static void help(Sink *sink) {
+        sink->waiting = true;
+        while (sink->writing)
+                pthread_cond_wait(&sink->freed, &sink->mutex);
+        sink->waiting = false;
+        if (sink->n_full)
+                write_first(sink);
 }
 
 /*
@@ -79,37 +97,41 @@ static bool shares_a_cpu(void) {
         return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 2;
 }
 
-/* *onp: the CPU that the thread stays on already. */
-static void stay_on(int cpu, int *onp) {
+static void stay_on(int cpu) {
         cpu_set_t set;
 
-        if (cpu < 0 || cpu == *onp)
-                return;
         CPU_ZERO(&set);
         CPU_SET(cpu, &set);
-        if (!sched_setaffinity(0, sizeof(set), &set))
-                *onp = cpu;
+        (void)!sched_setaffinity(0, sizeof(set), &set);
 }
 
 static void run(void *userdata) {
         Sink *sink = userdata;
         int on = -1;
-        Full full;
 
         short_turns_leave();
         pthread_mutex_lock(&sink->mutex);
-        while (take_full(sink, &full)) {
-                int error = sink->error, cpu = sink->cpu;
+        while (!sink->stopping) {
+                int cpu = sink->cpu;
 
-                pthread_mutex_unlock(&sink->mutex);
-                stay_on(cpu, &on);
-                if (!error && file_write(sink->fd, full.block, full.size))
-                        error = errno ? errno : EIO;
-                if (on >= 0)
-                        /* else all blocks that wait are written before it has its turn */
+                if (!sink->n_full || sink->writing) {
+                        pthread_cond_wait(&sink->filled, &sink->mutex);
+                        continue;
+                }
+                if (cpu != on) {
+                        pthread_mutex_unlock(&sink->mutex);
+                        stay_on(cpu);
+                        on = cpu;
+                        pthread_mutex_lock(&sink->mutex);
+                        continue;
+                }
+                write_first(sink);
+                if (on >= 0) {
+                        /* else all blocks that wait are written before the producer has its turn */
+                        pthread_mutex_unlock(&sink->mutex);
                         short_turns_offer();
-                pthread_mutex_lock(&sink->mutex);
-                give_back(sink, full.block, error);
+                        pthread_mutex_lock(&sink->mutex);
+                }
         }
         pthread_mutex_unlock(&sink->mutex);
 }
@@ -147,10 +169,8 @@ char *sink_swap(Sink *sink, size_t size) {
         pthread_cond_signal(&sink->filled);
         sink->n_stalls += !sink->n_free;
         sink->cpu = sink->shares ? sched_getcpu() : -1;
-        sink->waiting = true;
         while (!sink->n_free)
-                pthread_cond_wait(&sink->freed, &sink->mutex);
-        sink->waiting = false;
+                help(sink);
         __atomic_store_n(&sink->n_free, sink->n_free - 1, __ATOMIC_RELAXED);
         sink->filling = sink->free[sink->n_free];
         pthread_mutex_unlock(&sink->mutex);
@@ -177,6 +197,8 @@ uint64_t sink_n_stalls(const Sink *sink) {
 int sink_finish(Sink *sink) {
         if (sink->thread) {
                 pthread_mutex_lock(&sink->mutex);
+                while (sink->n_full)
+                        help(sink);
                 sink->stopping = true;
                 pthread_cond_signal(&sink->filled);
                 pthread_mutex_unlock(&sink->mutex);
