@@ -15,9 +15,10 @@
  *      3 or 4                                    as many
  *      more, or a loss                           half, down to 16
  *
- * And none while sink.c has no free block: the scan would wait for one. While events come faster than that,
- * they wait in the queue. A database takes longer for an event than a scan may wait, so there a thread does
- * all of it.
+ * And none while sink.c has no free block: the scan would wait for one. While others want the CPU
+ * (contention.c), lines take a tenth of the time at most: who uses more than its share waits for the CPU when
+ * the next events come. While events come faster than that, they wait in the queue. A database takes longer
+ * for an event than a scan may wait, so there a thread does all of it.
  *
  * At the end the threads stop in the order of the way, and the rows of stations and mappings are written.
  */
@@ -38,6 +39,8 @@ enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
         FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
+        LINE_NS = 35,                   /* to make one, about */
+        CONTENDED_SHARE = 10,           /* of the time, for lines while others want the CPU: a tenth */
 };
 
 /* how long lines may wait for a reader that sleeps; a timer of less than a tick costs a guest microseconds */
@@ -83,6 +86,8 @@ int recording_open(Recording *recording, const CoroOptions *options, const Regio
 }
 
 void recording_watch(Recording *recording, const RegionScan *scans, size_t n_scans) {
+        if (contention_new(&recording->contention))
+                log_warning("no thread can be started: beside busy processes more events will be lost");
         if (!learns_names(recording->options))
                 return;
         if (address_names_new(&recording->names, scans, n_scans))
@@ -93,6 +98,7 @@ void recording_watch(Recording *recording, const RegionScan *scans, size_t n_sca
 bool recording_deinit(Recording *recording) {
         bool ended = !recording->names || address_names_finish(recording->names);
 
+        recording->contention = contention_free(recording->contention);
         recording->names = address_names_free(recording->names);
         recording->writer_queue = writer_queue_free(recording->writer_queue);
         recording->writer = trace_writer_free(recording->writer);
@@ -136,6 +142,16 @@ static void adapt_lines(Recording *recording, const RegionScanFound *found) {
                 recording->n_lines = MIN(recording->n_lines * 2, (uint32_t)MAX_LINES);
 }
 
+/* Lines for which there is time while others want the CPU. */
+static uint64_t affordable_lines(Recording *recording, uint64_t now_ns) {
+        uint64_t passed_ns = now_ns - recording->lines_ns;
+
+        recording->lines_ns = now_ns;
+        if (!recording->is_contended || recording->pace.idle)
+                return MAX_LINES;
+        return passed_ns / (LINE_NS * CONTENDED_SHARE) + 1;
+}
+
 /* Makes the events of a scan readable, or as many as there is time for. */
 static void pass_on(Recording *recording, const RegionScan *scans, const RegionScanFound *found,
                     uint64_t now_ns) {
@@ -147,11 +163,13 @@ static void pass_on(Recording *recording, const RegionScan *scans, const RegionS
         adapt_lines(recording, found);
         if (!trace_writer_has_room(recording->writer))
                 return;
-        write_lines(recording, scans, recording->n_lines);
+        write_lines(recording, scans, MIN(recording->n_lines, affordable_lines(recording, now_ns)));
         trace_writer_flush(recording->writer, now_ns, found->n_events || recording_is_behind(recording));
 }
 
 bool recording_is_behind(const Recording *recording) {
+        if (recording->is_contended && !recording->pace.idle)
+                return false;
         return recording->queue && !event_queue_is_empty(recording->queue) &&
                 trace_writer_has_room(recording->writer);
 }
@@ -172,6 +190,8 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         Scanning scanning = { .recording = recording, .scans = scans };
         RegionScanFound all = { 0 };
 
+        if (recording->contention)
+                recording->is_contended = contention_update(recording->contention, begin_ns);
         for (size_t i = 0; i < n_scans; i++) {
                 RegionScanFound found;
 

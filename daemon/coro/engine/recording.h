@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "coro/engine/address-names.h"
+#include "coro/engine/contention.h"
 #include "coro/engine/event-queue.h"
 #include "coro/engine/writer-queue.h"
 #include "coro/station/pace.h"
@@ -58,6 +59,9 @@ typedef struct Recording {
         uint32_t n_lines;               /* that are made between two scans, at most */
         uint64_t n_full;                /* times that the queue had no room, so that lines came first */
         AddressNames *names;            /* NULL = no names are wanted */
+        Contention *contention;         /* NULL = it is not looked for */
+        bool is_contended;              /* others want the CPU: lines take little of it */
+        uint64_t lines_ns;              /* the last time that lines were made */
         Pace pace;
         bool is_woken;                  /* by a byte of the program; else bursts can only be followed */
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
@@ -67,7 +71,10 @@ typedef struct Recording {
 int recording_open(Recording *recording, const CoroOptions *options, const RegionScan *scans,
                    size_t n_scans);
 
-/* Begins to learn where addresses lie, if that is wanted. Regions and scans must not move from here on. */
+/*
+ * To be called by the thread that will scan, when the command has started. Begins to learn where addresses
+ * lie, if that is wanted. Regions and scans must not move from here on.
+ */
 void recording_watch(Recording *recording, const RegionScan *scans, size_t n_scans);
 
 /* Return: false = a thread that cannot be ended still reads the regions: they must stay mapped. */
