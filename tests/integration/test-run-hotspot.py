@@ -160,6 +160,25 @@ class Hotspot(session.NamingCase):
         print(f"# {child.pid}: {dict(seen)}", flush=True)
         self.assertLessEqual(seen["next"] + seen["wrong"], WRONG * seen.total(), seen)
 
+    def test_a_call_behind_a_rare_branch_is_not_named(self):
+        """The next place with debug information is in `rare`, which is inlined and nearly never called."""
+        source, name = tap.SOURCE_DIR / "tests/victims/VictimRare.java", "VictimRare"
+        javac, directory = tap.need_tool("javac"), self.directory()
+        self.run_command([javac, "--release", "8", "-nowarn", "-d", directory, source], expect=0, timeout=120)
+        for options in ("", "-XX:TieredStopAtLevel=1"):
+            with self.subTest(options=options):
+                child = self.spawn([self.java(), *options.split(), "-cp", directory, name],
+                                   stdin=subprocess.PIPE)
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+                self.wait_for(run, lambda found: sum(any(f.name == f"{name}.work" for f in s.frames)
+                                                     for s in found) >= N, f"{N} samples of work")
+                leaves = collections.Counter()
+                for sample in run.stop().of(child.pid):
+                    leaves[next((f.name for f in sample.frames if f.type == "jvm"), None)] += sample.value
+                print(f"# {child.pid} {options}: {leaves.most_common(4)}", flush=True)
+                self.assertLessEqual(leaves[f"{name}.rare"], WRONG * leaves.total(), leaves)
+
     def test_frames_say_how_they_were_made(self):
         child = self.start_java(self.java())
         run = self.start("--pid", child.pid, *HZ)

@@ -16,6 +16,7 @@ enum { CODE = 0x1000, SIZE = 0x200 };
 #define POLL 0x41, 0x85, 0x02           /* its place is itself */
 #define NOP 0x90
 #define JL(_to) 0x7c, (_to)
+#define JE(_to) 0x74, (_to)
 #define JMP(_to) 0xeb, (_to)
 #define RET 0xc3
 #define UNKNOWN 0x06                    /* no instruction in 64-bit mode */
@@ -36,20 +37,21 @@ typedef struct Case {
         uint8_t code[64];
         uint64_t before, pc, after, beyond;     /* from CODE; after = 0: there is none */
         HotspotFlow want;
-        uint64_t next;
+        uint64_t next, exit;            /* 0: none */
 } Case;
 
 static void check(const Case *c) {
         const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + c->before,
                                        .after = CODE + (c->after ? c->after : SIZE),
                                        .beyond = CODE + (c->beyond ? c->beyond : SIZE) };
-        uint64_t next = 0;
+        uint64_t next = 0, exit = 0;
 
         if (ELF_MACHINE != EM_X86_64)
                 cr_skip_test("machine: it is about x86-64");
         memset(memory, NOP, sizeof(memory));
         memcpy(memory, c->code, sizeof(c->code));
-        cr_assert_eq(hotspot_flow(&reader, &places, CODE + c->pc, CODE + c->pc, &next), c->want);
+        cr_assert_eq(hotspot_flow(&reader, &places, CODE + c->pc, CODE + c->pc, &next, &exit), c->want);
+        cr_assert_eq(exit, c->exit ? CODE + c->exit : 0);
         if (c->want == HOTSPOT_FLOW_ELSEWHERE)
                 cr_assert_eq(next, CODE + c->next);
 }
@@ -113,6 +115,32 @@ Test(hotspot_flow, jumps_forth_are_followed) {
                        .want = HOTSPOT_FLOW_ELSEWHERE, .next = 29 });
 }
 
+/* What stands between branch and target may be a method that the thread never calls. */
+Test(hotspot_flow, the_first_branch_that_leaves_is_told) {
+        check(&(Case){ .code = { CALL, NOP, NOP, JE(10), NOP, CALL, NOP, CALL }, .before = 5, .pc = 6,
+                       .after = 15, .want = HOTSPOT_FLOW_AFTER, .exit = 19 });
+        check(&(Case){ .code = { CALL, NOP, NOP, JE(1), NOP, JE(20), JE(30), CALL }, .before = 5, .pc = 6,
+                       .after = 19, .want = HOTSPOT_FLOW_AFTER, .exit = 32 });
+}
+
+Test(hotspot_flow, a_branch_on_the_way_leaves_nothing) {
+        check(&(Case){ .code = { CALL, NOP, NOP, JE(1), NOP, NOP, CALL }, .before = 5, .pc = 6, .after = 16,
+                       .want = HOTSPOT_FLOW_AFTER });
+}
+
+Test(hotspot_flow, a_place_leads_to_what_follows_it) {
+        const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + 5 };
+        const uint8_t straight[] = { CALL, NOP, JE(1), NOP, NOP }, jumps[] = { CALL, JMP(20), NOP, NOP };
+
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
+        memset(memory, NOP, sizeof(memory));
+        memcpy(memory, straight, sizeof(straight));
+        cr_assert(hotspot_flow_leads(&reader, &places, CODE + 9));
+        memcpy(memory, jumps, sizeof(jumps));
+        cr_assert(!hotspot_flow_leads(&reader, &places, CODE + 8));
+}
+
 Test(hotspot_flow, a_return_is_the_compiled_method_s) {
         check(&(Case){ .code = { CALL, NOP, NOP, RET, CALL }, .before = 5, .pc = 6, .after = 13,
                        .want = HOTSPOT_FLOW_ROOT });
@@ -152,11 +180,11 @@ static void check_arm64(const Arm64Case *c) {
                                        .after = CODE + 4 * (c->after ? c->after : size),
                                        .beyond = CODE + 4 * (c->beyond ? c->beyond : size) };
         const uint32_t nop = A64_NOP;
-        uint64_t next = 0, pc = CODE + 4 * c->pc;
+        uint64_t next = 0, exit = 0, pc = CODE + 4 * c->pc;
 
         for (unsigned i = 0; i < size; i++)
                 memcpy(memory + 4 * i, i < ARRAY_SIZE(c->code) ? &c->code[i] : &nop, sizeof(nop));
-        cr_assert_eq(hotspot_flow(&reader, &places, pc, pc, &next), c->want);
+        cr_assert_eq(hotspot_flow(&reader, &places, pc, pc, &next, &exit), c->want);
         if (c->want == HOTSPOT_FLOW_ELSEWHERE)
                 cr_assert_eq(next, CODE + 4 * c->next);
 }

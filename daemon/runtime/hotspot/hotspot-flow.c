@@ -13,6 +13,17 @@
  * So what is looked for is a jump back over the pc. If there is one before the place after, then callers are
  * known that both places have: main, sort, compare, without its line. If there is none, the place holds.
  *
+ * If a branch leaves the way to the place after, the thread may never come there:
+ *
+ *     pc             …                     of main
+ *                    je   over ─┐
+ *                    …          │          of `rare`, inlined
+ *     after          call …     │          scope: main, rare
+ *     over:          …        ◀─┘
+ *     elsewhere      call …                scope: main
+ *
+ * So where the branch leads is told, too.
+ *
  * A poll of a safepoint belongs to the loop that it stands in, and so do loops inside of that one: C2 splits
  * a loop into an inner one without a poll and an outer one with it. So a poll holds if its own loop has the
  * pc. Its loop is the first jump back over the poll.
@@ -149,8 +160,12 @@ static HotspotFlow judge_loop(const HotspotReader *reader, const HotspotPlaces *
         return leads_to(reader, places->before, head, end) ? HOTSPOT_FLOW_COMMON : HOTSPOT_FLOW_ROOT;
 }
 
+bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc) {
+        return leads_to(reader, places->before, pc, pc);
+}
+
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
-                         uint64_t *nextp) {
+                         uint64_t *nextp, uint64_t *exitp) {
         Sweep sweep = sweep_from(reader, at, MIN(places->after, at + MAX_BYTES));
         ScanInstruction instruction;
         uint64_t here;
@@ -160,6 +175,9 @@ HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *place
                         return HOTSPOT_FLOW_ROOT;
                 if (is_back(&instruction, pc) && instruction.target >= places->code)
                         return judge_loop(reader, places, instruction.target, here, pc);
+                if (instruction.flow == SCAN_BRANCH && !*exitp &&
+                    (instruction.target < at || instruction.target > places->after))
+                        *exitp = instruction.target;
                 if (instruction.flow == SCAN_JUMP && instruction.target > here &&
                     instruction.target < places->code_end) {
                         *nextp = instruction.target;

@@ -8,6 +8,7 @@
  * description may be believed.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/hotspot/hotspot-reader.h"
@@ -30,7 +31,11 @@ typedef enum HotspotFlow {
 
 /*
  * Pure but for @reader. Where the code from @at on leads, for a thread that is at @pc. @at: @pc, or *nextp of
- * the last call.
+ * the last call. *exitp: 0, or where the first branch leads that leaves this way before the place after; a
+ * value that is not 0 is kept.
  */
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
-                         uint64_t *nextp);
+                         uint64_t *nextp, uint64_t *exitp);
+
+/* Pure but for @reader. Whether the code from the place before goes on to @pc. */
+bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc);

@@ -13,7 +13,8 @@
  * HotSpot describes places where the VM may stop: returns from calls, safepoints, implicit checks. A return
  * address has its own description. What runs up to a place is of that one's scope (nmethod.cpp,
  * pc_desc_near), unless the code leads elsewhere before (hotspot-flow.c). Then only callers count that both
- * descriptions around the pc have. Sender 0 ends the chain.
+ * descriptions around the pc have; where a branch leaves on the way, those that its other way has, too.
+ * Sender 0 ends the chain.
  *
  * The chain ends at the nmethod's own method, or it was no chain: the check that the nmethod was not replaced
  * while it was read.
@@ -127,20 +128,25 @@ static int take_root(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, con
         return 0;
 }
 
+/* How many callers both chains have, the outermost first. The last of them may be at different places. */
+static uint32_t count_common(const HotspotScope *scopes, uint32_t n, const HotspotScope *other,
+                             uint32_t n_other) {
+        uint32_t common = 0;
+
+        while (common < n && common < n_other &&
+               scopes[n - 1 - common].method == other[n_other - 1 - common].method &&
+               (!common || scopes[n - common].bci == other[n_other - common].bci))
+                common++;
+        return common;
+}
+
 /* Leaves in @scopes the callers that @other has, too. */
 static void keep_common(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np,
                         const HotspotScope other[HOTSPOT_MAX_INLINED], uint32_t n_other) {
-        uint32_t n = 0;
+        uint32_t n = count_common(scopes, *np, other, n_other);
 
-        while (n < *np && n < n_other && scopes[*np - 1 - n].method == other[n_other - 1 - n].method) {
-                bool is_same = scopes[*np - 1 - n].bci == other[n_other - 1 - n].bci;
-
-                if (!is_same)
-                        scopes[*np - 1 - n].bci = HOTSPOT_NO_BCI;
-                n++;
-                if (!is_same)
-                        break;
-        }
+        if (n && scopes[*np - n].bci != other[n_other - n].bci)
+                scopes[*np - n].bci = HOTSPOT_NO_BCI;
         memmove(scopes, scopes + *np - n, n * sizeof(*scopes));
         *np = n;
 }
@@ -176,31 +182,86 @@ static int find_around(Around *around, const HotspotReader *reader, const Hotspo
         return 0;
 }
 
+/* Where the code from @at on leads, and how. Return: 0, HOTSPOT_SCOPES_E_*. */
+static int follow(HotspotFlow *flowp, Around *around, uint64_t *exitp, const HotspotReader *reader,
+                  const HotspotBlob *blob, uint64_t pc, uint64_t at) {
+        *flowp = HOTSPOT_FLOW_ELSEWHERE;
+        *exitp = 0;
+        for (int i = 0; i < MAX_JUMPS && *flowp == HOTSPOT_FLOW_ELSEWHERE; i++) {
+                int r = find_around(around, reader, blob, pc, at);
+
+                if (r)
+                        return r;
+                *flowp = hotspot_flow(reader, &around->places, pc, at, &at, exitp);
+        }
+        return 0;
+}
+
+/*
+ * A branch to @exit leaves the way from the pc to the description after it, whose chain is @scopes. What only
+ * this one has may be of a method that is called behind the branch. So a frame counts if the way out has it,
+ * too, or the description before the pc.
+ */
+static int keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
+                       const HotspotReader *reader, const HotspotBlob *blob, const Around *around,
+                       uint64_t pc, uint64_t exit) {
+        HotspotScope out[HOTSPOT_MAX_INLINED], before[HOTSPOT_MAX_INLINED];
+        uint32_t n_out = 0, n_before = 0;
+        HotspotFlow flow;
+        Around beyond;
+        uint64_t next;
+
+        if (*np == 1)
+                return 0;
+        if (exit >= blob->code && exit < blob->code_end) {
+                int r = follow(&flow, &beyond, &next, reader, blob, exit, exit);
+
+                if (r)
+                        return r;
+                if (flow == HOTSPOT_FLOW_AFTER &&
+                    read_chain(out, &n_out, layout, reader, blob, &beyond.after))
+                        n_out = 0;
+        }
+        if (n_out && count_common(scopes, *np, out, n_out) == *np)
+                return 0;
+        if (around->before.scope > 0 && hotspot_flow_leads(reader, &around->places, pc) &&
+            read_chain(before, &n_before, layout, reader, blob, &around->before))
+                n_before = 0;
+        if (n_before && count_common(scopes, *np, before, n_before) == *np)
+                return 0;
+        if (count_common(scopes, *np, before, n_before) > count_common(scopes, *np, out, n_out))
+                keep_common(scopes, np, before, n_before);
+        else if (n_out)
+                keep_common(scopes, np, out, n_out);
+        else
+                return take_root(scopes, np, blob);
+        return 0;
+}
+
 /* Of a pc between two descriptions. */
 static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
                         const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc) {
-        HotspotFlow flow = HOTSPOT_FLOW_ELSEWHERE;
         HotspotScope other[HOTSPOT_MAX_INLINED];
-        uint64_t at = pc;
         uint32_t n_other;
+        HotspotFlow flow;
         Around around;
+        uint64_t exit;
         int r;
 
         if (blob->frame_complete > 0 && pc < blob->code + (uint32_t)blob->frame_complete)
                 return take_root(scopes, np, blob);
-        for (int i = 0; i < MAX_JUMPS && flow == HOTSPOT_FLOW_ELSEWHERE; i++) {
-                r = find_around(&around, reader, blob, pc, at);
-                if (r)
-                        return r;
-                flow = hotspot_flow(reader, &around.places, pc, at, &at);
-        }
+        r = follow(&flow, &around, &exit, reader, blob, pc, pc);
+        if (r)
+                return r;
         if (flow == HOTSPOT_FLOW_BEFORE)
                 return read_chain(scopes, np, layout, reader, blob, &around.before);
         if (flow != HOTSPOT_FLOW_AFTER && flow != HOTSPOT_FLOW_COMMON)
                 return take_root(scopes, np, blob);
         r = read_chain(scopes, np, layout, reader, blob, &around.after);
-        if (r || flow == HOTSPOT_FLOW_AFTER)
+        if (r)
                 return r;
+        if (flow == HOTSPOT_FLOW_AFTER)
+                return exit ? keep_proved(scopes, np, layout, reader, blob, &around, pc, exit) : 0;
         if (around.before.scope <= 0)
                 return take_root(scopes, np, blob);
         r = read_chain(other, &n_other, layout, reader, blob, &around.before);
