@@ -228,6 +228,8 @@
           "frames of runtimes that refer to what is not there any more") \
         X(RUNTIME_FRAMES_UNLOADED, "runtime_frames_total", "result=\"unloaded\"", \
           "new interpreted frames whose class may have been unloaded before their name was read") \
+        X(RUNTIME_FRAMES_SHORT, "runtime_frames_total", "result=\"short\"", \
+          "new compiled frames that were named, but not what may have been inlined into them") \
         X(RUNTIME_FRAMES_LATE, "runtime_frames_total", "result=\"late\"", \
           "frames left unnamed for now: their process had its time of this second, or the worker that reads it ended") \
         X(RUNTIME_FRAMES_CUT, "runtime_frames_total", "result=\"cut\"", \

@@ -93,6 +93,7 @@ Test(hotspot, names_no_inlined_frame_for_a_loop_that_has_no_description) {
         cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[0], &frames), 0);
         cr_assert_eq(frames.n, 1);
         check_frame(&frames.frames[0], HOTSPOT_FRAME_COMPILED, "shop.Main$$Lambda.work", 12);
+        cr_assert(frames.is_short);
         end(&made);
 }
 

@@ -65,7 +65,7 @@ static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames,
         for (*np = 0; *np < n_functions && *np < max; ++*np)
                 frames[*np] = (RuntimeFrame){ .function = *np ? "outer" : "inner", .file = "toy.t",
                                               .line = (uint32_t)words[1] };
-        return 0;
+        return words[1] == 206 ? RUNTIME_E_SHORT : 0;
 }
 
 static uint32_t trust_ms(const uint64_t *words) {
@@ -424,6 +424,19 @@ static int name(Bench *bench, uint64_t word) {
         size_t n;
 
         return runtimes_frames(bench->runtimes, bench->process, words, &frames, &n, &type);
+}
+
+Test(runtimes, what_is_named_in_part_is_kept_and_counted) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(name(&bench, 206), 0);
+        cr_assert_eq(name(&bench, 206), 0);
+        cr_assert_eq(n_asked, 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_SHORT), 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_NAMED), 0);
+        end(&bench);
 }
 
 /* Places of one function, as 30 processes with the same program have them. */

@@ -271,7 +271,7 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
                                             .signature = text_or_null(frame->signature),
                                             .compilation = compilations[frame->kind] };
         }
-        return 0;
+        return named->is_short ? RUNTIME_E_SHORT : 0;
 }
 
 /*

@@ -240,7 +240,8 @@ static int keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, c
 
 /* Of a pc between two descriptions. */
 static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
-                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc) {
+                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc,
+                        bool *is_shortp) {
         HotspotScope other[HOTSPOT_MAX_INLINED];
         uint32_t n_other;
         HotspotFlow flow;
@@ -255,13 +256,19 @@ static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
                 return r;
         if (flow == HOTSPOT_FLOW_BEFORE)
                 return read_chain(scopes, np, layout, reader, blob, &around.before);
-        if (flow != HOTSPOT_FLOW_AFTER && flow != HOTSPOT_FLOW_COMMON)
+        *is_shortp = flow != HOTSPOT_FLOW_AFTER;
+        if (*is_shortp && flow != HOTSPOT_FLOW_COMMON)
                 return take_root(scopes, np, blob);
         r = read_chain(scopes, np, layout, reader, blob, &around.after);
         if (r)
                 return r;
-        if (flow == HOTSPOT_FLOW_AFTER)
-                return exit ? keep_proved(scopes, np, layout, reader, blob, &around, pc, exit) : 0;
+        if (flow == HOTSPOT_FLOW_AFTER) {
+                uint32_t n = *np;
+
+                r = exit ? keep_proved(scopes, np, layout, reader, blob, &around, pc, exit) : 0;
+                *is_shortp = *np < n;
+                return r;
+        }
         if (around.before.scope <= 0)
                 return take_root(scopes, np, blob);
         r = read_chain(other, &n_other, layout, reader, blob, &around.before);
@@ -271,10 +278,11 @@ static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
 }
 
 int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
-                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc) {
+                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc, bool *is_shortp) {
         uint64_t index;
         PcDesc desc;
 
+        *is_shortp = false;
         if (pc < blob->code || pc > blob->code_end || pc - blob->code > INT32_MAX)
                 return HOTSPOT_SCOPES_E_NONE;
         if (!is_table(blob->pcs, blob->pcs_end) || !is_table(blob->scopes_data, blob->scopes_data_end) ||
@@ -288,5 +296,5 @@ int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
                 return HOTSPOT_SCOPES_E_UNREADABLE;
         return desc.pc_offset == (int32_t)(pc - blob->code)
                        ? read_chain(scopes, np, layout, reader, blob, &desc)
-                       : read_between(scopes, np, layout, reader, blob, pc);
+                       : read_between(scopes, np, layout, reader, blob, pc, is_shortp);
 }

@@ -268,7 +268,7 @@ static bool is_same_nmethod(Hotspot *hotspot, const uint64_t *words) {
 
 /* Return: whether *np scopes are those of the nmethod that ran at the tick. */
 static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *scopes, uint32_t *np,
-                        HotspotFrameKind *kindp) {
+                        HotspotFrameKind *kindp, bool *is_shortp) {
         uint64_t pc = words[0] & ADDRESS_MASK, address = pc - (uint32_t)words[1];
         uint32_t compile_id = (uint32_t)(words[1] >> 32);
         HotspotBlob blob;
@@ -278,7 +278,8 @@ static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *s
                 return false;
         if (blob.level >= C1_LOWEST && blob.level <= C1_HIGHEST)
                 *kindp = HOTSPOT_FRAME_C1;
-        return !hotspot_scopes_read(scopes, np, &hotspot->layout, hotspot->reader, &blob, pc);
+        return !hotspot_scopes_read(scopes, np, &hotspot->layout, hotspot->reader, &blob, pc,
+                                    is_shortp);
 }
 
 /* The method that was compiled, without what was inlined into it: into a native one, nothing is. */
@@ -298,7 +299,7 @@ static int name_compiled(Hotspot *hotspot, const uint64_t *words, HotspotFrames 
         HotspotFrameKind kind = HOTSPOT_FRAME_COMPILED;
         uint32_t n = 0;
 
-        if (read_scopes(hotspot, words, scopes, &n, &kind)) {
+        if (read_scopes(hotspot, words, scopes, &n, &kind, &frames->is_short)) {
                 for (uint32_t i = 0; i < n; i++) {
                         int r = add_frame(hotspot, frames,
                                           i + 1 < n ? HOTSPOT_FRAME_INLINED : kind,

@@ -43,7 +43,7 @@ typedef struct HotspotFrame {
 typedef struct HotspotFrames {
         uint32_t n;
         HotspotFrame frames[HOTSPOT_MAX_INLINED];       /* the innermost first */
-        bool is_short;                  /* callers into which it was inlined may be missing */
+        bool is_short;                  /* what was inlined into it is not known to its end */
 } HotspotFrames;
 
 typedef struct Hotspot Hotspot;

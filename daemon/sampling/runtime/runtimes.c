@@ -690,6 +690,10 @@ static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *
                 stat_add(COUNTER_RUNTIME_FRAMES_UNLOADED, 1);
                 return keep(runtimes, key, frames, n, names);
         }
+        if (r == RUNTIME_E_SHORT && n) {
+                stat_add(COUNTER_RUNTIME_FRAMES_SHORT, 1);
+                return keep(runtimes, key, frames, n, names);
+        }
         if (r || !n) {
                 stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
                 return RUNTIME_E_UNNAMED;

@@ -47,6 +47,7 @@ enum {
         RUNTIME_E_UNKNOWN,              /* this release has something that is not known; the text says what */
         RUNTIME_E_NATIVE,               /* its frames are walked as native ones; the text says what it is */
         RUNTIME_E_UNLOADED,             /* it may have gone since; a frame that says so stands for it */
+        RUNTIME_E_SHORT,                /* these frames are right, and inner ones may be missing */
         RUNTIME_E_UNNAMED,              /* what the frame refers to is not there (any more) */
 };
 

@@ -375,9 +375,10 @@ static void append_runtimes(Text *text, const Metrics *m) {
         state = runtimes_state(m->runtimes);
         if (state.n_processes)
                 text_printf(text, "runtimes     %u processes are walked by their runtime, %u are not; %" PRIu64
-                            " frames named, %" PRIu64 " unnamed, %" PRIu64 " of unloaded classes\n",
+                            " frames named, %" PRIu64 " without all that may be inlined there, %" PRIu64
+                            " unnamed, %" PRIu64 " of unloaded classes\n",
                             state.n_walked, n_unwalked(m->runtimes), stat_get(COUNTER_RUNTIME_FRAMES_NAMED),
-                            stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED),
+                            stat_get(COUNTER_RUNTIME_FRAMES_SHORT), stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED),
                             stat_get(COUNTER_RUNTIME_FRAMES_UNLOADED));
         if (state.n_read)
                 text_printf(text, "go           labels of goroutines in %u processes; %" PRIu64 " samples read, %" PRIu64
