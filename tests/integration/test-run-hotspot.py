@@ -8,6 +8,7 @@ import oracle
 oracle.enter()
 
 import collections
+import json
 import os
 import re
 import shutil
@@ -178,6 +179,17 @@ class Hotspot(session.NamingCase):
                     leaves[next((f.name for f in sample.frames if f.type == "jvm"), None)] += sample.value
                 print(f"# {child.pid} {options}: {leaves.most_common(4)}", flush=True)
                 self.assertLessEqual(leaves[f"{name}.rare"], WRONG * leaves.total(), leaves)
+
+    def test_targets_says_that_loops_have_no_safepoint(self):
+        for options, is_said in (("-XX:+UseSerialGC", True), ("-XX:+UseParallelGC", True),
+                                 ("-XX:+UseG1GC", False), ("-XX:+UseSerialGC -Xint", False),
+                                 ("-XX:+UseSerialGC -XX:+UseCountedLoopSafepoints", False)):
+            with self.subTest(options=options):
+                child = self.start_java(self.java(), *options.split(), chains=["over"])
+                listed = json.loads(self.spanprof("targets", "--json", "--pid", child.pid).stdout)
+                child.stop(9)
+                self.assertRegex(listed[0]["runtime"], r"java \d+")
+                self.assertEqual("-XX:+UseCountedLoopSafepoints" in listed[0]["runtime"], is_said, listed)
 
     def test_frames_say_how_they_were_made(self):
         child = self.start_java(self.java())

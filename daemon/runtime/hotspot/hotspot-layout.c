@@ -170,6 +170,11 @@ static const struct {
         { "PerfDataEntry", "name_offset", AT(counts.name), 4 },
         { "PerfDataEntry", "data_offset", AT(counts.data), 4 },
 
+        { "JVMFlag", "_name", AT(flags.name), 8 },
+        { "JVMFlag", "_addr", AT(flags.value), 8 },
+        { "Flag", "_name", AT(flags.name), 8 },
+        { "Flag", "_addr", AT(flags.value), 8 },
+
         { "StubQueue", "_stub_buffer", AT(variables.queue_start), 8 },
         { "StubQueue", "_buffer_limit", AT(variables.queue_size), 4 },
 };
@@ -205,6 +210,10 @@ static const struct {
         { "CompressedOops", "_narrow_oop._shift", AT(classes.oop_shift) },
         { "CompressedOops", "_shift", AT(classes.oop_shift) },
         { "PerfMemory", "_start", AT(counts.start) },
+        { "JVMFlag", "flags", AT(flags.list) },
+        { "JVMFlag", "numFlags", AT(flags.count) },
+        { "Flag", "flags", AT(flags.list) },
+        { "Flag", "numFlags", AT(flags.count) },
 };
 
 /* Sizes of types, as uint32_t of the layout. */
@@ -217,6 +226,8 @@ static const struct {
         { "Method", AT(method.method_size) },
         { "ConstMethod", AT(method.const_method_size) },
         { "ConstantPool", AT(method.pool_size) },
+        { "JVMFlag", AT(flags.struct_size) },
+        { "Flag", AT(flags.struct_size) },
 };
 
 /* What frames and names cannot do without: one of the two, if there is a second. */

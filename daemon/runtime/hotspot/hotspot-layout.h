@@ -131,6 +131,14 @@ typedef struct HotspotCountsLayout {
         HotspotField length, name, data;        /* PerfDataEntry: bytes, and where these are in it */
 } HotspotCountsLayout;
 
+/* Flags of the command line; hotspot-flag.c. Both variables are relative to libjvm; 0 = not known. */
+typedef struct HotspotFlagsLayout {
+        uint64_t list, count;           /* JVMFlag *, and how many there are */
+        HotspotField name, value;       /* JVMFlag: char *, and the address of its value */
+        uint32_t struct_size;           /* bytes of a JVMFlag */
+        uint8_t has_no_loop_polls;      /* of this process: hotspot_flag_no_loop_polls() */
+} HotspotFlagsLayout;
+
 /* Frames of virtual threads in the heap. */
 typedef struct HotspotChunkLayout {
         uint64_t oop_base;              /* a reference is an address: base + (reference << shift) */
@@ -154,6 +162,7 @@ typedef struct HotspotLayout {
         HotspotStaticLayout variables;
         HotspotClassLayout classes;
         HotspotCountsLayout counts;
+        HotspotFlagsLayout flags;
         HotspotChunkLayout chunk;       /* of this process; hotspot_chunk_read() */
 } HotspotLayout;
 

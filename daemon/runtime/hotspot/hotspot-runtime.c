@@ -213,7 +213,11 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         r = fill_entry(entry, opened, subject->generation);
         if (r != RUNTIME_E_LATER)
                 snprintf(text, RUNTIMES_MAX_TEXT, "java %u%s", opened->layout.version,
-                         r ? ": layout unknown: code cache, falls back to perf maps" : "");
+                         r ? ": layout unknown: code cache, falls back to perf maps"
+                         : opened->layout.flags.has_no_loop_polls
+                                 ? ": in loops without a safepoint, stacks end at a caller"
+                                   " (-XX:+UseCountedLoopSafepoints)"
+                                 : "");
         return r;
 }
 

@@ -28,6 +28,7 @@
 #include "base/util/hashmap.h"
 #include "base/util/text.h"
 #include "runtime/hotspot/hotspot-chunk.h"
+#include "runtime/hotspot/hotspot-flag.h"
 #include "runtime/hotspot/hotspot-unload.h"
 
 enum {
@@ -84,6 +85,8 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
                 snprintf(reason, HOTSPOT_MAX_REASON, "java %u: it has no classes yet", hotspot->layout.version);
                 return HOTSPOT_E_LATER;
         }
+        hotspot->layout.flags.has_no_loop_polls =
+                !r && hotspot_flag_no_loop_polls(&hotspot->layout, hotspot->reader, bias);
         if (!r)
                 return 0;
         snprintf(reason, HOTSPOT_MAX_REASON, "java %u: %s", hotspot->layout.version,
