@@ -37,21 +37,24 @@ typedef struct Case {
         uint8_t code[64];
         uint64_t before, pc, after, beyond;     /* from CODE; after = 0: there is none */
         HotspotFlow want;
-        uint64_t next, exit;            /* 0: none */
+        uint64_t next, exit;            /* the first of @n_exits */
+        uint32_t n_exits;
 } Case;
 
 static void check(const Case *c) {
         const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + c->before,
                                        .after = CODE + (c->after ? c->after : SIZE),
                                        .beyond = CODE + (c->beyond ? c->beyond : SIZE) };
-        uint64_t next = 0, exit = 0;
+        HotspotExits exits = { .n = 0 };
+        uint64_t next = 0;
 
         if (ELF_MACHINE != EM_X86_64)
                 cr_skip_test("machine: it is about x86-64");
         memset(memory, NOP, sizeof(memory));
         memcpy(memory, c->code, sizeof(c->code));
-        cr_assert_eq(hotspot_flow(&reader, &places, CODE + c->pc, CODE + c->pc, &next, &exit), c->want);
-        cr_assert_eq(exit, c->exit ? CODE + c->exit : 0);
+        cr_assert_eq(hotspot_flow(&reader, &places, CODE + c->pc, CODE + c->pc, &next, &exits), c->want);
+        cr_assert_eq(exits.n, c->n_exits);
+        cr_assert(!exits.n || exits.to[0] == CODE + c->exit);
         if (c->want == HOTSPOT_FLOW_ELSEWHERE)
                 cr_assert_eq(next, CODE + c->next);
 }
@@ -116,16 +119,33 @@ Test(hotspot_flow, jumps_forth_are_followed) {
 }
 
 /* What stands between branch and target may be a method that the thread never calls. */
-Test(hotspot_flow, the_first_branch_that_leaves_is_told) {
+Test(hotspot_flow, branches_that_leave_are_told) {
         check(&(Case){ .code = { CALL, NOP, NOP, JE(10), NOP, CALL, NOP, CALL }, .before = 5, .pc = 6,
-                       .after = 15, .want = HOTSPOT_FLOW_AFTER, .exit = 19 });
+                       .after = 15, .want = HOTSPOT_FLOW_AFTER, .exit = 19, .n_exits = 1 });
         check(&(Case){ .code = { CALL, NOP, NOP, JE(1), NOP, JE(20), JE(30), CALL }, .before = 5, .pc = 6,
-                       .after = 19, .want = HOTSPOT_FLOW_AFTER, .exit = 32 });
+                       .after = 19, .want = HOTSPOT_FLOW_AFTER, .exit = 32, .n_exits = 2 });
 }
 
 Test(hotspot_flow, a_branch_on_the_way_leaves_nothing) {
         check(&(Case){ .code = { CALL, NOP, NOP, JE(1), NOP, NOP, CALL }, .before = 5, .pc = 6, .after = 16,
                        .want = HOTSPOT_FLOW_AFTER });
+}
+
+/* As the slow path of a barrier does, which stands behind all else. */
+Test(hotspot_flow, a_jump_back_behind_the_pc_is_followed) {
+        const uint8_t code[] = { CALL, NOP, JE(20), NOP, CALL, RET, [28] = JMP(-22) };
+        const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + 5,
+                                       .after = CODE + SIZE, .beyond = CODE + SIZE };
+        HotspotExits exits = { .n = 0 };
+        uint64_t next = 0;
+
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
+        memset(memory, NOP, sizeof(memory));
+        memcpy(memory, code, sizeof(code));
+        cr_assert_eq(hotspot_flow(&reader, &places, CODE + 6, CODE + 28, &next, &exits),
+                     HOTSPOT_FLOW_ELSEWHERE);
+        cr_assert_eq(next, CODE + 8);
 }
 
 Test(hotspot_flow, a_place_leads_to_what_follows_it) {
@@ -180,11 +200,12 @@ static void check_arm64(const Arm64Case *c) {
                                        .after = CODE + 4 * (c->after ? c->after : size),
                                        .beyond = CODE + 4 * (c->beyond ? c->beyond : size) };
         const uint32_t nop = A64_NOP;
-        uint64_t next = 0, exit = 0, pc = CODE + 4 * c->pc;
+        HotspotExits exits = { .n = 0 };
+        uint64_t next = 0, pc = CODE + 4 * c->pc;
 
         for (unsigned i = 0; i < size; i++)
                 memcpy(memory + 4 * i, i < ARRAY_SIZE(c->code) ? &c->code[i] : &nop, sizeof(nop));
-        cr_assert_eq(hotspot_flow(&reader, &places, pc, pc, &next, &exit), c->want);
+        cr_assert_eq(hotspot_flow(&reader, &places, pc, pc, &next, &exits), c->want);
         if (c->want == HOTSPOT_FLOW_ELSEWHERE)
                 cr_assert_eq(next, CODE + 4 * c->next);
 }

@@ -165,7 +165,7 @@ bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places
 }
 
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
-                         uint64_t *nextp, uint64_t *exitp) {
+                         uint64_t *nextp, HotspotExits *exits) {
         Sweep sweep = sweep_from(reader, at, MIN(places->after, at + MAX_BYTES));
         ScanInstruction instruction;
         uint64_t here;
@@ -175,10 +175,10 @@ HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *place
                         return HOTSPOT_FLOW_ROOT;
                 if (is_back(&instruction, pc) && instruction.target >= places->code)
                         return judge_loop(reader, places, instruction.target, here, pc);
-                if (instruction.flow == SCAN_BRANCH && !*exitp &&
+                if (instruction.flow == SCAN_BRANCH && exits->n < HOTSPOT_MAX_EXITS &&
                     (instruction.target < at || instruction.target > places->after))
-                        *exitp = instruction.target;
-                if (instruction.flow == SCAN_JUMP && instruction.target > here &&
+                        exits->to[exits->n++] = instruction.target;
+                if (instruction.flow == SCAN_JUMP && instruction.target > pc &&
                     instruction.target < places->code_end) {
                         *nextp = instruction.target;
                         return HOTSPOT_FLOW_ELSEWHERE;

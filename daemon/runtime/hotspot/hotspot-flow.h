@@ -29,13 +29,20 @@ typedef enum HotspotFlow {
         HOTSPOT_FLOW_ELSEWHERE,         /* the code goes on at *nextp, before it comes to the place after */
 } HotspotFlow;
 
+enum { HOTSPOT_MAX_EXITS = 16 };
+
+/* Where branches lead that leave the way to the place after, in its order. */
+typedef struct HotspotExits {
+        uint64_t to[HOTSPOT_MAX_EXITS];
+        uint32_t n;                     /* HOTSPOT_MAX_EXITS: there may be more */
+} HotspotExits;
+
 /*
  * Pure but for @reader. Where the code from @at on leads, for a thread that is at @pc. @at: @pc, or *nextp of
- * the last call. *exitp: 0, or where the first branch leads that leaves this way before the place after; a
- * value that is not 0 is kept.
+ * the last call. @exits grows.
  */
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
-                         uint64_t *nextp, uint64_t *exitp);
+                         uint64_t *nextp, HotspotExits *exits);
 
 /* Pure but for @reader. Whether the code from the place before goes on to @pc. */
 bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc);

@@ -183,58 +183,76 @@ static int find_around(Around *around, const HotspotReader *reader, const Hotspo
 }
 
 /* Where the code from @at on leads, and how. Return: 0, HOTSPOT_SCOPES_E_*. */
-static int follow(HotspotFlow *flowp, Around *around, uint64_t *exitp, const HotspotReader *reader,
+static int follow(HotspotFlow *flowp, Around *around, HotspotExits *exits, const HotspotReader *reader,
                   const HotspotBlob *blob, uint64_t pc, uint64_t at) {
         *flowp = HOTSPOT_FLOW_ELSEWHERE;
-        *exitp = 0;
+        exits->n = 0;
         for (int i = 0; i < MAX_JUMPS && *flowp == HOTSPOT_FLOW_ELSEWHERE; i++) {
                 int r = find_around(around, reader, blob, pc, at);
 
                 if (r)
                         return r;
-                *flowp = hotspot_flow(reader, &around->places, pc, at, &at, exitp);
+                *flowp = hotspot_flow(reader, &around->places, pc, at, &at, exits);
         }
         return 0;
 }
 
 /*
- * A branch to @exit leaves the way from the pc to the description after it, whose chain is @scopes. What only
- * this one has may be of a method that is called behind the branch. So a frame counts if the way out has it,
+ * The description that the first of @exits leads to, in *desc; its scope is 0 if none is known. One that
+ * comes back to the way is none, as the slow path of a collector's barrier. Return: whether there is an exit.
+ */
+static bool find_exit(PcDesc *desc, const HotspotReader *reader, const HotspotBlob *blob,
+                      const Around *around, uint64_t pc, const HotspotExits *exits) {
+        HotspotExits further;
+        HotspotFlow flow;
+        Around beyond;
+
+        *desc = (PcDesc){ 0 };
+        for (uint32_t i = 0; i < exits->n; i++) {
+                uint64_t to = exits->to[i];
+
+                if (to < blob->code || to >= blob->code_end ||
+                    follow(&flow, &beyond, &further, reader, blob, pc, to) || flow != HOTSPOT_FLOW_AFTER)
+                        return true;
+                if (beyond.after.pc_offset != around->after.pc_offset) {
+                        *desc = beyond.after;
+                        return true;
+                }
+        }
+        return exits->n == HOTSPOT_MAX_EXITS;
+}
+
+/*
+ * Branches may leave the way from the pc to the description after it, whose chain is @scopes. What only this
+ * one has may be of a method that is called behind such a branch. So a frame counts if the way out has it,
  * too, or the description before the pc.
  */
 static int keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
                        const HotspotReader *reader, const HotspotBlob *blob, const Around *around,
-                       uint64_t pc, uint64_t exit) {
+                       uint64_t pc, const HotspotExits *exits) {
         HotspotScope out[HOTSPOT_MAX_INLINED], before[HOTSPOT_MAX_INLINED];
-        uint32_t n_out = 0, n_before = 0;
-        HotspotFlow flow;
-        Around beyond;
-        uint64_t next;
+        uint32_t n_out = 0, n_before = 0, common_out, common_before;
+        PcDesc desc;
 
-        if (*np == 1)
+        if (*np == 1 || !find_exit(&desc, reader, blob, around, pc, exits))
                 return 0;
-        if (exit >= blob->code && exit < blob->code_end) {
-                int r = follow(&flow, &beyond, &next, reader, blob, exit, exit);
-
-                if (r)
-                        return r;
-                if (flow == HOTSPOT_FLOW_AFTER &&
-                    read_chain(out, &n_out, layout, reader, blob, &beyond.after))
-                        n_out = 0;
-        }
-        if (n_out && count_common(scopes, *np, out, n_out) == *np)
+        if (read_chain(out, &n_out, layout, reader, blob, &desc))
+                n_out = 0;
+        common_out = count_common(scopes, *np, out, n_out);
+        if (common_out == *np)
                 return 0;
-        if (around->before.scope > 0 && hotspot_flow_leads(reader, &around->places, pc) &&
+        if (hotspot_flow_leads(reader, &around->places, pc) &&
             read_chain(before, &n_before, layout, reader, blob, &around->before))
                 n_before = 0;
-        if (n_before && count_common(scopes, *np, before, n_before) == *np)
+        common_before = count_common(scopes, *np, before, n_before);
+        if (common_before == *np)
                 return 0;
-        if (count_common(scopes, *np, before, n_before) > count_common(scopes, *np, out, n_out))
-                keep_common(scopes, np, before, n_before);
-        else if (n_out)
-                keep_common(scopes, np, out, n_out);
-        else
+        if (!common_out && !common_before)
                 return take_root(scopes, np, blob);
+        if (common_before > common_out)
+                keep_common(scopes, np, before, n_before);
+        else
+                keep_common(scopes, np, out, n_out);
         return 0;
 }
 
@@ -246,12 +264,12 @@ static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
         uint32_t n_other;
         HotspotFlow flow;
         Around around;
-        uint64_t exit;
+        HotspotExits exits;
         int r;
 
         if (blob->frame_complete > 0 && pc < blob->code + (uint32_t)blob->frame_complete)
                 return take_root(scopes, np, blob);
-        r = follow(&flow, &around, &exit, reader, blob, pc, pc);
+        r = follow(&flow, &around, &exits, reader, blob, pc, pc);
         if (r)
                 return r;
         if (flow == HOTSPOT_FLOW_BEFORE)
@@ -265,7 +283,7 @@ static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
         if (flow == HOTSPOT_FLOW_AFTER) {
                 uint32_t n = *np;
 
-                r = exit ? keep_proved(scopes, np, layout, reader, blob, &around, pc, exit) : 0;
+                r = keep_proved(scopes, np, layout, reader, blob, &around, pc, &exits);
                 *is_shortp = *np < n;
                 return r;
         }
