@@ -272,6 +272,11 @@
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end") \
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", \
                 "processes not searched now, because the queue was full") \
+        X(RING_SCANS_POSTPONED, "ring_scans_total", "result=\"postponed\"", \
+                "turns that a search waited, because enough new memory had been read") \
+        X(RING_PAGES_READ, "ring_pages_total", "result=\"read\"", "pages of processes that were searched for contexts") \
+        X(RING_PAGES_KNOWN, "ring_pages_total", "result=\"known\"", \
+                "pages left out, because an earlier search had read them") \
         X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use") \
         X(PROCESS_CONTEXTS_FOUND, "process_contexts_total", "result=\"found\"", \
                 "process contexts found and decoded") \

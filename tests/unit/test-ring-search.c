@@ -208,6 +208,62 @@ Test(search, rests_after_two_full_searches_and_forgets_later) {
         stop(&child);
 }
 
+static void body_with_much_memory(int ready, int go) {
+        char *p = mmap(NULL, 512 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        for (size_t i = 0; i < 512 << 20; i += 4096)
+                p[i] = 1;
+}
+
+/* As a compiler beside us, which fills memory all the time. */
+Test(search, reads_only_so_much_of_processes_that_come_later) {
+        Member child = start("much", body_with_much_memory);
+        uint64_t now_ns, next_ns, begin_ns;
+        Search *search;
+
+        go_on(&child);
+        now_ns = next_ns = clock_monotonic_ns();
+        stat_reset();
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        while (!stat_get(COUNTER_RING_SCANS_POSTPONED)) {
+                cr_assert_neq(next_ns, UINT64_MAX);
+                now_ns = next_ns;
+                cr_assert_eq(search_work(search, now_ns, found, &child.pid, &next_ns), 0);
+        }
+        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), 70000);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS), 0);
+        for (begin_ns = now_ns; !stat_get(COUNTER_RING_SCANS); now_ns = next_ns)
+                cr_assert_eq(search_work(search, now_ns, found, &child.pid, &next_ns), 0);
+        cr_assert_geq(now_ns - begin_ns, 10 * NS_PER_SEC, "but it gets there");
+        cr_assert_leq(now_ns - begin_ns, 40 * NS_PER_SEC);
+        search_free(search);
+        stop(&child);
+}
+
+Test(search, reads_at_once_what_was_there_at_the_start) {
+        Member child = start("much", body_with_much_memory);
+        uint64_t now_ns, next_ns;
+        Search *search;
+
+        go_on(&child);
+        now_ns = next_ns = clock_monotonic_ns();
+        stat_reset();
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        while (!stat_get(COUNTER_RING_SCANS)) {
+                cr_assert_neq(next_ns, UINT64_MAX);
+                now_ns = next_ns;
+                cr_assert_eq(search_work(search, now_ns, found, &child.pid, &next_ns), 0);
+        }
+        cr_assert_geq(stat_get(COUNTER_RING_PAGES_READ), 131072);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS_POSTPONED), 0);
+        search_free(search);
+        stop(&child);
+}
+
 Test(search, is_bounded) {
         uint64_t now_ns = clock_monotonic_ns();
         Search *search;

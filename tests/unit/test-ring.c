@@ -194,6 +194,121 @@ Test(ring_find, goes_on_where_the_budget_ended) {
         child_stop(&child);
 }
 
+/* ---- the same process again ---- */
+
+static int find_again(const Child *child, SeenPages *seen, uint64_t *addressp) {
+        RingBudget budget = { .n_entries = 1 << 30, .n_reads = 1 << 30, .by_entry = by_entry };
+        RingSearch search = { .seen = seen };
+        uint32_t capacity;
+
+        return ring_find(child->pid, 0, false, &search, &budget, addressp, &capacity);
+}
+
+/* A buffer in the middle of much memory; then a ring where it was, and maps look as before. */
+static void ring_in_place_of_a_buffer(int ready, int go) {
+        enum { SIZE = 64 << 20, BUFFER = 2 << 20 };
+        char *p = anonymous(SIZE), *buffer = p + SIZE / 2;
+
+        memset(p, 1, SIZE);
+        say(ready);
+        hear(go);
+        munmap(buffer, BUFFER);
+        buffer = mmap(buffer, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        say(ready);
+        hear(go);
+        memcpy(buffer, &good, sizeof(good));
+        *shared_address = (uintptr_t)buffer;
+}
+
+static void check_again(void) {
+        SeenPages seen = { 0 };
+        uint64_t address = 0, n_first;
+        Child child;
+
+        share();
+        stat_reset();
+        child = child_start(ring_in_place_of_a_buffer);
+        cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE);
+        n_first = stat_get(COUNTER_RING_PAGES_READ);
+        cr_assert_geq(n_first, 16384);
+        cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE);
+        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), n_first + 1000, "only what was empty");
+        cr_assert_geq(stat_get(COUNTER_RING_PAGES_KNOWN), 16384);
+        child_go_on(&child);
+        cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE, "an absent page");
+        child_go_on(&child);
+        cr_assert_eq(find_again(&child, &seen, &address), 0);
+        cr_assert_eq(address, *shared_address);
+        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), n_first + 3000);
+        seen_pages_deinit(&seen);
+        child_stop(&child);
+}
+
+Test(ring_find, reads_a_page_once_and_finds_a_ring_that_came_later) {
+        check_again();
+}
+
+Test(ring_find, reads_a_page_once_on_kernels_before_6_7) {
+        by_entry = true;
+        check_again();
+}
+
+/* All between two searches: the ring's first page was known, the next ones have gone. */
+static void ring_at_once_in_place_of_a_buffer(int ready, int go) {
+        enum { SIZE = 64 << 20, BUFFER = 2 << 20 };
+        char *p = anonymous(SIZE), *buffer = p + SIZE / 2;
+
+        memset(p, 1, SIZE);
+        say(ready);
+        hear(go);
+        munmap(buffer, BUFFER);
+        buffer = mmap(buffer, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        memcpy(buffer, &good, sizeof(good));
+        *shared_address = (uintptr_t)buffer;
+}
+
+Test(ring_find, finds_a_ring_at_an_address_that_was_read_before) {
+        SeenPages seen = { 0 };
+        uint64_t address = 0;
+        Child child;
+
+        share();
+        child = child_start(ring_at_once_in_place_of_a_buffer);
+        cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE);
+        child_go_on(&child);
+        cr_assert_eq(find_again(&child, &seen, &address), 0);
+        cr_assert_eq(address, *shared_address);
+        seen_pages_deinit(&seen);
+        child_stop(&child);
+}
+
+/* A header whose magic is written last is an empty page until then. */
+static void magic_comes_last(int ready, int go) {
+        struct spanprof_ring_header *header = (void *)(anonymous(64 << 20) + (32 << 20));
+
+        *header = good;
+        header->magic = 0;
+        say(ready);
+        hear(go);
+        header->magic = SPANPROF_RING_MAGIC;
+        *shared_address = (uintptr_t)header;
+}
+
+Test(ring_find, finds_a_ring_whose_magic_came_last) {
+        SeenPages seen = { 0 };
+        uint64_t address = 0;
+        Child child;
+
+        share();
+        child = child_start(magic_comes_last);
+        cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE);
+        child_go_on(&child);
+        cr_assert_eq(find_again(&child, &seen, &address), 0);
+        cr_assert_eq(address, *shared_address);
+        seen_pages_deinit(&seen);
+        child_stop(&child);
+}
+
 /*
  * The ring lies behind so many mappings that it takes turns to get there, in front of them for who goes
  * upwards.

@@ -3,9 +3,15 @@
 /*
  * The life of one item: search_add() → quick look at the starts of its regions → full search, in pieces →
  * (if a notice asked for it) a second full search one second later, since the notice may have come between
- * the writer's mmap() and its first store → idle. An idle item only remembers what the last full search cost,
- * so that the next one waits a hundred times as long: at most 1 % of a CPU goes to any process, however often
- * its memory changes. The quick look is never delayed.
+ * the writer's mmap() and its first store → idle. An idle item remembers what the last full search cost, so
+ * that the next one waits a thousand times as long: at most a thousandth of a CPU goes to any process,
+ * however often its memory changes. The quick look is never delayed.
+ *
+ * That cost is without the pages that were read, since these are new ones (seen-pages.h). They have a budget
+ * that all processes share, but for those that were there at the start: compilers beside us fill new memory
+ * all the time. The list is in the order of births, so a service is served before all of these. A process
+ * whose full search would come in its first moments is searched a little later, and most that end soon never
+ * are.
  */
 #include "sampling/context/ring-search.h"
 
@@ -27,13 +33,22 @@ enum {
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
         BUDGET_ENTRIES = 262144,        /* of pagemap in one go: 1 GiB of addresses, about 3 ms */
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */
+        /* pages of all processes that were not there at the start: 256 MiB at once, */
+        READS_MAX = 1 << 16,
+        READS_SECOND = 4096,            /* … and this many a second, about 1 ms of them */
+        READS_MIN = 512,                /* fewer do not pay */
 };
 
 #define PIECE_INTERVAL_NS (20 * NS_PER_MS)      /* between two goes */
+#define POSTPONED_NS (250 * NS_PER_MS)
 #define AGAIN_NS NS_PER_SEC
 #define SAME_LOOK_NS (5 * NS_PER_MS)            /* a full search goes on from a quick look this old */
-#define COST_FACTOR 100
-#define MAX_WAIT_NS (60 * NS_PER_SEC)           /* after it the cost is forgotten too */
+#define COST_FACTOR 1000
+#define MAX_WAIT_NS (60 * NS_PER_SEC)
+/* of the time that it took to read all: then it is read again, */
+#define SEEN_FACTOR 5000
+#define SEEN_MIN_NS (60 * NS_PER_SEC)           /* … not earlier */
+#define FIRST_AGE_NS (200 * NS_PER_MS)          /* of a process that is searched in full */
 
 typedef struct Item {
         struct Item *previous, *next;
@@ -42,7 +57,7 @@ typedef struct Item {
         uint64_t due_ns;                /* UINT64_MAX = idle */
         uint64_t full_after_ns;         /* no full search earlier */
         uint64_t knows_starts_ns;       /* when a quick look has found nothing, just before; 0 = other */
-        uint64_t cost_ns;               /* of the full search so far */
+        uint64_t cost_ns;               /* CPU time of the full search so far, without the reads of pages */
         uint32_t tgid;
         uint16_t n_full;                /* full searches still to do */
         uint16_t n_unfinished;
@@ -50,7 +65,12 @@ typedef struct Item {
         bool swept;                     /* by the sweep, and no notice since */
         bool in_look;                   /* a quick look goes on */
         bool is_long;                   /* its maps took more than a turn */
+        bool reads_all;                 /* this full search knows no page */
+        bool is_early;                  /* it was there at the start, and was not searched yet */
         uint64_t told_context, told_stations;   /* what was handed on */
+        SeenPages seen;
+        uint64_t seen_since_ns;         /* 0 = nothing was seen yet */
+        uint64_t read_ns;               /* what the reads of pages took since then */
 } Item;
 
 struct Search {
@@ -59,11 +79,15 @@ struct Search {
         bool started;                   /* the first quick pass is over */
         size_t *text_leftp;
         unsigned n_paused;
+        uint64_t n_reads, refilled_ns;  /* pages that may be read; 0 = never refilled */
 };
 
 int search_new(Search **searchp) {
         *searchp = calloc(1, sizeof(**searchp));
-        return *searchp ? 0 : error_origin(-ENOMEM);
+        if (!*searchp)
+                return error_origin(-ENOMEM);
+        (*searchp)->n_reads = READS_MAX;
+        return 0;
 }
 
 Search *search_free(Search *search) {
@@ -72,6 +96,7 @@ Search *search_free(Search *search) {
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
                 ring_search_stop(&item->ring);
+                seen_pages_deinit(&item->seen);
                 free(item);
         }
         hashmap_deinit(&search->map);
@@ -97,6 +122,7 @@ static void drop(Search *search, Item *item) {
         stop_maps(search, item);
         hashmap_remove(&search->map, item->tgid);
         list_remove(search, item);
+        seen_pages_deinit(&item->seen);
         free(item);
 }
 
@@ -105,6 +131,13 @@ void search_remove(Search *search, uint32_t tgid) {
 
         if (item)
                 drop(search, item);
+}
+
+/* When a process is old enough for a full search. Its start is a time of BOOTTIME. */
+static uint64_t first_full_ns(uint64_t start_time_ns, uint64_t now_ns) {
+        uint64_t age_ns = clock_read_ns(CLOCK_BOOTTIME) - start_time_ns;
+
+        return age_ns < FIRST_AGE_NS ? now_ns + FIRST_AGE_NS - age_ns : 0;
 }
 
 static int add_item(Search *search, uint32_t tgid, Item **itemp) {
@@ -141,6 +174,9 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
                 r = add_item(search, tgid, &item);
                 if (r)
                         return r;
+                item->full_after_ns = first_full_ns(start_time_ns, now_ns);
+                item->ring.seen = &item->seen;
+                item->is_early = !search->started;
         }
         stop_maps(search, item);
         item->start_time_ns = start_time_ns;
@@ -177,12 +213,28 @@ int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool who
         return add_look(search, tgid, start_time_ns, whole, true, now_ns);
 }
 
+static uint64_t seen_until_ns(const Item *item) {
+        return item->seen_since_ns + MAX(item->read_ns * SEEN_FACTOR, SEEN_MIN_NS);
+}
+
+/* Before a full search from the start: whether what was seen long ago still holds is looked at again. */
+static void forget_seen(Item *item, uint64_t now_ns) {
+        if (item->ring.next || item->ring.paused || (item->seen_since_ns && now_ns < seen_until_ns(item)))
+                return;
+        seen_pages_deinit(&item->seen);
+        item->seen_since_ns = now_ns;
+        item->read_ns = 0;
+        item->reads_all = true;
+}
+
 /* When the item comes up next, after a full search that found nothing. */
 static void plan(Item *item, int outcome, uint64_t now_ns) {
-        uint64_t wait_ns = MIN(item->cost_ns * COST_FACTOR, MAX_WAIT_NS);
+        /* what it costs to read all says nothing of the next one */
+        uint64_t wait_ns = item->reads_all ? 0 : MIN(item->cost_ns * COST_FACTOR, MAX_WAIT_NS);
 
         item->full_after_ns = now_ns + MAX(wait_ns, AGAIN_NS);
         item->cost_ns = 0;
+        item->is_early = item->reads_all = false;
         item->n_full -= item->n_full > 0;
         if (outcome == RING_E_UNFINISHED && item->n_unfinished < MAX_UNFINISHED) {
                 item->n_unfinished++;
@@ -211,9 +263,13 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
                 void *userdata) {
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
         SearchFinding finding = { .is_swept = item->swept };
+        uint64_t read_before_ns = budget->read_ns, read_ns;
+        uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
         uint32_t tgid = item->tgid;
         int r;
 
+        if (!quick)
+                forget_seen(item, before_ns);
         item->ring.knows_starts = item->knows_starts_ns && before_ns - item->knows_starts_ns < SAME_LOOK_NS;
         budget->text_leftp = search->started ? search->text_leftp : NULL;
         search->n_paused -= item->ring.paused != NULL;
@@ -246,7 +302,10 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         } else if (quick) {
                 item->due_ns = item->n_full ? MAX(item->due_ns, item->full_after_ns) : UINT64_MAX;
         } else {
-                item->cost_ns += now_ns - before_ns;
+                read_ns = budget->read_ns - read_before_ns;
+                cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+                item->cost_ns += cpu_ns - MIN(cpu_ns, read_ns);
+                item->read_ns += read_ns;
                 if (r == RING_E_MORE)
                         item->due_ns = now_ns + PIECE_INTERVAL_NS;
                 else
@@ -277,33 +336,60 @@ int search_quick(Search *search, uint64_t now_ns, SearchFound found, void *userd
 }
 
 static bool is_forgotten(const Item *item, uint64_t now_ns) {
-        return item->due_ns == UINT64_MAX && item->full_after_ns + MAX_WAIT_NS <= now_ns;
+        return item->due_ns == UINT64_MAX && item->full_after_ns + MAX_WAIT_NS <= now_ns &&
+                (!item->seen_since_ns || seen_until_ns(item) <= now_ns);
+}
+
+static bool is_postponed(const Search *search, const Item *item) {
+        return search->n_reads < READS_MIN && !item->in_look && !item->is_early;
+}
+
+static uint64_t due_ns(const Search *search, const Item *item, uint64_t now_ns) {
+        if (item->due_ns > now_ns)
+                return item->due_ns;
+        stat_add(COUNTER_RING_SCANS_POSTPONED, is_postponed(search, item));
+        return now_ns + (is_postponed(search, item) ? POSTPONED_NS : PIECE_INTERVAL_NS);
+}
+
+static void refill(Search *search, uint64_t now_ns) {
+        uint64_t passed_ns = search->refilled_ns ? MIN(now_ns - search->refilled_ns, MAX_WAIT_NS) : 0,
+                 more = passed_ns * READS_SECOND / NS_PER_SEC;
+
+        if (search->refilled_ns && !more)
+                return;                 /* the time adds up */
+        search->refilled_ns = now_ns;
+        if (search->n_reads < READS_MAX)
+                search->n_reads = MIN(search->n_reads + more, (uint64_t)READS_MAX);
 }
 
 int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userdata, uint64_t *next_nsp) {
-        RingBudget budget = { .n_entries = BUDGET_ENTRIES, .n_reads = BUDGET_READS };
-        uint64_t next_ns = UINT64_MAX;
+        RingBudget early = { .n_entries = BUDGET_ENTRIES, .n_reads = BUDGET_READS };
+        RingBudget budget = { .n_entries = BUDGET_ENTRIES }, *one;
+        uint64_t next_ns = UINT64_MAX, n_reads;
         int r;
 
+        refill(search, now_ns);
+        n_reads = budget.n_reads = MIN(search->n_reads, (uint64_t)BUDGET_READS);
         r = search_quick(search, now_ns, found, userdata);
         if (r)
                 return r;
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
-                if (item->due_ns > now_ns || !budget.n_entries || !budget.n_reads ||
-                    has_to_wait(search, item))
+                one = item->is_early ? &early : &budget;
+                if (item->due_ns > now_ns || !one->n_entries || has_to_wait(search, item) ||
+                    (!item->in_look && one->n_reads < READS_MIN))
                         continue;
-                r = step(search, item, item->in_look, &budget, found, userdata);
+                r = step(search, item, item->in_look, one, found, userdata);
                 if (r)
                         return r;
         }
+        search->n_reads -= n_reads - budget.n_reads;
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
                 if (is_forgotten(item, now_ns))
                         drop(search, item);
                 else
-                        next_ns = MIN(next_ns,
-                                      item->due_ns <= now_ns ? now_ns + PIECE_INTERVAL_NS : item->due_ns);
+                        next_ns = MIN(next_ns, due_ns(search, item, now_ns));
         }
         *next_nsp = next_ns;
         return 0;

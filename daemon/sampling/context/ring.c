@@ -13,6 +13,11 @@
  * the new piece in front: most late rings lie at the start of a line, which is
  * why these are looked at first, and alone when time is short.
  *
+ * Most of what it costs is a read for each page, of memory that is in no cache. A process that maps all the
+ * time is searched again and again, so pages that were read before are left out (seen-pages.h). Memory that
+ * was given back and mapped anew between two searches looks as before. But a ring is seldom touched as a
+ * whole, and what was there before was: where pages have gone, the page in front of them is read.
+ *
  * A page may go between the look and the read; the target decides who fetches it then:
  * base/util/bounded-call.h.
  */
@@ -27,6 +32,7 @@
 #include <unistd.h>
 
 #include "base/util/bounded-call.h"
+#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/macro.h"
 #include "base/util/stat.h"
@@ -45,7 +51,8 @@ enum {
         /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
         RESERVED_PAGES = 1 << 18,
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
-        RANGES = 64,                    /* present ranges an ioctl */
+        RANGES = 256,                   /* present ranges an ioctl, */
+        RANGE_PAGES = 16384,            /* … and pages in them: what a turn may read */
         SCAN_PAGES = 64,                /* what is larger is searched by the ioctl */
         /*
          * pages at least that pagemap is asked for at once: 10 ns each, where a call and its hand-over to the
@@ -114,6 +121,9 @@ typedef struct RingSearcher {
         bool starts_done, is_walking;   /* what comes next in maps; whether its walk has begun */
         bool found_named;               /* in a region with a ring's name: that one goes before others */
         bool is_named, is_shared;       /* the region at hand */
+        SeenPages *seen;                /* while all pages are searched; NULL = others, or none is kept */
+        uint64_t present_end;                  /* as far as pages are known to be there or not, */
+        uint64_t present_region_end;       /* … and the region of the last one that is; 0 = unknown */
         unsigned n;                     /* candidates that wait for their bytes */
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
@@ -168,6 +178,18 @@ static bool is_stations(const void *bytes) {
                 header.max_stations;
 }
 
+/* Magic numbers may be written last, so that the first word is what counts. */
+static int note_seen(Searcher *searcher, unsigned i) {
+        const uint8_t *header = searcher->headers[i];
+        uint32_t word;
+
+        memcpy(&word, header, sizeof(word));
+        if (!searcher->seen || word == SPANPROF_RING_MAGIC ||
+            !memcmp(header, SPANPROF_PROCESS_SIGNATURE, sizeof(word)))
+                return 0;
+        return seen_pages_add(searcher->seen, searcher->candidates[i].address / searcher->page_size, !word);
+}
+
 static void judge(Searcher *searcher, unsigned i) {
         const Candidate *candidate = &searcher->candidates[i];
         uint32_t capacity;
@@ -219,17 +241,26 @@ static int read_headers(Searcher *searcher, unsigned first, unsigned *n_readp) {
 
 /* Reads and judges all that wait; a page that went away meanwhile is passed over. */
 static int flush(Searcher *searcher) {
+        uint64_t begin_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
         unsigned at = 0, n;
         int r;
 
+        if (!searcher->n)
+                return 0;
         while (at < searcher->n) {
                 r = read_headers(searcher, at, &n);
                 if (r)
                         return r;
-                for (unsigned i = at; i < at + n; i++)
+                for (unsigned i = at; i < at + n && !r; i++) {
                         judge(searcher, i);
+                        r = note_seen(searcher, i);
+                }
+                if (r)
+                        return r;
                 at += n + 1;
         }
+        searcher->budget->read_ns += clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
+        stat_add(COUNTER_RING_PAGES_READ, searcher->n);
         searcher->budget->n_reads -= MIN(searcher->budget->n_reads, (uint64_t)searcher->n);
         searcher->n = 0;
         return 0;
@@ -262,14 +293,38 @@ static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64
         return searcher->entries + at;
 }
 
-static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
-        for (uint64_t address = start; address < end; address += searcher->page_size) {
-                int r = add_candidate(searcher, address, region_end);
+/* Nothing is present from the last present page to @end. */
+static int skip_absent(Searcher *searcher, uint64_t end) {
+        uint64_t page = searcher->present_end / searcher->page_size,
+                 region_end = searcher->present_region_end,
+                 before = searcher->present_end - searcher->page_size;
 
-                if (r)
-                        return r;
+        if (!searcher->seen || searcher->present_end >= end)
+                return 0;
+        searcher->present_end = end;
+        searcher->present_region_end = 0;
+        if (!seen_pages_forget(searcher->seen, page, end / searcher->page_size) || !region_end ||
+            (searcher->n && searcher->candidates[searcher->n - 1].address == before))
+                return 0;
+        seen_pages_forget(searcher->seen, page - 1, page);
+        return add_candidate(searcher, before, region_end);
+}
+
+/* The present pages of [@start, @end), as far as they are not known. */
+static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
+        uint64_t page = start / searcher->page_size, last = end / searcher->page_size, n = 0;
+        int r = skip_absent(searcher, start);
+
+        for (; !r && page < last; page++, n++) {
+                page = searcher->seen ? seen_pages_next(searcher->seen, page, last) : page;
+                if (page == last)
+                        break;
+                r = add_candidate(searcher, page * searcher->page_size, region_end);
         }
-        return 0;
+        stat_add(COUNTER_RING_PAGES_KNOWN, last - start / searcher->page_size - n);
+        searcher->present_end = end;
+        searcher->present_region_end = region_end;
+        return r;
 }
 
 /* One piece by reading pagemap. *addressp moves on; it stays if pagemap does not tell. */
@@ -278,13 +333,16 @@ static int search_entries(Searcher *searcher, uint64_t *addressp, uint64_t end, 
         size_t n_pages;
         const uint64_t *entries = read_pagemap(searcher, address, end, &n_pages);
 
-        for (size_t i = 0; i < n_pages; i++, address += searcher->page_size) {
+        for (size_t i = 0, n; i < n_pages; i += n, address += n * searcher->page_size) {
                 int r = 0;
 
-                if (entries[i] & PAGEMAP_PRESENT)
-                        r = add_candidate(searcher, address, region_end);
+                for (n = 0; i + n < n_pages && entries[i + n] & PAGEMAP_PRESENT; n++)
+                        ;
+                if (n)
+                        r = add_candidates(searcher, address, address + n * searcher->page_size, region_end);
                 if (r)
                         return r;
+                n += !n;
         }
         *addressp = address;
         return 0;
@@ -312,11 +370,12 @@ static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, u
                         .start = *addressp,
                         .end = end,
                         .vec_len = RANGES,
-                        .max_pages = MIN(searcher->budget->n_reads, (uint64_t)BATCH),
+                        .max_pages = MIN(searcher->budget->n_reads, (uint64_t)RANGE_PAGES),
                         .category_mask = PAGE_CATEGORY_PRESENT,
                         .return_mask = PAGE_CATEGORY_PRESENT,
                 },
         };
+        uint64_t n_pages = BATCH;
         ssize_t n;
         int r = bounded_run(searcher->pid, do_scan, &job, sizeof(job), &n);
 
@@ -328,8 +387,9 @@ static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, u
                 r = add_candidates(searcher, job.ranges[i].start, job.ranges[i].end, region_end);
                 if (r)
                         return r;
+                n_pages += (job.ranges[i].end - job.ranges[i].start) / searcher->page_size;
         }
-        searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)BATCH);
+        searcher->budget->n_entries -= MIN(searcher->budget->n_entries, n_pages);
         *addressp = job.arg.walk_end;
         return 0;
 }
@@ -447,10 +507,16 @@ static int search_process(Searcher *searcher, bool quick) {
         searcher->starts_done = true;
         if (quick || searcher->found_address)
                 return 0;
+        if (!searcher->seen) {
+                searcher->seen = searcher->search->seen;
+                searcher->present_end = searcher->search->next;
+        }
         r = walk_regions(searcher, visit_all);
         if (r == RING_E_MORE)
                 return flush(searcher) ?: RING_E_MORE;
-        return r;
+        if (!r)
+                r = skip_absent(searcher, UINT64_MAX);
+        return r ? r : flush(searcher);
 }
 
 static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns) {
@@ -506,7 +572,8 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
                 *addressp = searcher->found_address;
                 *capacityp = searcher->found_capacity;
                 *search = (RingSearch){ .context_address = search->context_address,
-                                        .stations_address = search->stations_address };
+                                        .stations_address = search->stations_address,
+                                        .seen = search->seen };
                 return 0;
         }
         if (r)
@@ -514,7 +581,8 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
         stat_add(COUNTER_RING_SCANS, !quick);
         *search = (RingSearch){ .context_address = search->context_address,
-                                .stations_address = search->stations_address };
+                                .stations_address = search->stations_address,
+                                .seen = search->seen };
         return r;
 }
 

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sampling/context/seen-pages.h"
+
 typedef enum RingHeader {
         RING_HEADER_VALID,
         RING_HEADER_ABSENT,             /* no magic */
@@ -39,6 +41,8 @@ typedef struct RingSearch {
         /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
         uint64_t stations_address;
         struct RingSearcher *paused;    /* in the middle of maps; ring_search_stop() frees it */
+        /* what full searches have seen, and need not read; they add to it; borrowed, NULL = read all */
+        SeenPages *seen;
 } RingSearch;
 
 /* Leaves the maps of the process; the next call reads them from the start. */
@@ -48,6 +52,7 @@ void ring_search_stop(RingSearch *search);
 typedef struct RingBudget {
         uint64_t n_entries;             /* pagemap entries that are looked at, about 10 ns each */
         uint64_t n_reads;               /* pages whose first bytes are read, about 200 ns each */
+        uint64_t read_ns;               /* counted up: CPU time of these reads */
         size_t *text_leftp;             /* bytes of maps, shared with others (maps.h); NULL = without end */
         /* ask pagemap for every page, as kernels before 6.7 need it; set by ring_find() too */
         bool by_entry;
