@@ -57,6 +57,20 @@ Test(bounded_fill, reads_until_there_is_enough_or_no_more) {
         cr_assert_eq(bounded_fill(1, -1, bytes, sizeof(bytes)), -EBADF);
 }
 
+Test(bounded_fill, says_that_a_file_has_no_more) {
+        char bytes[8] = "";
+        bool ended = true;
+        int fds[2];
+
+        open_pipe(fds);
+        cr_assert_eq(write(fds[1], "0123456789", 10), 10);
+        cr_assert_eq(bounded_fill_some(1, fds[0], bytes, sizeof(bytes), &ended), 8);
+        cr_assert(!ended, "nobody has asked for more");
+        close(fds[1]);
+        cr_assert_eq(bounded_fill_some(1, fds[0], bytes, sizeof(bytes), &ended), 2);
+        cr_assert(ended);
+}
+
 Test(bounded_fill, goes_on_where_procfs_stops) {
         static char once[BOUNDED_MAX_READ], filled[BOUNDED_MAX_READ];
         char *memory = mmap(NULL, 1000 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -71,6 +71,12 @@ Test(mounts, of_a_process_are_read_once) {
         cr_expect_eq(mounts_of_process(&mounts, proc_fd, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
         cr_expect(mounts.is_held && !mounts.text, "our own namespace is held");
         cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
+        mounts.is_held = false;
+        cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL,
+                     "the answer is known");
+        mounts_renew(&mounts);
+        cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN,
+                     "the list is asked again");
         mounts_deinit(&mounts);
         cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN,
                      "no process is there");

@@ -50,6 +50,31 @@ Test(process, reads_the_executable_mappings_that_maps_shows) {
         object_cache_free(objects);
 }
 
+static void idle(int ready, int go) {
+}
+
+/* While it is open, it is this one process, and nothing looks for its directory again. */
+Test(process, is_read_through_its_open_directory_until_it_is_closed) {
+        ObjectCache *objects = cache();
+        Child child = child_start(idle);
+        Process *process;
+
+        cr_assert_eq(process_new_open(&process, child.pid), 0);
+        cr_assert(process->is_open);
+        process->start_time_ns++;       /* whoever looks for it does not find it */
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert_gt(process->n_mappings, 1);
+        cr_assert_eq(process_read_identity(process, IDENTITY_CGROUP), 0);
+        process_close(process);
+        cr_assert_eq(process_read_mappings(process, objects), PROCESS_E_GONE);
+        process_free(process);
+        cr_assert_eq(process_new_open(&process, child.pid), 0);
+        child_stop(&child);
+        cr_assert_eq(process_read_mappings(process, objects), PROCESS_E_GONE);
+        process_free(process);
+        object_cache_free(objects);
+}
+
 Test(process, shares_objects_and_keeps_them_for_the_next) {
         ObjectCache *objects = cache();
         const Object *libc = NULL;

@@ -208,6 +208,28 @@ Test(search, rests_after_two_full_searches_and_forgets_later) {
         stop(&child);
 }
 
+/* Most programs that have just begun end before. */
+Test(search, looks_at_a_process_when_it_is_a_little_older) {
+        Member child = start("late", body_publish);
+        uint64_t now_ns, boot_ns, next_ns = 0;
+        Search *search;
+
+        go_on(&child);
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, clock_monotonic_ns(), found, &child.pid), 0);
+        now_ns = clock_monotonic_ns();
+        boot_ns = clock_read_ns(CLOCK_BOOTTIME);
+        cr_assert_eq(search_add(search, child.pid, boot_ns, now_ns), 0);
+        cr_assert_eq(search_work(search, now_ns, found, &child.pid, &next_ns), 0);
+        cr_assert_gt(next_ns, now_ns + 10 * NS_PER_MS);
+        cr_assert_leq(next_ns, now_ns + 30 * NS_PER_MS);
+        cr_assert_eq(search_count(search), 1, "it was not looked at, else it is another process");
+        cr_assert_eq(search_work(search, next_ns, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(search_count(search), 0);
+        search_free(search);
+        stop(&child);
+}
+
 static void body_with_much_memory(int ready, int go) {
         char *p = mmap(NULL, 512 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -202,6 +202,7 @@ unsigned bounded_n_stuck(void) {
 
 typedef struct ReadJob {
         int fd;
+        bool ended;
         int64_t offset;
         size_t size;
         char bytes[BOUNDED_MAX_READ];
@@ -227,11 +228,12 @@ static ssize_t do_fill(void *data) {
                 n = read(job->fd, job->bytes + done, job->size - done);
                 done += n > 0 ? (size_t)n : 0;
         } while ((n > 0 && done < job->size) || (n < 0 && errno == EINTR));
+        job->ended = n == 0;
         return n < 0 && !done ? -errno : (ssize_t)done;
 }
 
 static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *data, size_t size,
-                        int64_t offset) {
+                        int64_t offset, bool *endedp) {
         ReadJob job = { .fd = fd, .offset = offset, .size = MIN(size, sizeof(job.bytes)) };
         ssize_t n = 0;
         int r = bounded_run(key, work, &job, offsetof(ReadJob, bytes) + job.size, &n);
@@ -241,15 +243,24 @@ static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *da
         if (n > 0)
                 memcpy(data, job.bytes, (size_t)n);
         explicit_bzero(job.bytes, job.size);
+        *endedp = job.ended;
         return n;
 }
 
 ssize_t bounded_read(pid_t key, int fd, void *data, size_t size, int64_t offset) {
-        return run_read(key, do_read, fd, data, size, offset);
+        bool ended;
+
+        return run_read(key, do_read, fd, data, size, offset, &ended);
 }
 
 ssize_t bounded_fill(pid_t key, int fd, void *data, size_t size) {
-        return run_read(key, do_fill, fd, data, size, -1);
+        bool ended;
+
+        return run_read(key, do_fill, fd, data, size, -1, &ended);
+}
+
+ssize_t bounded_fill_some(pid_t key, int fd, void *data, size_t size, bool *endedp) {
+        return run_read(key, do_fill, fd, data, size, -1, endedp);
 }
 
 typedef struct MemoryJob {

@@ -14,6 +14,7 @@
  * nothing with the same key is tried again. Only one thread may call.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -46,6 +47,9 @@ ssize_t bounded_read(pid_t key, int fd, void *data, size_t size, int64_t offset)
  * bounded_read().
  */
 ssize_t bounded_fill(pid_t key, int fd, void *data, size_t size);
+
+/* The same. *endedp: the file has no more; else it may have, or not. */
+ssize_t bounded_fill_some(pid_t key, int fd, void *data, size_t size, bool *endedp);
 
 /*
  * The first @each bytes at each of @n addresses of a process into @data, one after the other.

@@ -4,8 +4,9 @@
  * The life of one item: search_add() → quick look at the starts of its regions → full search, in pieces →
  * (if a notice asked for it) a second full search one second later, since the notice may have come between
  * the writer's mmap() and its first store → idle. An idle item remembers what the last full search cost, so
- * that the next one waits a thousand times as long: at most a thousandth of a CPU goes to any process,
- * however often its memory changes. The quick look is never delayed.
+ * that the next one waits 4,000 times as long: at most a fortieth of a percent of a CPU goes to any process,
+ * however often its memory changes. The quick look is delayed of a process that has just begun: most of
+ * these end before, and it takes as much as all else that is done for them.
  *
  * That cost is without the pages that were read, since these are new ones (seen-pages.h). They have a budget
  * that all processes share, but for those that were there at the start: compilers beside us fill new memory
@@ -43,19 +44,21 @@ enum {
 #define POSTPONED_NS (250 * NS_PER_MS)
 #define AGAIN_NS NS_PER_SEC
 #define SAME_LOOK_NS (5 * NS_PER_MS)            /* a full search goes on from a quick look this old */
-#define COST_FACTOR 1000
+#define COST_FACTOR 4000
 #define MAX_WAIT_NS (60 * NS_PER_SEC)
 /* of the time that it took to read all: then it is read again, */
 #define SEEN_FACTOR 5000
 #define SEEN_MIN_NS (60 * NS_PER_SEC)           /* … not earlier */
-#define FIRST_AGE_NS (200 * NS_PER_MS)          /* of a process that is searched in full */
+#define LOOK_AGE_NS (30 * NS_PER_MS)            /* of a process that is looked at, */
+#define FIRST_AGE_NS (200 * NS_PER_MS)          /* … and of one that is searched in full */
 
 typedef struct Item {
         struct Item *previous, *next;
         RingSearch ring;
         uint64_t start_time_ns;
         uint64_t due_ns;                /* UINT64_MAX = idle */
-        uint64_t full_after_ns;         /* no full search earlier */
+        uint64_t look_after_ns;         /* no quick look earlier, */
+        uint64_t full_after_ns;         /* … and no full search */
         uint64_t knows_starts_ns;       /* when a quick look has found nothing, just before; 0 = other */
         uint64_t cost_ns;               /* CPU time of the full search so far, without the reads of pages */
         uint32_t tgid;
@@ -133,11 +136,12 @@ void search_remove(Search *search, uint32_t tgid) {
                 drop(search, item);
 }
 
-/* When a process is old enough for a full search. Its start is a time of BOOTTIME. */
-static uint64_t first_full_ns(uint64_t start_time_ns, uint64_t now_ns) {
-        uint64_t age_ns = clock_read_ns(CLOCK_BOOTTIME) - start_time_ns;
+/* When a process is old enough. Its start is a time of BOOTTIME. */
+static void wait_for_age(Item *item, uint64_t now_ns) {
+        uint64_t age_ns = clock_read_ns(CLOCK_BOOTTIME) - item->start_time_ns;
 
-        return age_ns < FIRST_AGE_NS ? now_ns + FIRST_AGE_NS - age_ns : 0;
+        item->look_after_ns = age_ns < LOOK_AGE_NS ? now_ns + LOOK_AGE_NS - age_ns : 0;
+        item->full_after_ns = age_ns < FIRST_AGE_NS ? now_ns + FIRST_AGE_NS - age_ns : 0;
 }
 
 static int add_item(Search *search, uint32_t tgid, Item **itemp) {
@@ -174,13 +178,14 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
                 r = add_item(search, tgid, &item);
                 if (r)
                         return r;
-                item->full_after_ns = first_full_ns(start_time_ns, now_ns);
+                item->start_time_ns = start_time_ns;
                 item->ring.seen = &item->seen;
                 item->is_early = !search->started;
+                if (search->started)
+                        wait_for_age(item, now_ns);
         }
         stop_maps(search, item);
-        item->start_time_ns = start_time_ns;
-        item->due_ns = now_ns;
+        item->due_ns = MAX(now_ns, item->look_after_ns);
         item->looked = false;
         item->n_unfinished = 0;
         item->told_context = item->told_stations = 0;

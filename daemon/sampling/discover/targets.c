@@ -804,7 +804,7 @@ int targets_refresh(Targets *targets, Process *process) {
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                             Process **processp) {
         char comm[ABI_COMM_SIZE] = { 0 };
-        int r = process_new(processp, (pid_t)sample->tgid);
+        int r = process_new_open(processp, (pid_t)sample->tgid);
 
         if (!r && (*processp)->start_time_ns == start_time_ns)
                 return 0;
@@ -924,6 +924,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
                         return r;
         }
         r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns);
+        process_close(target->process);
         if (r)
                 return r;
         stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));

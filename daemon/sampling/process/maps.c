@@ -213,6 +213,7 @@ void maps_reader_charge(MapsReader *reader, size_t size) {
 /* Moves what is left to the front and reads more behind it. */
 static int fill(MapsReader *reader) {
         uint64_t begin_ns = clock_monotonic_ns(), worth = 0;
+        bool ended;
         ssize_t n;
 
         if (!reader->allowed)
@@ -220,15 +221,15 @@ static int fill(MapsReader *reader) {
         memmove(reader->buffer, reader->buffer + reader->at, reader->size - reader->at);
         reader->size -= reader->at;
         reader->at = 0;
-        n = bounded_fill(0, reader->fd, reader->buffer + reader->size,
-                         MIN(sizeof(reader->buffer) - reader->size, reader->left));
+        n = bounded_fill_some(0, reader->fd, reader->buffer + reader->size,
+                              MIN(sizeof(reader->buffer) - reader->size, reader->left), &ended);
         if (n < 0)
                 return MAPS_E_FAILED;
         reader->left -= (size_t)n;
         if (reader->allowed != SIZE_MAX && reader->used > reader->free)
                 worth = (clock_monotonic_ns() - begin_ns) / NS_PER_US * BYTES_PER_US;
         maps_reader_charge(reader, MAX((size_t)n, worth));
-        reader->end = n == 0 || !reader->left;
+        reader->end = ended || !reader->left;
         reader->size += (size_t)n;
         stat_add(COUNTER_MAPS_CUT, !reader->left);
         return 0;

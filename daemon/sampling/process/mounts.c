@@ -198,7 +198,7 @@ static void read_list(Mounts *mounts, int proc_fd) {
                 mounts->text = NULL;
 }
 
-MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
+static MountKind find_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
         MountKind kind;
 
         if (!mounts->was_read)
@@ -209,6 +209,16 @@ MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_
         kind = find_in_held(find_held(mounts->device, mounts->inode), major, minor);
         pthread_mutex_unlock(&lock);
         return kind;
+}
+
+MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
+        if (!mounts->has_last || mounts->last_major != major || mounts->last_minor != minor) {
+                mounts->last = find_of_process(mounts, proc_fd, major, minor);
+                mounts->last_major = major;
+                mounts->last_minor = minor;
+                mounts->has_last = true;
+        }
+        return mounts->last;
 }
 
 void mounts_deinit(Mounts *mounts) {

@@ -36,8 +36,18 @@ typedef struct Mounts {
         bool is_held;                   /* the list is one that is kept for many processes: no text here */
         dev_t device;                   /* its mount namespace, as stat of /proc/PID/ns/mnt tells it */
         ino_t inode;
+        /* the last answer: most files of a process lie on one device */
+        bool has_last;
+        uint32_t last_major, last_minor;
+        MountKind last;
 } Mounts;
 
 /* As mounts_find(). @proc_fd: directory /proc/PID, of the same process each time. */
 MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor);
+
+/* Before questions that come some time after the others: mounts may have changed. */
+static inline void mounts_renew(Mounts *mounts) {
+        mounts->has_last = false;
+}
+
 void mounts_deinit(Mounts *mounts);

@@ -213,7 +213,7 @@ static int read_threads_exe(Process *process) {
                 : identity_read_exe(fd, &process->exe);
 }
 
-int process_new(Process **processp, pid_t pid) {
+static int make(Process **processp, pid_t pid, bool stays_open) {
         _cleanup_(process_freep) Process *process = calloc(1, sizeof(*process));
         _cleanup_(closep) int fd = -1;
         ProcessStat stat;
@@ -238,8 +238,33 @@ int process_new(Process **processp, pid_t pid) {
         r = stat.state == 'Z' ? read_threads_exe(process) : 0;
         if (r)
                 return r;
+        process->is_open = stays_open && stat.state != 'Z';     /* its threads have directories of their own */
+        if (process->is_open)
+                process->proc_fd = take_fd(fd);
         *processp = take(process);
         return 0;
+}
+
+int process_new(Process **processp, pid_t pid) {
+        return make(processp, pid, false);
+}
+
+int process_new_open(Process **processp, pid_t pid) {
+        return make(processp, pid, true);
+}
+
+void process_close(Process *process) {
+        if (process->is_open)
+                close(process->proc_fd);
+        process->is_open = false;
+}
+
+/* Its directory, or that of a thread that has not exited; owned by the caller. */
+static int open_directory(const Process *process, int *fdp) {
+        if (!process->is_open)
+                return process_open_living((pid_t)process->pid, process->start_time_ns, fdp, NULL);
+        *fdp = fcntl(process->proc_fd, F_DUPFD_CLOEXEC, 0);
+        return *fdp < 0 ? condition_of(errno) : 0;
 }
 
 int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm) {
@@ -257,6 +282,7 @@ int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, cons
 Process *process_free(Process *process) {
         if (!process)
                 return NULL;
+        process_close(process);
         free_mappings(process->mappings, process->n_mappings);
         identity_free(process->identity);
         mapping_history_deinit(&process->history);
@@ -270,7 +296,7 @@ int process_read_identity(Process *process, unsigned what) {
         _cleanup_(closep) int fd = -1;
         int r;
 
-        r = process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL);
+        r = open_directory(process, &fd);
         if (!r)
                 r = identity_new(&identity, fd, what);
         if (r)
@@ -649,7 +675,7 @@ static int reading_start(const Process *process, ObjectCache *objects, ProcessRe
         memset(reading, 0, offsetof(ProcessReading, reader));
         reading->objects = objects;
         reading->proc_fd = reading->reader.fd = -1;
-        r = process_open_living((pid_t)process->pid, process->start_time_ns, &reading->proc_fd, NULL);
+        r = open_directory(process, &reading->proc_fd);
         if (r)
                 return r;
         fd = openat(reading->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
@@ -805,6 +831,7 @@ int process_read_some(Process *process, ObjectCache *objects, size_t *leftp, Pro
         if (r)
                 return r;
         maps_reader_begin_turn(&reading->reader, FREE_TEXT, leftp);
+        mounts_renew(&reading->mounts);
         r = read_all(reading);
         maps_reader_end_turn(&reading->reader, leftp);
         if (r == PROCESS_E_MORE) {

@@ -46,6 +46,8 @@ typedef struct Process {
         uint64_t maps_serial;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
+        bool is_open;                   /* by process_new_open() */
+        int proc_fd;                    /* its directory in /proc, owned, while it is open */
 } Process;
 
 enum {
@@ -57,6 +59,13 @@ enum {
 
 /* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_new(Process **processp, pid_t pid);
+
+/*
+ * The same, and its directory in /proc stays open: identity and mappings, which are read now, need not look
+ * for it again.
+ */
+int process_new_open(Process **processp, pid_t pid);
+void process_close(Process *process);
 
 /* A process that is gone, made of what a sample told. @comm: ABI_COMM_SIZE bytes. Return: 0, -ENOMEM. */
 int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm);
