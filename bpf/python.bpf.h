@@ -26,7 +26,9 @@
  * that has to end early (rows on their way) still is followed by the rest of the chain; only native frames
  * between are missing then. That, and marks that were never met, is counted as `partial`.
  *
- * 3.8 and 3.9 leave no mark: each of their frames is one evaluator's, which is known by its pc.
+ * 3.8 and 3.9 leave no mark: each of their frames is one evaluator's, which is known by its pc. In 3.10, too,
+ * an evaluator runs one frame. Its CFrame says where the next one's is, and is read as the native walk goes
+ * over it, out of the stack that the walk has read: so there are no marks among the frames.
  *
  * From 3.14 on a task of asyncio says who awaits it. What an awaiter was doing when it began to wait is in
  * its coroutine, and in those that this one awaits. Their frames follow that of the running task's coroutine,
@@ -78,7 +80,7 @@ enum python_mode {
 };
 
 struct python_word_pair {
-        /* a frame: as in a sample. A mark: its address, and that of the next one */
+        /* a frame: as in a sample. A mark: its address, and that of the next one. 0: a frame without code */
         uint64_t first, second;
 };
 
@@ -112,6 +114,8 @@ struct python {
         uint32_t mode;                  /* enum python_mode */
         uint32_t n_frames;              /* frames among the entries */
         uint32_t n_written;
+        uint32_t is_single;             /* each entry is one evaluator's: no marks among them */
+        uint32_t native_previous;       /* in a CFrame */
         uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
         /* while the chain is read */
         uint64_t interpreter, thread;
@@ -334,12 +338,14 @@ static inline bool python_read_code(struct python *python, const struct python_p
 
 static inline void python_add_frame(struct python *python, const struct python_process *process,
                                     uint64_t code, uint64_t position) {
-        bool is_object = process->chain == PYTHON_CHAIN_OBJECTS || process->chain == PYTHON_CHAIN_EVALUATOR;
         uint64_t cookie;
 
-        if (!python_read_code(python, process, code, &cookie))
+        if (!python_read_code(python, process, code, &cookie)) {
+                if (python->is_single)
+                        python_add(python, 0, 0);       /* its evaluator stays where it is */
                 return;
-        position = is_object ? (uint32_t)position : position - code;
+        }
+        position = python->is_single ? (uint32_t)position : position - code;
         if (position >> 32)
                 position = PYTHON_NO_POSITION;
         python->n_frames++;
@@ -382,7 +388,7 @@ static inline bool python_read_frame(struct python *python, const struct python_
         }
         if (below > PYTHON_WINDOW - size)
                 below = PYTHON_WINDOW - size;
-        if (process->chain == PYTHON_CHAIN_OBJECTS || process->chain == PYTHON_CHAIN_EVALUATOR)
+        if (python->is_single)
                 below = 0;
         below &= ~7u;
         python->window = frame - below;
@@ -514,8 +520,11 @@ static inline void python_open(struct python *python, const struct python_proces
                         return;
         } else if (process->chain == PYTHON_CHAIN_OBJECTS) {
                 /* the thread state has both: the frame, and behind native_frame the CFrame */
-                if (!python_read(python->found + process->native_frame, &python->native))
+                if (!python_read(python->found + process->native_frame, &python->mark))
                         return;
+                python->mark &= RUNTIME_ADDRESS_MASK;
+        } else if (process->chain == PYTHON_CHAIN_EVALUATOR) {
+                python->mark = PYTHON_MARK_EVALUATOR;
         }
         python->frame = first;
         python_task_begin(python, process);
@@ -583,10 +592,7 @@ static inline bool python_chain_step(struct python *python, const struct python_
         python_add_frame(python, process, code, position);
         if (frame == python->awaits.root)
                 python_task_met(python, process);
-        if (process->chain == PYTHON_CHAIN_EVALUATOR) {
-                python_add_mark(python, PYTHON_MARK_EVALUATOR);
-        } else if (process->chain == PYTHON_CHAIN_OBJECTS ||
-                   (process->chain == PYTHON_CHAIN_CFRAMES && owner)) {
+        if (process->chain == PYTHON_CHAIN_CFRAMES && owner) {
                 python_add_mark(python, native);
                 if (!python_read(native + process->native_previous, &python->native))
                         return false;
@@ -608,6 +614,9 @@ static inline bool python_chain_begin(struct python *python, const struct python
         python->mode = PYTHON_WAITS;
         python->n_frames = 0;
         python->n_written = 0;
+        python->is_single = process->chain == PYTHON_CHAIN_OBJECTS ||
+                process->chain == PYTHON_CHAIN_EVALUATOR;
+        python->native_previous = process->native_previous;
         python->next_state = 0;
         python->window_size = 0;
         python->awaits.name_size = 0;
@@ -685,6 +694,19 @@ static inline bool python_rest(const struct unwind *unwind, struct python *pytho
         return true;
 }
 
+/* The evaluator of the entry was left, and the walk waits for that of the next one. */
+static inline void python_wait_for_next(struct unwind *unwind, struct python *python) {
+        uint64_t next = 0;
+
+        python->mode = PYTHON_WAITS;
+        if (python->at >= python->end) {
+                python_take_part(python);
+        } else if (python->mark != PYTHON_MARK_EVALUATOR) {
+                window_read_word(&unwind->window, python->mark + python->native_previous, &next);
+                python->mark = next ? next & RUNTIME_ADDRESS_MASK : PYTHON_NO_MARK;
+        }
+}
+
 /* Writes one entry. Return: whether the walk goes on. */
 static inline bool python_write(struct unwind *unwind, struct python *python, uint64_t *frames) {
         uint32_t at = python->at, n = unwind->n_frames;
@@ -704,6 +726,11 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
         second = python->entries[at].second;
         if (first >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON) {
                 python->at = at + 1;
+                if (python->is_single) {
+                        if (python->mode == PYTHON_WRITES)
+                                python_wait_for_next(unwind, python);
+                        return true;
+                }
                 python->mark = second;
                 if (python->mode == PYTHON_WRITES) {
                         python->mode = PYTHON_WAITS;
@@ -723,6 +750,8 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
         python->n_written++;
         unwind->n_frames = n + RUNTIME_PYTHON_WORDS;
         unwind->limit += RUNTIME_PYTHON_WORDS - 1;
+        if (python->is_single && python->mode == PYTHON_WRITES)
+                python_wait_for_next(unwind, python);
         return true;
 }
 
@@ -751,7 +780,9 @@ static inline bool python_step(const struct rows_walk *walk) {
         if (!goes_on)
                 return python && python_rest(unwind, python);
         /* A signal's frame may be on another stack than the code that it interrupted. */
-        if (python && n_signals == walk->rules->n_signals && python_meets(python, pc, sp, unwind->sp))
+        if (python && n_signals == walk->rules->n_signals && python_meets(python, pc, sp, unwind->sp)) {
                 python_join(unwind, python);
+                return python_write_one(walk);
+        }
         return true;
 }

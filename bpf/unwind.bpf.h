@@ -56,6 +56,7 @@ static inline void unwind_begin(struct unwind *unwind, uint32_t first, uint32_t 
         unwind->end = ABI_STACK_INTERNAL;
         unwind->window.n_valid = 0;
         unwind->window.n_words = 0;
+        unwind->window.size = WINDOW_SIZE;
 }
 
 /* Finds the registers of the caller by the frame pointer. On false they are untouched and `end` is set. */

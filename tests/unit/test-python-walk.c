@@ -252,6 +252,61 @@ Test(python_walk, frames_of_3_9_are_one_evaluator_each) {
         cr_assert_eq(unwind.n_frames, 7);
 }
 
+/* A function of Python is in native frames 1 and 3; in 1 is a CFrame, which says that 3 has the next one. */
+static void put_3_10(void) {
+        process.chain = PYTHON_CHAIN_OBJECTS;
+        process.native_frame = 32;
+        process.native_previous = 8;
+        put_natives();
+        at(THREADS + 64)[4] = in_native(1);
+        words[(in_native(1) - STACK) / 8 + 1] = in_native(3);
+        put_frame(frame(1), 1, frame(2), 0);
+        put_frame(frame(2), 2, 0, 0);
+}
+
+Test(python_walk, cframes_of_3_10_are_read_as_the_walk_goes_over_them) {
+        put_3_10();
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(python.n, 2, "frames alone, without marks");
+        cr_assert_eq(frames[1], word_of(1));
+        cr_assert_eq(frames[3], TEXT + 2);
+        cr_assert_eq(frames[4], word_of(2));
+        cr_assert_eq(frames[6], ROOT + 4);
+        cr_assert_eq(unwind.n_frames, 7);
+        cr_assert_eq(python.n_written, 2);
+        cr_assert_not(python.is_cut);
+        /* it leads nowhere: the next frame has no place */
+        words[(in_native(1) - STACK) / 8 + 1] = 0;
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(frames[1], word_of(1));
+        cr_assert_eq(frames[4], EVALUATOR + 3);
+        cr_assert_eq(python.n_written, 1);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE);
+}
+
+Test(python_walk, a_frame_of_3_10_without_a_code_object_leaves_its_evaluator) {
+        put_3_10();
+        *at(frame(1)) = 0;
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(frames[1], EVALUATOR + 1);
+        cr_assert_eq(frames[2], TEXT + 2);
+        cr_assert_eq(frames[3], word_of(2));
+        cr_assert_eq(frames[5], ROOT + 4);
+        cr_assert_eq(unwind.n_frames, 6);
+        cr_assert_eq(python.n_written, python.n_frames);
+}
+
+Test(python_walk, frames_of_3_10_follow_a_native_walk_that_ends_early) {
+        put_3_10();
+        put_native(1, 0x77000000);      /* no mapping is known there */
+        cr_assert(walk_from(TEXT + 9, 64));
+        cr_assert_eq(frames[1], word_of(1));
+        cr_assert_eq(frames[3], word_of(2));
+        cr_assert_eq(unwind.n_frames, 5);
+        cr_assert_eq(unwind.end, ABI_STACK_NO_MAPPING);
+        cr_assert_eq(python.mode, PYTHON_WRITES_REST);
+}
+
 Test(python_walk, the_rest_follows_a_native_walk_that_ends_early) {
         put_natives();
         put_native(2, 0x77000000);      /* no mapping is known there */

@@ -50,8 +50,10 @@ typedef struct HostTable {
 #define barrier_var(_var) __asm__ volatile("" : "+r"(_var))
 
 /* In place of the stack window (memory.bpf.h). */
+enum { WINDOW_SIZE = 0 };               /* it copies nothing */
+
 struct window {
-        uint64_t n_valid, n_words;      /* not used here */
+        uint64_t n_valid, n_words, size;        /* not used here */
         const struct abi_stack *copy;
         bool is_beyond;                 /* a word behind the copy was asked for */
 };
