@@ -46,6 +46,9 @@
  * and a chain, in each of them. The chain whose first mark lies lowest on the native stack is the innermost
  * one, so chains are joined in the order of their marks.
  *
+ * Of a chain that is too long, the innermost frames are kept. Without a mark they would have no place, so the
+ * first one is searched for, further up.
+ *
  * A greenlet has a native stack of its own, whose begin is in greenlet's library. Behind that lies what
  * another greenlet has left there. So a walk that has met all marks ends at the first native frame of that
  * library.
@@ -55,7 +58,10 @@
  */
 
 enum {
-        PYTHON_MAX_CHAIN = 640,         /* frames and marks of one stack */
+        /* frames and marks of one stack: more than a sample has room for, so one that is longer ends there */
+        PYTHON_MAX_CHAIN = ABI_MAX_FRAMES + 64,
+        PYTHON_MAX_SEARCH = 4096,       /* frames behind these that are looked at for the first mark */
+        PYTHON_MAX_STEPS = PYTHON_MAX_CHAIN + PYTHON_MAX_SEARCH,
         PYTHON_MAX_THREADS = 2048,      /* thread states that are looked at for one thread */
         PYTHON_MAX_STATES = 4,          /* interpreters that a thread is in at once; a power of two */
         PYTHON_MAX_LOCKS = 16,          /* interpreters whose locks are looked at */
@@ -560,40 +566,53 @@ static inline bool python_open_next(struct python *python, const struct python_p
         return true;
 }
 
+/* Chain and native stack have this place in common. */
+static inline void python_meet_at(struct python *python, uint64_t address) {
+        if (python->n < PYTHON_MAX_CHAIN)
+                python_add_mark(python, address);
+        else
+                python->mark = address & RUNTIME_ADDRESS_MASK;
+}
+
 /* Copies one frame of the chain. Return: whether there is another one. */
 static inline bool python_chain_step(struct python *python, const struct python_process *process) {
         const uint32_t mask = PYTHON_WINDOW - 1;
         uint64_t frame = python->frame, code, position, native = python->native;
         const uint8_t *bytes = python->frame_bytes;
+        bool is_full = python->n >= PYTHON_MAX_CHAIN;
         uint32_t owner, at = 0;
 
-        if (python->awaits.is_open && python->n < PYTHON_MAX_CHAIN) {
+        if (python->awaits.is_open && !is_full) {
                 python_await_step(python, process);
                 return true;
         }
         if (!frame) {
-                python->is_cut = python->n >= PYTHON_MAX_CHAIN || python->has_more;
+                python->is_cut = is_full || python->has_more;
                 return python_open_next(python, process);
         }
-        if (python->n >= PYTHON_MAX_CHAIN || (frame & 7) ||
-            !python_read_frame(python, process, frame, &at))
+        if (is_full &&
+            (python->is_single || python->mark != PYTHON_NO_MARK || python->n == python->part_begin))
+                return false;
+        if ((frame & 7) || !python_read_frame(python, process, frame, &at))
                 return false;
         python->frame = python_word(bytes, at + process->previous, mask);
         owner = (uint8_t)python_word(bytes, at + process->owner, mask);
         if (process->chain >= PYTHON_CHAIN_CFRAME && process->chain <= PYTHON_CHAIN_SHIMS &&
             owner >= PYTHON_OWNER_SHIM) {
-                python_add_mark(python, frame);
+                python_meet_at(python, frame);
                 return true;
         }
         /* The low bits are tags since 3.14. */
-        code = python_word(bytes, at + process->code, mask) & ~7ull;
-        position = python_position(process, code, python_word(bytes, at + process->position, mask),
-                                   (uint32_t)python_word(bytes, at + process->copy_index, mask));
-        python_add_frame(python, process, code, position);
-        if (frame == python->awaits.root)
-                python_task_met(python, process);
+        if (!is_full) {
+                code = python_word(bytes, at + process->code, mask) & ~7ull;
+                position = python_position(process, code, python_word(bytes, at + process->position, mask),
+                                           (uint32_t)python_word(bytes, at + process->copy_index, mask));
+                python_add_frame(python, process, code, position);
+                if (frame == python->awaits.root)
+                        python_task_met(python, process);
+        }
         if (process->chain == PYTHON_CHAIN_CFRAMES && owner) {
-                python_add_mark(python, native);
+                python_meet_at(python, native);
                 if (!python_read(native + process->native_previous, &python->native))
                         return false;
         }

@@ -224,7 +224,7 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
         if (!python_find(&walk, &scratch->sample) || !python_chain_begin(walk.python, walk.process))
                 return NULL;
         if (has_bpf_loop())
-                bpf_loop(PYTHON_MAX_CHAIN / ROUND_PYTHON_STEPS + 1, python_chain_by_loop, &walk, 0);
+                bpf_loop(PYTHON_MAX_STEPS / ROUND_PYTHON_STEPS + 1, python_chain_by_loop, &walk, 0);
         else
                 bpf_for_each_map_elem(&rounds, python_chain_by_map, &walk, 0);
         return python_chain_end(walk.python) ? walk.python : NULL;

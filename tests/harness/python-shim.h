@@ -15,7 +15,7 @@ static inline bool shim_python_begin(struct python *python, const struct python_
                 ;
         if (!python_look_end(python) || !python_chain_begin(python, process))
                 return false;
-        for (unsigned i = 0; i <= PYTHON_MAX_CHAIN && python_chain_step(python, process); i++)
+        for (unsigned i = 0; i < PYTHON_MAX_STEPS && python_chain_step(python, process); i++)
                 ;
         return python_chain_end(python);
 }

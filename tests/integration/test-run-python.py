@@ -52,6 +52,20 @@ threading.Thread(target=read, daemon=True).start()
 print("ready", flush=True)
 while True: work(10000)
 """
+# a recursion of as many functions as it is told, the module's own included
+RECURSION = """import sys
+sys.setrecursionlimit(10000)
+def rung(n):
+    return rung(n - 1) if n else burn()
+def burn():
+    total = 0
+    for i in range(60000):
+        total = (total * 31 + i) & 0xffff
+print("ready", flush=True)
+while True:
+    rung(int(sys.argv[1]) - 3)
+"""
+DEPTH = 1024            # frames of a sample at most
 ROOT = 0.998
 SHARE = 0.04            # of all time, a chain may differ from its own log
 
@@ -263,6 +277,42 @@ class Python(session.NamingCase):
         child.stop(9)
         tap.wait_until(lambda: wait.counter("spanprof_runtime_processes") < before, "its runtime is forgotten")
         run.stop()
+
+    def test_recursions_are_whole_up_to_the_depth_and_end_there(self):
+        """256 functions and more: whole as long as a sample has room for them, and their native callers. What
+        is longer has its innermost ones, says `depth`, and is no `whole` join."""
+        for version, python in self.pythons().items():
+            for n in (256, 257, 600, 1200):
+                with self.subTest(python=python, n=n):
+                    child = self.spawn([python, "-c", RECURSION, n])
+                    child.wait_for("ready")
+                    run = self.start("--pid", child.pid, *HZ)
+                    # up to 3.10 each has one or two native frames, too
+                    has_room = n * (1 if version >= (3, 11) else 3) < DEPTH - 20
+
+                    def deepest(samples):
+                        found = [[f.name for f in s.frames if f.type == "cpython"] for s in samples
+                                 if s.frames[0].name == "burn" and "unknown" not in {f.type for f in s.frames}]
+                        return [names for names in found if len(names) > 200]
+
+                    self.wait_for(run, lambda samples: len(deepest(samples)) >= 50, "recursions with names")
+                    result = run.stop()
+                    child.stop(9)
+                    whole = ["burn", *["rung"] * (n - 2), "<module>"]
+                    seen = collections.Counter((len(names), names == whole, names == whole[:len(names)])
+                                               for names in deepest(result.of(child.pid)))
+                    # the first ticks are walked natively
+                    ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in result.of(child.pid)
+                                               if sum(f.type == "cpython" for f in s.frames) > 200)
+                    joins = {x: result.counter("python_joins_total", x) for x in ("whole", "partial", "cut")}
+                    print(f"# {version} {n}: {dict(seen)}, ends {dict(ends)}, joins {joins}", flush=True)
+                    self.assertEqual({right for *_, right in seen}, {True}, seen)
+                    if has_room:
+                        self.assertGreater(seen[n, True, True], 0.9 * sum(seen.values()), seen)
+                        self.assertGreater(joins["whole"], 0.9 * sum(joins.values()), joins)
+                    else:
+                        self.assertGreater(ends["depth"], 0.9 * sum(ends.values()), ends)
+                        self.assertLess(joins["whole"], 0.1 * sum(joins.values()), joins)
 
     def test_deep_recursion_through_c_ends_at_the_depth(self):
         """More native frames than the depth has room for: marks of Python and evaluators take no room."""

@@ -378,6 +378,44 @@ Test(python_walk, depth_counts_frames_of_either_kind) {
         cr_assert_eq(unwind.n_frames, 1 + 2 * 15);
 }
 
+/* A recursion of @n frames, whose evaluator is native frame 1. */
+static void put_recursion(unsigned n) {
+        static uint64_t many[8 * (PYTHON_MAX_STEPS + 100)];
+        const uint64_t address = 0x67000000;
+
+        put_natives();
+        for (unsigned i = 0; i < n; i++) {
+                many[8 * i] = code(i % 90 + 1);
+                many[8 * i + PREVIOUS / 8] = i + 1 < n ? address + 64 * (i + 1) : in_native(1);
+                many[8 * i + POSITION / 8] = code(i % 90 + 1) + 100;
+                many[8 * i + OWNER / 8] = 0;
+        }
+        put_frame(in_native(1), 0, 0, PYTHON_OWNER_SHIM);
+        shim_areas[2] = (ShimArea){ address, sizeof(many), many };
+        at(THREADS + 64)[3] = address;
+}
+
+Test(python_walk, a_chain_of_more_frames_than_a_sample_has_keeps_its_place) {
+        const unsigned ns[] = { ABI_MAX_FRAMES - 1, ABI_MAX_FRAMES, 1500, PYTHON_MAX_STEPS - 10 };
+
+        for (size_t i = 0; i < ARRAY_SIZE(ns); i++) {
+                put_recursion(ns[i]);
+                cr_assert(walk_from(TEXT + 9, ABI_MAX_FRAMES));
+                cr_assert_eq(frames[0], TEXT + 9, "what the innermost function has called");
+                for (unsigned j = 0; j < ABI_MAX_FRAMES - 1; j++)
+                        cr_assert_eq(frames[1 + 2 * j], word_of(j % 90 + 1), "%u of %u", j, ns[i]);
+                cr_assert_eq(unwind.n_frames, 1 + 2 * (ABI_MAX_FRAMES - 1));
+                cr_assert_eq(unwind.end, ABI_STACK_DEPTH);
+                cr_assert_eq(python.is_cut, ns[i] > PYTHON_MAX_CHAIN);
+        }
+        /* no mark within reach: what has no place is not shown */
+        put_recursion(PYTHON_MAX_STEPS + 10);
+        cr_assert(walk_from(TEXT + 9, ABI_MAX_FRAMES));
+        cr_assert_eq(frames[1], EVALUATOR + 1);
+        cr_assert_eq(python.n_written, 0);
+        cr_assert(python.is_cut);
+}
+
 Test(python_walk, a_thread_in_two_interpreters_has_its_frames_in_one) {
         put_natives();
         at(THREADS)[2] = POINTER;       /* without frames */

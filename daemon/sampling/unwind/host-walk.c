@@ -316,7 +316,7 @@ static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
         if (!process || !find_states(walk, process, pointer - process->thread_below) ||
             !python_chain_begin(python, process))
                 return NULL;
-        for (unsigned i = 0; i < PYTHON_MAX_CHAIN + PYTHON_MAX_STATES; i++)
+        for (unsigned i = 0; i < PYTHON_MAX_STEPS; i++)
                 if (!python_chain_step(python, process))
                         break;
         return python_chain_end(python) ? python : NULL;
