@@ -14,15 +14,20 @@ usage: tests/bench/cpython.py [--seconds N] [--python PATH]… [--py-spy X] [--r
             (kernel.bpf_stats_enabled): chains of 66 and 201 frames, which differ in nothing else
     first   time from the begin of the process, and of the daemon beside one that runs already, to the first
             sample whose function has a name
+    throughput
+            what a program does a second with a profiler at 99 Hz, beside what it does without: its own count.
+            Tools take turns, forth and back, in each round
 
 py-spy is on PyPI. Without --py-spy it has no row; it stops the victim for each sample. Needs root.
 """
 import collections
 import contextlib
 import importlib
+import mmap
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -64,6 +69,28 @@ while True:
     for i in range(0, %d, %d):
         scope[f"code_{i}"]()
 """ % (CODES, CHAIN, CHAIN - 1, CODES, CHAIN)
+
+
+# counts its rounds where the bench can read them
+ROUNDS = """import mmap, struct, sys
+memory = mmap.mmap(open(sys.argv[1], "r+b").fileno(), 8)
+class Item:
+    def __init__(self, n):
+        self.n = n
+    def value(self, depth):
+        return self.value(depth - 1) + 1 if depth else self.n
+def items(n):
+    for i in range(n):
+        yield Item(i)
+def work():
+    return sorted((item.value(20) for item in items(50)), key=lambda x: -x)
+print("ready", flush=True)
+n = 0
+while True:
+    work()
+    n += 1
+    struct.pack_into("Q", memory, 0, n)
+"""
 
 
 def interpreters(options):
@@ -293,6 +320,59 @@ def first(options):
                 ["Python", "of the process", "of the daemon, the process ran already"], rows)
 
 
+# ---- the target's own speed ----
+
+
+def rate(memory, seconds):
+    """Rounds of the program a second."""
+    begin, n = time.monotonic(), struct.unpack_from("Q", memory)[0]
+    time.sleep(seconds)
+    return (struct.unpack_from("Q", memory)[0] - n) / (time.monotonic() - begin)
+
+
+def throughput(options):
+    rows = []
+
+    def command(name, pid, path, seconds):
+        if name == "spanprof":
+            return [tap.SPANPROF, "record", "--pid", pid, "-F", 99, "-d", f"{seconds:.0f}s", "-o", path]
+        return [options.py_spy, "record", "-p", pid, "-r", 99, "-d", f"{seconds:.0f}", "-f", "raw", "-o", path,
+                *name.split()[1:]]
+
+    tools = ["spanprof", *(["py-spy", "py-spy --nonblocking"] if options.py_spy else [])]
+    for python in interpreters(options):
+        with bench.Bench() as b:
+            path = b.directory() / "rounds"
+            path.write_bytes(bytes(8))
+            with open(path, "rb") as file:
+                memory = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+            child = b.spawn([python, "-c", ROUNDS, path])
+            child.wait_for("ready")
+            time.sleep(1)
+            ratios = collections.defaultdict(list)
+            for _ in range(options.rounds):
+                rates = collections.defaultdict(list)
+                turns = ["nobody", *tools]
+                for name in turns + turns[::-1]:
+                    if name == "nobody":
+                        rates[name].append(rate(memory, options.seconds))
+                        continue
+                    tool = b.spawn(command(name, child.pid, b.directory() / "out", options.seconds + 2))
+                    time.sleep(1)       # its start is not meant
+                    rates[name].append(rate(memory, options.seconds))
+                    tool.wait(patience=60)
+                for name in tools:
+                    ratios[name].append(100 * sum(rates[name]) / sum(rates["nobody"]))
+                apart = rates["nobody"]
+                ratios["nobody, forth and back"].append(100 * apart[0] / apart[1])
+        for name, values in ratios.items():
+            rows.append([release(python), name, *(f"{x:.2f}" for x in (
+                min(values), sorted(values)[len(values) // 2], max(values)))])
+            print("#", *rows[-1], flush=True)
+    bench.table(f"A program's speed with a profiler at 99 Hz, percent of that without, {options.rounds} rounds",
+                ["Python", "profiler", "least", "median", "most"], rows)
+
+
 def add_options(parser):
     parser.add_argument("--seconds", type=float, default=10, help="of each tool")
     parser.add_argument("--patience", type=float, default=120, help="seconds until all functions have names")
@@ -303,4 +383,5 @@ def add_options(parser):
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"right": right, "code": code, "kernel": kernel, "first": first}, add_options)
+    bench.main(__doc__, {"right": right, "code": code, "kernel": kernel, "first": first,
+                         "throughput": throughput}, add_options)
