@@ -73,7 +73,8 @@ while True:
 
 # counts its rounds where the bench can read them
 ROUNDS = """import mmap, struct, sys
-memory = mmap.mmap(open(sys.argv[1], "r+b").fileno(), 8)
+file = open(sys.argv[1], "r+b")
+memory = mmap.mmap(file.fileno(), 8)
 class Item:
     def __init__(self, n):
         self.n = n
