@@ -189,3 +189,17 @@ Test(sideband, tells_a_new_process_from_a_new_thread) {
         ((struct perf_event_header *)bytes.data)->size = 32;
         cr_assert_eq(sideband_parse(bytes.data, 32, &record), SIDEBAND_E_MALFORMED);
 }
+
+Test(sideband, gives_cpus_rings_of_8_mib_together) {
+        cr_assert_eq(sideband_ring_bytes(1, 4096), 256 << 10);
+        cr_assert_eq(sideband_ring_bytes(32, 4096), 256 << 10);
+        cr_assert_eq(sideband_ring_bytes(33, 4096), 128 << 10);
+        cr_assert_eq(sideband_ring_bytes(256, 4096), 32 << 10);
+        cr_assert_eq(sideband_ring_bytes(1024, 4096), 32 << 10);
+}
+
+/* The kernel maps no part of a page: arm64 has some of 64 KiB. */
+Test(sideband, gives_no_cpu_less_than_a_page) {
+        cr_assert_eq(sideband_ring_bytes(256, 16 << 10), 32 << 10);
+        cr_assert_eq(sideband_ring_bytes(256, 64 << 10), 64 << 10);
+}

@@ -423,7 +423,8 @@ int sampler_watch(Sampler *sampler) {
         int r = kernel_half_watch(sampler->half);
 
         if (!r && sampler->on_mapping)
-                r = sideband_new(&sampler->sideband, sampler->n_possible);
+                r = sideband_new(&sampler->sideband, sampler->n_possible,
+                                 kernel_half_n_online(sampler->half));
         if (!r && sampler->sideband)
                 r = poll_ring(sampler, sideband_fd(sampler->sideband));
         if (r)

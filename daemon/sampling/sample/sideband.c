@@ -170,7 +170,7 @@ int sideband_parse(const void *data, size_t size, SidebandRecord *recordp) {
 enum {
         RING_BYTES = 256 << 10,         /* 1,200 records: a CPU that starts 2,500 small programs a second */
         MIN_RING_BYTES = 32 << 10,
-        MAX_BYTES = 8 << 20,            /* bytes of all rings; on more than 32 CPUs each gets smaller */
+        MAX_BYTES = 8 << 20,            /* bytes of all rings; with more than 32 CPUs each is smaller */
         MAX_RECORD = 64 << 10,          /* bytes of a record, whose size has 16 bits */
 };
 
@@ -187,11 +187,20 @@ typedef struct Ring {
 
 struct Sideband {
         int fd;                         /* an epoll of all rings' descriptors */
-        size_t n, ring_bytes;
+        size_t n;
+        size_t n_online;                /* CPUs as it began; others may come */
         Ring rings[];
 };
 
-int sideband_new(Sideband **sidebandp, size_t n_cpus) {
+size_t sideband_ring_bytes(size_t n_cpus, size_t page_size) {
+        size_t size = RING_BYTES;
+
+        while (size > MIN_RING_BYTES && size * n_cpus > MAX_BYTES)
+                size /= 2;
+        return MAX(size, page_size);
+}
+
+int sideband_new(Sideband **sidebandp, size_t n_cpus, size_t n_online) {
         Sideband *sideband = calloc(1, sizeof(*sideband) + n_cpus * sizeof(sideband->rings[0]));
 
         if (!sideband)
@@ -202,9 +211,7 @@ int sideband_new(Sideband **sidebandp, size_t n_cpus) {
                 return error_origin(-errno);
         }
         sideband->n = n_cpus;
-        sideband->ring_bytes = RING_BYTES;
-        while (sideband->ring_bytes > MIN_RING_BYTES && sideband->ring_bytes * n_cpus > MAX_BYTES)
-                sideband->ring_bytes /= 2;
+        sideband->n_online = n_online;
         for (size_t i = 0; i < n_cpus; i++)
                 sideband->rings[i].fd = -1;
         *sidebandp = sideband;
@@ -221,14 +228,23 @@ Sideband *sideband_free(Sideband *sideband) {
         return NULL;
 }
 
-/* Locked memory is limited without CAP_IPC_LOCK (kernel.perf_event_mlock_kb); then the ring is smaller. */
-static int map_ring(Ring *ring, size_t size) {
-        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        void *pages = MAP_FAILED;
+static size_t count_open(const Sideband *sideband) {
+        size_t n = 0;
 
-        for (; size >= page; size /= 2) {
+        for (size_t i = 0; i < sideband->n; i++)
+                n += sideband->rings[i].fd >= 0;
+        return n;
+}
+
+/* Locked memory is limited without CAP_IPC_LOCK (kernel.perf_event_mlock_kb); then the ring is smaller. */
+static int map_ring(Ring *ring, size_t n_cpus) {
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        size_t size = sideband_ring_bytes(n_cpus, page);
+        void *pages;
+
+        for (;; size /= 2) {
                 pages = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
-                if (pages != MAP_FAILED || errno != EPERM)
+                if (pages != MAP_FAILED || errno != EPERM || size == page)
                         break;
         }
         if (pages == MAP_FAILED)
@@ -254,7 +270,7 @@ int sideband_open(Sideband *sideband, EventOpener *opener, size_t cpu) {
         if (!ring->copy)
                 return -ENOMEM;
         ring->fd = event_opener_open(opener, &(EventRequest){ EVENT_MAPPINGS, (uint32_t)cpu, 0 });
-        r = ring->fd < 0 ? ring->fd : map_ring(ring, sideband->ring_bytes);
+        r = ring->fd < 0 ? ring->fd : map_ring(ring, MAX(sideband->n_online, count_open(sideband)));
         if (!r)
                 r = poll_ring(sideband, ring);
         if (r)

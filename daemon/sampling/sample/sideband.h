@@ -47,8 +47,11 @@ int sideband_parse(const void *data, size_t size, SidebandRecord *recordp);
 
 typedef struct Sideband Sideband;
 
-/* Return: 0, -errno. Nothing runs yet. */
-int sideband_new(Sideband **sidebandp, size_t n_cpus);
+/* Pure. Bytes of a CPU's ring where that many CPUs have one: a power of two, one page or more. */
+size_t sideband_ring_bytes(size_t n_cpus, size_t page_size);
+
+/* @n_cpus: that there may ever be. @n_online: as it begins. Return: 0, -errno. Nothing runs yet. */
+int sideband_new(Sideband **sidebandp, size_t n_cpus, size_t n_online);
 Sideband *sideband_free(Sideband *sideband);
 DEFINE_CLEANUP(Sideband, sideband_free)
 
