@@ -13,6 +13,9 @@
  *     401140: call 401200           7ff..a0 401145, 7ff..c8 401015
  *     401220: ret                   7ff..c8 401015
  *
+ * On arm64 a call leaves the address behind it in x30 and nothing on the stack. It is over once the program
+ * stands there, with the stack pointer of the call; `at` is that pointer.
+ *
  * A signal handler is called by the kernel, which puts two places there: what it returns to, and what was
  * interrupted. Includes nothing; bpf_probe_read_user() reads the program.
  */
@@ -52,6 +55,24 @@ static inline void call_list_begin(CallList *list) {
 }
 
 /* After a step from one place to another. @has_signal: a signal was delivered in it. */
+#if UNWIND_ARM64
+
+static inline void call_list_step(CallList *list, const struct user_regs_struct *from,
+                                  const struct user_regs_struct *to, bool has_signal) {
+        if (has_signal && to->sp < from->sp) {
+                call_list_add(list, from->sp, from->pc);
+                call_list_add(list, to->sp, to->regs[30]);
+                return;
+        }
+        while (list->n && (list->calls[list->n - 1].at < to->sp ||
+                           (list->calls[list->n - 1].at == to->sp && list->calls[list->n - 1].to == to->pc)))
+                list->n--;
+        if (to->pc != from->pc + 4 && to->regs[30] == from->pc + 4 && to->sp == from->sp)
+                call_list_add(list, to->sp, to->regs[30]);
+}
+
+#else
+
 static inline void call_list_step(CallList *list, const struct user_regs_struct *from,
                                   const struct user_regs_struct *to, bool has_signal) {
         uint64_t word;
@@ -71,3 +92,5 @@ static inline void call_list_step(CallList *list, const struct user_regs_struct 
         if (word - from->rip >= CALL_LIST_MIN_CALL && word - from->rip <= CALL_LIST_MAX_CALL)
                 call_list_add(list, to->rsp, word);
 }
+
+#endif

@@ -5,7 +5,8 @@
  * unwinds at each, by the very lines that the kernel half runs (rows.bpf.h,
  * rules.bpf.h), compiled for the host. At the first two visits of a pc the result is
  * compared with that of libdw on the same registers. SKIP instructions from exec
- * on are not unwound; `200ms` lets it run freely for that time instead, and `trap` until it traps by itself.
+ * on are not unwound; `200ms` lets it run freely for that time instead, and `trap` until it traps by itself (on
+ * x86-64: libdw's callers are looked for on the stack).
  *
  * But for `200ms` each step is also held against the calls that the program has made (call-list.h), which
  * needs no call frame information: a stack must be theirs, as far as it goes. `whole`: to its root. `derived`:
@@ -19,6 +20,7 @@
  * daemon/sampling/unwind/landing.h).
  */
 
+#include <elf.h>
 #include <elfutils/libdwfl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -165,6 +167,66 @@ static void read_maps(void) {
                 nodes_build(&shim_nodes, mappings, n, ++generation);
 }
 
+/* ---- registers ---- */
+
+static bool read_registers(struct user_regs_struct *registers) {
+        struct iovec place = { .iov_base = registers, .iov_len = sizeof(*registers) };
+
+        return ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &place) == 0;
+}
+
+#if UNWIND_ARM64
+
+static void place_frame(const struct user_regs_struct *registers, uint64_t *pcp, uint64_t *spp) {
+        *pcp = registers->pc;
+        *spp = registers->sp;
+}
+
+static void set_registers(const struct user_regs_struct *registers, struct unwind *unwind,
+                          struct rules *rules) {
+        place_frame(registers, &unwind->pc, &unwind->sp);
+        unwind->bp = registers->regs[29];
+        rules->bx = unwind_return_address(registers->regs[30]);
+        for (int i = RULES_FIRST_KEPT; i <= RULES_LAST_KEPT; i++)
+                rules->registers[i - RULES_FIRST_KEPT] = registers->regs[i];
+}
+
+#else
+
+static void place_frame(const struct user_regs_struct *registers, uint64_t *pcp, uint64_t *spp) {
+        *pcp = registers->rip;
+        *spp = registers->rsp;
+}
+
+static void set_registers(const struct user_regs_struct *registers, struct unwind *unwind,
+                          struct rules *rules) {
+        const uint64_t by_number[RULES_N_REGISTERS] = {
+                registers->rax,
+                registers->rdx,
+                registers->rcx,
+                0,
+                registers->rsi,
+                registers->rdi,
+                0,
+                0,
+                registers->r8,
+                registers->r9,
+                registers->r10,
+                registers->r11,
+                registers->r12,
+                registers->r13,
+                registers->r14,
+                registers->r15,
+        };
+
+        place_frame(registers, &unwind->pc, &unwind->sp);
+        unwind->bp = registers->rbp;
+        rules->bx = registers->rbx;
+        memcpy(rules->registers, by_number, sizeof(by_number));
+}
+
+#endif
+
 /* ---- the two unwinders ---- */
 
 /* ld.so's entry has no row; rbp is 0 there, as the ABI asks, and the last frame lies in it. */
@@ -197,31 +259,8 @@ static uint32_t walk(const struct user_regs_struct *registers, Chain *chain) {
         static struct unwind unwind;
         static struct rules rules;
 
-        const uint64_t by_number[RULES_N_REGISTERS] = {
-                registers->rax,
-                registers->rdx,
-                registers->rcx,
-                0,
-                registers->rsi,
-                registers->rdi,
-                0,
-                0,
-                registers->r8,
-                registers->r9,
-                registers->r10,
-                registers->r11,
-                registers->r12,
-                registers->r13,
-                registers->r14,
-                registers->r15,
-        };
-
         shim_begin(&unwind, &rules, DEPTH);
-        unwind.pc = registers->rip;
-        unwind.sp = registers->rsp;
-        unwind.bp = registers->rbp;
-        rules.bx = registers->rbx;
-        memcpy(rules.registers, by_number, sizeof(by_number));
+        set_registers(registers, &unwind, &rules);
         shim_walk(&unwind, &rules, frames, &cache);
         chain->n = unwind.n_frames;
         memcpy(chain->pcs, frames, chain->n * sizeof(frames[0]));
@@ -257,7 +296,7 @@ static int add_frame(Dwfl_Frame *frame, void *userdata) {
 
         if (chain->n == DEPTH || !dwfl_frame_pc(frame, &pc, NULL))
                 return DWARF_CB_ABORT;
-        chain->pcs[chain->n++] = pc;
+        chain->pcs[chain->n++] = unwind_return_address(pc);     /* libdw 0.188 leaves arm64's codes in it */
         return DWARF_CB_OK;
 }
 
@@ -297,9 +336,10 @@ static bool compare_with_calls(Pc *pc, const Chain *ours) {
 /* The program stands in a function that was called long ago: libdw says from where. */
 static void find_calls(const struct user_regs_struct *registers) {
         static Chain chain;
-        uint64_t at = registers->rsp;
+        uint64_t pc, at;
         unsigned found = 1;
 
+        place_frame(registers, &pc, &at);
         walk_by_libdw(&chain);
         call_list_begin(&calls);
         for (unsigned i = 0; i < STACK_WORDS && found < chain.n; i++, at += 8)
@@ -373,11 +413,11 @@ static bool step(int *signalp) {
         struct user_regs_struct from, to;
         int status, delivered = *signalp;
 
-        if (ptrace(PTRACE_GETREGS, child, 0, &from) || ptrace(PTRACE_SINGLESTEP, child, 0, *signalp) ||
+        if (!read_registers(&from) || ptrace(PTRACE_SINGLESTEP, child, 0, *signalp) ||
             waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
                 return false;
         *signalp = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-        if (ptrace(PTRACE_GETREGS, child, 0, &to))
+        if (!read_registers(&to))
                 return false;
         call_list_step(&calls, &from, &to, delivered != 0);
         return true;
@@ -498,16 +538,18 @@ int main(int argc, char **argv) {
         skip(argv[2], &signal);
         read_maps();
         report_modules();
-        if (strcmp(argv[2], "trap") == 0 && ptrace(PTRACE_GETREGS, child, 0, &registers) == 0)
+        if (strcmp(argv[2], "trap") == 0 && read_registers(&registers))
                 find_calls(&registers);
         for (uint64_t max = strtoull(argv[1], NULL, 0); n_steps < max; n_steps++) {
+                uint64_t address, sp;
                 bool is_as_called;
                 uint32_t end;
                 Pc *pc;
 
-                if (ptrace(PTRACE_GETREGS, child, 0, &registers))
+                if (!read_registers(&registers))
                         break;
-                pc = pc_of(registers.rip);
+                place_frame(&registers, &address, &sp);
+                pc = pc_of(address);
                 end = walk(&registers, &ours);
                 if (!ours.is_complete && (!pc->refreshed || n_steps - pc->refreshed > REFRESH_STEPS)) {
                         pc->refreshed = n_steps + 1;
