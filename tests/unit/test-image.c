@@ -123,3 +123,31 @@ Test(image, ignores_notes_that_are_cut_off_or_too_long) {
         long_id[4] = IMAGE_MAX_BUILD_ID;
         cr_assert_eq(strlen(ids_of_notes(long_id, sizeof(long_id) - 1, 4).gnu), 2 * IMAGE_MAX_BUILD_ID);
 }
+
+/* What the kernel maps begins with a page, of 4, 16 or 64 KiB. */
+Test(image, maps_bytes_that_begin_anywhere) {
+        enum { SIZE = 200 << 10, PART = 1000 };
+        static const uint64_t places[] = { 1, 5000, 5 << 12, 9 << 13, 70000, 131071 };
+        uint8_t *filler = malloc(SIZE);
+        HandElf elf = hand_elf(NULL, 0, NULL);
+        ElfImage image;
+        int fd;
+
+        for (size_t i = 0; i < SIZE; i++)
+                filler[i] = (uint8_t)(i >> 4);
+        hand_add(&elf, filler, SIZE);
+        fd = hand_fd(elf.data, elf.size);
+        cr_assert_eq(elf_image_init(&image, fd, 0, elf.size), 0);
+        for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+                ImageBytes bytes;
+
+                cr_assert_eq(image_bytes_init(&bytes, &image, places[i], PART, true), 0);
+                cr_assert_not_null(bytes.map);
+                cr_assert_arr_eq(bytes.data, elf.data + places[i], PART);
+                image_bytes_deinit(&bytes);
+        }
+        elf_image_deinit(&image);
+        close(fd);
+        free(elf.data);
+        free(filler);
+}

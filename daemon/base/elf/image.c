@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/util/cursor.h"
 #include "base/util/error.h"
@@ -296,8 +297,6 @@ int elf_image_ids(const ElfImage *image, ImageIds *ids) {
 
 /* ---- large parts ---- */
 
-enum { PAGE = 4096 };
-
 void image_bytes_deinit(ImageBytes *bytes) {
         free(bytes->owned);
         if (bytes->map)
@@ -307,7 +306,7 @@ void image_bytes_deinit(ImageBytes *bytes) {
 
 /* Maps bytes instead of copying them, since they may be hundreds of MiB. */
 static int map_bytes(const ElfImage *image, uint64_t offset, uint64_t size, ImageBytes *to) {
-        uint64_t start = image->base + offset, before = start % PAGE;
+        uint64_t start = image->base + offset, before = start % (uint64_t)sysconf(_SC_PAGESIZE);
         char *map = mmap(NULL, size + before, PROT_READ, MAP_PRIVATE, image->fd, (off_t)(start - before));
 
         if (map == MAP_FAILED)
