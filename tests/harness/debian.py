@@ -6,6 +6,7 @@
         suite.unpack(["openjdk-8-jre-headless"], root)
         suite.unpack([…], root, "./boot/*")         # of each only what fits
     suite.source("python3.13", folder)          # the archives of a source package
+    with debian.Suite("trixie", "arm64") as suite:      # packages for another processor
 """
 import os
 import pathlib
@@ -22,13 +23,15 @@ Dir::Cache "{0}/cache";
 Dir::Etc::sourcelist "{0}/sources.list";
 Dir::Etc::sourceparts "/dev/null";
 Dir::State::status "/dev/null";
-APT::Architectures {{ "amd64"; }};
+APT::Architecture "{1}";
+APT::Architectures {{ "{1}"; }};
 """
 
 
 class Suite:
-    def __init__(self, name):
+    def __init__(self, name, architecture="amd64"):
         self.name = name
+        self.architecture = architecture
         self.temporary = tempfile.TemporaryDirectory()
         self.home = pathlib.Path(self.temporary.name)
 
@@ -36,7 +39,7 @@ class Suite:
         for path in ("lists/partial", "cache/archives/partial"):
             (self.home / path).mkdir(parents=True)
         (self.home / "sources.list").write_text(f"deb {MIRROR} {self.name} main\n")
-        (self.home / "apt.conf").write_text(APT.format(self.home))
+        (self.home / "apt.conf").write_text(APT.format(self.home, self.architecture))
         self.apt("apt-get", "-q", "update")
         return self
 

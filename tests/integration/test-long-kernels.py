@@ -38,11 +38,12 @@ for i in $(seq 100); do grep -q listening /tmp/receive.log && break; sleep 0.2; 
 (while :; do echo go; sleep 1; done) | victim-waits /tmp/waits >/dev/null &
 for i in $(seq 100); do pidof victim-waits >/dev/null && break; sleep 0.2; done
 # Before others take the CPUs: a thread that is ready and has none has no stack. Where preemption is lazy
-# (7.2), one that was woken may stay so until the tick.
-for i in $(seq 10); do
+# (7.2), one that was woken may stay so until the tick, and on a busy host ticks are rare.
+for i in $(seq 60); do
         spanprof stacks $(pidof victim-waits) >/tmp/stacks 2>&1
         status=$?
         grep -q " main " /tmp/stacks && break
+        sleep 1
 done
 echo "stacks $status"
 sed "s/^/STACKS /" /tmp/stacks
@@ -53,8 +54,16 @@ omit=$!
 example-service >/tmp/truth 2>&1 &
 service=$!
 for i in $(seq 100); do grep -q frames /tmp/omit && break; sleep 0.2; done
-spanprof run -p $omit -p $python -p $service -p $(pidof victim-waits) --off-cpu --endpoint http://127.0.0.1:4318 -d SECONDSs \\
-        --export-interval 5s --stop-timeout 60s --summary /tmp/summary --log-level info >/tmp/log 2>&1
+# Long enough that all of a round of victim-waits lies in it, from the first wait to the last
+rounds() { grep -c " poll " /tmp/waits; }
+before=$(rounds)
+spanprof run -p $omit -p $python -p $service -p $(pidof victim-waits) --off-cpu --endpoint http://127.0.0.1:4318 \\
+        --export-interval 5s --stop-timeout 60s --summary /tmp/summary --log-level info >/tmp/log 2>&1 &
+daemon=$!
+sleep SECONDS
+for i in $(seq 300); do [ $(rounds) -ge $((before + 2)) ] && break; sleep 1; done
+kill -TERM $daemon
+wait $daemon
 echo "status $?"
 sed "s/^/LOG /" /tmp/log
 echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
