@@ -686,4 +686,5 @@ class Contexts(session.TestCase):
         self.assertIn("no process id", self.contexts("x", expect=2).stderr)
 
 
-tap.main()
+if __name__ == "__main__":
+    tap.main()

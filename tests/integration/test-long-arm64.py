@@ -13,6 +13,7 @@ import base64
 import collections
 import csv
 import gzip
+import importlib
 import json
 import re
 import subprocess
@@ -23,15 +24,26 @@ import qemu
 import stations
 import tap
 
+goroutines = importlib.import_module("test-run-goroutines")
 ARM64 = tap.SOURCE_DIR / "build-arm64"
 VICTIMS = ("omit", "otel", "still", "stations", "waits")
 MODES = {  # of victim-omit: its arguments
     "depth": "30", "large": "20", "qsort": "", "signal": "", "altstack": "", "alloca": "", "align": "", "saved": "",
     "noreturn": "", "plt": "", "syscall": "", "thread": ""
 }
+# name of a test → (suite, package, what `uname -r` says, KiB of a page)
+KERNELS = {
+    "6.1": ("", "", r"6\.1\.\S*-arm64", 4),
+    "6.12": ("trixie", "linux-image-arm64", r"6\.12\.\S*-arm64", 4),
+    "newest": ("sid", "linux-image-arm64", r"\S*-arm64", 4),
+    "6.12, 16 KiB": ("trixie", "linux-image-arm64-16k", r"6\.12\.\S*-arm64-16k", 16),
+    "newest, 16 KiB": ("sid", "linux-image-arm64-16k", r"\S*-arm64-16k", 16),
+}
 SCRIPT = """
 echo "kernel $(uname -r)"
+grep -m 1 KernelPageSize /proc/self/smaps
 spanprof doctor | grep -E "kernel-half|^fail"
+test-image --filter "image/maps_*" | sed "s/^/IMAGE /"
 stacks() {
         victim-omit $1 $2 >/tmp/$1 &
         victim=$!
@@ -109,8 +121,8 @@ spanprof record -F 99 -p $victim -d 20s -o /tmp/python.pb >/dev/null 2>/tmp/pyth
 echo "RECORD python $?"
 sed "s/^/LOG /" /tmp/python.log
 echo "FILE python $(gzip -c /tmp/python.pb | base64 | tr -d '\\n')"
-spanprof stacks $victim 2>&1 | sed "s/^/STACKS /"
 kill $victim
+wait $victim            # a signal of its end would interrupt the opening of a pipe
 mkfifo /tmp/orders
 go-labels 4 </tmp/orders >/tmp/labels &
 victim=$!
@@ -123,6 +135,64 @@ exec 9>&-
 for i in $(seq 200); do grep -q done /tmp/labels && break; sleep 0.2; done
 sed "s/^/TOLD labels /" /tmp/labels
 echo "FILE labels $(gzip -c /tmp/labels.pb | base64 | tr -d '\\n')"
+wait $victim
+mkfifo /tmp/lines
+go-waits </tmp/lines >/tmp/waits &
+victim=$!
+exec 9>/tmp/lines
+for i in $(seq 100); do grep -q ready /tmp/waits && break; sleep 0.2; done
+echo >&9
+for i in $(seq 100); do grep -q "stacks end" /tmp/waits && break; sleep 0.2; done
+spanprof record -p $victim -d 20s --lines --goroutines 10000 -o /tmp/goroutines.pb >/dev/null 2>/tmp/waits.log
+echo "RECORD goroutines $?"
+sed "s/^/LOG /" /tmp/waits.log
+echo "FILE goroutines $(gzip -c /tmp/goroutines.pb | base64 | tr -d '\\n')"
+echo "SAYS $(gzip -c /tmp/waits | base64 | tr -d '\\n')"
+"""
+# how each library reaches the variable of its context; the general one has the old dialect, without TLSDESC
+MODELS = {
+    "descriptor-static": "libcontext-descriptor.so",
+    "descriptor-dynamic": "libcontext-descriptor.so",
+    "general": "libcontext-general.so",
+    "initial": "libcontext-initial.so",
+    "executable": "-",
+}
+CONTEXTS = """
+echo "kernel $(uname -r)"
+contexts() {
+        name=$1 library=$2 program=victim-context
+        [ $library = - ] && program=victim-context-exec || library=/bin/$library
+        [ $name = descriptor-dynamic ] && export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=0 || unset GLIBC_TUNABLES
+        mkfifo /tmp/orders-$name
+        $program $library 2 2 </tmp/orders-$name >/tmp/said 2>&1 &
+        victim=$!
+        exec 9>/tmp/orders-$name
+        for i in $(seq 100); do grep -q pid /tmp/said && break; sleep 0.2; done
+        echo "publish /payload" >&9
+        echo load >&9
+        for i in $(seq 100); do [ $(grep -c "^thread" /tmp/said) -ge 4 ] && break; sleep 0.2; done
+        sleep 2
+        spanprof record -F 99 -p $victim -d 8s -o /tmp/$name.pb >/dev/null 2>/tmp/log
+        echo "RECORD $name $?"
+        sed "s/^/TOLD $name /" /tmp/said
+        sed "s/^/LOG $name /" /tmp/log
+        spanprof contexts $victim | sed "s/^/SHOWN $name /"
+        echo "FILE $name $(gzip -c /tmp/$name.pb | base64 | tr -d '\\n')"
+        kill $victim
+        exec 9>&-
+}
+"""
+# Stacks at each instruction, by the kernel half's own lines: beside libdw's, and the calls that were made.
+# mode of victim-omit → (steps that are unwound, steps from exec on before them); the first link its libraries
+STEPS = {"depth": (20000, 0)}
+STEPPED = """
+echo "kernel $(uname -r)"
+step() {
+        single-step $2 $3 victim-omit $1 >/tmp/steps 2>/tmp/log
+        echo "STEPPED $1 $?"
+        sed "s/^/SAID $1 /" /tmp/steps
+        sed "s/^/LOG $1 /" /tmp/log
+}
 """
 # of victim-still; arm64 has no pause(): glibc calls ppoll()
 REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "poll",
@@ -130,7 +200,7 @@ REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "
 COMPLETE = 0.95  # of the stacks but the first ones, which wait for the rows, for long on an emulated CPU
 
 
-class Arm64(tap.TestCase):
+class Arm64(goroutines.Looks, tap.TestCase):
     @classmethod
     def setUpClass(cls):
         tap.need_root()
@@ -138,13 +208,18 @@ class Arm64(tap.TestCase):
         if not all(program.exists() for program in cls.programs):
             tap.skip("tool: build-arm64 is not there: `sudo ./bootstrap cross`")
 
-    def guest(self):
+    def kernel(self, name):
+        suite, package = KERNELS[name][:2]
+        return qemu.kernel_of(suite, package, "arm64") if suite else None
+
+    def guest(self, kernel):
         """(console, mode → samples)"""
         calls = "\n".join(f"stacks {mode} {argument}" for mode, argument in MODES.items())
         # built with Go's own tools: their rows come from Go's tables
         program = golang.Go(variables={"GOARCH": "arm64", "CGO_ENABLED": "0"}).build(
             tap.SOURCE_DIR / "tests/victims/VictimGoChain.go", self.directory() / "go-chain")
-        console = qemu.boot_arm64(self, [*self.programs, program], SCRIPT.replace("MODES", calls))
+        programs = [*self.programs, ARM64 / "tests/unit/test-image", program]
+        console = qemu.boot_arm64(self, programs, SCRIPT.replace("MODES", calls), kernel=kernel)
         print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
         folder, samples = self.directory(), {}
         for mode, text in re.findall(r"(?m)^FILE (\S+) (\S+)$", console):
@@ -183,19 +258,39 @@ class Arm64(tap.TestCase):
         self.assertGreater(whole, 20, mode)
         self.assertGreaterEqual(whole / (len(samples) - late), COMPLETE, mode)
 
-    def test_stacks_and_spans_are_those_of_the_programs(self):
-        console, samples = self.guest()
-        self.assertRegex(console, r"(?m)^kernel 6\.1\.\S*-arm64$")
+    def stacks_and_spans(self, name):
+        version, page = KERNELS[name][2:]
+        console, samples = self.guest(self.kernel(name))
+        self.assertRegex(console, rf"(?m)^kernel {version}$")
+        self.assertRegex(console, rf"(?m)^KernelPageSize: +{page} kB$")
         self.assertRegex(console, r"(?m)^ok +kernel-half")
         for mode in MODES:
             with self.subTest(mode=mode):
                 self.check_stacks(console, mode, samples[mode])
+        self.assertRegex(console, r"(?m)^IMAGE ok .*maps_bytes_that_begin_anywhere")
+        with self.subTest("kernel"):
+            self.check_kernel(samples["syscall"])
         with self.subTest("go"):
             self.check_go(samples["go"])
         with self.subTest("spans"):
             told = dict(re.findall(r"(?m)^TOLD otel thread (\d+) (\S+)$", console))
             self.assertEqual(len(told), 4, console)
             self.check_spans(told, samples["otel"])
+
+    def test_stacks_and_spans_are_those_of_the_programs(self):
+        self.stacks_and_spans("6.1")
+
+    def test_stacks_and_spans_on_6_12(self):
+        self.stacks_and_spans("6.12")
+
+    def test_stacks_and_spans_on_the_newest(self):
+        self.stacks_and_spans("newest")
+
+    def test_pages_of_16_kib_on_6_12(self):
+        self.stacks_and_spans("6.12, 16 KiB")
+
+    def test_pages_of_16_kib_on_the_newest(self):
+        self.stacks_and_spans("newest, 16 KiB")
 
     def check_go(self, samples):
         """Goroutines' stacks are whole, and those of the program's own code are what it is written to be."""
@@ -223,6 +318,17 @@ class Arm64(tap.TestCase):
         self.assertGreater(chains["sorter"], 20)
         self.assertGreaterEqual((chains["outer"] + chains["sorter"]) / (chains.total() - late), COMPLETE)
 
+    def check_kernel(self, samples):
+        """The program reads /dev/zero: the kernel's own frames lead from its entry to there."""
+        chains = [[frame.name for frame in sample.frames if frame.type == "kernel"] for sample in samples]
+        chains = [chain for chain in chains if chain]
+        self.assertLessEqual({chain[-1] for chain in chains}, {"el0t_64_sync", "el0t_64_irq"})
+        reads = [chain for chain in chains if "ksys_read" in chain and chain[-1] == "el0t_64_sync"]
+        for chain in reads:
+            self.assertEqual(chain[chain.index("ksys_read") + 1], "__arm64_sys_read", chain)
+        print(f"# kernel: {len(reads)} of {len(chains)} stacks lead to read()")
+        self.assertGreater(sum("vfs_read" in chain for chain in reads), 0.5 * len(chains))
+
     def check_spans(self, told, samples):
         judged = 0
         for sample in samples:
@@ -240,7 +346,14 @@ class Arm64(tap.TestCase):
         self.assertGreater(len(attributed), judged / 4)
 
     def test_waits_coroutines_and_stacks(self):
-        console = qemu.boot_arm64(self, self.programs, OTHERS)
+        self.waits_coroutines_and_stacks("6.1")
+
+    def test_waits_coroutines_and_stacks_with_pages_of_16_kib(self):
+        """Rings of contexts, regions of stations and rings of the kernel half lie in such pages."""
+        self.waits_coroutines_and_stacks("6.12, 16 KiB")
+
+    def waits_coroutines_and_stacks(self, name):
+        console = qemu.boot_arm64(self, self.programs, OTHERS, kernel=self.kernel(name))
         print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
         files = {name: gzip.decompress(base64.b64decode(text))
                  for name, text in re.findall(r"(?m)^FILE (\S+) (\S+)$", console)}
@@ -257,18 +370,19 @@ class Arm64(tap.TestCase):
             self.check_waits(self.told(console, "waits"), list(otlp_read.samples(path)))
 
     def test_runtimes(self):
-        """Functions of Python, and labels of goroutines, whose g is in a register there."""
+        """Functions of Python; labels of goroutines, whose g is in a register there, and where they wait."""
         root = qemu.arm64_root("arm64-python", "python3-minimal")
         go = golang.Go(variables={"GOARCH": "arm64", "CGO_ENABLED": "0"})
         program = go.build(tap.SOURCE_DIR / "tests/victims/VictimGoLabels.go", self.directory() / "go-labels",
                            more=[tap.SOURCE_DIR / "tests/victims/VictimGoSpin.go"])
+        waits = go.build(tap.SOURCE_DIR / "tests/victims/VictimGoWaits.go", self.directory() / "go-waits")
         python = root / "usr/bin/python3.11"
         places = [root / "lib/aarch64-linux-gnu", root / "usr/lib/aarch64-linux-gnu"]
         more = {**qemu.python_files(root), **qemu.arm64_libraries([python], places)}
         script = RUNTIMES.replace("PYTHON_CHAIN", qemu.PYTHON_CHAIN)
-        console = qemu.boot_arm64(self, [*self.programs, program, python], script, more=more)
+        console = qemu.boot_arm64(self, [*self.programs, program, waits, python], script, more=more)
         print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
-        self.assertEqual(set(re.findall(r"(?m)^RECORD (\S+ \d+)$", console)), {"python 0", "labels 0"})
+        self.assertEqual(set(re.findall(r"(?m)^RECORD (\S+ \d+)$", console)), {"python 0", "labels 0", "goroutines 0"})
         samples = {}
         for name, text in re.findall(r"(?m)^FILE (\S+) (\S+)$", console):
             path = self.directory() / f"{name}.pb"
@@ -276,10 +390,12 @@ class Arm64(tap.TestCase):
             samples[name] = list(otlp_read.samples(path))
         with self.subTest("python"):
             self.check_python(samples["python"])
-            stack = re.findall(r"(?m)^STACKS +(\S+)", console)
-            self.assertIn("middle outer <module>", " ".join(stack))
         with self.subTest("go"):
             self.check_labels(self.told(console, "labels"), samples["labels"])
+        with self.subTest("goroutines"):
+            said = gzip.decompress(base64.b64decode(re.search(r"(?m)^SAYS (\S+)$", console)[1])).decode()
+            self.check_looks(*said.split("profile ends\n")[-2:],
+                             [sample for sample in samples["goroutines"] if sample.type == "goroutines"])
 
     def check_python(self, samples):
         chains = [[frame.name for frame in reversed(sample.frames) if frame.type == "cpython"] for sample in samples]
@@ -301,6 +417,64 @@ class Arm64(tap.TestCase):
                 self.assertEqual(int(sample.trace_id, 16), int(trace, 16))
         self.assertGreater(len(linked), 50)
         self.assertGreater(len(linked) / len(samples), 0.5)
+
+    def test_thread_contexts_by_each_access_model(self):
+        """TLSDESC, the usual way of a library there, in static and dynamic memory; and the others."""
+        contexts = importlib.import_module("test-contexts")
+        programs = [ARM64 / "tests/victims" / f"victim-{name}" for name in ("context", "context-exec")]
+        files = {f"bin/{name}": ARM64 / "tests/victims" / name for name in MODELS.values() if name != "-"}
+        if not all(path.exists() for path in (*programs, *files.values())):
+            tap.skip("tool: build-arm64 is not there: `sudo ./bootstrap cross`")
+        payload = self.directory() / "payload"
+        payload.write_bytes(contexts.payload({"service.name": "shop"}, ["http.route", "parity"]))
+        script = CONTEXTS + "\n".join(f"contexts {name} {library}" for name, library in MODELS.items())
+        console = qemu.boot_arm64(self, [ARM64 / "spanprof", *programs], script, more={**files, "payload": payload})
+        print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
+        stored = dict(re.findall(r"(?m)^FILE (\S+) (\S+)$", console))
+        for name in MODELS:
+            with self.subTest(name):
+                self.assertRegex(console, rf"(?m)^RECORD {name} 0$")
+                path = self.directory() / f"{name}.pb"
+                path.write_bytes(gzip.decompress(base64.b64decode(stored[name])))
+                told = dict(re.findall(rf"(?m)^TOLD {name} thread (\d+) (\S+)$", console))
+                self.assertEqual(len(told), 4, told)
+                self.check_contexts(told, list(otlp_read.samples(path)))
+
+    def check_contexts(self, told, samples):
+        """All of a thread that has set its context, none of the others."""
+        judged = {"set": 0, "none": 0}
+        for sample in samples:
+            tid = sample.thread_id
+            kind = told.get(str(tid))
+            if not kind:
+                continue
+            judged[kind] += 1
+            expected = (None, None, None)
+            if kind == "set":
+                expected = (f"1111222233334444{tid:016x}", f"{0x5555 << 48 | tid:016x}", f"/route/{tid % 3}")
+            self.assertEqual((sample.trace_id, sample.span_id, sample.attributes.get("http.route")), expected)
+        print(f"# contexts: {judged}")
+        self.assertGreater(min(judged.values()), 20)
+
+    def test_stacks_at_each_instruction(self):
+        program = ARM64 / "tests/oracles/single-step"
+        if not program.exists():
+            tap.skip("tool: build-arm64 is not there: `sudo ./bootstrap cross`")
+        script = STEPPED + "\n".join(f"step {mode} {n} {skip}" for mode, (n, skip) in STEPS.items())
+        console = qemu.boot_arm64(self, [program, self.programs[1]], script)
+        print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
+        for mode in STEPS:
+            with self.subTest(mode):
+                self.check_steps(console, mode)
+
+    def check_steps(self, console, mode):
+        last = re.search(rf"(?m)^SAID {mode} steps (\d+) complete (\d+) pcs (\d+) compared (\d+) differ (\d+) .* "
+                         rf"refuted (\d+) called (\d+) wrong (\d+) whole (\d+) ", console)
+        n, complete, _, compared, differ, _, called, wrong, whole = map(int, last.groups())
+        self.assertEqual((differ, wrong), (0, 0))
+        self.assertGreater(compared, 200)
+        self.assertEqual(called, n)
+        self.assertGreaterEqual(whole / n, 0.99)
 
     def told(self, console, what):
         return re.findall(rf"(?m)^TOLD {what} (.*)$", console)

@@ -93,7 +93,48 @@ def place(sample):
     return next((name[5:] for name in names if name[5:] in WAITS and name.startswith("main.")), None)
 
 
-class Goroutines(session.NamingCase):
+class Looks:
+    """Judges samples of goroutines of VictimGoWaits.go by what it says of itself."""
+
+    def looks(self, samples):
+        """How often it was looked at, by those whose number is known."""
+        n = sum(s.value for s in samples if place(s) == "selectsNothing")
+        self.assertGreater(n, 0)
+        self.assertEqual(n % WAITS["selectsNothing"], 0)
+        return n // WAITS["selectsNothing"]
+
+    def check_looks(self, profile, stacks, samples):
+        looks = self.looks(samples)
+        ours = collections.Counter()
+        for sample in samples:
+            self.assertEqual((sample.unit, sample.period_type, sample.period_unit, sample.period),
+                             ("count", "wall", "nanoseconds", 10**9))
+            self.assertNotIn("profile.stack.truncated", sample.attributes)
+            self.assertEqual(golang.plain(sample.frames[-1].name), "runtime.goexit")
+            chain = chain_of(sample)
+            if chain and not any(name == "main.main" for name, _, _ in chain):
+                ours[chain, labels_of(sample)] += sample.value
+        want = of_pprof(profile)
+        self.assertEqual(sum(want.values()), sum(WAITS.values()))
+        want = collections.Counter({key: n * looks for key, n in want.items()})
+        self.assertEqual((dict(ours - want), dict(want - ours)), ({}, {}))
+        self.check_reasons(samples, stacks, looks)
+
+    def check_reasons(self, samples, stacks, looks):
+        ours = collections.Counter()
+        for sample in samples:
+            names = [golang.plain(frame.name) for frame in sample.frames]
+            mine = [name for name in names if name.startswith("main.")]
+            if mine and "main.main" not in mine:
+                self.assertEqual(sample.attributes["wait.state"], "blocked")
+                self.assertNotIn("thread.id", sample.attributes)
+                ours[mine[0], sample.attributes["wait.reason"]] += sample.value
+        want = {key: n * looks for key, n in reasons_of_pprof(stacks).items()}
+        self.assertEqual(ours, collections.Counter(want))
+        self.assertGreaterEqual(len({reason for _, reason in ours}), 7)
+
+
+class Goroutines(Looks, session.NamingCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -131,46 +172,12 @@ class Goroutines(session.NamingCase):
                 return samples
         self.fail("no look at goroutines in 15 s")
 
-    def looks(self, samples):
-        """How often it was looked at, by those whose number is known."""
-        n = sum(s.value for s in samples if place(s) == "selectsNothing")
-        self.assertGreater(n, 0)
-        self.assertEqual(n % WAITS["selectsNothing"], 0)
-        return n // WAITS["selectsNothing"]
-
     def check_program(self, program, *options):
         child = self.start_victim(program)
         profile, stacks = self.ask(child)
         samples = self.record_some(child, "--goroutines", "10000", *options)
-        looks = self.looks(samples)
-        ours = collections.Counter()
-        for sample in samples:
-            self.assertEqual((sample.unit, sample.period_type, sample.period_unit, sample.period),
-                             ("count", "wall", "nanoseconds", 10**9))
-            self.assertNotIn("profile.stack.truncated", sample.attributes)
-            self.assertEqual(golang.plain(sample.frames[-1].name), "runtime.goexit")
-            chain = chain_of(sample)
-            if chain and not any(name == "main.main" for name, _, _ in chain):
-                ours[chain, labels_of(sample)] += sample.value
-        want = of_pprof(profile)
-        self.assertEqual(sum(want.values()), sum(WAITS.values()))
-        want = collections.Counter({key: n * looks for key, n in want.items()})
-        self.assertEqual((dict(ours - want), dict(want - ours)), ({}, {}))
-        self.check_reasons(samples, stacks, looks)
+        self.check_looks(profile, stacks, samples)
         return samples
-
-    def check_reasons(self, samples, stacks, looks):
-        ours = collections.Counter()
-        for sample in samples:
-            names = [golang.plain(frame.name) for frame in sample.frames]
-            mine = [name for name in names if name.startswith("main.")]
-            if mine and "main.main" not in mine:
-                self.assertEqual(sample.attributes["wait.state"], "blocked")
-                self.assertNotIn("thread.id", sample.attributes)
-                ours[mine[0], sample.attributes["wait.reason"]] += sample.value
-        want = {key: n * looks for key, n in reasons_of_pprof(stacks).items()}
-        self.assertEqual(ours, collections.Counter(want))
-        self.assertGreaterEqual(len({reason for _, reason in ours}), 7)
 
     def test_each_waits_where_its_own_profile_says(self):
         samples = self.check_program(self.build(self.go))
