@@ -99,8 +99,8 @@ Test(goroutine, one_that_waits_is_where_it_called) {
         cr_assert_str_eq(go_wait_reason(26, found.reason), "chan receive");
         cr_assert_eq(found.pc, 0x401004);
         cr_assert_eq(found.sp, MEMORY + SP);
-        cr_assert_eq(found.stack_size, STACK + STACK_SIZE - SP);
-        cr_assert_eq(stack[0], 0x55);
+        cr_assert_eq(found.stack_size, STACK + STACK_SIZE - SP + GOROUTINE_BELOW_SP);
+        cr_assert_eq(stack[GOROUTINE_BELOW_SP], 0x55);
         cr_assert_not(found.is_cut);
         cr_assert_eq(found.labels_size, GO_HEADER_SIZE);
 }
@@ -111,7 +111,7 @@ Test(goroutine, one_in_a_system_call_has_a_place_of_its_own) {
         cr_assert_eq(found.state, GOROUTINE_SYSCALL);
         cr_assert_eq(found.pc, 0x402006);
         cr_assert_eq(found.sp, MEMORY + SYSCALL_SP);
-        cr_assert_eq(stack[0], 0x66);
+        cr_assert_eq(stack[GOROUTINE_BELOW_SP], 0x66);
 }
 
 Test(goroutine, one_that_has_never_run_is_at_its_first_instruction) {
@@ -184,7 +184,7 @@ Test(goroutine, bounds) {
 Test(goroutine, a_large_stack_is_cut) {
         put(G + GO_STACK_LOW, MEMORY + LARGE);
         put(G + GO_STACK_HIGH, MEMORY + LARGE + LARGE_SIZE);
-        put(G + GO_SP, MEMORY + LARGE + 8);
+        put(G + GO_SP, MEMORY + LARGE + 16);
         cr_assert_eq(look(sizeof(stack)), 0);
         cr_assert(found.is_cut);
         cr_assert_eq(found.stack_size, GOROUTINE_MAX_STACK);

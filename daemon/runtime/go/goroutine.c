@@ -144,8 +144,9 @@ static int judge_status(uint32_t status) {
 
 static bool is_plausible(const G *g) {
         return g->id && !(g->id >> 62) && g->low < g->high && g->high < MAX_ADDRESS &&
-                g->high - g->low <= MAX_STACK_BYTES && !(g->high % 8) && g->sp >= g->low &&
-                g->sp < g->high && !(g->sp % 8) && g->pc && g->pc < MAX_ADDRESS;
+                g->high - g->low <= MAX_STACK_BYTES && !(g->high % 8) &&
+                g->sp >= g->low + GOROUTINE_BELOW_SP && g->sp < g->high && !(g->sp % 8) && g->pc &&
+                g->pc < MAX_ADDRESS;
 }
 
 static GoroutineState state_of(uint32_t status) {
@@ -169,9 +170,9 @@ static bool is_same_memory(const GoMemory *memory, uint64_t address, const uint8
 
 /* Return: 0, GOROUTINE_E_ROOM. */
 static int measure_stack(const G *g, uint32_t room, Goroutine *goroutine) {
-        uint64_t size = MIN(g->high - g->sp, (uint64_t)GOROUTINE_MAX_STACK);
+        uint64_t all = g->high - g->sp + GOROUTINE_BELOW_SP, size = MIN(all, (uint64_t)GOROUTINE_MAX_STACK);
 
-        goroutine->is_cut = size < g->high - g->sp;
+        goroutine->is_cut = size < all;
         goroutine->stack_size = (uint32_t)size;
         return size > room ? GOROUTINE_E_ROOM : 0;
 }
@@ -182,7 +183,7 @@ static bool has_stood(const GoGoroutines *where, const GoMemory *memory, uint64_
         G after;
 
         return !read_g(where, memory, address, &after) && !memcmp(before, &after, sizeof(after)) &&
-                is_same_memory(memory, before->sp, stack, size);
+                is_same_memory(memory, before->sp - GOROUTINE_BELOW_SP, stack, size);
 }
 
 static int try_read(const GoGoroutines *where, const GoMemory *memory, uint64_t address, uint8_t *stack,
@@ -203,7 +204,7 @@ static int try_read(const GoGoroutines *where, const GoMemory *memory, uint64_t 
         r = measure_stack(&g, room, goroutine);
         if (r)
                 return r;
-        r = memory->read(memory->userdata, g.sp, stack, goroutine->stack_size);
+        r = memory->read(memory->userdata, g.sp - GOROUTINE_BELOW_SP, stack, goroutine->stack_size);
         if (!r)
                 read_labels(where, memory, g.labels, goroutine);
         if (!has_stood(where, memory, address, &g, stack, r ? 0 : goroutine->stack_size))

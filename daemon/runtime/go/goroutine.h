@@ -15,11 +15,14 @@
 #include "abi.h"
 #include "runtime/go/go-layout.h"
 #include "runtime_abi.h"
+#include "unwind_abi.h"
 
 enum {
         GOROUTINES_MAX = 1 << 24,       /* in a list; a longer one is none */
         GOROUTINE_MAX_STACK = 64 << 10, /* bytes that are copied; one that is longer is cut */
         GOROUTINE_MAX_TRIES = 3,        /* for one that moves meanwhile */
+        /* bytes below sp that belong to the frame: arm64 saves the caller's x29 there (go-arch-aarch64.c) */
+        GOROUTINE_BELOW_SP = UNWIND_ARM64 ? 8 : 0,
 };
 
 /* Memory of the program. */
@@ -48,7 +51,7 @@ typedef struct Goroutine {
         GoroutineState state;
         uint8_t reason;                 /* go_wait_reason(), if it waits */
         bool is_cut;                    /* the stack is longer than what was copied */
-        uint32_t stack_size;            /* bytes copied, from sp on */
+        uint32_t stack_size;            /* bytes copied, from sp - GOROUTINE_BELOW_SP on */
         uint16_t labels_size;           /* as samples have them, with the id: at least GO_HEADER_SIZE */
         uint8_t labels[ABI_MAX_ATTRIBUTES_SIZE];
 } Goroutine;
@@ -66,8 +69,9 @@ enum {
 int goroutines_list(const GoGoroutines *where, const GoMemory *memory, uint64_t *listp, uint64_t *np);
 
 /*
- * Reads the goroutine at @index of the list at @list. Its stack from sp on goes to @stack, which has @room
- * bytes. What was read is of one moment: the goroutine has not run meanwhile. Return: 0, GOROUTINE_E_*.
+ * Reads the goroutine at @index of the list at @list. Its stack from sp - GOROUTINE_BELOW_SP on goes to
+ * @stack, which has @room bytes. What was read is of one moment: the goroutine has not run meanwhile.
+ * Return: 0, GOROUTINE_E_*.
  */
 int goroutine_read(const GoGoroutines *where, const GoMemory *memory, uint64_t list, uint64_t index,
                    uint8_t *stack, uint32_t room, Goroutine *goroutine);

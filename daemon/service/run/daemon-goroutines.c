@@ -99,7 +99,7 @@ static void walk_stack(Goroutines *goroutines, const Process *process, const Gor
                                      .pc = found->pc,
                                      .sp = found->sp,
                                      .bp = found->bp,
-                                     .address = found->sp,
+                                     .address = found->sp - GOROUTINE_BELOW_SP,
                                      .n_bytes = found->stack_size,
                                      .is_cut = found->is_cut };
         memcpy(stack->bytes, bytes, found->stack_size);
