@@ -232,14 +232,15 @@ static void check_again(void) {
         n_first = stat_get(COUNTER_RING_PAGES_READ);
         cr_assert_geq(n_first, 16384);
         cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE);
-        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), n_first + 1000, "only what was empty");
+        /* the 16,384 pages are not empty; under ASan many others are */
+        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), 2 * n_first - 16384, "only what was empty");
         cr_assert_geq(stat_get(COUNTER_RING_PAGES_KNOWN), 16384);
         child_go_on(&child);
         cr_assert_eq(find_again(&child, &seen, &address), RING_E_NONE, "an absent page");
         child_go_on(&child);
         cr_assert_eq(find_again(&child, &seen, &address), 0);
         cr_assert_eq(address, *shared_address);
-        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), n_first + 3000);
+        cr_assert_leq(stat_get(COUNTER_RING_PAGES_READ), 2 * n_first - 16384 + 3000);
         seen_pages_deinit(&seen);
         child_stop(&child);
 }
