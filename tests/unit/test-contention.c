@@ -70,7 +70,7 @@ static bool update_for(Contention *contention, uint64_t ns) {
         bool is_there = false;
 
         while ((now_ns = clock_monotonic_ns()) < end_ns)
-                is_there = contention_update(contention, now_ns);
+                is_there = contention_update(contention, now_ns, true);
         return is_there;
 }
 
@@ -105,11 +105,11 @@ Test(contention, ends_a_second_after_it_was_seen_last) {
         uint64_t now_ns = NS_PER_SEC;
 
         cr_assert_eq(contention_new(&contention), 0);
-        contention_update(contention, now_ns);
+        contention_update(contention, now_ns, true);
         /* time that passes here alone: the kernel's count of waits is far less than a 25th of it */
         for (int i = 0; i < 3; i++)
-                contention_update(contention, now_ns += 100 * NS_PER_SEC);
-        cr_expect_not(contention_update(contention, now_ns));
+                contention_update(contention, now_ns += 100 * NS_PER_SEC, true);
+        cr_expect_not(contention_update(contention, now_ns, true));
         cr_expect_null(contention_free(contention));
         cr_expect_null(contention_free(NULL));
 }

@@ -14,6 +14,10 @@
  * kernel's count (/proc/PID/task/TID/schedstat). It goes on for a second after that, and at the start for
  * 100 ms: what the engine used before its first scan may make it wait.
  *
+ * It does harm where a burst of one coroutine is over before any wait is: there the engine is best on the CPU
+ * of the program, which it stops at each event, and the looker keeps it elsewhere. Its caller knows by the
+ * losses (recording.c).
+ *
  * Measured by `coro.py tight` with BUSY=2; docs/PERFORMANCE.md has the figures.
  */
 
@@ -141,7 +145,7 @@ static void tell_looker(Contention *contention, bool looks, int cpu) {
         pthread_mutex_unlock(&contention->mutex);
 }
 
-bool contention_update(Contention *contention, uint64_t now_ns) {
+bool contention_update(Contention *contention, uint64_t now_ns, bool looks) {
         uint64_t waited_ns;
 
         if (now_ns - contention->read_ns >= READ_NS && read_waited(contention, &waited_ns)) {
@@ -153,6 +157,6 @@ bool contention_update(Contention *contention, uint64_t now_ns) {
                 contention->waited_ns = waited_ns;
         }
         contention->is_there = now_ns < contention->until_ns;
-        tell_looker(contention, contention->is_there, sched_getcpu());
+        tell_looker(contention, contention->is_there && looks, sched_getcpu());
         return contention->is_there;
 }

@@ -20,9 +20,10 @@ int contention_new(Contention **contentionp);
 Contention *contention_free(Contention *contention);
 
 /*
- * To be called often by the thread that scans, at @now_ns (MONOTONIC). Return: whether it waited for a CPU of
- * late; always false where the kernel does not count that (CONFIG_SCHED_INFO).
+ * To be called often by the thread that scans, at @now_ns (MONOTONIC). @looks: whether waits are to be
+ * shortened. Return: whether it waited for a CPU of late; always false where the kernel does not count that
+ * (CONFIG_SCHED_INFO).
  */
-bool contention_update(Contention *contention, uint64_t now_ns);
+bool contention_update(Contention *contention, uint64_t now_ns, bool looks);
 
 DEFINE_CLEANUP(Contention, contention_free)

@@ -39,6 +39,7 @@ enum {
         MIN_LINES = 16, MAX_LINES = 1024,       /* between two scans */
         FEW = SPANPROF_STATION_EPOCHS / 4,      /* events of one station in a scan: there is time */
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
+        RECENT = 1024,                  /* events, of which the share of lost ones counts */
         LINE_NS = 35,                   /* to make one, about */
         CONTENDED_SHARE = 10,           /* of the time, for lines while others want the CPU: a tenth */
 };
@@ -183,6 +184,16 @@ uint64_t recording_deadline_ns(const Recording *recording) {
         return is_pending ? MIN(deadline_ns, READABLE_NS) : deadline_ns;
 }
 
+/* 38 %: bursts of which a station keeps all lose less beside two busy processes, longer ones more. */
+static void note_losses(Recording *recording, const RegionScanFound *found) {
+        recording->recent_events += found->n_events + found->n_lost;
+        recording->recent_lost += found->n_lost;
+        if (recording->recent_events < RECENT)
+                return;
+        recording->is_outrun = recording->recent_lost * 8 > recording->recent_events * 3;
+        recording->recent_events = recording->recent_lost = 0;
+}
+
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         uint64_t begin_ns = clock_monotonic_ns(), end_ns;
         bool follow = recording->pace.hungry &&
@@ -191,7 +202,8 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         RegionScanFound all = { 0 };
 
         if (recording->contention)
-                recording->is_contended = contention_update(recording->contention, begin_ns);
+                recording->is_contended = contention_update(recording->contention, begin_ns,
+                                                            !recording->is_outrun);
         for (size_t i = 0; i < n_scans; i++) {
                 RegionScanFound found;
 
@@ -208,6 +220,7 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
                 address_names_poke(recording->names);
         recording->n_events += all.n_events;
         recording->n_lost += all.n_lost;
+        note_losses(recording, &all);
         pace_update(&recording->pace, &all, end_ns - begin_ns, end_ns);
         return all.n_events;
 }

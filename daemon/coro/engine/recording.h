@@ -61,6 +61,8 @@ typedef struct Recording {
         AddressNames *names;            /* NULL = no names are wanted */
         Contention *contention;         /* NULL = it is not looked for */
         bool is_contended;              /* others want the CPU: lines take little of it */
+        bool is_outrun;                 /* many of the last events were lost: no wait is short enough */
+        uint64_t recent_events, recent_lost;
         uint64_t lines_ns;              /* the last time that lines were made */
         Pace pace;
         bool is_woken;                  /* by a byte of the program; else bursts can only be followed */
