@@ -14,6 +14,7 @@
 #include "base/util/thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -30,6 +31,14 @@ struct Thread {
         pthread_cond_t ended;
         bool has_ended, is_left;
 };
+
+void thread_stay_on(int cpu) {
+        cpu_set_t set;
+
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        (void)!sched_setaffinity(0, sizeof(set), &set);
+}
 
 void thread_condition_init(pthread_cond_t *condition) {
         pthread_condattr_t monotonic;

@@ -54,6 +54,9 @@ int thread_end(Thread *thread, uint64_t end_ns);
 /* The same for work that is known to return: waits as long as that takes. @thread: may be NULL. */
 Thread *thread_join(Thread *thread);
 
+/* The thread that calls runs on @cpu alone from now on. Where that is refused, all stays as it is. */
+void thread_stay_on(int cpu);
+
 /* A condition whose waits end by the monotonic clock. */
 void thread_condition_init(pthread_cond_t *condition);
 

@@ -47,21 +47,12 @@ struct Contention {
         int fd;                         /* schedstat of the thread that scans; -1 = there is none */
         uint64_t read_ns, waited_ns;    /* at the last look: the time, and what was waited until then */
         uint64_t until_ns;
-        bool is_there;
         Thread *looker;
         pthread_mutex_t mutex;          /* guards all that follows */
         pthread_cond_t changed;
         bool looks, stopping;
         int cpu;                        /* of the thread that scans */
 };
-
-static void stay_on(int cpu) {
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        (void)!sched_setaffinity(0, sizeof(set), &set);
-}
 
 static void look(void *userdata) {
         const struct timespec time = { .tv_nsec = LOOK_NS };
@@ -80,7 +71,7 @@ static void look(void *userdata) {
                 }
                 pthread_mutex_unlock(&contention->mutex);
                 if (cpu >= 0 && cpu != on)
-                        stay_on(cpu);
+                        thread_stay_on(cpu);
                 on = cpu;
                 nanosleep(&time, NULL);
                 pthread_mutex_lock(&contention->mutex);
@@ -147,6 +138,7 @@ static void tell_looker(Contention *contention, bool looks, int cpu) {
 
 bool contention_update(Contention *contention, uint64_t now_ns, bool looks) {
         uint64_t waited_ns;
+        bool is_there;
 
         if (now_ns - contention->read_ns >= READ_NS && read_waited(contention, &waited_ns)) {
                 if (!contention->read_ns)
@@ -156,7 +148,7 @@ bool contention_update(Contention *contention, uint64_t now_ns, bool looks) {
                 contention->read_ns = now_ns;
                 contention->waited_ns = waited_ns;
         }
-        contention->is_there = now_ns < contention->until_ns;
-        tell_looker(contention, contention->is_there && looks, sched_getcpu());
-        return contention->is_there;
+        is_there = now_ns < contention->until_ns;
+        tell_looker(contention, is_there && looks, sched_getcpu());
+        return is_there;
 }

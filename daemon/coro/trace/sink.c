@@ -97,14 +97,6 @@ static bool shares_a_cpu(void) {
         return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 2;
 }
 
-static void stay_on(int cpu) {
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        (void)!sched_setaffinity(0, sizeof(set), &set);
-}
-
 static void run(void *userdata) {
         Sink *sink = userdata;
         int on = -1;
@@ -120,7 +112,7 @@ static void run(void *userdata) {
                 }
                 if (cpu != on) {
                         pthread_mutex_unlock(&sink->mutex);
-                        stay_on(cpu);
+                        thread_stay_on(cpu);
                         on = cpu;
                         pthread_mutex_lock(&sink->mutex);
                         continue;

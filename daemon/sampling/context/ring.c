@@ -15,7 +15,7 @@
  *
  * Most of what it costs is a read for each page, of memory that is in no cache. A process that maps all the
  * time is searched again and again, so pages that were read before are left out (seen-pages.h). Memory that
- * was given back and mapped anew between two searches looks as before. But a ring is seldom touched as a
+ * was given back and mapped again between two searches looks as before. But a ring is seldom touched as a
  * whole, and what was there before was: where pages have gone, the page in front of them is read.
  *
  * A page may go between the look and the read; the target decides who fetches it then:
