@@ -447,13 +447,3 @@ void window_get_sample(const Window *window, uint32_t profile, uint32_t index, W
                                    .values = window->sorted.values ? window->sorted.values + sum->first_time
                                                                    : NULL };
 }
-
-void window_free_samples(Window *window) {
-        arena_deinit(&window->events.arena);
-        free(window->profiles);
-        free(window->sums);
-        free(window->sorted.times_ns);
-        free(window->sorted.values);
-        free(window->sorted.order);
-        free(window->sorted.profile_first);
-}

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Inside of a Window, shared by window.c (life and closing), window-rows.c and window-frames.c (tables) and
- * samples.c (profiles and events). These four files are one module: they call each other, and no other file
- * includes this header.
+ * Inside of a Window, shared by window.c (life, reading), window-rows.c and window-frames.c (tables) and
+ * samples.c (profiles, events, closing). No other file includes this header.
  */
 
 #include "base/util/arena.h"
@@ -120,6 +119,3 @@ int window_add_row(Window *window, Intern *table, const void *data, size_t size,
 
 /* Makes room for row @index in an array beside a table; new rows are zero. */
 int window_grow(void **rowsp, uint32_t *sizep, uint32_t index, size_t row_size);
-
-/* Frees the arrays that samples.c made at closing. */
-void window_free_samples(Window *window);

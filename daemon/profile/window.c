@@ -117,7 +117,13 @@ Window *window_free(Window *window) {
         free(window->module_attributes);
         hashmap_deinit(&window->names);
         hashmap_deinit(&window->alike);
-        window_free_samples(window);
+        arena_deinit(&window->events.arena);
+        free(window->profiles);
+        free(window->sums);
+        free(window->sorted.times_ns);
+        free(window->sorted.values);
+        free(window->sorted.order);
+        free(window->sorted.profile_first);
         free(window);
         return NULL;
 }
