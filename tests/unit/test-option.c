@@ -196,9 +196,9 @@ Test(option, takes_excludes_by_kind) {
                 "`com=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
         refuses("exclude", "=x",
                 "`=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
-        refuses("exclude", "exe=", "`exe=` names nobody");
-        refuses("exclude", "pid=x", "`pid=x` names nobody");
-        refuses("exclude", "user=no-such-user-here", "`user=no-such-user-here` names nobody");
+        refuses("exclude", "exe=", "`exe=` chooses no process");
+        refuses("exclude", "pid=x", "`pid=x` chooses no process");
+        refuses("exclude", "user=no-such-user-here", "`user=no-such-user-here` chooses no process");
         refuses("exclude", "comm=sixteen-letters-",
                 "`sixteen-letters-` is longer than the 15 bytes that the kernel keeps of a name; use `sixteen-letters`");
 }

@@ -17,67 +17,6 @@
 /* Below it is no limit but a unit that was forgotten: the daemon has some 16 MiB when it starts. */
 #define LEAST_MEMORY (UINT64_C(1) << 20)
 
-/* ---- one value ---- */
-
-static int refuse(Text *problem) {
-        return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;
-}
-
-int config_split_address(const char *text, char *host, size_t size, uint16_t *portp) {
-        const char *colon = strrchr(text, ':');
-        size_t length = colon ? (size_t)(colon - text) : 0;
-        uint64_t port;
-
-        if (!length || length >= size || text_u64(colon + 1, 65535, &port))
-                return 1;
-        if (*text == '[' && colon[-1] == ']') {
-                text++;
-                length -= 2;
-        }
-        snprintf(host, size, "%.*s", (int)length, text);
-        *portp = (uint16_t)port;
-        return 0;
-}
-
-int option_check_metrics(const char *value, Text *problem) {
-        char host[256];
-        uint16_t port;
-
-        if (!*value || *value == '/' || !config_split_address(value, host, sizeof(host), &port))
-                return 0;
-        text_printf(problem, "`%s` is neither ADDRESS:PORT nor a path", value);
-        if (!value[strspn(value, "0123456789")])
-                text_printf(problem, "; for this machine alone: 127.0.0.1:%s", value);
-        return refuse(problem);
-}
-
-/* The end of a set that begins at @at; NULL = it has none. A `]` right at its start is one of its bytes. */
-static const char *end_of_set(const char *at) {
-        at++;
-        at += *at == '!' || *at == '^';
-        at += *at == ']';
-        return strchr(at, ']');
-}
-
-int option_check_glob(const char *item, Text *problem) {
-        for (const char *at = item; *at; at++) {
-                if (*at == '\\' && !at[1]) {
-                        text_printf(problem, "`%s` ends with a backslash, which quotes what follows", item);
-                        return refuse(problem);
-                }
-                if (*at == '\\')
-                        at++;
-                else if (*at == '[' && !(at = end_of_set(at))) {
-                        text_printf(problem, "`%s` has a `[` without its `]`; for the byte itself write `\\[`",
-                                    item);
-                        return refuse(problem);
-                }
-        }
-        return 0;
-}
-
-/* ---- all of it ---- */
-
 typedef struct Checks {
         Text *errors;
         bool found;                     /* a mistake */

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The table of options, and the checks of their values. Mistakes are refused here that would otherwise show
- * late: as a process that is silently not profiled, or when the first request is sent.
- */
+/* The table of options. What it says of a value beyond its kind is checked by option-check.c. */
 
 #include "service/config/option.h"
 
@@ -11,164 +8,7 @@
 #include <string.h>
 
 #include "base/util/clock.h"
-#include "base/util/error.h"
-#include "delivery/export/endpoint.h"
-#include "sampling/process/environment.h"
-#include "service/config/config-check.h"
-#include "service/config/config-selector.h"
-#include "service/config/host-share.h"
-
-/* ---- checks of values ---- */
-
-static int refuse(Text *problem) {
-        return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;
-}
-
-/* The kernel cuts a comm at 15 bytes: a longer plain name would never match. */
-static int check_comm(const char *item, Text *problem) {
-        enum { COMM_MAX = 15 };
-
-        if (strlen(item) <= COMM_MAX || item[strcspn(item, "*?[\\")])
-                return option_check_glob(item, problem);
-        text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`",
-                    item, COMM_MAX, COMM_MAX, item);
-        return refuse(problem);
-}
-
-static int check_user(const char *item, Text *problem) {
-        uint32_t uid;
-
-        if (!config_find_user(item, &uid))
-                return 0;
-        text_printf(problem, "there is no user `%s`", item);
-        return refuse(problem);
-}
-
-static int check_exclude(const char *item, Text *problem) {
-        SelectorRule rule;
-        int r = config_parse_rule(item, &rule);
-
-        if (r == 1)
-                text_printf(
-                        problem,
-                        "`%s` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit",
-                        item);
-        else if (r)
-                text_printf(problem, "`%s` names nobody", item);
-        if (r)
-                return refuse(problem);
-        if (rule.kind == SELECTOR_KIND_PID || rule.kind == SELECTOR_KIND_USER)
-                return 0;
-        return (rule.kind == SELECTOR_KIND_COMM ? check_comm : option_check_glob)(rule.pattern, problem);
-}
-
-static int check_id(const char *item, size_t digits, const char *what, Text *problem) {
-        size_t n = strspn(item, "0123456789abcdefABCDEF");
-
-        if (n && !item[n] && n <= digits)
-                return 0;
-        text_printf(problem, "`%s` is no id of a %s: up to %zu hexadecimal digits", item, what, digits);
-        return refuse(problem);
-}
-
-static int check_span(const char *item, Text *problem) {
-        return check_id(item, 16, "span", problem);
-}
-
-static int check_trace(const char *item, Text *problem) {
-        return check_id(item, 32, "trace", problem);
-}
-
-static int check_resource(const char *item, Text *problem) {
-        const char *equals = strchr(item, '=');
-
-        if (equals && equals > item)
-                return 0;
-        text_printf(problem, "`%s` is not KEY=VALUE", item);
-        return refuse(problem);
-}
-
-static int check_headers(const char *value, Text *problem) {
-        char **headers = NULL, why[128];
-        int r = endpoint_parse_headers(value, &headers, why, sizeof(why));
-
-        endpoint_headers_free(headers);
-        if (r <= 0)
-                return r;
-        text_printf(problem, "%s", why);
-        return refuse(problem);
-}
-
-static int check_pods_url(const char *value, Text *problem) {
-        if (!*value || !strncasecmp(value, "https://", 8) || !strncasecmp(value, "http://", 7))
-                return 0;
-        text_printf(problem, "is no URL: https://HOST[:PORT]/PATH");
-        return 1;
-}
-
-static int check_runtimes(const char *value, Text *problem) {
-        static const char *const names[] = { "all", "off", "hotspot", "python", "go", "jvm" };
-
-        for (const char *item = value;; item += strcspn(item, ",") + 1) {
-                size_t size = strcspn(item, ","), i = 0;
-
-                while (i < ARRAY_SIZE(names) && (strlen(names[i]) != size || memcmp(item, names[i], size)))
-                        i++;
-                if (i == ARRAY_SIZE(names)) {
-                        text_printf(problem,
-                                    "`%.*s` is no runtime that spanprof knows: hotspot, python, go, jvm; or all, off",
-                                    (int)size, item);
-                        return refuse(problem);
-                }
-                if (!item[size])
-                        return 0;
-        }
-}
-
-static int check_resource_attributes(const char *value, Text *problem) {
-        Environment environment;
-        int r = environment_read_attributes(value, &environment);
-        size_t n_invalid = environment.n_invalid;
-
-        environment_deinit(&environment);
-        if (r || !n_invalid)
-                return r;
-        text_printf(problem, "%zu of its items are not KEY=VALUE, percent-encoded as in OTEL_RESOURCE_ATTRIBUTES",
-                    n_invalid);
-        return refuse(problem);
-}
-
-static int check_sample_hosts(const char *value, Text *problem) {
-        HostShare share;
-
-        if (!host_share_parse(value, &share))
-                return 0;
-        text_printf(problem, "`%s` is not PERCENT%%/TIME, such as 10%%/1h (0.01 to 100 %%; s, m, h or d)", value);
-        return refuse(problem);
-}
-
-/* A header's value, which names a directory in some backends. */
-static int check_tenant(const char *value, Text *problem) {
-        enum { TENANT_MAX = 150 };
-        static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!-_.*'()|";
-
-        if (strspn(value, allowed) == strlen(value) && strlen(value) <= TENANT_MAX)
-                return 0;
-        text_printf(problem, "a tenant has letters, digits and !-_.*'()| alone, and at most %d of them",
-                    TENANT_MAX);
-        return refuse(problem);
-}
-
-static int check_upload_path(const char *item, Text *problem) {
-        const char *path = strncmp(item, "container:", 10) ? item : item + 10;
-
-        if (*path == '/')
-                return 0;
-        text_printf(problem, "`%s` is no path from / (nor container: and one)", item);
-        return refuse(problem);
-}
-
-/* ---- the table ---- */
+#include "service/config/option-check.h"
 
 #define FIELD(_name) .offset = offsetof(Config, _name)
 #define SECONDS(_n) ((_n) * NS_PER_SEC)
@@ -196,7 +36,7 @@ const Option option_table[] = {
         { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT | CORO, "targets", FIELD(pids), .min = 1, .max = MAX_PID,
           .argument = "PID[,PID…]", .help = "only these processes" },
         { "comm", 'C', OPTION_LIST, CHOOSERS | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
-          .check = check_comm,
+          .check = option_check_comm,
           .help = "only processes whose name matches (comm; in reports also the service's name)" },
         { "exe", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(exes), .argument = "GLOB[,GLOB…]",
           .check = option_check_glob,
@@ -208,13 +48,13 @@ const Option option_table[] = {
           .check = option_check_glob,
           .help = "only processes of these containers: start of the id, or name of an nspawn or LXC machine (* for all)" },
         { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(users), .argument = "USER[,USER…]",
-          .check = check_user,
+          .check = option_check_user,
           .help = "only processes of these users, by name or number (the effective one)" },
         { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(units), .argument = "UNIT[,UNIT…]",
           .check = option_check_glob,
           .help = "only processes of these systemd units; `.service` may be left out" },
         { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(excludes), .argument = "KIND=PATTERN[,…]",
-          .check = check_exclude,
+          .check = option_check_exclude,
           .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
         { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off",
           .help = "profile every process but this one" },
@@ -227,7 +67,7 @@ const Option option_table[] = {
           .advanced = true,
           .help = "the kubelet's directory with an entry for each pod, NAMESPACE_NAME_UID (/var/log/pods): pods have names by it" },
         { "pods-url", 0, OPTION_STRING, RUN, "targets", FIELD(pods_url), "", .argument = "URL",
-          .check = check_pods_url, .advanced = true,
+          .check = option_check_pods_url, .advanced = true,
           .help = "who lists the pods of this node: a kubelet's /pods or the API server's /api/v1/pods; for those that pods-directory does not name" },
         { "pods-token", 0, OPTION_STRING, RUN, "targets", FIELD(pods_token), "", .argument = "FILE",
           .advanced = true, .help = "file with the bearer token for pods-url, which must be https then; read at each request" },
@@ -241,13 +81,13 @@ const Option option_table[] = {
         { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(kernel_stacks), "on",
           .advanced = true, .help = "add the kernel's part of each stack" },
         { "runtimes", 0, OPTION_STRING, CHOOSERS, "sampling", FIELD(runtimes), "all",
-          .argument = "NAME[,NAME…]|all|off", .check = check_runtimes, .advanced = true,
+          .argument = "NAME[,NAME…]|all|off", .check = option_check_runtimes, .advanced = true,
           .help = "read these runtimes, without their help: hotspot (Java) and python: frames and names; go: labels of goroutines; jvm: which other virtual machine of Java it is" },
         { "java-signatures", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(java_signatures), "off",
           .advanced = true,
           .help = "names of Java's methods with their parameters, `Cart.add(int, java.lang.String)`: overloads are told apart" },
         { "sample-hosts", 0, OPTION_STRING, RUN, "sampling", FIELD(sample_hosts), "",
-          .argument = "PERCENT%/TIME", .check = check_sample_hosts, .advanced = true,
+          .argument = "PERCENT%/TIME", .check = option_check_sample_hosts, .advanced = true,
           .help = "sample on this part of the hosts at each time, in turns of TIME (10%/1h); each host has its turn" },
         { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
           .advanced = true, .help = "vary the period, so that periodic work is not sampled in lock-step" },
@@ -286,9 +126,9 @@ const Option option_table[] = {
           .help = "what the receiver is: sets symbols, attributes, timestamps and links as it needs them, where nothing else does, and the form of "
                   "requests" },
         { "tenant", 0, OPTION_STRING, SENDERS, "export", FIELD(tenant), "", .argument = "NAME",
-          .check = check_tenant, .advanced = true, .help = "whose data it is: the header X-Scope-OrgID of each request" },
+          .check = option_check_tenant, .advanced = true, .help = "whose data it is: the header X-Scope-OrgID of each request" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
-          .check = check_headers, .otel = "HEADERS", .secret = true,
+          .check = option_check_headers, .otel = "HEADERS", .secret = true,
           .help = "headers added to each request, percent-encoded" },
         { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip",
           .choices = "gzip none", .argument = "METHOD", .otel = "COMPRESSION",
@@ -347,7 +187,7 @@ const Option option_table[] = {
           .help = "who names functions: the backend, by build id and address; this machine, as far as it has symbols; or the "
                   "backend, from symbols that are uploaded to it (upload-paths)" },
         { "upload-paths", 0, OPTION_LIST, RUN, "export", FIELD(upload.paths), .argument = "GLOB[,GLOB…]",
-          .check = check_upload_path,
+          .check = option_check_upload_path,
           .help = "files whose symbols may be uploaded (symbols = upload): whole paths of this host, or container:GLOB for paths "
                   "inside of containers; no others are" },
         { "upload-protocol", 0, OPTION_CHOICE, RUN, "export", FIELD(upload.protocol), "pyroscope",
@@ -400,7 +240,7 @@ const Option option_table[] = {
           .help = "host.id of resources: the machine's id hashed for spanprof alone; the id of "
                   "/etc/machine-id itself, to join with other telemetry; or none" },
         { "resource-attributes", 0, OPTION_STRING, RUN | RECORD, "export", FIELD(resource_attributes), "",
-          .argument = "KEY=VALUE[,…]", .check = check_resource_attributes, .advanced = true,
+          .argument = "KEY=VALUE[,…]", .check = option_check_resource_attributes, .advanced = true,
           .help = "add these to each resource, where a target says nothing else: cluster, region, node; percent-encoded "
                   "(also OTEL_RESOURCE_ATTRIBUTES of the daemon)" },
         { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
@@ -457,7 +297,7 @@ const Option option_table[] = {
           .help = "form of the output, whatever its suffix" },
         { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
         { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",
-          .check = check_resource,
+          .check = option_check_resource,
           .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
         { "process", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(processes), .argument = "PID|GLOB[,…]",
           .help = "only processes with this id, or with a matching name of program or service" },
@@ -468,9 +308,9 @@ const Option option_table[] = {
         { "thread", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(threads), .argument = "TID|GLOB[,…]",
           .help = "only threads with this id or a matching name" },
         { "span", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(span_ids), .argument = "ID[,…]",
-          .check = check_span, .help = "only samples of these spans" },
+          .check = option_check_span, .help = "only samples of these spans" },
         { "trace", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(trace_ids), .argument = "ID[,…]",
-          .check = check_trace, .help = "only samples of these traces" },
+          .check = option_check_trace, .help = "only samples of these traces" },
         { "operation", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(operations), .argument = "GLOB[,…]",
           .help = "only samples of spans with a matching operation: by --spans, or by what the samples say (operation, http.route …)" },
         { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(coroutines),

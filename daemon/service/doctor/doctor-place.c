@@ -20,7 +20,7 @@
 #include "delivery/receive/listen.h"
 #include "sampling/discover/survey.h"
 #include "sampling/discover/tracing-hint.h"
-#include "service/config/config-check.h"
+#include "service/config/option-check.h"
 #include "service/config/config-selector.h"
 #include "service/doctor/doctor.h"
 #include "service/run/control.h"
@@ -117,7 +117,7 @@ static void check_metrics(Doctor *doctor) {
         char host[256], fix[256];
         uint16_t port;
 
-        if (!*where || *where == '/' || config_split_address(where, host, sizeof(host), &port))
+        if (!*where || *where == '/' || option_split_address(where, host, sizeof(host), &port))
                 return;
         if (runs_already(doctor->config)) {
                 doctor_add(doctor, "metrics", DOCTOR_OK, NULL, "%s is for the daemon that runs", where);

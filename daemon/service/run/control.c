@@ -23,7 +23,7 @@
 #include "base/util/log.h"
 #include "delivery/receive/listen.h"
 #include "delivery/receive/receiver.h"
-#include "service/config/config-check.h"
+#include "service/config/option-check.h"
 #include "service/run/openmetrics.h"
 
 struct Control {
@@ -178,7 +178,7 @@ static int serve_metrics(Control *control) {
         if (*where == '/')
                 return serve_path(control, "metrics", where, true, &control->port_taken, public_page,
                                   &control->port);
-        if (config_split_address(where, host, sizeof(host), &config.port))
+        if (option_split_address(where, host, sizeof(host), &config.port))
                 return CONTROL_E_UNUSABLE;      /* which the configuration's check has refused */
         config.address = host;
         r = control_servers_open(control->servers, control->event, &config, &control->port);
@@ -248,7 +248,7 @@ static bool is_used(const Config *config, const char *where, bool is_path, uint1
 
         if (is_path)
                 return !strcmp(where, control_path(config)) || !strcmp(where, config->metrics);
-        return !config_split_address(config->metrics, host, sizeof(host), &used) && used == port &&
+        return !option_split_address(config->metrics, host, sizeof(host), &used) && used == port &&
                 !strcmp(host, where);
 }
 
@@ -297,7 +297,7 @@ static int keep_port(const char *where) {
         uint16_t port;
         int r;
 
-        if (config_split_address(where, host, sizeof(host), &port) || !port || port >= FIRST_FREE_PORT)
+        if (option_split_address(where, host, sizeof(host), &port) || !port || port >= FIRST_FREE_PORT)
                 return 0;
         for (int i = 0; (r = listen_keep(host, port)) == LISTEN_E_TAKEN && i < KEEP_TRIES; i++)
                 usleep(KEEP_PAUSE_US);
