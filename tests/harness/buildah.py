@@ -4,6 +4,8 @@
     engine = buildah.Buildah(test)                              # skips with a reason where it builds nothing
     # of the image: its configuration, the files of its layers
     config, layers = engine.build(*options, context=folder)
+    # of an index: platform → what the image says of itself, the files of its layers
+    parts = engine.build_index(["linux/amd64", "linux/arm64"], *options, context=folder)
     root = buildah.unpack(test, layers)
 """
 import json
@@ -41,15 +43,33 @@ class Buildah:
         self.run("bud", "--isolation", "chroot", "--tag", "localhost/base", context, expect=0)
         return "localhost/base"
 
+    def bud(self, *options, context):
+        self.run("bud", "--isolation", "chroot", "--pull-never", "--file", CONTAINERFILE, *options, context, expect=0)
+
     def build(self, *options, context):
         layout = self.test.directory() / "oci"
-        self.run("bud", "--isolation", "chroot", "--pull-never", "--file", CONTAINERFILE, "--tag", "spanprof",
-                 *options, context, expect=0)
+        self.bud("--tag", "spanprof", *options, context=context)
         self.run("push", "spanprof", f"oci:{layout}", expect=0)
-        index = json.loads((layout / "index.json").read_text())
-        manifest = json.loads(blob(layout, index["manifests"][0]).read_text())
-        config = json.loads(blob(layout, manifest["config"]).read_text())
-        return config["config"], [blob(layout, layer) for layer in manifest["layers"]]
+        whole, layers = image(layout, load(layout / "index.json")["manifests"][0])
+        return whole["config"], layers
+
+    def build_index(self, platforms, *options, context):
+        layout = self.test.directory() / "oci"
+        self.bud("--platform", ",".join(platforms), "--manifest", "spanprof-index", *options, context=context)
+        self.run("manifest", "push", "--all", "spanprof-index", f"oci:{layout}", expect=0)
+        index = load(blob(layout, load(layout / "index.json")["manifests"][0]))
+        return {f"{part['platform']['os']}/{part['platform']['architecture']}": image(layout, part)
+                for part in index["manifests"]}
+
+
+def load(path):
+    return json.loads(path.read_text())
+
+
+def image(layout, descriptor):
+    """What its configuration holds, and the files of its layers."""
+    manifest = load(blob(layout, descriptor))
+    return load(blob(layout, manifest["config"])), [blob(layout, layer) for layer in manifest["layers"]]
 
 
 def blob(layout, descriptor):

@@ -166,7 +166,10 @@ class Chart(tap.TestCase):
         environment = {e["name"]: e.get("value") for e in pod["containers"][0]["env"]}
         self.assertEqual(environment["SPANPROF_RESOURCE_ATTRIBUTES"],
                          "host.name=$(NODE_NAME),k8s.node.name=$(NODE_NAME),k8s.cluster.name=c1")
-        self.assertEqual(pod["nodeSelector"]["disk"], "ssd")
+        self.assertEqual(pod["nodeSelector"], {"disk": "ssd", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"})
+        for arch in ("arm64", ""):
+            chosen = self.of(self.make(f"arch={arch}"), "DaemonSet")["spec"]["template"]["spec"]["nodeSelector"]
+            self.assertEqual(chosen, {"kubernetes.io/os": "linux", **({"kubernetes.io/arch": arch} if arch else {})})
         self.assertEqual(pod["containers"][0]["securityContext"]["capabilities"]["add"][-1], "SYS_ADMIN")
         plain = self.of(self.make(), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
         self.assertNotIn("SYS_ADMIN", plain["securityContext"]["capabilities"]["add"])

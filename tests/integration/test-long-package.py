@@ -338,5 +338,38 @@ class Image(tap.TestCase):
         done = self.run_command(["chroot", root, *config["Entrypoint"], "version"], expect=0)
         self.assertRegex(done.stdout, r"^spanprof \d")
 
+    def test_for_two_processors_is_one_index(self):
+        """Both are compiled here; the program of the other one runs under qemu-aarch64, with the image's files alone."""
+        tap.need_root()
+        engine, emulator = buildah.Buildah(self), tap.need_tool("qemu-aarch64")
+        if os.uname().machine != "x86_64":
+            tap.skip("machine: its own processor is no x86-64")
+        parts = engine.build_index(["linux/amd64", "linux/arm64"], "--build-arg", "BUILDPLATFORM=linux/amd64", "--from",
+                                   engine.base(nspawn.cached_root()), context=self.sources())
+        self.assertEqual(set(parts), {"linux/amd64", "linux/arm64"})
+        for platform, (image, layers) in parts.items():
+            with self.subTest(platform=platform):
+                name, machine, elf = {"linux/amd64": ("amd64", "x86_64", "X86-64"),
+                                      "linux/arm64": ("arm64", "aarch64", "AArch64")}[platform]
+                self.assertEqual((image["architecture"], image["os"]), (name, "linux"))
+                self.assertEqual(image["config"]["Entrypoint"], ["/usr/sbin/spanprof"])
+                root = buildah.unpack(self, layers)
+                self.assertLessEqual(sum(p.stat().st_size for p in root.rglob("*") if p.is_file()), 33 << 20)
+                program = root / "usr/sbin/spanprof"
+                for file in (program, *root.rglob("*.so.*")):
+                    self.assertRegex(self.run_command(["readelf", "-hW", file], expect=0).stdout, f"Machine: .*{elf}")
+                if machine == os.uname().machine:
+                    start = ["chroot", root, "/usr/sbin/spanprof"]
+                else:
+                    start = [emulator, "-L", root, program]
+                # names each library that it is linked with or loads, by the file that it found
+                done = self.run_command([*start, "version"], expect=0)
+                self.assertRegex(done.stdout, rf"(?m)^build: +{machine}, ")
+                loaded = re.search(r"(?m)^libraries: (.*)$", done.stdout)[1].split(", ")
+                self.assertGreater(len(loaded), 10)
+                for library in loaded:
+                    self.assertTrue(list(root.rglob(library)), library)
+                self.assertIn("Usage: spanprof run", self.run_command([*start, "run", "--help"], expect=0).stdout)
+
 
 tap.main()
