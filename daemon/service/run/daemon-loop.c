@@ -418,15 +418,21 @@ static void on_clock_step(void *userdata) {
                 sd_event_exit(daemon->loop.event, r < 0 ? r : -EIO);
 }
 
-/* Runs after each turn of the loop, until the first batch has been accepted. */
-static int on_turn(sd_event_source *source, void *userdata) {
-        Daemon *daemon = userdata;
-
-        if (!stat_get(COUNTER_SAMPLES_DELIVERED))
-                return 0;
-        if (!daemon->totals->first_delivery_ns)
+static bool note_delivery(Daemon *daemon) {
+        if (!daemon->totals->first_delivery_ns && stat_get(COUNTER_SAMPLES_DELIVERED))
                 daemon->totals->first_delivery_ns = clock_monotonic_ns();
-        return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return daemon->totals->first_delivery_ns;
+}
+
+/* Runs after each turn of the loop while the first samples are on their way: it is a turn of its own. */
+static int on_turn(sd_event_source *source, void *userdata) {
+        return note_delivery(userdata) ? sd_event_source_set_enabled(source, SD_EVENT_OFF) : 0;
+}
+
+int daemon_await_delivery(Daemon *daemon) {
+        int r = note_delivery(daemon) ? 0 : sd_event_source_set_enabled(daemon->loop.turn, SD_EVENT_ON);
+
+        return r < 0 ? error_origin(r) : 0;
 }
 
 /* ---- making them ---- */
@@ -542,18 +548,16 @@ static int add_signals(Daemon *daemon) {
 }
 
 int daemon_make_loop(Daemon *daemon) {
-        sd_event_source *turn;
         int r = sd_event_new(&daemon->loop.event);
 
         if (r >= 0)
                 r = sd_event_set_watchdog(daemon->loop.event, true);
         if (r >= 0)
-                r = sd_event_add_post(daemon->loop.event, &turn, on_turn, daemon);
+                r = sd_event_add_post(daemon->loop.event, &daemon->loop.turn, on_turn, daemon);
         if (r >= 0)
-                r = sd_event_source_set_floating(turn, true);
+                r = sd_event_source_set_enabled(daemon->loop.turn, SD_EVENT_OFF);
         if (r < 0)
                 return error_origin(r);
-        sd_event_source_unref(turn);
         r = add_signals(daemon);
         if (!r)
                 r = clock_watch_new(&daemon->loop.clock_watch, daemon->loop.event, on_clock_step, daemon);

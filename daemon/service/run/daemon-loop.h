@@ -18,3 +18,9 @@ void daemon_remove_timers(Daemon *daemon);
 
 /* Reads the rings. @drainedp: may be NULL. Return: 0, -errno. */
 int daemon_drain(Daemon *daemon, SamplerDrained *drainedp);
+
+/*
+ * Samples were handed over. Until the first are delivered, each turn looks whether they are: the summary has
+ * that time. Return: 0, -errno.
+ */
+int daemon_await_delivery(Daemon *daemon);

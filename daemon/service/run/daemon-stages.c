@@ -36,6 +36,7 @@
 #include "sampling/aggregate/wait-reason.h"
 #include "sampling/sample/decode.h"
 #include "service/run/daemon-deferred.h"
+#include "service/run/daemon-loop.h"
 #include "service/run/daemon-threads.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
@@ -505,6 +506,8 @@ int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
                 r = uploads_window(daemon->stages.uploads, window);
         if (!r)
                 r = hand_over(daemon, window);
+        if (!r && window_n_events_of(window, PROFILE_CPU))
+                r = daemon_await_delivery(daemon);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
         if (r)
                 return error_fold(r);

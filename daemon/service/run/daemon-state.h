@@ -70,6 +70,7 @@ typedef struct DaemonLoop {
         sd_event_source *goroutines_timer;
         sd_event_source *wake_source;   /* on while the loop sleeps */
         sd_event_source *call_source;
+        sd_event_source *turn;          /* on while the first samples are on their way */
         sd_event_source *tables_work, *tables_ready, *threads_ready;
         ClockWatch *clock_watch;
         bool is_asleep;                 /* no sample flows: see daemon-loop.c */

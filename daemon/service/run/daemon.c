@@ -422,6 +422,7 @@ Daemon *daemon_free(Daemon *daemon) {
         sd_event_source_disable_unref(daemon->loop.threads_ready);
         thread_reader_free(daemon->stages.threads);
         object_cache_free(daemon->stages.objects);
+        sd_event_source_disable_unref(daemon->loop.turn);
         clock_watch_free(daemon->loop.clock_watch);
         sd_event_unref(daemon->loop.event);
         config_selector_deinit(&daemon->selection);
