@@ -10,9 +10,12 @@
  * From a call to the answer:
  *
  *     kernel half   daemon_hears: 1 → 0, an edge on a ring      further news make no edge
- *     here          the timer is set, by the budget             0.2 ms, or later in a storm
+ *     here          of an exec: the timer is set, by the budget 0.2 ms, or later in a storm
  *     timer         drain: mappings, notices, samples; daemon_hears = 1
  *     timer         looks 1, 2, 4, 8 and 16 ms later
+ *
+ *     here          of a sample: the same drain, at once: the side-band has told of its mappings long ago.
+ *                   In a storm, and while the loop sleeps, by the timer
  *
  * An exec maps the program and ld.so. Libraries come some ms later, and only the side-band tells of them. It
  * could wake us at each record, but of any process, and each wake-up is an interrupt that the mapping process
@@ -80,7 +83,15 @@ static int on_due(sd_event_source *source, uint64_t usec, void *userdata) {
         return set_timer(calls, clock_monotonic_ns() + (FIRST_LOOK_NS << calls->n_looks++));
 }
 
-int daemon_take_call(Daemon *daemon) {
+static int put_off(Daemon *daemon, uint64_t due_ns, bool has_looks) {
+        DaemonCalls *calls = &daemon->calls;
+
+        calls->is_called = true;
+        calls->n_looks = has_looks ? 0 : LOOKS;
+        return set_timer(calls, due_ns);
+}
+
+int daemon_take_call(Daemon *daemon, bool by_sample) {
         DaemonCalls *calls = &daemon->calls;
         uint64_t now_ns = clock_monotonic_ns(), due_ns;
         bool later;
@@ -91,14 +102,16 @@ int daemon_take_call(Daemon *daemon) {
         due_ns = call_budget_spend(&calls->budget, now_ns, &later);
         stat_add(COUNTER_CALLS_PUT_OFF, later);
         calls->hears = false;
-        calls->is_called = true;
-        calls->n_looks = later || !call_budget_looks(&calls->budget, now_ns) ? LOOKS : 0;
-        r = set_timer(calls, due_ns);
+        if (by_sample && !later && !daemon->loop.is_asleep)
+                r = drain(daemon);
+        else
+                r = put_off(daemon, due_ns,
+                            !by_sample && !later && call_budget_looks(&calls->budget, now_ns));
         return r ? r : DAEMON_CALLS_E_TAKEN;
 }
 
 static int on_notice(sd_event_source *source, int fd, uint32_t events, void *userdata) {
-        return MIN(daemon_take_call(userdata), 0);
+        return MIN(daemon_take_call(userdata, false), 0);
 }
 
 int daemon_add_calls(Daemon *daemon) {

@@ -17,10 +17,13 @@ void daemon_remove_calls(Daemon *daemon);
 /* Calls are wanted, if none is being answered. After each drain by the loop's own clock. */
 void daemon_hear(Daemon *daemon);
 
-/* There is an edge on a ring. Return: 0 = it is no call at once, DAEMON_CALLS_E_TAKEN, -errno. */
-int daemon_take_call(Daemon *daemon);
+/*
+ * There is an edge on a ring: of samples, or of notices. Return: 0 = it is no call at once,
+ * DAEMON_CALLS_E_TAKEN, -errno.
+ */
+int daemon_take_call(Daemon *daemon, bool by_sample);
 
 enum {
         _DAEMON_CALLS_E_SUCCESS,
-        DAEMON_CALLS_E_TAKEN,           /* it was one, and will be answered */
+        DAEMON_CALLS_E_TAKEN,           /* it was one, and is or will be answered */
 };

@@ -246,7 +246,7 @@ static void listen_to_calls(Daemon *daemon) {
 /* An edge without a call can come at the start, and while the loop sleeps. */
 static int on_call(sd_event_source *source, int fd, uint32_t events, void *userdata) {
         Daemon *daemon = userdata;
-        int r = daemon_take_call(daemon);
+        int r = daemon_take_call(daemon, true);
 
         if (r || !daemon->loop.listens)
                 return MIN(r, 0);
