@@ -396,6 +396,10 @@ int pool_step(Pool *pool, uint64_t budget) {
         return workers < 0 ? workers : here ?: workers;
 }
 
+bool pool_has_requests(const Pool *pool) {
+        return pool->queue.first;
+}
+
 int pool_fd(const Pool *pool) {
         return pool->epoll_fd;
 }

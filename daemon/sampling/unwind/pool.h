@@ -85,6 +85,9 @@ void pool_unuse(Pool *pool, PoolTable *table);
  */
 int pool_step(Pool *pool, uint64_t budget);
 
+/* Whether files wait for their tables, or are in work. */
+bool pool_has_requests(const Pool *pool);
+
 /* Readable when pool_step() has results of the thread or of a worker to take. */
 int pool_fd(const Pool *pool);
 

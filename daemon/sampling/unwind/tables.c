@@ -342,6 +342,10 @@ int tables_step(Tables *tables, uint64_t budget) {
         return r == POOL_E_AGAIN ? TABLES_E_AGAIN : 0;
 }
 
+bool tables_have_work(const Tables *tables) {
+        return tables->changes != pool_changes(tables->pool) || pool_has_requests(tables->pool);
+}
+
 uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *rowsp) {
         const PoolTable *table = pool_find(tables->pool, object_id);
 

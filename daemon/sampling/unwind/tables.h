@@ -60,6 +60,9 @@ int tables_fd(const Tables *tables);
  */
 int tables_step(Tables *tables, uint64_t budget);
 
+/* Whether a step has something to do now: nearly always the files of a new process are known. */
+bool tables_have_work(const Tables *tables);
+
 /*
  * ELF address of what an executable mapping at @offset of a file begins with. Unlike object_address(), for
  * whole pages: the first one may begin before its segment does. Return: whether it is in an executable

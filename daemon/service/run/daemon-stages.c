@@ -303,7 +303,8 @@ int daemon_on_mapped(void *userdata, const Process *process) {
         if (r)
                 return error_fold(r);
         sampler_know_name(daemon->stages.sampler, process->comm);
-        r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
+        if (tables_have_work(daemon->stages.tables))
+                r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
         return r < 0 ? error_origin(r) : 0;
 }
 
