@@ -113,13 +113,11 @@ static int read_some(MappingTracker *tracker, TrackedMappings *mappings) {
 int mapping_tracker_read(MappingTracker *tracker, TrackedMappings *mappings) {
         int r = read_identity(tracker, mappings->process);
 
-        if (r || mappings->reading)
-                return r;
-        if (tracker->n_reading >= MAX_READING) {
-                mappings->is_outdated = true;
-                return 0;
-        }
-        return read_some(tracker, mappings);
+        if (!r && !mappings->reading && tracker->n_reading < MAX_READING)
+                return read_some(tracker, mappings);
+        mappings->is_outdated |= !r && !mappings->reading;
+        process_forget_look(mappings->process);
+        return r;
 }
 
 int mapping_tracker_work(MappingTracker *tracker) {

@@ -116,21 +116,39 @@ static bool feed_environment(EnvironmentReader *reader, int proc_fd, const char 
         return n >= 0;
 }
 
-static int read_environment(Identity *identity, int proc_fd) {
+/* One that has held up a look does so no second time. Return: as feed_environment(). */
+static bool feed_arguments(EnvironmentReader *reader, int proc_fd, const ProcessLook *look) {
+        if (!look || (look->n_arguments < 0 && !look->is_stuck))
+                return feed_environment(reader, proc_fd, "cmdline");
+        if (!look->is_stuck)
+                environment_reader_feed(reader, look->arguments, (size_t)look->n_arguments);
+        return !look->is_stuck;
+}
+
+static bool feed_variables(EnvironmentReader *reader, int proc_fd, const ProcessLook *look) {
+        if (!look || (look->n_environment < 0 && !look->is_stuck))
+                return feed_environment(reader, proc_fd, "environ");
+        if (!look->is_stuck)
+                environment_reader_feed(reader, look->environment, (size_t)look->n_environment);
+        return !look->is_stuck;
+}
+
+/* @look: NULL = there was none. */
+static int read_environment(Identity *identity, int proc_fd, const ProcessLook *look) {
         EnvironmentReader reader = { 0 };
         int r;
 
         environment_reader_begin(&reader, ENVIRONMENT_ARGUMENTS);
-        feed_environment(&reader, proc_fd, "cmdline");
+        feed_arguments(&reader, proc_fd, look);
         environment_reader_begin(&reader, ENVIRONMENT_VARIABLES);
-        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, !feed_environment(&reader, proc_fd, "environ"));
+        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, !feed_variables(&reader, proc_fd, look));
         r = environment_reader_finish(&reader, &identity->environment);
         stat_add(COUNTER_ENVIRONMENT_INVALID, identity->environment.n_invalid);
         environment_reader_deinit(&reader);
         return r;
 }
 
-int identity_new(Identity **identityp, int proc_fd, unsigned what) {
+int identity_new_by(Identity **identityp, int proc_fd, unsigned what, const ProcessLook *look) {
         _cleanup_(identity_freep) Identity *identity = calloc(1, sizeof(*identity));
         int r;
 
@@ -142,11 +160,15 @@ int identity_new(Identity **identityp, int proc_fd, unsigned what) {
         if (!r && what & IDENTITY_CGROUP)
                 r = read_groups(identity, proc_fd);
         if (!r && what & IDENTITY_ENVIRONMENT)
-                r = read_environment(identity, proc_fd);
+                r = read_environment(identity, proc_fd, look);
         if (r)
                 return r;
         *identityp = take(identity);
         return 0;
+}
+
+int identity_new(Identity **identityp, int proc_fd, unsigned what) {
+        return identity_new_by(identityp, proc_fd, what, NULL);
 }
 
 Identity *identity_ref(Identity *identity) {

@@ -15,6 +15,7 @@
 #include "base/util/macro.h"
 #include "sampling/process/cgroup.h"
 #include "sampling/process/environment.h"
+#include "sampling/process/process-look.h"
 
 enum {
         IDENTITY_EXE = 1 << 0,
@@ -42,6 +43,9 @@ typedef struct Identity {
  * *identityp is owned by the caller. Return: 0, -ENOMEM.
  */
 int identity_new(Identity **identityp, int proc_fd, unsigned what);
+
+/* The same, where @look has what IDENTITY_ENVIRONMENT needs. */
+int identity_new_by(Identity **identityp, int proc_fd, unsigned what, const ProcessLook *look);
 
 /* One more owner: a process has what it was forked from. */
 Identity *identity_ref(Identity *identity);

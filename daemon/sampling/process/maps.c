@@ -187,6 +187,13 @@ void maps_reader_init(MapsReader *reader, int fd) {
         maps_reader_rewind(reader);
 }
 
+void maps_reader_init_text(MapsReader *reader, const char *text, size_t size) {
+        maps_reader_init(reader, -1);
+        reader->size = MIN(size, sizeof(reader->buffer));
+        memcpy(reader->buffer, text, reader->size);
+        reader->end = true;
+}
+
 void maps_reader_rewind(MapsReader *reader) {
         reader->end = false;
         reader->left = MAPS_MAX_TEXT;

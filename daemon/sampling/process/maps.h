@@ -26,6 +26,7 @@ enum {
 enum {
         MAPS_MAX_NAME = 4096,           /* PATH_MAX, decoded */
         MAPS_MAX_LINE = 4 * MAPS_MAX_NAME + 128,        /* every byte of the name as \012 */
+        MAPS_READER_TEXT = MAPS_MAX_LINE + 4096,
         /* of one reader: about 60 ms. What 65,530 mappings with usual names take, six times */
         MAPS_MAX_TEXT = 32 << 20,
 };
@@ -84,11 +85,14 @@ typedef struct MapsReader {
         size_t left;
         size_t allowed, used, free;     /* in this turn */
         size_t size, at;                /* bytes in the buffer, bytes used */
-        char buffer[MAPS_MAX_LINE + 4096];
+        char buffer[MAPS_READER_TEXT];
 } MapsReader;
 
 /* Without end, as far as turns are concerned. */
 void maps_reader_init(MapsReader *reader, int fd);
+
+/* With all of its text, at most MAPS_READER_TEXT bytes, read already. It is copied. */
+void maps_reader_init_text(MapsReader *reader, const char *text, size_t size);
 
 /* From the start again, once more as many bytes; the turn goes on. The caller rewinds the descriptor. */
 void maps_reader_rewind(MapsReader *reader);

@@ -253,18 +253,29 @@ int process_new_open(Process **processp, pid_t pid) {
         return make(processp, pid, true);
 }
 
+void process_forget_look(Process *process) {
+        process->look = process_look_free(process->look);
+}
+
 void process_close(Process *process) {
         if (process->is_open)
                 close(process->proc_fd);
         process->is_open = false;
+        process_forget_look(process);
 }
 
 /* Its directory, or that of a thread that has not exited; owned by the caller. */
 static int open_directory(const Process *process, int *fdp) {
+        return process_open_living((pid_t)process->pid, process->start_time_ns, fdp, NULL);
+}
+
+/* The same; the one that is open goes over to the caller. */
+static int take_directory(Process *process, int *fdp) {
         if (!process->is_open)
-                return process_open_living((pid_t)process->pid, process->start_time_ns, fdp, NULL);
-        *fdp = fcntl(process->proc_fd, F_DUPFD_CLOEXEC, 0);
-        return *fdp < 0 ? condition_of(errno) : 0;
+                return open_directory(process, fdp);
+        process->is_open = false;
+        *fdp = process->proc_fd;
+        return 0;
 }
 
 int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm) {
@@ -293,12 +304,15 @@ Process *process_free(Process *process) {
 
 int process_read_identity(Process *process, unsigned what) {
         _cleanup_(identity_freep) Identity *identity = NULL;
-        _cleanup_(closep) int fd = -1;
-        int r;
+        _cleanup_(closep) int opened = -1;
+        int r = process->is_open ? 0 : open_directory(process, &opened);
+        int fd = process->is_open ? process->proc_fd : opened;
 
-        r = open_directory(process, &fd);
+        process_forget_look(process);
+        if (!r && what & IDENTITY_ENVIRONMENT)
+                r = process_look_new(&process->look, fd);
         if (!r)
-                r = identity_new(&identity, fd, what);
+                r = identity_new_by(&identity, fd, what, process->look);
         if (r)
                 return r;
         identity_free(process->identity);
@@ -666,22 +680,36 @@ static int read_all(ProcessReading *reading) {
         }
 }
 
-static int reading_start(const Process *process, ObjectCache *objects, ProcessReading **readingp) {
-        _cleanup_(process_reading_freep) ProcessReading *reading = malloc(sizeof(*reading));
-        int r, fd;
+static int open_maps(ProcessReading *reading, const ProcessLook *look) {
+        int fd;
 
+        if (look && look->n_maps >= 0) {
+                reading->begin_ns = look->begin_ns;
+                maps_reader_init_text(&reading->reader, look->maps, (size_t)look->n_maps);
+                return 0;
+        }
+        fd = openat(reading->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+        maps_reader_init(&reading->reader, fd);
+        return fd < 0 ? condition_of(errno) : 0;
+}
+
+static int begin_reading(Process *process, ObjectCache *objects, ProcessReading **readingp) {
+        _cleanup_(process_reading_freep) ProcessReading *reading = malloc(sizeof(*reading));
+        int r;
+
+        stat_add(COUNTER_MAPS_READS, 1);
         if (!reading)
                 return error_origin(-ENOMEM);
         memset(reading, 0, offsetof(ProcessReading, reader));
         reading->objects = objects;
+        reading->begin_ns = clock_monotonic_ns();
         reading->proc_fd = reading->reader.fd = -1;
-        r = open_directory(process, &reading->proc_fd);
+        r = take_directory(process, &reading->proc_fd);
+        if (!r)
+                r = open_maps(reading, process->look);
+        process_forget_look(process);
         if (r)
                 return r;
-        fd = openat(reading->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
-        maps_reader_init(&reading->reader, fd);
-        if (fd < 0)
-                return condition_of(errno);
         *readingp = take(reading);
         return 0;
 }
@@ -801,17 +829,6 @@ static bool is_same_program(const Process *process, const ProcessReading *readin
                 stat.start_time_ns == process->start_time_ns &&
                 (!process->stack_start || stat.stack_start == process->stack_start) &&
                 faccessat(reading->proc_fd, "stat", R_OK, 0) == 0;
-}
-
-static int begin_reading(const Process *process, ObjectCache *objects, ProcessReading **readingp) {
-        uint64_t now_ns = clock_monotonic_ns();
-        int r;
-
-        stat_add(COUNTER_MAPS_READS, 1);
-        r = reading_start(process, objects, readingp);
-        if (!r)
-                (*readingp)->begin_ns = now_ns;
-        return r;
 }
 
 static int finish_reading(Process *process, ProcessReading *reading) {

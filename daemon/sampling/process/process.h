@@ -46,6 +46,7 @@ typedef struct Process {
         uint64_t maps_serial;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
+        ProcessLook *look;              /* from the identity until mappings are read; NULL = none */
         bool is_open;                   /* by process_new_open() */
         int proc_fd;                    /* its directory in /proc, owned, while it is open */
 } Process;
@@ -61,11 +62,14 @@ enum {
 int process_new(Process **processp, pid_t pid);
 
 /*
- * The same, and its directory in /proc stays open: identity and mappings, which are read now, need not look
+ * The same, and its directory in /proc stays open: identity, then mappings, which are read now, need not look
  * for it again.
  */
 int process_new_open(Process **processp, pid_t pid);
 void process_close(Process *process);
+
+/* What was read together with its identity is not used for its mappings. */
+void process_forget_look(Process *process);
 
 /* A process that is gone, made of what a sample told. @comm: ABI_COMM_SIZE bytes. Return: 0, -ENOMEM. */
 int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm);
