@@ -124,7 +124,7 @@ class Kernels(tap.TestCase):
         programs = self.programs
         if no_loop:                     # under the usual name
             folder = self.directory()
-            (folder / "spanprof").symlink_to(tap.BUILD_DIR / "tests/harness/spanprof-no-loop")
+            (folder / "spanprof").symlink_to(tap.BUILD_DIR / "tests/harness/no-loop/spanprof-no-loop")
             programs = [folder / "spanprof", *programs[1:]]
         console = qemu.boot(self, kernel, [*programs, "/usr/bin/python3.11"], script, cpus=cpus, more=self.python)
         for line in console.splitlines():
