@@ -153,9 +153,9 @@ static bool slot_read(const struct spanprof_ring_slot *slot, struct backend_ids 
         ids->span = __atomic_load_n(&slot->span_id, __ATOMIC_ACQUIRE);
         in_use = __atomic_load_n(&slot->in_use, __ATOMIC_ACQUIRE);
         return !in_use && (ids->high | ids->low | ids->span) &&
-               __atomic_load_n(&slot->trace_id_high, __ATOMIC_ACQUIRE) == ids->high &&
-               __atomic_load_n(&slot->trace_id_low, __ATOMIC_ACQUIRE) == ids->low &&
-               __atomic_load_n(&slot->span_id, __ATOMIC_ACQUIRE) == ids->span;
+               __atomic_load_n(&slot->trace_id_high, __ATOMIC_RELAXED) == ids->high &&
+               __atomic_load_n(&slot->trace_id_low, __ATOMIC_RELAXED) == ids->low &&
+               __atomic_load_n(&slot->span_id, __ATOMIC_RELAXED) == ids->span;
 }
 
 /*

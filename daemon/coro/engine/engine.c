@@ -267,10 +267,6 @@ static void read_connections(Engine *engine) {
         }
 }
 
-static void set_sleeping(Engine *engine, uint32_t sleeping) {
-        __atomic_store_n(&engine->region->header->tracer_sleeping, sleeping, __ATOMIC_SEQ_CST);
-}
-
 /*
  * The flag goes first: until then a program that leaves it to us writes a byte for each event. Return:
  * whether there was something, which may be a byte of the program.
@@ -280,7 +276,7 @@ static bool look_around(Engine *engine, uint64_t wait_ns) {
                                  .tv_nsec = (long)(wait_ns % NS_PER_SEC) };
         int n = ppoll(engine->fds, engine->n_fds, &wait, NULL);
 
-        set_sleeping(engine, 0);
+        region_set_sleeping(engine->region->header, 0);
         engine->look_ns = clock_monotonic_ns();
         if (n > 0)
                 read_connections(engine);
@@ -304,10 +300,10 @@ static bool scan(Engine *engine) {
  * whether there was an event.
  */
 static bool sleep_until_woken(Engine *engine) {
-        set_sleeping(engine, 1);
+        region_set_sleeping(engine->region->header, 1);
         if (!scan(engine))
                 return look_around(engine, recording_deadline_ns(&engine->recording)) && scan(engine);
-        set_sleeping(engine, 0);
+        region_set_sleeping(engine->region->header, 0);
         return true;
 }
 
@@ -355,7 +351,7 @@ static void remove_files(Engine *engine) {
         if (engine->files.directory)
                 rmdir(engine->files.directory);
         if (engine->region)
-                set_sleeping(engine, 0);
+                region_set_sleeping(engine->region->header, 0);
 }
 
 static void deinit(Engine *engine) {
