@@ -44,6 +44,19 @@ class Emulated(tap.TestCase):
         self.assertRegex(said, r"Machine: +AArch64")
         self.assertNotIn("AArch64", self.run_command(["readelf", "-h", NATIVE], expect=0).stdout)
 
+    def test_events_are_stored_in_order(self):
+        """An emulator changes no order: what the compiler made of a station's event is read here."""
+        objdump = tap.need_tool("aarch64-linux-gnu-objdump")
+        said = self.run_command([objdump, "-d", "--no-show-raw-insn", tap.BUILD_DIR / "sdk/libspanprof-context.so"],
+                                expect=0).stdout
+        body = said[said.index("<put_event"):]
+        body = body[:body.index("\n\n")]
+        kinds = {"str": "store", "stp": "store", "strb": "store", "stlr": "release", "dmb": "fence"}
+        found = "".join(kinds[name][0] for name in re.findall(r"^ +\w+:\t(\w+)", body, re.M) if name in kinds)
+        print(f"# put_event: {found}")
+        # odd seq | fence | fields | even seq, released | fence before the look at the flag
+        self.assertRegex(found, "sfs{4,}rf")
+
     def test_recordings_are_read_alike(self):
         self.assertGreater(len(RECORDINGS), 5)
         for name in RECORDINGS:
