@@ -128,6 +128,17 @@ struct task_struct {
         struct thread_struct thread;
 } KERNEL_TYPE;
 
+/* An int up to 6.18, a byte in 7.2, with others right behind it: read by the size that this kernel has. */
+struct task_struct___cpu {
+        int on_cpu;
+} KERNEL_TYPE;
+
+static __always_inline bool kernel_has_cpu(const void *task) {
+        const struct task_struct___cpu *look = task;
+
+        return BPF_CORE_READ_BITFIELD_PROBED(look, on_cpu);
+}
+
 /*
  * A pointer in a task, as a plain number: what is behind it is read with bpf_core_read(). For each load of a
  * pointer through a task that it trusts, the verifier of 6.2 and later searches the kernel's types by name,

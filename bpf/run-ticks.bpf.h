@@ -19,7 +19,6 @@ enum {
 
 /* The task's words beside those that samples need. */
 struct task_struct___switches {
-        int on_cpu;
         unsigned long nvcsw, nivcsw;    /* times that it left a CPU: to wait, and as others came */
 } KERNEL_TYPE;
 

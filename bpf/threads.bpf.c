@@ -39,7 +39,6 @@ struct sched_info {
 } KERNEL_TYPE;
 
 struct task_struct___look {
-        int on_cpu;
         unsigned long nvcsw, nivcsw;
         struct sched_info sched_info;
 } KERNEL_TYPE;
@@ -55,7 +54,7 @@ static __always_inline uint32_t state_of(struct task_struct *task, struct abi_th
         uint32_t state = task->__state;
 
         thread->n_switches = BPF_CORE_READ(look, nvcsw) + BPF_CORE_READ(look, nivcsw);
-        if (BPF_CORE_READ(look, on_cpu))
+        if (kernel_has_cpu(task))
                 thread->flags |= THREAD_ON_CPU;
         else if (!state)
                 thread->flags |= THREAD_RUNNABLE;

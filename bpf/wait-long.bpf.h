@@ -202,7 +202,7 @@ static __always_inline bool wait_long_stands(const struct wait_thread *thread, u
         const struct task_struct___switches *counts = (const void *)task;
 
         return *(volatile uint64_t *)&thread->since_ns && thread->begin_ns == begin_ns &&
-                !wait_has_stack(thread) && !BPF_CORE_READ(counts, on_cpu) &&
+                !wait_has_stack(thread) && !kernel_has_cpu(counts) &&
                 BPF_CORE_READ(counts, nvcsw) + BPF_CORE_READ(counts, nivcsw) == thread->n_switches;
 }
 
