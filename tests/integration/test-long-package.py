@@ -71,7 +71,7 @@ class Deb(tap.TestCase):
                      "/usr/share/bash-completion/completions/spanprof",
                      "/usr/share/zsh/vendor-completions/_spanprof", "/usr/share/spanprof/spanprof.spdx.json",
                      "/usr/share/spanprof/monitoring/spanprof.rules.yaml",
-                     "/usr/share/spanprof/kubernetes/daemonset.yaml", "/usr/share/doc/spanprof/README.md",
+                     "/usr/share/spanprof/kubernetes/daemonset.yaml", "/usr/share/doc/spanprof/README.md.gz",
                      "/usr/share/doc/spanprof/OPERATING.md.gz", "/usr/share/doc/spanprof/SECURITY.md.gz",
                      "/usr/lib/sysusers.d/spanprof.conf"):
             self.assertIn(path, files)
