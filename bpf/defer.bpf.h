@@ -9,7 +9,7 @@
  * by the same rules (daemon/sampling/unwind/host-walk.c) once it has the rows:
  *
  *     address    copy
- *     7ff..400   chunk 0, the interrupted rsp lies in it     ← rsp rounded down to a chunk
+ *     7ff..400   chunk 0, the interrupted rsp lies in it     ← rsp rounded down to a chunk (unwind_lowest())
  *     7ff..800   chunk 1
  *     7ff..c00   chunk 2: the process' first stack begins here, so this is all of it
  *
@@ -55,7 +55,7 @@ static __always_inline void defer_registers(struct abi_stack *to, const struct s
         to->bp = scratch->leaf.bp;
         to->bx = scratch->leaf.bx;
         __builtin_memcpy(to->registers, scratch->rules.registers, sizeof(to->registers));
-        to->address = scratch->leaf.sp & ~(uint64_t)(ABI_STACK_CHUNK - 1);
+        to->address = scratch->copied_from;
 }
 
 /*
@@ -63,7 +63,7 @@ static __always_inline void defer_registers(struct abi_stack *to, const struct s
  * on, and not too far to be a frame's base. 0 = there is none, or the first piece has all of the stack.
  */
 static __always_inline uint64_t defer_far(const struct scratch *scratch, uint64_t n, uint64_t capacity) {
-        uint64_t first = (scratch->leaf.sp & ~(uint64_t)(ABI_STACK_CHUNK - 1)) + capacity * ABI_STACK_CHUNK;
+        uint64_t first = scratch->copied_from + capacity * ABI_STACK_CHUNK;
         uint64_t bp = scratch->leaf.bp - first, bx = scratch->leaf.bx - first, nearest = bp < bx ? bp : bx;
 
         if (n <= capacity || nearest >= DEFER_FAR_MAX)
@@ -154,13 +154,18 @@ static __always_inline uint64_t defer_size(uint32_t n, bool is_first) {
 static __always_inline void defer_part(struct task_struct *task, struct scratch *scratch,
                                        struct counters *counters) {
         uint32_t end = scratch->unwind.end, n = DEFER_LARGE + 1;
-        uint64_t base = scratch->leaf.sp & ~(uint64_t)(ABI_STACK_CHUNK - 1), depth;
+        uint64_t base, depth;
         bool is_first;
 
         scratch->sample.is_copied = 0;
         if (!setting_stack_bytes || scratch->has_runtime ||
             (end != ABI_STACK_PENDING && end != ABI_STACK_STALE && end != ABI_STACK_NO_MAPPING))
                 return;
+        base = unwind_lowest(scratch->leaf.sp);
+        if (base < scratch->leaf.sp && bpf_probe_read_user(&depth, sizeof(depth), (const void *)base))
+                base = scratch->leaf.sp;        /* a copy ends at the first chunk that is not there */
+        base &= ~(uint64_t)(ABI_STACK_CHUNK - 1);
+        scratch->copied_from = base;
         depth = BPF_CORE_READ(task, mm, start_stack) - base;
         is_first = depth < DEFER_FIRST_STACK_MAX;
         if (is_first && depth < DEFER_LARGE * ABI_STACK_CHUNK)

@@ -57,6 +57,7 @@ struct scratch {
         struct {
                 uint64_t pc, sp, bp, bx;
         } leaf;
+        uint64_t copied_from;           /* where the copy of a deferred walk begins */
         uint64_t has_runtime;           /* 1 = the process may have frames of a runtime */
         struct unwind unwind;
         struct rules rules;

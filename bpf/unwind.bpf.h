@@ -42,6 +42,19 @@ struct unwind {
 };
 
 /*
+ * The lowest address that a walk from @sp on may read, if it is there. Go's code for arm64 keeps the caller's
+ * x29 below sp:
+ *
+ *     ff..f8    caller's x29            the last word of the chunk (ABI_STACK_CHUNK) before
+ *     ff..00    return address          ← sp, a multiple of a chunk, as one in 64 is
+ *
+ * A copy of whole chunks from sp on would lack that word.
+ */
+static inline uint64_t unwind_lowest(uint64_t sp) {
+        return UNWIND_ARM64 && sp && sp % ABI_STACK_CHUNK == 0 ? sp - sizeof(sp) : sp;
+}
+
+/*
  * A return address as the processor uses it. arm64 may have an authentication code above the 48 bits that a
  * program's addresses have (asm/pointer_auth.h; code above them needs an mmap() that asks for it).
  */

@@ -54,6 +54,15 @@ static void three_frames(void) {
         put_frame(10, 0, 0x404000);
 }
 
+/* Go's code for arm64 keeps the caller's x29 there. */
+Test(unwind, tells_what_is_read_below_the_stack_pointer) {
+        uint64_t edge = STACK + ABI_STACK_CHUNK;
+
+        cr_expect_eq(unwind_lowest(edge), UNWIND_ARM64 ? edge - 8 : edge);
+        cr_expect_eq(unwind_lowest(edge + 16), edge + 16, "the chunk has the word");
+        cr_expect_eq(unwind_lowest(0), 0);
+}
+
 Test(unwind, follows_the_chain_to_a_saved_rbp_of_zero) {
         three_frames();
         begin(N_WORDS, 2);

@@ -431,3 +431,7 @@ size_t host_walk_bytes(const HostWalk *walk) {
                 sum += walk->held[i].size;
         return sum;
 }
+
+uint64_t host_walk_lowest(uint64_t sp) {
+        return unwind_lowest(sp);
+}

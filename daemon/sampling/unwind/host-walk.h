@@ -68,3 +68,6 @@ void host_walk_release(HostWalk *walk);
 
 /* Bytes of rows that it holds: memory that the kernel's tables have as well. */
 size_t host_walk_bytes(const HostWalk *walk);
+
+/* The lowest address that a walk from @sp on may read, if it is there: copies begin with its chunk. */
+uint64_t host_walk_lowest(uint64_t sp);

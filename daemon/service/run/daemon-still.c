@@ -41,10 +41,19 @@ struct StillReader {
 
 /* ---- the stack ---- */
 
+static uint64_t lowest_of(StillReader *reader, const struct abi_thread *thread) {
+        uint64_t low = host_walk_lowest(thread->sp), word;
+
+        return low < thread->sp && memory_read_opened((pid_t)thread->tgid, reader->memory.memory, low, &word,
+                                                      sizeof(word))
+                ? thread->sp
+                : low;
+}
+
 /* Page by page, up to the first that is not there. */
 static void copy_stack(StillReader *reader, const struct abi_thread *thread, uint32_t most) {
         struct abi_stack *stack = reader->stack;
-        uint64_t address = thread->sp & ~(uint64_t)(ABI_STACK_CHUNK - 1);
+        uint64_t address = lowest_of(reader, thread) & ~(uint64_t)(ABI_STACK_CHUNK - 1);
 
         *stack = (struct abi_stack){ .time_ns = thread->time_ns,
                                      .tgid = thread->tgid,
