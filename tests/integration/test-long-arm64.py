@@ -147,6 +147,16 @@ echo "RECORD goroutines $?"
 sed "s/^/LOG /" /tmp/waits.log
 echo "FILE goroutines $(gzip -c /tmp/goroutines.pb | base64 | tr -d '\\n')"
 """
+# Programs whose first rows come while they burn: their stacks are copied and walked later.
+EDGE = """
+echo "kernel $(uname -r)"
+for i in 1 2 3 4 5 6; do
+        spanprof record -F 999 -o /tmp/edge.pb -- go-edge 1 >/dev/null 2>/tmp/log
+        echo "RECORD edge$i $?"
+        sed "s/^/LOG /" /tmp/log
+        echo "FILE edge$i $(gzip -c /tmp/edge.pb | base64 | tr -d '\\n')"
+done
+"""
 # how each library reaches the variable of its context; the general one has the old dialect, without TLSDESC
 MODELS = {
     "descriptor-static": "libcontext-descriptor.so",
@@ -195,7 +205,7 @@ step() {
 # of victim-still; arm64 has no pause(): glibc calls ppoll()
 REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "poll",
            "left": "futex", "right": "futex"}
-COMPLETE = 0.95  # of the stacks but the first ones, which wait for the rows, for long on an emulated CPU
+COMPLETE = 0.995  # of the stacks but the first ones, which wait for the rows, for long on an emulated CPU
 
 
 class Arm64(goroutines.Looks, tap.TestCase):
@@ -342,6 +352,23 @@ class Arm64(goroutines.Looks, tap.TestCase):
         self.assertGreater(judged, 50)
         attributed = [s for s in samples if told.get(str(s.thread_id)) == "set" and s.span_id]
         self.assertGreater(len(attributed), judged / 4)
+
+    def test_go_stacks_at_the_edge_of_a_copy(self):
+        """A caller's x29 lies below sp, and sp where a copy of the stack would begin."""
+        program = golang.Go(variables={"GOARCH": "arm64", "CGO_ENABLED": "0"}).build(
+            tap.SOURCE_DIR / "tests/victims/VictimGoEdge.go", self.directory() / "go-edge")
+        console = qemu.boot_arm64(self, [ARM64 / "spanprof", program], EDGE)
+        print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
+        ends = collections.Counter()
+        for name, text in re.findall(r"(?m)^FILE (\S+) (\S+)$", console):
+            path = self.directory() / f"{name}.pb"
+            path.write_bytes(gzip.decompress(base64.b64decode(text)))
+            for sample in otlp_read.samples(path):
+                if any(golang.plain(frame.name) == "main.down" for frame in sample.frames):
+                    ends[sample.attributes.get("profile.stack.truncated")] += 1
+        print(f"# edge: {dict(ends)}")
+        self.assertGreater(ends[None], 200)
+        self.assertEqual(ends["fault"], 0)
 
     def test_waits_coroutines_and_stacks(self):
         self.waits_coroutines_and_stacks("6.1")
