@@ -121,6 +121,7 @@ spanprof record -F 99 -p $victim -d 20s -o /tmp/python.pb >/dev/null 2>/tmp/pyth
 echo "RECORD python $?"
 sed "s/^/LOG /" /tmp/python.log
 echo "FILE python $(gzip -c /tmp/python.pb | base64 | tr -d '\\n')"
+spanprof stacks -d 10s $victim 2>&1 | sed "s/^/STACKS /"
 kill $victim
 wait $victim            # a signal of its end would interrupt the opening of a pipe
 mkfifo /tmp/orders
@@ -415,6 +416,8 @@ class Arm64(goroutines.Looks, tap.TestCase):
             samples[name] = list(otlp_read.samples(path))
         with self.subTest("python"):
             self.check_python(samples["python"])
+            for name in qemu.PYTHON_FUNCTIONS[:-1]:
+                self.assertRegex(console, rf"(?m)^STACKS +{re.escape(name)} +chain\.py:\d+$")
         with self.subTest("go"):
             self.check_labels(self.told(console, "labels"), samples["labels"])
         with self.subTest("goroutines"):

@@ -29,6 +29,7 @@ typedef struct Row {
         const char *end;                /* why the stack ends early; "" = it does not */
         uint64_t waited_ns;             /* at most; 0 = not known, or it runs */
         uint64_t n_samples;             /* of one that runs; 0 = none was taken */
+        bool has_runtime;               /* of one that runs: functions of Java or Python are in its stack */
         uint32_t stack, link;           /* 0 = none */
         int64_t holder;                 /* thread that has the mutex that it waits for; 0 = not known */
         bool is_deadlocked;             /* that one waits for it in turn */
@@ -64,6 +65,20 @@ static Row *add_row(ThreadList *list, const Row *row) {
         return &list->rows[list->n++];
 }
 
+static bool has_runtime(const Window *window, uint32_t stack) {
+        size_t n;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                WindowFrame frame = window_expand_frame(window, words[i]);
+                const char *type = window_get_string(window, frame.type, NULL);
+
+                if (!strcmp(type, "cpython") || !strcmp(type, "jvm"))
+                        return true;
+        }
+        return false;
+}
+
 static Row read_row(const ThreadList *list, const WindowProfile *profile, const WindowSample *sample) {
         const Window *window = list->window;
         bool is_wait = profile->type == PROFILE_OFF_CPU;
@@ -82,18 +97,28 @@ static Row read_row(const ThreadList *list, const WindowProfile *profile, const 
                       .end = frame_list_text(window, set, n, "profile.stack.truncated"),
                       .waited_ns = is_wait && sample->value > 1 ? (uint64_t)sample->value : 0,
                       .n_samples = is_wait ? 0 : (uint64_t)sample->value,
+                      .has_runtime = !is_wait && has_runtime(window, sample->stack),
                       .stack = sample->stack,
                       .link = sample->link };
 }
 
-/* Of a thread that runs, the stack with the most samples stands for all. */
+/*
+ * Whether @row stands for a thread that runs rather than @known. The stack with the most samples does. But
+ * the first ones of a program with a runtime lack its functions, until its memory has been looked at; they
+ * are few stacks, while each function and line that runs later is a stack of its own.
+ */
+static bool is_better(const Row *row, const Row *known) {
+        if (row->has_runtime != known->has_runtime)
+                return row->has_runtime;
+        return row->n_samples > known->n_samples;
+}
+
 static int take_sample(ThreadList *list, const WindowProfile *profile, const WindowSample *sample) {
         Row row = read_row(list, profile, sample), *known = find_row(list, row.pid, row.tid);
 
         if (!known)
                 return add_row(list, &row) ? 0 : error_origin(-ENOMEM);
-        if (profile->type == PROFILE_CPU && !strcmp(known->state, "running") &&
-            known->n_samples < row.n_samples)
+        if (profile->type == PROFILE_CPU && !strcmp(known->state, "running") && is_better(&row, known))
                 *known = row;
         return 0;
 }
