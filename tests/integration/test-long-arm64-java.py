@@ -21,6 +21,7 @@ import qemu
 import tap
 
 hotspot = importlib.import_module("test-run-hotspot")
+virtual = importlib.import_module("test-long-run-hotspot")
 ARM64 = tap.SOURCE_DIR / "build-arm64"
 DEBIAN, PACKAGE = "17", "openjdk-17-jre-headless"
 MODES = {"mixed": "", "interpreter": "-Xint", "c1": "-XX:TieredStopAtLevel=1"}
@@ -34,7 +35,7 @@ cp /classes/* /tmp/classes
 java() {
         name=$1
         shift
-        /jdk/bin/java $* -Xmx300m -cp /tmp/classes VictimJavaBusy >/tmp/ready 2>&1 </dev/zero &
+        /jdk/bin/java $* -Xmx300m -cp /tmp/classes $VICTIM >/tmp/ready 2>&1 <$INPUT &
         victim=$!
         for i in $(seq 2000); do grep -q ready /tmp/ready && break; sleep 0.2; done
         spanprof targets --verbose -p $victim | sed "s/^/TARGETS $name /"
@@ -43,7 +44,7 @@ java() {
         sed "s/^/LOG /" /tmp/log
         echo "FILE $name $(gzip -c /tmp/java.pb | base64 | tr -d '\\n')"
         # on an emulated CPU the 300,000 rows of libjvm.so may come later than one look waits for them
-        for i in 1 2 3 4; do
+        for i in $(seq $LOOKS); do
                 spanprof stacks $victim >/tmp/stacks 2>&1
                 grep -qF HANDLER /tmp/stacks && break
         done
@@ -88,13 +89,17 @@ class Arm64Java(tap.TestCase):
         return {**{f"jdk/{path.relative_to(home)}": path for path in files},
                 **qemu.arm64_libraries(programs, places)}
 
-    def guest(self, release, modes):
-        """(console, mode → samples)"""
+    def guest(self, release, modes, victim=hotspot.CLASS, looks=12):
+        """(console, mode → samples). @looks: at what threads do, at most."""
         directory = self.directory()
-        self.run_command([jdks.tool("javac"), "--release", "8", "-nowarn", "-d", directory, hotspot.SOURCE],
+        self.run_command([jdks.tool("javac"), "--release", "8", "-nowarn", "-d", directory,
+                          hotspot.SOURCE.with_name(f"{victim}.java")],
                          expect=0, timeout=600)
         classes = {f"classes/{path.name}": path for path in directory.glob("*.class")}
-        script = SCRIPT.replace("HANDLER", f"'{HANDLER}'") + "\n".join(f"java {mode} {MODES[mode]}" for mode in modes)
+        # a read of the first ends at once, again and again; of the second, never
+        settings = f"VICTIM={victim} LOOKS={looks}\nINPUT={'/dev/zero' if victim == hotspot.CLASS else '/tmp/in'}\n"
+        settings += "mkfifo /tmp/in\nexec 8<>/tmp/in\n"
+        script = settings + SCRIPT.replace("HANDLER", f"'{HANDLER}'") + "\n".join(f"java {mode} {MODES[mode]}" for mode in modes)
         console = qemu.boot_arm64(self, [self.program], script, more={**self.files(release), **classes})
         print("".join(f"# {line[:160]}\n" for line in console.splitlines()))
         samples = {}
@@ -140,6 +145,23 @@ class Arm64Java(tap.TestCase):
             with self.subTest(mode=mode):
                 self.assertRegex(console, rf"(?m)^TARGETS {mode} .* java {release}\b")
                 self.check(mode, samples[mode])
+
+    def test_virtual_threads(self):
+        """A virtual thread's calls lie whole on its carrier's."""
+        console, samples = self.guest("21", ("mixed", "interpreter"), virtual.VIRTUAL, looks=1)
+        for mode, found in samples.items():
+            with self.subTest(mode=mode):
+                first = min(s.time_ns for s in found if any(f.type == "jvm" for f in s.frames)) + FIRST_S * 10**9
+                judged = [s for s in found if s.time_ns >= first and f"{virtual.VIRTUAL}.burn" in virtual.names(s)]
+                ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in judged)
+                whole = [s for s in judged if virtual.is_whole(s)]
+                calls = collections.Counter(
+                    (virtual.names(s).count(f"{virtual.VIRTUAL}.deep"), virtual.is_on_carrier(virtual.names(s)))
+                    for s in whole)
+                print(f"# virtual, {mode}: {dict(ends)}, (calls, on the carrier): {dict(calls)}")
+                self.assertGreater(len(whole), N)
+                self.assertGreaterEqual(len(whole) / len(judged), ROOT)
+                self.assertGreaterEqual(calls[21, True] / len(whole), ROOT)
 
     def test_17(self):
         self.run_release("17", MODES)
