@@ -20,9 +20,13 @@
  */
 
 enum {
-        ROWS_CACHE_SHIFT = 11,
-        /* entries of 16 bytes: 32 KiB, the largest value a per-CPU map may have */
+        ROWS_CACHE_SHIFT = 10,
         ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,
+        ROWS_RUN = 4,                   /* frames in a run: a line of the processor's cache */
+        ROWS_RUN_BEGINS = 8,            /* one pc of so many begins a run wherever it stands */
+        /* runs, with the entries of 16 bytes each 32 KiB, the largest value a per-CPU map may have */
+        ROWS_RUN_SHIFT = 8,
+        ROWS_RUN_ENTRIES = ROWS_RUN << ROWS_RUN_SHIFT,
         ROWS_LINE = 64,                                 /* bytes of a processor's cache line */
 };
 
@@ -45,7 +49,18 @@ struct rows_cache_entry {
         uint64_t rule;
 };
 
+/*
+ * A frame's caller is mostly the one that it was before. So rules are kept in runs of up to four frames,
+ * found by the pc of the first: one line of the processor's cache, where four pcs by themselves are in four.
+ *
+ *     stack    a  b  c  d  e  f  g       runs   [a b c d] [e] [f g …]       f: a pc that begins a run
+ *     later       x  c  d  e  f  g              [x c d e] [f g …]
+ *
+ * Some pcs begin one wherever they stand, so stacks that differ in their leaves share the runs of their
+ * callers. An entry says the same as one of a single pc, and is compared as one: another caller is no hit.
+ */
 struct rows_cache {
+        struct rows_cache_entry runs[ROWS_RUN_ENTRIES];
         struct rows_cache_entry entries[ROWS_CACHE_SIZE];
 };
 
@@ -205,6 +220,19 @@ static inline uint64_t rows_read_table(uint32_t table, uint64_t offset) {
 
 static inline uint32_t rows_cache_index(uint64_t pc) {
         return ((uint32_t)pc * 0x9e3779b1u) >> (32 - ROWS_CACHE_SHIFT);
+}
+
+/* Place of a frame in the runs: the next in its run, or the first of another one. @placep: the last one's. */
+static inline struct rows_cache_entry *rows_run_at(struct rows_cache *cache, uint64_t pc, uint32_t *placep) {
+        uint32_t hash = (uint32_t)pc * 0x9e3779b1u, place = *placep + 1;
+
+        if (!(place & (ROWS_RUN - 1)) || !(hash >> 8 & (ROWS_RUN_BEGINS - 1)))
+                place = (hash >> (32 - ROWS_RUN_SHIFT)) * ROWS_RUN;
+        *placep = place;
+        place &= ROWS_RUN_ENTRIES - 1;
+        barrier_var(place);
+        place &= ROWS_RUN_ENTRIES - 1;
+        return &cache->runs[place];
 }
 
 static inline struct rows_cache_entry *rows_cache_at(struct rows_cache *cache, uint32_t index) {

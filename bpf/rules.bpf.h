@@ -33,7 +33,7 @@ struct rules {
         /* frames from frame 0 to the first that a signal interrupted; 0 = none */
         uint32_t interrupted;
         uint32_t is_sp_lost;            /* arm64: sp of the frame is not known */
-        uint32_t reserved;
+        uint32_t run;                   /* place of the last frame among the runs of the cache */
         uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
         uint64_t leaf_value;            /* value of the register that frame 0's rule names */
         uint64_t cfa;                   /* that rules_rare() has found */
@@ -72,6 +72,7 @@ static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t gen
         rules->interrupted = 0;
         rules->is_exact = 1;
         rules->is_sp_lost = 0;
+        rules->run = ROWS_RUN - 1;
 }
 
 static inline bool rules_end(struct unwind *unwind, uint32_t end) {
@@ -152,15 +153,22 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
         struct rules *rules = walk->rules;
         uint64_t tag = pc ^ rules->generation * ROWS_TAG_FACTOR, rule = 0;
         uint32_t index = rows_cache_index(pc);
-        struct rows_cache_entry *entry = rows_cache_at(walk->cache, index), *second;
+        struct rows_cache_entry *run = rows_run_at(walk->cache, pc, &rules->run), *entry, *second;
 
+        if (run->tag == tag) {
+                *rulep = run->rule;
+                return true;
+        }
+        entry = rows_cache_at(walk->cache, index);
         if (entry->tag == tag) {
+                *run = *entry;
                 *rulep = entry->rule;
                 return true;
         }
         /* Two pcs with one index share a pair, which lies in one line. */
         second = rows_cache_at(walk->cache, index ^ 1);
         if (second->tag == tag) {
+                *run = *second;
                 *rulep = second->rule;
                 return true;
         }
@@ -176,6 +184,7 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
         *second = *entry;
         entry->tag = tag;
         entry->rule = rule;
+        *run = *entry;
         *rulep = rule;
         return true;
 }

@@ -544,6 +544,44 @@ Test(rules, of_two_pcs_that_meet_in_the_cache_are_both_kept) {
         cr_assert_eq(shim_n_searches, 4);
 }
 
+/* A stack of @n frames, each with a pc of its own, that begins at word @first. */
+static void lay_out(uint32_t first, uint32_t n) {
+        for (uint32_t i = first; i < n; i++)
+                words[2 * i + 1] = i + 1 < n ? in(F_RSP) + i : in(F_END);
+}
+
+/* The caller's frame is where the callee's was: what single pcs have in the cache is not needed. */
+Test(rules, of_callers_lie_beside_those_of_their_callees) {
+        enum { N = 24 };
+
+        lay_out(0, N);
+        walk_from(in(F_RSP) - 1, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE);
+        cr_assert_eq(unwind.n_frames, N + 1);
+        cr_assert_gt(shim_n_searches, N / 2);
+        memset(cache.entries, 0, sizeof(cache.entries));
+        shim_n_searches = 0;
+        walk_from(in(F_RSP) - 1, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.n_frames, N + 1);
+        cr_assert_lt(shim_n_searches, N / 4, "some runs meet in one place: %u", shim_n_searches);
+
+        /* Another caller where the run has this one: its own rule counts. */
+        words[2 * 9 + 1] = in(F_BAD);
+        walk_from(in(F_RSP) - 1, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_UNSUPPORTED);
+        cr_assert_eq(unwind.n_frames, 11);
+        cr_assert_eq(frames[10], in(F_BAD));
+        lay_out(0, N);
+
+        /* Another leaf: from the next beginning of a run on, the callers' runs are those of before. */
+        walk_from(in(F_RSP) - 1, at(0), 0, 0, 512);
+        memset(cache.entries, 0, sizeof(cache.entries));
+        shim_n_searches = 0;
+        walk_from(in(F_RSP) + 2, at(6), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE);
+        cr_assert_lt(shim_n_searches, N / 2, "%u", shim_n_searches);
+}
+
 Test(rules, are_missing_with_their_table) {
         shim_tables[3].size = 0;
         walk_from(in(F_RSP), at(0), 0, 0, 512);
