@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sample costs in BPF when caches are cold: at low rates, beside a compiler on each CPU.
 
-usage: tests/bench/cold.py [--rounds N] [--seconds N] [--hz N,…] [depth30] [clang]
+usage: tests/bench/cold.py [--rounds N] [--seconds N] [--hz N,…] [--old DIR,…] [depth30] [clang] [pairs]
 
     depth30   an empty program, bpf_get_stack() and ours on the same victims, in turn (bpf-cost)
     clang     clang -O2 as the target: frames, ns a sample (unwind-cost)
+    pairs     this build and those of --old on one clang -O2 at the same time, at 99 Hz and some Hz less: one
+              run differs from the next by a tenth, builds within it by a few hundredths
 
 At 3,999 Hz (bpf-cost alone) caches are hot, and services are sampled more rarely. A figure is the median of
 the rounds; each holds --seconds of each program. BUILD_DIR names the build. Needs root and clang++.
 """
 import importlib
 import os
+import pathlib
 import re
 import statistics
+import subprocess
+import time
 
 import bench
 
@@ -21,6 +26,8 @@ programs = importlib.import_module("unwind-programs")
 import tap
 
 COST = tap.BUILD_DIR / "tests/bench/bpf-cost"
+N_LONG = 6000           # functions: clang works on them for minutes
+FIRST_SECONDS = 4       # of clang, until all is mapped
 
 
 def compilers(b, path):
@@ -67,11 +74,39 @@ def clang(options):
     bench.table("clang -O2, beside compilers", ["Hz", "samples", "frames", "ns a sample", "whole"], rows)
 
 
+def pairs(options):
+    builds = [tap.BUILD_DIR, *map(pathlib.Path, filter(None, options.old.split(",")))]
+    rows = []
+    with bench.Bench() as b:
+        path = programs.source(b)
+        large = b.directory() / "large.cc"
+        large.write_text(programs.SOURCE % "".join(f" + f<{i}>(n)" for i in range(N_LONG)))
+        compilers(b, path)
+        for number in range(options.rounds):
+            clang = b.spawn(["clang++", "-O2", "-c", "-o", "/dev/null", large])
+            time.sleep(FIRST_SECONDS)
+            # No build has the same place twice in a row.
+            turn = builds[number % len(builds):] + builds[:number % len(builds)]
+            running = []
+            for place, build in enumerate(turn):
+                argv = ["-f", 99 - 2 * place, "-s", int(options.seconds), "-p", clang.pid]
+                running.append((build, subprocess.Popen([build / "tests/bench/unwind-cost", *map(str, argv)],
+                                                        stdout=subprocess.PIPE, text=True)))
+            for build, process in running:
+                cells = [x.strip() for x in process.communicate()[0].splitlines()[-1].strip("|").split("|")]
+                rows.append([number, build, *cells[2:6]])
+            clang.kill()
+            clang.wait()
+    bench.table("clang -O2, beside compilers, builds at the same time",
+                ["round", "build", "samples", "frames", "ns a sample", "whole"], rows)
+
+
 def add_options(parser):
+    parser.add_argument("--old", default="", help="pairs: directories of other builds")
     parser.add_argument("--seconds", type=float, default=2, help="of each program in each round")
     parser.add_argument("--hz", default="19,49,99,199,999", help="rates")
 
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"depth30": depth30, "clang": clang}, add_options)
+    bench.main(__doc__, {"depth30": depth30, "clang": clang, "pairs": pairs}, add_options)

@@ -12,6 +12,9 @@
  * ended. Before it, what loading the sampler took and how many instructions the verifier followed. With -n as
  * many processes run; all have their rows, the first is sampled. SECONDS and SETTLE_MS are of the command's
  * own CPU time, so that the same part of its work is sampled however busy the machine is.
+ *
+ * With -p it samples a process that runs already. Several builds can do so at the same time, at rates that
+ * differ by some Hz: what the process does and who else works is then the same for all (cold.py pairs).
  */
 
 #include <bpf/bpf.h>
@@ -47,6 +50,7 @@ enum {
 
 typedef struct Options {
         unsigned hz, seconds, n, settle_ms, depth;
+        pid_t pid;                      /* of a process that runs already; 0 = the command is started */
 } Options;
 
 static struct sampler_bpf *sampler;
@@ -255,7 +259,9 @@ static double measure(pid_t pid, const Options *options) {
         link = bpf_program__attach_perf_event(sampler->progs.sample, fd);
         if (!link)
                 die("attach");
-        await_cpu(pid, (options->settle_ms + options->seconds * 1000ULL) * 1000000);
+        await_cpu(pid,
+                  options->pid ? cpu_ns(pid) + options->seconds * 1000000000ULL
+                               : (options->settle_ms + options->seconds * 1000ULL) * 1000000);
         ring_buffer__consume(ring);
         bpf_link__destroy(link);
         close(fd);
@@ -274,6 +280,10 @@ static void run(const Options *options, char **argv) {
         double ns;
 
         for (unsigned i = 0; i < options->n; i++) {
+                if (options->pid) {
+                        pids[i] = options->pid;
+                        continue;
+                }
                 pids[i] = start(argv);
                 await_cpu(pids[i],
                           (i ? MIN(options->settle_ms, (unsigned)OTHERS_SETTLE_MS) : options->settle_ms) *
@@ -292,7 +302,7 @@ static void run(const Options *options, char **argv) {
         qsort(depths, n_samples, sizeof(depths[0]), by_value);
         printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB | of rows, KiB | others |\n"
                "|---|---|---|---|---|---|---|---|---|---|\n");
-        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |", argv[0],
+        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |", options->pid ? "-p" : argv[0],
                options->n, n_samples, n_samples ? depths[n_samples / 2] : 0, ns,
                n_user ? 100.0 * ends[ABI_STACK_COMPLETE] / n_user : 0, (double)ready / 1e6, bytes.all >> 10,
                bytes.rows >> 10);
@@ -300,7 +310,7 @@ static void run(const Options *options, char **argv) {
                 if (ends[i] && end_names[i])
                         printf(" %s %u", end_names[i], ends[i]);
         printf(" |\n");
-        for (unsigned i = 0; i < options->n; i++) {
+        for (unsigned i = 0; i < options->n && !options->pid; i++) {
                 kill(pids[i], SIGKILL);
                 waitpid(pids[i], NULL, 0);
         }
@@ -310,7 +320,7 @@ int main(int argc, char **argv) {
         Options options = { .hz = 199, .seconds = 8, .n = 1, .settle_ms = 700, .depth = ABI_DEFAULT_FRAMES };
         int option;
 
-        while ((option = getopt(argc, argv, "+f:s:n:w:d:")) >= 0) {
+        while ((option = getopt(argc, argv, "+f:s:n:w:d:p:")) >= 0) {
                 unsigned value = optarg ? (unsigned)strtoul(optarg, NULL, 10) : 0;
 
                 switch (option) {
@@ -319,13 +329,15 @@ int main(int argc, char **argv) {
                 case 'n': options.n = value; break;
                 case 'w': options.settle_ms = value; break;
                 case 'd': options.depth = value; break;
+                case 'p': options.pid = (pid_t)value; break;
                 default: return 2;
                 }
         }
-        if (optind == argc || !options.hz || !options.n || !options.depth || options.depth > ABI_MAX_FRAMES ||
-            options.n > MAX_PROCESSES) {
+        if ((optind == argc && !options.pid) || !options.hz || !options.n || !options.depth ||
+            options.depth > ABI_MAX_FRAMES || options.n > MAX_PROCESSES) {
                 fprintf(stderr,
-                        "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]\n");
+                        "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]\n"
+                        "       unwind-cost [-f HZ] [-s SECONDS] [-d DEPTH] -p PID\n");
                 return 2;
         }
         if (geteuid()) {
