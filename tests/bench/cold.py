@@ -78,10 +78,8 @@ def pairs(options):
     builds = [tap.BUILD_DIR, *map(pathlib.Path, filter(None, options.old.split(",")))]
     rows = []
     with bench.Bench() as b:
-        path = programs.source(b)
-        large = b.directory() / "large.cc"
-        large.write_text(programs.SOURCE % "".join(f" + f<{i}>(n)" for i in range(N_LONG)))
-        compilers(b, path)
+        large = programs.source(b, N_LONG)
+        compilers(b, programs.source(b))
         for number in range(options.rounds):
             clang = b.spawn(["clang++", "-O2", "-c", "-o", "/dev/null", large])
             time.sleep(FIRST_SECONDS)
