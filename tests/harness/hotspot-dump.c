@@ -12,6 +12,11 @@
  *        hotspot-dump worker PID THREAD…   the same as stack, but a worker without rights names the frames
  *        hotspot-dump scopes PID           for each place of compiled code that has debug information: id,
  *                                          offset, and its frames name:line, the innermost first
+ *        hotspot-dump leaves PID           reads lines: `method ADDRESS OFFSET…`, a compiled method and those of
+ *                                          its places that are known without DebugNonSafepoints; then `pc
+ *                                          ADDRESS…` in it. For each: pc, level, `short` or `-`, its frames
+ *                                          name:bci by these places, and those of three of all places: the
+ *                                          first at or after pc, the one before it, the one after it
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -27,7 +32,7 @@
 #include "runtime/hotspot/hotspot-walk.h"
 #include "service/run/worker-main.h"
 
-enum { MAX_FRAMES = 4096 };
+enum { MAX_FRAMES = 4096, MAX_PLACES = 1 << 16, MAX_CODE = 1 << 20 };
 
 typedef unsigned long long Wide;
 
@@ -206,6 +211,124 @@ static void print_scopes(Hotspot *hotspot) {
                 }
 }
 
+/* What is read, but for a table of places that stands in for the method's own. */
+typedef struct Places {
+        const HotspotReader *reader;
+        uint64_t at;                    /* where it seems to lie */
+        uint32_t n;
+        struct {
+                int32_t offset, scope, object, flags;
+        } places[MAX_PLACES];
+} Places;
+
+static bool read_beside(void *userdata, uint64_t address, void *to, size_t size) {
+        const Places *places = userdata;
+        uint64_t end = places->at + places->n * sizeof(places->places[0]);
+
+        if (address < places->at || address >= end)
+                return hotspot_read(places->reader, address, to, size);
+        if (size > end - address)
+                return false;
+        memcpy(to, (const uint8_t *)places->places + (address - places->at), size);
+        return true;
+}
+
+/* @offsets: text, of the places that stay. Both ends of the table do. */
+static void choose_places(Places *places, const HotspotBlob *blob, char *offsets) {
+        static bool is_chosen[MAX_CODE];
+
+        memset(is_chosen, 0, sizeof(is_chosen));
+        for (char *word = strtok(offsets, " \n"); word; word = strtok(NULL, " \n"))
+                is_chosen[strtoul(word, NULL, 10) % MAX_CODE] = true;
+        places->at = blob->pcs;
+        places->n = 0;
+        for (uint64_t at = blob->pcs; at + 16 <= blob->pcs_end && places->n < MAX_PLACES; at += 16) {
+                int32_t offset;
+
+                if (!hotspot_read(places->reader, at, &places->places[places->n], 16))
+                        fail("places of a method");
+                offset = places->places[places->n].offset;
+                places->n += offset < 0 || offset == INT32_MAX || is_chosen[(uint32_t)offset % MAX_CODE];
+        }
+}
+
+static void print_scope_names(const Hotspot *hotspot, const HotspotScope *scopes, uint32_t n) {
+        for (uint32_t i = 0; i < n; i++) {
+                _cleanup_(hotspot_method_freep) HotspotMethod *method = NULL;
+
+                if (hotspot_method_new(&method, hotspot_layout(hotspot), hotspot_reader(hotspot),
+                                       scopes[i].method))
+                        printf("%s?:%d", i ? " " : "", scopes[i].bci);
+                else
+                        printf("%s%s%s:%d", i ? " " : "", method->name, method->signature, scopes[i].bci);
+        }
+}
+
+static void print_place(const Hotspot *hotspot, const HotspotBlob *blob, int32_t offset) {
+        HotspotScope scopes[HOTSPOT_MAX_INLINED];
+        uint32_t n;
+        bool is_short;
+
+        printf("\t");
+        if (offset >= 0 && offset < INT32_MAX &&
+            !hotspot_scopes_read(scopes, &n, hotspot_layout(hotspot),
+                                 hotspot_reader(hotspot), blob, blob->code + (uint32_t)offset, &is_short))
+                print_scope_names(hotspot, scopes, n);
+}
+
+/* The same pc by few places and by all: the first at or after it, the one before, and the one behind that. */
+static void print_leaf(const Hotspot *hotspot, Places *places, const HotspotBlob *blob, uint64_t pc) {
+        const HotspotReader few = { read_beside, places };
+        int32_t before = -1, at = -1, after = -1, offset;
+        HotspotScope scopes[HOTSPOT_MAX_INLINED];
+        HotspotBlob own = *blob;
+        bool is_short;
+        uint32_t n;
+
+        own.pcs_end = own.pcs + places->n * sizeof(places->places[0]);
+        if (hotspot_scopes_read(scopes, &n, hotspot_layout(hotspot), &few, &own, pc, &is_short))
+                return;
+        for (uint64_t place = blob->pcs; place + 16 <= blob->pcs_end && after < 0; place += 16) {
+                if (!hotspot_read(hotspot_reader(hotspot), place, &offset, sizeof(offset)))
+                        return;
+                if (at >= 0)
+                        after = offset;
+                else if (offset >= 0 && blob->code + (uint32_t)offset >= pc)
+                        at = offset;
+                else
+                        before = offset;
+        }
+        printf("%llx\t%u\t%s\t", (Wide)pc, blob->level, is_short ? "short" : "-");
+        print_scope_names(hotspot, scopes, n);
+        print_place(hotspot, blob, at);
+        print_place(hotspot, blob, before);
+        print_place(hotspot, blob, after);
+        printf("\n");
+}
+
+static void print_leaves(Hotspot *hotspot) {
+        static Places places;
+        static char line[1 << 20];
+        HotspotBlob blob;
+        bool is_known = false;
+        char *rest;
+
+        places.reader = hotspot_reader(hotspot);
+        while (fgets(line, sizeof(line), stdin)) {
+                hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);
+                if (!strncmp(line, "method ", 7)) {
+                        is_known = !hotspot_blob_read(&blob, hotspot_code(hotspot), hotspot_layout(hotspot),
+                                                      places.reader, strtoull(line + 7, &rest, 16)) &&
+                                   blob.kind == HOTSPOT_COMPILED;
+                        if (is_known)
+                                choose_places(&places, &blob, rest);
+                } else if (is_known && !strncmp(line, "pc ", 3)) {
+                        for (char *word = strtok(line + 3, " \n"); word; word = strtok(NULL, " \n"))
+                                print_leaf(hotspot, &places, &blob, strtoull(word, NULL, 16));
+                }
+        }
+}
+
 static void open_session(pid_t pid, int fd, uint64_t size, uint64_t bias) {
         static WorkerSessionCounts counts;
         static HotspotAnswer answer;
@@ -249,7 +372,7 @@ int main(int argc, char **argv) {
         int fd;
 
         if (argc < 3)
-                fail("usage: hotspot-dump layout|code|stack|worker|scopes PID [THREAD…]");
+                fail("usage: hotspot-dump layout|code|stack|worker|scopes|leaves PID [THREAD…]");
         pid = atoi(argv[2]);
         fd = open_libjvm(pid, &bias);
         const HotspotReader source = { .read = hotspot_process_read, .userdata = &pid };
@@ -266,6 +389,8 @@ int main(int argc, char **argv) {
                 print_code(hotspot);
         else if (!strcmp(argv[1], "scopes"))
                 print_scopes(hotspot);
+        else if (!strcmp(argv[1], "leaves"))
+                print_leaves(hotspot);
         for (int i = 3; (session || !strcmp(argv[1], "stack")) && i < argc; i++)
                 print_stack(hotspot, strtoull(argv[i], NULL, 16));
         if (session)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A place says of which scope the code is that leads up to it. But a loop that calls nothing and has no
- * safepoint has no place, and after it comes whatever the compiler has put there:
+ * A place says of which scope the code is that leads up to it. Whether code leads up to a place is what its
+ * instructions say: jumps forth are followed, and branches that are not taken are not.
+ *
+ * A jump back over the pc is a loop:
  *
  *     before   call …                          scope: main, sort, compare at bci 5
  *              head: … ◀─┐
@@ -10,23 +12,10 @@
  *              end:  jl ─┘
  *     after    call …                          scope: main, sort, compare at bci 9, Integer.compare
  *
- * So what is looked for is a jump back over the pc. If there is one before the place after, then callers are
- * known that both places have: main, sort, compare, without its line. If there is none, the place holds.
- *
- * If a branch leaves the way to the place after, the thread may never come there:
- *
- *     pc             …                     of main
- *                    je   over ─┐
- *                    …          │          of `rare`, inlined
- *     after          call …     │          scope: main, rare
- *     over:          …        ◀─┘
- *     elsewhere      call …                scope: main
- *
- * So where the branch leads is told, too.
- *
  * A poll of a safepoint belongs to the loop that it stands in, and so do loops inside of that one: C2 splits
  * a loop into an inner one without a poll and an outer one with it. So a poll holds if its own loop has the
- * pc. Its loop is the first jump back over the poll.
+ * pc: an inner one that has no place at all, between head and end, in front of the poll, or none between the
+ * poll and the pc.
  */
 #include "runtime/hotspot/hotspot-flow.h"
 
@@ -107,26 +96,31 @@ static bool is_poll(const HotspotReader *reader, const HotspotPlaces *places, ui
 }
 
 /*
- * The loop that the poll at @poll is in: its jump back lies before @end. Return: whether it has @pc, and
- * leads to @inner at the latest, the end of a loop in front of the poll. It may lead into that one, past
- * its head.
+ * The loop that the poll at @poll is in: of the jumps back before @end, the one that leads to the nearest
+ * place; others leave it for a loop around it. Return: whether it has @pc, and leads to @inner at the latest,
+ * the end of a loop in front of the poll. It may lead into that one, past its head. Another place, which lies
+ * up to @beginning, may not be in it.
  */
-static bool is_in_loop_of(const HotspotReader *reader, uint64_t poll, uint64_t end, uint64_t inner,
-                          uint64_t pc) {
+static bool is_in_loop_of(const HotspotReader *reader, uint64_t poll, uint64_t beginning, uint64_t end,
+                          uint64_t inner, uint64_t pc) {
         Sweep sweep = sweep_from(reader, poll, MIN(end, poll + MAX_BYTES));
         ScanInstruction instruction;
-        uint64_t at;
+        uint64_t at, head = 0, last = 0;
 
         while (next_instruction(&sweep, &at, &instruction)) {
-                if (is_back(&instruction, poll))
-                        return instruction.target <= inner && at >= pc;
+                if (is_back(&instruction, poll) && at < pc)
+                        return false;   /* the loop ends before the pc */
+                if (is_back(&instruction, poll) && instruction.target >= head) {
+                        head = instruction.target;
+                        last = at;
+                }
                 if (is_end(&instruction))
-                        return false;
+                        break;
         }
-        return false;
+        return head > beginning && head <= inner && last >= pc;
 }
 
-/* Whether the code from @before on goes on to @head, or into the loop [@head, @end]. */
+/* Whether the code from @before on goes on to @head, or to what lies up to @end behind it. */
 static bool leads_to(const HotspotReader *reader, uint64_t before, uint64_t head, uint64_t end) {
         Sweep sweep = sweep_from(reader, before, head);
         uint64_t at, furthest = 0;
@@ -148,24 +142,29 @@ static bool leads_to(const HotspotReader *reader, uint64_t before, uint64_t head
         return true;
 }
 
-/* For a thread in the loop [@head, @end], which has no place behind the pc. */
+/*
+ * For a thread in [@head, @end] which has no place behind the pc. If it has one before the pc, it need not
+ * be a loop: C2 puts code that is rarely needed behind all else, and a branch back leads out of that.
+ */
 static HotspotFlow judge_loop(const HotspotReader *reader, const HotspotPlaces *places, uint64_t head,
                               uint64_t end, uint64_t pc) {
-        if (places->after < places->code_end && is_poll(reader, places, places->after) &&
-            is_in_loop_of(reader, places->after, places->beyond, end, pc))
-                return HOTSPOT_FLOW_AFTER;
+        if (places->before < head && places->after < places->code_end &&
+            is_poll(reader, places, places->after) &&
+            is_in_loop_of(reader, places->after, places->before, places->beyond, end, pc))
+                return HOTSPOT_FLOW_LOOP;
         if (is_poll(reader, places, places->before) &&
-            is_in_loop_of(reader, places->before, places->after, UINT64_MAX, pc))
+            is_in_loop_of(reader, places->before, places->earlier, places->after, UINT64_MAX, pc))
                 return HOTSPOT_FLOW_BEFORE;
-        return leads_to(reader, places->before, head, end) ? HOTSPOT_FLOW_COMMON : HOTSPOT_FLOW_ROOT;
+        return HOTSPOT_FLOW_ELSEWHERE;
 }
 
-bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc) {
-        return leads_to(reader, places->before, pc, pc);
+bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc,
+                        const HotspotLoop *loop) {
+        return leads_to(reader, places->before, pc, MAX(pc, loop->end));
 }
 
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
-                         uint64_t *nextp, HotspotExits *exits) {
+                         uint64_t *nextp, HotspotLoop *loop) {
         Sweep sweep = sweep_from(reader, at, MIN(places->after, at + MAX_BYTES));
         ScanInstruction instruction;
         uint64_t here;
@@ -173,13 +172,15 @@ HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *place
         while (sweep.at < places->after) {
                 if (!next_instruction(&sweep, &here, &instruction))
                         return HOTSPOT_FLOW_ROOT;
-                if (is_back(&instruction, pc) && instruction.target >= places->code)
-                        return judge_loop(reader, places, instruction.target, here, pc);
-                if (instruction.flow == SCAN_BRANCH && exits->n < HOTSPOT_MAX_EXITS &&
-                    (instruction.target < at || instruction.target > places->after))
-                        exits->to[exits->n++] = instruction.target;
-                if (instruction.flow == SCAN_JUMP && instruction.target > pc &&
-                    instruction.target < places->code_end) {
+                if (is_back(&instruction, pc) && instruction.target >= places->code) {
+                        HotspotFlow flow = judge_loop(reader, places, instruction.target, here, pc);
+
+                        if (flow != HOTSPOT_FLOW_ELSEWHERE)
+                                return flow;
+                        loop->head = loop->end ? MIN(loop->head, instruction.target) : instruction.target;
+                        loop->end = MAX(loop->end, here);
+                } else if (instruction.flow == SCAN_JUMP && instruction.target > pc &&
+                           instruction.target < places->code_end) {
                         *nextp = instruction.target;
                         return HOTSPOT_FLOW_ELSEWHERE;
                 }

@@ -11,10 +11,15 @@
  *              2³¹ − 1    –               (the last: none)     metadata[1 − 1]: the nmethod's own Method
  *
  * HotSpot describes places where the VM may stop: returns from calls, safepoints, implicit checks. A return
- * address has its own description. What runs up to a place is of that one's scope (nmethod.cpp,
- * pc_desc_near), unless the code leads elsewhere before (hotspot-flow.c). Then only callers count that both
- * descriptions around the pc have; where a branch leaves on the way, those that its other way has, too.
- * Sender 0 ends the chain.
+ * address has its own description. For what runs up to a place HotSpot takes that one's scope (nmethod.cpp,
+ * pc_desc_near). But it may be of a method that is inlined there and has not begun yet:
+ *
+ *     before   call …                          scope: main, append
+ *     pc             …                         of `stringSize`, inlined, or of append: nothing says so
+ *     after    test …                          scope: main, append, getChars
+ *
+ * So a frame counts if the place before the pc has it, too, and the code leads from there to here
+ * (hotspot-flow.c). Sender 0 ends the chain.
  *
  * The chain ends at the nmethod's own method, or it was no chain: the check that the nmethod was not replaced
  * while it was read.
@@ -166,133 +171,109 @@ static uint64_t place_of(const HotspotBlob *blob, const PcDesc *desc, uint64_t n
 /* @before: of the pc itself, @at: where its code goes on. */
 static int find_around(Around *around, const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc,
                        uint64_t at) {
-        PcDesc beyond = { 0 };
+        PcDesc beyond = { 0 }, earlier = { 0 };
         uint64_t of_pc, of_at, n = n_descs(blob);
 
         *around = (Around){ .places = { .code = blob->code, .code_end = blob->code_end } };
         if (find_desc(reader, blob, (int32_t)(pc - blob->code), &of_pc) ||
             find_desc(reader, blob, (int32_t)(at - blob->code), &of_at) ||
             (of_pc && read_desc(reader, blob, of_pc - 1, &around->before)) ||
+            (of_pc > 1 && read_desc(reader, blob, of_pc - 2, &earlier)) ||
             (of_at < n && read_desc(reader, blob, of_at, &around->after)) ||
             (of_at + 1 < n && read_desc(reader, blob, of_at + 1, &beyond)))
                 return HOTSPOT_SCOPES_E_UNREADABLE;
         around->places.before = place_of(blob, &around->before, blob->code);
+        around->places.earlier = place_of(blob, &earlier, blob->code);
         around->places.after = place_of(blob, &around->after, blob->code_end);
         around->places.beyond = place_of(blob, &beyond, blob->code_end);
         return 0;
 }
 
-/* Where the code from @at on leads, and how. Return: 0, HOTSPOT_SCOPES_E_*. */
-static int follow(HotspotFlow *flowp, Around *around, HotspotExits *exits, const HotspotReader *reader,
-                  const HotspotBlob *blob, uint64_t pc, uint64_t at) {
+/* Where the code from the pc on leads. Return: 0, HOTSPOT_SCOPES_E_*. */
+static int follow(HotspotFlow *flowp, Around *around, HotspotLoop *loop, const HotspotReader *reader,
+                  const HotspotBlob *blob, uint64_t pc) {
+        uint64_t at = pc;
+
         *flowp = HOTSPOT_FLOW_ELSEWHERE;
-        exits->n = 0;
+        *loop = (HotspotLoop){ 0 };
         for (int i = 0; i < MAX_JUMPS && *flowp == HOTSPOT_FLOW_ELSEWHERE; i++) {
                 int r = find_around(around, reader, blob, pc, at);
 
                 if (r)
                         return r;
-                *flowp = hotspot_flow(reader, &around->places, pc, at, &at, exits);
+                *flowp = hotspot_flow(reader, &around->places, pc, at, &at, loop);
         }
         return 0;
 }
 
-/*
- * The description that the first of @exits leads to, in *desc; its scope is 0 if none is known. One that
- * comes back to the way is none, as the slow path of a collector's barrier. Return: whether there is an exit.
- */
-static bool find_exit(PcDesc *desc, const HotspotReader *reader, const HotspotBlob *blob,
-                      const Around *around, uint64_t pc, const HotspotExits *exits) {
-        HotspotExits further;
-        HotspotFlow flow;
-        Around beyond;
+/* Leaves in @scopes the callers that @desc has, too; if none is known, the compiled method alone. */
+static void keep_those_of(const PcDesc *desc, HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np,
+                          const HotspotLayout *layout, const HotspotReader *reader,
+                          const HotspotBlob *blob) {
+        HotspotScope other[HOTSPOT_MAX_INLINED];
+        uint32_t n_other;
 
-        *desc = (PcDesc){ 0 };
-        for (uint32_t i = 0; i < exits->n; i++) {
-                uint64_t to = exits->to[i];
-
-                if (to < blob->code || to >= blob->code_end ||
-                    follow(&flow, &beyond, &further, reader, blob, pc, to) || flow != HOTSPOT_FLOW_AFTER)
-                        return true;
-                if (beyond.after.pc_offset != around->after.pc_offset) {
-                        *desc = beyond.after;
-                        return true;
-                }
-        }
-        return exits->n == HOTSPOT_MAX_EXITS;
-}
-
-/*
- * Branches may leave the way from the pc to the description after it, whose chain is @scopes. What only this
- * one has may be of a method that is called behind such a branch. So a frame counts if the way out has it,
- * too, or the description before the pc.
- */
-static int keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
-                       const HotspotReader *reader, const HotspotBlob *blob, const Around *around,
-                       uint64_t pc, const HotspotExits *exits) {
-        HotspotScope out[HOTSPOT_MAX_INLINED], before[HOTSPOT_MAX_INLINED];
-        uint32_t n_out = 0, n_before = 0, common_out, common_before;
-        PcDesc desc;
-
-        if (*np == 1 || !find_exit(&desc, reader, blob, around, pc, exits))
-                return 0;
-        if (read_chain(out, &n_out, layout, reader, blob, &desc))
-                n_out = 0;
-        common_out = count_common(scopes, *np, out, n_out);
-        if (common_out == *np)
-                return 0;
-        if (hotspot_flow_leads(reader, &around->places, pc) &&
-            read_chain(before, &n_before, layout, reader, blob, &around->before))
-                n_before = 0;
-        common_before = count_common(scopes, *np, before, n_before);
-        if (common_before == *np)
-                return 0;
-        if (!common_out && !common_before)
-                return take_root(scopes, np, blob);
-        if (common_before > common_out)
-                keep_common(scopes, np, before, n_before);
+        if (read_chain(other, &n_other, layout, reader, blob, desc))
+                take_root(scopes, np, blob);
         else
-                keep_common(scopes, np, out, n_out);
-        return 0;
+                keep_common(scopes, np, other, n_other);
+}
+
+/*
+ * Leaves in @scopes, of the place after the pc, what runs at the pc. A loop that has the place before in it
+ * may be a caller's, which called the same method again meanwhile; so what stands in front of such a loop
+ * has to agree, too.
+ */
+static void keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
+                        const HotspotReader *reader, const HotspotBlob *blob, const Around *around,
+                        uint64_t pc, const HotspotLoop *loop) {
+        Around outside;
+
+        if (!hotspot_flow_leads(reader, &around->places, pc, loop)) {
+                take_root(scopes, np, blob);
+                return;
+        }
+        keep_those_of(&around->before, scopes, np, layout, reader, blob);
+        if (!loop->end || loop->head > around->places.before)
+                return;
+        if (find_around(&outside, reader, blob, loop->head, loop->head))
+                take_root(scopes, np, blob);
+        else
+                keep_those_of(&outside.before, scopes, np, layout, reader, blob);
 }
 
 /* Of a pc between two descriptions. */
 static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
                         const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc,
                         bool *is_shortp) {
-        HotspotScope other[HOTSPOT_MAX_INLINED];
-        uint32_t n_other;
+        HotspotLoop loop;
         HotspotFlow flow;
         Around around;
-        HotspotExits exits;
+        uint32_t n;
+        int32_t bci;
         int r;
 
         if (blob->frame_complete > 0 && pc < blob->code + (uint32_t)blob->frame_complete)
                 return take_root(scopes, np, blob);
-        r = follow(&flow, &around, &exits, reader, blob, pc, pc);
+        r = follow(&flow, &around, &loop, reader, blob, pc);
         if (r)
                 return r;
         if (flow == HOTSPOT_FLOW_BEFORE)
                 return read_chain(scopes, np, layout, reader, blob, &around.before);
-        *is_shortp = flow != HOTSPOT_FLOW_AFTER;
-        if (*is_shortp && flow != HOTSPOT_FLOW_COMMON)
+        *is_shortp = flow != HOTSPOT_FLOW_LOOP;
+        if (flow != HOTSPOT_FLOW_LOOP && flow != HOTSPOT_FLOW_AFTER)
                 return take_root(scopes, np, blob);
         r = read_chain(scopes, np, layout, reader, blob, &around.after);
-        if (r)
+        if (r || flow == HOTSPOT_FLOW_LOOP)
                 return r;
-        if (flow == HOTSPOT_FLOW_AFTER) {
-                uint32_t n = *np;
-
-                r = keep_proved(scopes, np, layout, reader, blob, &around, pc, &exits);
-                *is_shortp = *np < n;
-                return r;
-        }
-        if (around.before.scope <= 0)
-                return take_root(scopes, np, blob);
-        r = read_chain(other, &n_other, layout, reader, blob, &around.before);
-        if (!r)
-                keep_common(scopes, np, other, n_other);
-        return r;
+        n = *np;
+        bci = scopes[0].bci;
+        if (n > 1 || loop.end)
+                keep_proved(scopes, np, layout, reader, blob, &around, pc, &loop);
+        if (*np == n && !loop.end)
+                scopes[0].bci = bci;    /* where it goes on is near enough */
+        *is_shortp = *np < n || loop.end;
+        return 0;
 }
 
 int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
