@@ -41,6 +41,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#undef atomic_thread_fence              /* a macro of clang's <stdatomic.h> */
+
 enum { FAILED = 9, MAX_WORDS = 16, SWITCHES = 3, AT_RANDOM = 30000 };
 
 /* A word of the product's that the model has; its memory keeps what it was before. */
