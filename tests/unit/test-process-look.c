@@ -45,7 +45,7 @@ static Child start_with_much(void) {
         return child;
 }
 
-static void equals_file(int directory, const char *name, const char *text, int32_t size) {
+static void equals_file(int directory, const char *name, const char *text, size_t room, int32_t size) {
         _cleanup_(closep) int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
         static char expected[1 << 16];
         ssize_t n, all = 0;
@@ -53,6 +53,10 @@ static void equals_file(int directory, const char *name, const char *text, int32
         while ((n = read(fd, expected + all, sizeof(expected) - (size_t)all)) > 0)
                 all += n;
         cr_assert_gt(all, 0);
+        if (all >= (ssize_t)room) {     /* a sanitizer has many mappings */
+                cr_assert_eq(size, -1, "%s", name);
+                return;
+        }
         cr_assert_eq(size, all, "%s", name);
         cr_assert_arr_eq(text, expected, (size_t)all);
 }
@@ -64,8 +68,8 @@ Test(process_look, has_what_the_files_have) {
 
         cr_assert_eq(process_look_new(&look, fd), 0);
         cr_assert_not(look->is_stuck);
-        equals_file(fd, "maps", look->maps, look->n_maps);
-        equals_file(fd, "cmdline", look->arguments, look->n_arguments);
+        equals_file(fd, "maps", look->maps, sizeof(look->maps), look->n_maps);
+        equals_file(fd, "cmdline", look->arguments, sizeof(look->arguments), look->n_arguments);
         process_look_free(look);
         close(fd);
         child_stop(&child);
@@ -114,6 +118,11 @@ Test(process_look, gives_mappings_as_they_were_with_the_identity) {
 
         cr_assert_eq(process_new_open(&process, getpid()), 0);
         cr_assert_eq(process_read_identity(process, IDENTITY_CGROUP | IDENTITY_ENVIRONMENT), 0);
+        if (process->look->n_maps < 0) {        /* a sanitizer has many mappings, which are read apart */
+                process_free(process);
+                object_cache_free(objects);
+                cr_skip_test("machine: this build has more mappings than a look takes");
+        }
         looked_ns = clock_monotonic_ns();
         code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         cr_assert_eq(process_read_mappings(process, objects), 0);
