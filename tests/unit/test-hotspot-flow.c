@@ -227,7 +227,7 @@ Test(hotspot_flow, arm64_is_followed_by_its_own_instructions) {
                 { { A64_BL, A64_NOP, A64_NOP, A64_LT(-2), A64_BL }, 1, 2, 5, 0, HOTSPOT_FLOW_AFTER, 0 },
                 { { A64_BL, A64_NOP, A64_NOP, A64_CBNZ(-2), A64_BL }, 1, 2, 5, 0, HOTSPOT_FLOW_AFTER, 0 },
                 { { A64_BL, A64_NOP, A64_NOP, A64_TBZ(-2), A64_BL }, 1, 2, 5, 0, HOTSPOT_FLOW_AFTER, 0 },
-                { { A64_BL, A64_NOP, A64_LT(-1), A64_POLL, A64_LT(-3), A64_BL }, 1, 1, 3, 6,
+                { { A64_BL, A64_NOP, A64_NOP, A64_LT(-1), A64_POLL, A64_LT(-3), A64_BL }, 1, 2, 4, 7,
                   HOTSPOT_FLOW_LOOP, 0 },
                 { { A64_BL, A64_POLL, A64_NOP, A64_NOP, A64_LT(-3), A64_BL }, 1, 2, 6, 0,
                   HOTSPOT_FLOW_BEFORE, 0 },
