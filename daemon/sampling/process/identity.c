@@ -116,32 +116,32 @@ static bool feed_environment(EnvironmentReader *reader, int proc_fd, const char 
         return n >= 0;
 }
 
-/* One that has held up a look does so no second time. Return: as feed_environment(). */
-static bool feed_arguments(EnvironmentReader *reader, int proc_fd, const ProcessLook *look) {
-        if (!look || (look->n_arguments < 0 && !look->is_stuck))
-                return feed_environment(reader, proc_fd, "cmdline");
-        if (!look->is_stuck)
-                environment_reader_feed(reader, look->arguments, (size_t)look->n_arguments);
-        return !look->is_stuck;
-}
-
-static bool feed_variables(EnvironmentReader *reader, int proc_fd, const ProcessLook *look) {
-        if (!look || (look->n_environment < 0 && !look->is_stuck))
-                return feed_environment(reader, proc_fd, "environ");
-        if (!look->is_stuck)
-                environment_reader_feed(reader, look->environment, (size_t)look->n_environment);
-        return !look->is_stuck;
+/*
+ * A file of which @look has the @n bytes of @text; n < 0: it has not. One that has held up a look does so no
+ * second time. Return: as feed_environment().
+ */
+static bool feed(EnvironmentReader *reader, int proc_fd, const char *name, const ProcessLook *look,
+                 const char *text, int32_t n) {
+        if (look && look->is_stuck)
+                return false;
+        if (n < 0)
+                return feed_environment(reader, proc_fd, name);
+        environment_reader_feed(reader, text, (size_t)n);
+        return true;
 }
 
 /* @look: NULL = there was none. */
 static int read_environment(Identity *identity, int proc_fd, const ProcessLook *look) {
         EnvironmentReader reader = { 0 };
+        bool is_read;
         int r;
 
         environment_reader_begin(&reader, ENVIRONMENT_ARGUMENTS);
-        feed_arguments(&reader, proc_fd, look);
+        feed(&reader, proc_fd, "cmdline", look, look ? look->arguments : NULL, look ? look->n_arguments : -1);
         environment_reader_begin(&reader, ENVIRONMENT_VARIABLES);
-        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, !feed_variables(&reader, proc_fd, look));
+        is_read = feed(&reader, proc_fd, "environ", look, look ? look->environment : NULL,
+                       look ? look->n_environment : -1);
+        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, !is_read);
         r = environment_reader_finish(&reader, &identity->environment);
         stat_add(COUNTER_ENVIRONMENT_INVALID, identity->environment.n_invalid);
         environment_reader_deinit(&reader);
