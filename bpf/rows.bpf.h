@@ -218,13 +218,17 @@ static inline uint64_t rows_read_table(uint32_t table, uint64_t offset) {
                             UNWIND_BLOCK_SIZE - 8 - (rows_index_at(block, record + (n << 1) + row) << 3));
 }
 
+static inline uint32_t rows_hash(uint64_t pc) {
+        return (uint32_t)pc * 0x9e3779b1u;
+}
+
 static inline uint32_t rows_cache_index(uint64_t pc) {
-        return ((uint32_t)pc * 0x9e3779b1u) >> (32 - ROWS_CACHE_SHIFT);
+        return rows_hash(pc) >> (32 - ROWS_CACHE_SHIFT);
 }
 
 /* Place of a frame in the runs: the next in its run, or the first of another one. @placep: the last one's. */
 static inline struct rows_cache_entry *rows_run_at(struct rows_cache *cache, uint64_t pc, uint32_t *placep) {
-        uint32_t hash = (uint32_t)pc * 0x9e3779b1u, place = *placep + 1;
+        uint32_t hash = rows_hash(pc), place = *placep + 1;
 
         if (!(place & (ROWS_RUN - 1)) || !(hash >> 8 & (ROWS_RUN_BEGINS - 1)))
                 place = (hash >> (32 - ROWS_RUN_SHIFT)) * ROWS_RUN;
