@@ -218,7 +218,7 @@ class Kernels(tap.TestCase):
         self.assertEqual(counts["wrong"], 0, counts)
         self.assertGreater(counts["right"], FEW, counts)
         self.assertGreaterEqual(counts["right"] / (counts["right"] + counts["missing"]), KNOWN, counts)
-        # the ring's page with its slot is not there: nobody has written it, and it had no span
+        # the ring's page with its slot is not there: it was never written, and the thread had no span
         idle = sum(s.type == "samples" and s.resource["process.executable.name"] in PUBLISHERS and not s.span_id
                    and s.thread_id not in threads for s in samples)
         self.assertLessEqual(unreadable, idle)

@@ -80,10 +80,10 @@ bool region_is_cut(const Region *region);
 bool region_is_damaged(const Region *region);
 
 /*
- * Asks writers for a byte at the next event, or no longer. An event that was stored before a writer could see
- * the flag is seen by whoever looks for events after this call: the fence does that, as the writer's own does
- * between its event and the flag. A sequentially consistent store alone does not order the loads behind it,
- * unless they are sequentially consistent, too.
+ * Asks writers for a byte at the next event, or no longer. An event that was stored before a writer could
+ * see the flag is seen by a reader that looks for events after this call: the fence does that, as the
+ * writer's own does between its event and the flag. A sequentially consistent store alone does not order the
+ * loads behind it, unless they are sequentially consistent, too.
  */
 static inline void region_set_sleeping(struct spanprof_station_region *header, uint32_t sleeping) {
         __atomic_store_n(&header->tracer_sleeping, sleeping, __ATOMIC_RELAXED);
