@@ -7,6 +7,7 @@
 
 #include "base/util/log.h"
 #include "cli/terminal.h"
+#include "service/config/config-load.h"
 
 /* Verbs of perf and others, and what does their job here. */
 static const char *const of_others[][2] = {

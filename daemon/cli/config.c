@@ -7,6 +7,8 @@
 #include "cli/cli.h"
 #include "delivery/export/endpoint.h"
 #include "service/config/config-check.h"
+#include "service/config/config-files.h"
+#include "service/config/config-load.h"
 
 static const char *origin(const ConfigOrigin *origin) {
         return origin->where ? origin->where : "default";

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/config/config-load.h"
 #include "service/config/option.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

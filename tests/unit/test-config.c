@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "service/config/backend.h"
+#include "service/config/config-load.h"
 #include "service/config/option.h"
 
 static Config config;

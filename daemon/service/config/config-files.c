@@ -18,6 +18,8 @@
  * Nothing tells that another user has moved a directory away (docs/SECURITY.md).
  */
 
+#include "service/config/config-files.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +32,6 @@
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/macro.h"
-#include "service/config/config.h"
 
 #define DROP_INS "spanprof.conf.d"
 

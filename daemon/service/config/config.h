@@ -5,13 +5,8 @@
  * Configuration
  *
  * Every setting of spanprof as a typed value, and where each came from. The
- * options themselves (names, ranges, defaults, help) are the table in option.c.
- *
- * Precedence: command line > SPANPROF_* > files > OTEL_EXPORTER_OTLP_* > default.
- * Files: /etc/spanprof/spanprof.conf, then the drop-ins spanprof.conf.d/NAME.conf of
- * /usr/lib/spanprof, /run/spanprof and /etc/spanprof, sorted by NAME; of two with the
- * same NAME the later directory's masks the other. `--config FILE` replaces them all.
- * Root reads only what no other user may write (config-files.c).
+ * options themselves (names, ranges, defaults, help) are the table in option.c;
+ * config-load.h says which source wins.
  */
 
 #include <stdbool.h>
@@ -220,22 +215,17 @@ void config_deinit(Config *config);
 int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
                const char *prefix, Text *errors);
 
+/* Adds the line `PREFIX: WHAT` to @errors. Return: CONFIG_E_INVALID, -ENOMEM. */
+int config_complain(Text *errors, const char *prefix, const char *what);
+
+/*
+ * Finds the section [export NAME], or adds it with defaults. Return: 0, CONFIG_E_INVALID = there are too
+ * many, -ENOMEM.
+ */
+int config_add_export(Config *config, const char *name, ConfigExport **exportp);
+
 /* Whether frames of the runtime @name are to be walked. */
 bool config_has_runtime(const Config *config, const char *name);
-
-/* Applies the text of one file. @name is for messages. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
-int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors);
-
-typedef struct ConfigSource {
-        const char *root;               /* before the searched directories; "" on a real machine */
-        const char *const *environment;       /* as environ; NULL = none */
-        int verb;                       /* VERB_*: only variables of options that this verb takes are read */
-        bool files;                     /* whether configuration files are read */
-        bool as_root;                   /* files that another user may write are refused */
-} ConfigSource;
-
-/* Adds environment and files to what the command line has set. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
-int config_load(Config *config, const ConfigSource *source, Text *errors);
 
 /*
  * The URL that requests are posted to: @base with the profiles' path, unless it is there or @full says that
@@ -252,27 +242,5 @@ bool config_spool_is_chosen(const Config *config);
 /* Whether a section [export NAME] takes @option. */
 bool config_export_takes(const Option *option);
 
-/*
- * Sets the URLs of each [export NAME], and says what is wrong with the whole of it; config_load() calls it.
- * Return: 0, CONFIG_E_INVALID, -ENOMEM.
- */
-int config_finish_exports(const Config *config, Text *errors);
-
 /* Whether the options outside of sections [export NAME] mean a receiver, too: not if only those are set. */
 bool config_first_export(const Config *config);
-
-/* A file that config_load() reads; borrowed for the visit. */
-typedef struct ConfigFile {
-        const char *path;               /* for messages */
-        int fd;                         /* open for reading, at its start; -1 = see the next */
-        const char *problem;            /* why it is not read; NULL = none */
-} ConfigFile;
-
-typedef int (*ConfigVisit)(const ConfigFile *file, void *userdata);
-
-/*
- * Calls @visit for each file that config_load() would read, in its order; and for a directory of drop-ins
- * that is there and is not read, with the problem. @root and @as_root are as in ConfigSource. Return: 0, what
- * @visit returned, -ENOMEM.
- */
-int config_visit_files(const char *root, bool as_root, ConfigVisit visit, void *userdata);
