@@ -3,10 +3,11 @@
 """What a host pays for --all with names: CPU in BPF, of the daemon and its workers, a minute and a sample.
 
 usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--oep PROGRAM | --rival COMMAND]
-                               [quiet] [beside]
+                               [quiet] [beside] [compilers]
 
-    quiet    two burners, and nothing else that we start
-    beside   the same, with a shell that starts one short program after the other
+    quiet      two burners, and nothing else that we start
+    beside     the same, with a shell that starts one short program after the other
+    compilers  compilers of C++ on all CPUs in the place of the burners
 
 Each tool has --seconds at each rate (600: the figures that count) after a start of 12 s that is not counted.
 The rival is opentelemetry-ebpf-profiler, where --oep names its program (this Python then has grpcio, of
@@ -24,6 +25,7 @@ import shlex
 import time
 
 import bench
+import search
 import starts
 import tap
 
@@ -91,15 +93,22 @@ def line(points):
     return (y - slope * x) / n, slope
 
 
-def part(options, beside):
+def burners(b):
+    for cpu in sorted(os.sched_getaffinity(0)):
+        b.victim("omit", "depth", 30, cpu=cpu, ready="^frames")
+
+
+def beside_short(b):
+    burners(b)
+    b.spawn(["sh", "-c", starts.SHORT])
+
+
+def part(options, what, start_load):
     rows, points = [], {"spanprof": [], "rival": []}
     for hz in map(int, options.hz.split(",")):
         for _ in range(options.rounds):
             with bench.Bench() as b:
-                for cpu in sorted(os.sched_getaffinity(0)):
-                    b.victim("omit", "depth", 30, cpu=cpu, ready="^frames")
-                if beside:
-                    b.spawn(["sh", "-c", starts.SHORT])
+                start_load(b)
                 cpu, bpf, samples = ours(b, hz, options)
                 found = {"spanprof": (cpu, bpf, samples)}
                 if options.oep:
@@ -110,9 +119,8 @@ def part(options, beside):
                 points[name].append((samples, cpu + bpf))
                 rows.append([hz, name, f"{samples:.0f}", f"{cpu:.0f}", f"{bpf:.0f}",
                              f"{1e3 * (cpu + bpf) / max(1, samples):.1f}"])
-    bench.table("beside short programs" if beside else "quiet",
-                ["Hz", "tool", "samples a minute", "CPU ms a minute", "BPF ms a minute", "µs a sample, in all"],
-                rows)
+    bench.table(what, ["Hz", "tool", "samples a minute", "CPU ms a minute", "BPF ms a minute",
+                       "µs a sample, in all"], rows)
     for name, seen in points.items():
         if len({x for x, _ in seen}) > 1:
             fixed, slope = line(seen)
@@ -132,7 +140,10 @@ if __name__ == "__main__":
     bench.need_root()
     STATISTICS.write_text("1")
     try:
-        bench.main(__doc__, {"quiet": lambda options: part(options, False),
-                             "beside": lambda options: part(options, True)}, add_options)
+        bench.main(__doc__, {
+            "quiet": lambda options: part(options, "quiet", burners),
+            "beside": lambda options: part(options, "beside short programs", beside_short),
+            "compilers": lambda options: part(options, "beside compilers", search.start_compilers)
+        }, add_options)
     finally:
         STATISTICS.write_text(was_on)

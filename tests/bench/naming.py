@@ -2,19 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What names cost the daemon: `symbols = remote` beside `local`, and code that targets make named or not.
 
-usage: naming.py [--rounds N] [--seconds S] [--frequency HZ] [PART…]
+usage: naming.py [--rounds N] [--seconds S] [--frequency HZ] [--old SPANPROF] [PART…]
 
     programs   node (with its perf-map), Python, and victims, all at work; the daemon's CPU time and peak
                memory in a cgroup
     map        one process whose perf-map has --lines functions: from the start of the daemon to the first
                sample with a name
+    compilers  --all beside two compilers of C++, whose files are no longer in the page cache: the peak of
+               the control group, and what it consisted of. --old names another build, which takes turns
 """
 import json
+import os
 import pathlib
 import shutil
+import threading
 import time
 
 import bench
+import search
+import starts
 
 NODE = "function burn(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }\n" \
        "console.log('ready'); let x = 0; for (;;) x += burn(1e6);\n"
@@ -110,11 +116,79 @@ def part_map(options):
                   bench.spread(v[1] for v in values)]])
 
 
+# Of the files in /usr; what others use stays in the cache all the same.
+FORGET = "find /usr/lib /usr/bin -size +1M -type f -exec dd if={} iflag=nocache count=0 status=none ';'"
+
+
+class Watch(threading.Thread):
+    """Looks at the memory of a control group all the time; `most`: of the look at which it was highest, in bytes."""
+
+    KINDS = {"v1": ("rss", "cache", "mapped_file"), "v2": ("anon", "file", "file_mapped")}
+
+    def __init__(self, group):
+        super().__init__(daemon=True)
+        path = group.peak_file.parent
+        is_v1 = group.peak_file.name == "memory.max_usage_in_bytes"
+        self.kinds = self.KINDS["v1" if is_v1 else "v2"]
+        self.now, self.stat = path / ("memory.usage_in_bytes" if is_v1 else "memory.current"), path / "memory.stat"
+        self.most, self.is_over = {"all": 0}, False
+
+    def run(self):
+        while not self.is_over:
+            size = int(self.now.read_text())
+            if size > self.most["all"]:
+                stat = dict(line.split() for line in self.stat.read_text().splitlines())
+                self.most = {"all": size, **{kind: int(stat[kind]) for kind in self.kinds}}
+            time.sleep(0.005)
+
+    def end(self):
+        """MiB at the highest look: in all, of processes, of files, of these mapped."""
+        self.is_over = True
+        self.join()
+        return [self.most[key] / 2**20 for key in ("all", *self.kinds)]
+
+
+def beside_compilers(options, program, mode):
+    with bench.Bench() as kit:
+        bench.run(["sh", "-c", FORGET])
+        source = kit.directory() / "x.cc"
+        source.write_text(search.SOURCE)
+        for name in ("g++", "clang++"):
+            if shutil.which(name):
+                kit.spawn(["sh", "-c", f"while :; do {name} -O2 -g -c -o /dev/null {source}; done"])
+        _, environment = kit.receiver()
+        group, summary = kit.cgroup("naming"), kit.directory() / "summary.json"
+        child = kit.spawn([program, "run", "--all", "-F", options.frequency, "--summary", summary, *MODES[mode]],
+                          cgroup=group, env=environment)
+        child.wait_for("profiles go to")
+        watch = Watch(group)
+        watch.start()
+        time.sleep(options.seconds)
+        now = int(watch.now.read_text()) / 2**20
+        parts = watch.end()
+        peak = group.peak_bytes / 2**20
+        child.stop()
+        return peak, *parts, now, json.loads(summary.read_text())["delivered"]
+
+
+def part_compilers(options):
+    found = {}
+    for _ in range(options.rounds):
+        for mode in ("local", "remote"):
+            for name, program in starts.programs(options):
+                found.setdefault((name, mode), []).append(beside_compilers(options, program, mode))
+    bench.table(f"--all beside compilers, {options.rounds} × {options.seconds} s, {options.frequency} Hz, MiB, "
+                f"load {os.getloadavg()[0]:.0f}",
+                ["build", "symbols", "peak", "highest look", "processes", "files", "mapped files", "at the end",
+                 "samples"], [[*key, *map(bench.spread, zip(*rows))] for key, rows in found.items()])
+
+
 def add_options(parser):
     parser.add_argument("--seconds", type=int, default=20, help="of each run")
     parser.add_argument("--frequency", type=int, default=99, help="Hz")
     parser.add_argument("--lines", type=int, default=100000, help="of the map")
+    parser.add_argument("--old", help="another build, for `compilers`")
 
 
 if __name__ == "__main__":
-    bench.main(__doc__, {"programs": part_programs, "map": part_map}, add_options)
+    bench.main(__doc__, {"programs": part_programs, "map": part_map, "compilers": part_compilers}, add_options)

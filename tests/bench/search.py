@@ -96,15 +96,20 @@ def guest(options):
                 [[name, *map(bench.spread, zip(*values))] for name, values in figures.items()])
 
 
+def start_compilers(b):
+    """One on each CPU, which compiles C++ again and again."""
+    source = b.directory() / "x.cc"
+    source.write_text(SOURCE)
+    for _ in os.sched_getaffinity(0):
+        b.spawn(["sh", "-c", f"while :; do g++ -O2 -c -o /dev/null {source}; done"])
+
+
 def compilers(options):
     figures = {}
     for _ in range(options.rounds):
         for name, program in starts.programs(options):
             with bench.Bench() as b:
-                source = b.directory() / "x.cc"
-                source.write_text(SOURCE)
-                for _ in os.sched_getaffinity(0):
-                    b.spawn(["sh", "-c", f"while :; do g++ -O2 -c -o /dev/null {source}; done"])
+                start_compilers(b)
                 daemon, _ = start(b, program)
                 time.sleep(bench.SETTLE_S)
                 cpu_ms = daemon.cpu_ms(options.seconds)

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short processes without frame pointers: how many of their ticks come, and how many with a whole stack.
 
-usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [--oep PROGRAM] [storm] [rivals] [first] [copies]
+usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [--compilers] [--oep PROGRAM]
+                            [storm] [long] [rivals] [first] [copies]
 
     storm   one process after the other, of 20 and of 100 ms, by fork and exec: ticks delivered, stacks whole,
-            whole and right, wrong; how they end; bytes of stack copies
+            whole and right, wrong; how they end; bytes of stack copies. Their files were used before
+    long    two processes that burn for 30 s each, of victim-tree and victim-brief, whose stacks lead through
+            libc: the same from their first tick on. --compilers: storm and long beside compilers on all CPUs
     rivals  the same processes under each tool in turn: samples beside those that their CPU time stands for,
             and stacks that reach the program's _start over right callers alone. --oep: the program of
             opentelemetry-ebpf-profiler (this Python then has grpcio, of PyPI)
@@ -20,13 +23,17 @@ import oracle
 
 oracle.enter()
 
+import collections
 import json
+import os
 import pathlib
 import resource
 import subprocess
 import time
 
+import known
 import otlp_read
+import search
 import tap
 import tree
 from lives import Daemon
@@ -43,18 +50,26 @@ def run_one(ms):
     return pid
 
 
+def start_load(b, options):
+    if options.compilers:
+        search.start_compilers(b)
+
+
 def storm(options):
     rows, judge = [], tree.Judge(SYMBOLS)
     for hz in options.hz.split(","):
         for ms, n in ((20, 150), (100, 40)):
             with bench.Bench() as b:
+                start_load(b, options)
                 daemon = Daemon(b, "--comm", "victim-tree", "--frequency", hz)
-                for _ in range(n * options.rounds):
-                    run_one(ms)
+                run_one(300)            # from here on the files are known
+                time.sleep(1)
+                pids = {run_one(ms) for _ in range(n * options.rounds)}
                 cpu_ns = daemon.cpu_ns
                 daemon.stop()
             s = daemon.summary
-            due, whole, right, wrong, ends = judge.count(daemon.samples)
+            due, whole, right, wrong, ends = judge.count(
+                sample for sample in daemon.samples if sample.resource["process.pid"] in pids)
             ticks = s["ticks"] - s["lost_by_reason"].get("not_target", 0)
             rows.append([
                 ms, hz, ticks, f"{100 * s['delivered'] / max(ticks, 1):.2f} %", due,
@@ -67,6 +82,47 @@ def storm(options):
     bench.table("storm: processes without frame pointers, one after the other", [
         "ms", "Hz", "ticks", "delivered", "with user part", "whole", "whole and right", "wrong", "ends",
         "copies", "walks", "tables", "CPU ms"
+    ], rows)
+
+
+def is_brief_wrong(judge, sample):
+    """Whether it names functions of victim-brief that did not call each other, or a whole stack lacks callers."""
+    names, chain = [name for name in known.named(sample) if name in known.CHAIN], known.CHAIN
+    if not names:
+        return False
+    start = chain.index(names[0])
+    return names != (chain[start:] if judge.is_whole(sample) else chain[start:start + len(names)])
+
+
+def long(options):
+    rows, judge = [], tree.Judge(SYMBOLS)
+    for hz in options.hz.split(","):
+        with bench.Bench() as b:
+            start_load(b, options)
+            daemon = Daemon(b, "--comm", "victim-tree,victim-brief", "--frequency", hz)
+            for _ in range(1 + options.rounds):     # files of the first ones were never seen
+                children = [b.spawn([tree.VICTIM, 30000]), b.spawn([known.BRIEF, "burn", 30000])]
+                for child in children:
+                    child.wait(300)
+                time.sleep(1)
+                rows += [[hz, child, None] for child in children]
+            daemon.stop()
+        by_pid = collections.defaultdict(list)
+        for sample in daemon.samples:
+            by_pid[sample.resource["process.pid"]].append(sample)
+        of_rate = [row for row in rows if row[0] == hz]
+        for i, row in enumerate(of_rate):
+            samples = [s for s in by_pid[row[1].pid] if judge.has_user(s)]
+            wrong = [is_brief_wrong(judge, s) if i % 2 else judge.is_wrong(s) for s in samples]
+            right = [judge.is_whole(s) and not is_wrong for s, is_wrong in zip(samples, wrong)]
+            ends = collections.Counter(s.attributes.get("profile.stack.truncated", "complete") for s in samples)
+            first = min(samples, key=lambda s: s.time_ns)
+            row[1:] = ["victim-brief" if i % 2 else "victim-tree", "never seen" if i < 2 else "known",
+                       len(by_pid[row[1].pid]), len(samples), f"{100 * sum(right) / len(samples):.3f} %", sum(wrong),
+                       "yes" if right[samples.index(first)] else "no",
+                       " ".join(f"{k} {v}" for k, v in sorted(ends.items()))]
+    bench.table("long: two processes at a time, from exec on", [
+        "Hz", "program", "files", "samples", "with user part", "whole and right", "wrong", "the first", "ends"
     ], rows)
 
 
@@ -195,8 +251,10 @@ def copies(options):
 
 def add_options(parser):
     parser.add_argument("--hz", default="99", help="frequencies")
+    parser.add_argument("--compilers", action="store_true", help="beside compilers on all CPUs")
     parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
 
 
 if __name__ == "__main__":
-    bench.main(__doc__, {"storm": storm, "rivals": rivals, "first": first, "copies": copies}, add_options)
+    bench.main(__doc__, {"storm": storm, "long": long, "rivals": rivals, "first": first, "copies": copies},
+               add_options)
