@@ -67,6 +67,22 @@ static ProfileType known_type(const Window *window, const WindowProfileNames *na
         return PROFILE_OTHER;
 }
 
+/*
+ * Ids of a window's profiles differ in a few bits of bytes 8 to 11, so that they pack well. A request that
+ * has only a part of a profile changes the last four. Those of two windows differ in 16 random bytes.
+ */
+static void make_id(Window *window, uint32_t index, uint8_t *id) {
+        if (!window->has_first_id) {
+                if (getrandom(window->first_id, sizeof(window->first_id), 0) != sizeof(window->first_id))
+                        memcpy(window->first_id, (uint64_t[]){ window->serial, UINT64_MAX },
+                               sizeof(window->first_id));
+                window->has_first_id = true;
+        }
+        memcpy(id, window->first_id, sizeof(window->first_id));
+        for (int i = 0; i < 4; i++)
+                id[11 - i] ^= (uint8_t)(index >> (8 * i));
+}
+
 static int add_profile(Window *window, uint32_t resource, ProfileType type, const WindowProfileNames *names,
                        uint32_t *indexp) {
         ProfileKey key = { .resource = resource, .names = *names };
@@ -86,8 +102,7 @@ static int add_profile(Window *window, uint32_t resource, ProfileType type, cons
         *profile = (WindowProfile){ .resource = resource, .type = type, .names = *names };
         if (type < PROFILE_OTHER)
                 profile->period = window->periods[type];
-        if (getrandom(profile->id, sizeof(profile->id), 0) != sizeof(profile->id))
-                memcpy(profile->id, (uint64_t[]){ window->serial, index + 1 }, sizeof(profile->id));
+        make_id(window, index, profile->id);
         return 0;
 }
 

@@ -91,6 +91,8 @@ struct Window {
         uint64_t n_events;
         int closed;
         int full;                       /* over max_bytes: the tables take no new rows */
+        bool has_first_id;
+        uint8_t first_id[16];           /* of profile 0 */
 
         WindowTables tables;
         Arena arena;                    /* attributes of resources */

@@ -6,7 +6,7 @@ opentelemetry-proto, and its JSON.
 usage: make-golden.py            (in the environment of setup-venv.sh) > tests/unit/golden-request.h
 
 The encoder's test fills a window with the same facts and must arrive at the same bytes; so the bytes, field
-numbers and order of rows (first use) are fixed from outside.
+numbers and order of rows (first use; locations by mapping and address) are fixed from outside.
 """
 import base64
 import json
@@ -34,8 +34,8 @@ def golden():
     tables = request.dictionary
     tables.string_table.extend([
         "", "samples", "count", "cpu", "nanoseconds",           # the profile
-        "process.executable.build_id.gnu", "/usr/bin/shop",     # the first location's mapping
-        "profile.frame.type", "do_syscall_64",                  # the first and second location
+        "process.executable.build_id.gnu", "/usr/bin/shop",     # the first sample's locations
+        "profile.frame.type", "do_syscall_64",                  # the same
         "thread.id", "thread.name"])                            # the first sample
     tables.attribute_table.add()
     tables.attribute_table.add(key_strindex=5).value.string_value = "aa11bb22"
@@ -49,14 +49,14 @@ def golden():
     tables.function_table.add()
     tables.function_table.add(name_strindex=8)
     tables.location_table.add()
-    tables.location_table.add(mapping_index=1, address=0x1010, attribute_indices=[2])
     tables.location_table.add(address=0xFFFFFFFF81000040, attribute_indices=[3]).lines.add(function_index=1)
+    tables.location_table.add(mapping_index=1, address=0x1010, attribute_indices=[2])
     tables.location_table.add(mapping_index=1, address=0x2020, attribute_indices=[2])
     tables.link_table.add()
     tables.link_table.add(trace_id=bytes([1] + [0] * 14 + [2]), span_id=bytes([3] + [0] * 6 + [4]))
     tables.stack_table.add()
-    tables.stack_table.add(location_indices=[1, 2])
-    tables.stack_table.add(location_indices=[3, 2])
+    tables.stack_table.add(location_indices=[2, 1])
+    tables.stack_table.add(location_indices=[3, 1])
     return request
 
 

@@ -29,8 +29,8 @@ PATHS = {
     "time": (lambda r: cases.sample(0)(r).timestamps_unix_nano.__setitem__(1, 5),
              "resource_profiles[0].scope_profiles[0].profiles[0].samples[0].timestamps_unix_nano[1]: "
              "5 is outside [1700000000000000000, + 500000000) [range]"),
-    "line": (lambda r: setattr(cases.row("location_table", 2)(r).lines[0], "function_index", 2),
-             "dictionary.location_table[2].lines[0].function_index: 2 of 2 [index]"),
+    "line": (lambda r: setattr(cases.row("location_table", 1)(r).lines[0], "function_index", 2),
+             "dictionary.location_table[1].lines[0].function_index: 2 of 2 [index]"),
     "orphan": (lambda r: r.dictionary.string_table.append("x"),
                "dictionary.string_table[11]: nothing refers to it [orphan]"),
     "value": (lambda r: cases.pair(r).ClearField("value"),

@@ -209,6 +209,90 @@ Test(encode, splits_one_sample_between_its_times) {
         forget(&requests);
 }
 
+/*
+ * Stacks of two frames below one of three callers; calls come in an order in which no two addresses are
+ * neighbours, from two files in turn.
+ */
+static Window *fill_callers(uint32_t n_stacks) {
+        Window *window;
+        uint32_t profile, stack, modules[2];
+        FrameWord words[2];
+
+        FILL(window_new(&window, FILL_START_NS, FILL_OFFSET_NS, NULL));
+        modules[0] = fill_module(window, "/usr/lib/libone.so", "aa", 0x1000, 0x90000);
+        modules[1] = fill_module(window, "/usr/lib/libtwo.so", "bb", 0x1000, 0x90000);
+        profile = fill_profile(window, fill_resource(window, 1, 1, "x"), PROFILE_CPU);
+        for (uint32_t i = 0; i < n_stacks; i++) {
+                words[0] = fill_native(window, FRAME_MARK_NATIVE, modules[i % 2],
+                                       0x1000 + 16 * ((i * 7919) % n_stacks));
+                words[1] = fill_native(window, FRAME_MARK_NATIVE, modules[1], 0x80000 + i % 3);
+                FILL(window_stack(window, words, 2, &stack));
+                FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS + i));
+        }
+        FILL(window_close(window, FILL_START_NS + n_stacks));
+        return window;
+}
+
+static const OtlpProfile *only_profile(const OtlpRequest *request) {
+        return request->resource_profiles[0]->scope_profiles[0]->profiles[0];
+}
+
+static bool stands_behind(const OtlpLocation *one, const OtlpLocation *other) {
+        return one->mapping_index != other->mapping_index ? one->mapping_index > other->mapping_index
+                                                          : one->address > other->address;
+}
+
+Test(encode, numbers_locations_so_that_they_pack) {
+        enum { N = 1000, N_SHORT = 127 };       /* numbers of one byte */
+        _cleanup_(window_freep) Window *window = fill_callers(N);
+        static struct requests requests;
+        const OtlpDictionary *dictionary;
+        bool seen[N] = { false };
+        OtlpRequest *request;
+        uint64_t n_lost;
+
+        encode(window, 0, &requests, &n_lost);
+        cr_assert_eq(requests.n, 1);
+        request = unpack(&requests, 0);
+        dictionary = request->dictionary;
+        cr_assert_eq(dictionary->n_location_table, 1 + N + 3);
+        for (size_t i = 2; i < dictionary->n_location_table; i++)
+                if (i != N_SHORT + 1)
+                        cr_assert(stands_behind(dictionary->location_table[i],
+                                                dictionary->location_table[i - 1]),
+                                  "location %zu", i);
+        for (size_t i = 0; i < N; i++) {
+                const OtlpSample *sample = only_profile(request)->samples[i];
+                const OtlpStack *stack = dictionary->stack_table[sample->stack_index];
+                uint64_t at = sample->timestamps_unix_nano[0] - FILL_OFFSET_NS - FILL_START_NS;
+
+                cr_assert_eq(stack->n_location_indices, 2);
+                cr_assert_leq(stack->location_indices[1], N_SHORT, "callers of many have short numbers");
+                cr_assert_eq(dictionary->location_table[stack->location_indices[0]]->address,
+                             0x1000 + 16 * ((at * 7919) % N));
+                cr_assert_eq(dictionary->location_table[stack->location_indices[1]]->address,
+                             0x80000 + at % 3);
+                cr_assert_not(seen[at]);
+                seen[at] = true;
+        }
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        forget(&requests);
+}
+
+Test(encode, splits_at_the_limit_where_numbers_are_long) {
+        _cleanup_(window_freep) Window *window = fill_callers(30000);
+        static struct requests requests;
+        uint64_t n_lost;
+
+        encode(window, 400000, &requests, &n_lost);
+        cr_assert_gt(requests.n, 1);
+        cr_assert_eq(n_lost, 0);
+        cr_assert_eq(requests.n_events, 30000);
+        for (unsigned i = 0; i < requests.n; i++)
+                cr_assert_leq(requests.sizes[i], 400000);
+        forget(&requests);
+}
+
 Test(encode, counts_what_no_request_can_hold) {
         _cleanup_(window_freep) Window *window = fill_window(1, 3);
         static struct requests requests;

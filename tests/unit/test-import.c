@@ -190,8 +190,8 @@ Test(import, names_each_wrong_index) {
             "dictionary.stack_table[2].location_indices = 2147483647, but the table has 4 rows");
         BAD(dictionary->location_table[3]->mapping_index, 2,
             "dictionary.location_table[3].mapping_index = 2, but the table has 2 rows");
-        BAD(dictionary->location_table[2]->lines[0]->function_index, 2,
-            "dictionary.location_table[2].lines.function_index = 2, but the table has 2 rows");
+        BAD(dictionary->location_table[1]->lines[0]->function_index, 2,
+            "dictionary.location_table[1].lines.function_index = 2, but the table has 2 rows");
         BAD(dictionary->location_table[1]->attribute_indices[0], 6,
             "dictionary.location_table[1].attribute_indices = 6, but the table has 6 rows");
         BAD(dictionary->mapping_table[1]->filename_strindex, INT32_MIN,
@@ -245,7 +245,7 @@ Test(import, says_when_a_window_is_full) {
 
 Test(import, makes_a_frame_of_each_inlined_line) {
         OtlpRequest *request = golden();
-        OtlpLocation *location = request->dictionary->location_table[2];
+        OtlpLocation *location = request->dictionary->location_table[1];
         _cleanup_(window_freep) Window *window = NULL;
         const OtlpRequest *requests[] = { request };
         WindowSample sample;

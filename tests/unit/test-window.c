@@ -100,6 +100,31 @@ Test(window, has_a_serial_of_its_own) {
         cr_assert_neq(window_serial(a), window_serial(b));
 }
 
+Test(window, gives_profiles_ids_that_differ_in_little) {
+        enum { N = 600 };
+        Window *windows[2] = { new_window(NULL), new_window(NULL) };
+        static uint8_t ids[2][N][16];
+
+        for (int w = 0; w < 2; w++)
+                for (uint32_t i = 0; i < N; i++) {
+                        uint32_t resource, profile;
+
+                        cr_assert_eq(window_resource(windows[w], i + 1, &resource), 0);
+                        cr_assert_eq(window_profile(windows[w], resource, PROFILE_CPU, &profile), 0);
+                        memcpy(ids[w][i], window_get_profile(windows[w], profile)->id, 16);
+                }
+        for (int w = 0; w < 2; w++)
+                for (int i = 1; i < N; i++) {
+                        cr_assert_eq(memcmp(ids[w][i], ids[w][0], 10), 0);
+                        cr_assert_eq(memcmp(ids[w][i] + 12, ids[w][0] + 12, 4), 0);
+                        for (int j = 0; j < i; j++)
+                                cr_assert_neq(memcmp(ids[w][i], ids[w][j], 16), 0);
+                }
+        cr_assert_neq(memcmp(ids[0][0], ids[1][0], 8), 0, "of another window");
+        for (int w = 0; w < 2; w++)
+                window_free(windows[w]);
+}
+
 Test(window, gives_equal_rows_equal_indexes_whatever_their_padding) {
         _cleanup_(window_freep) Window *window = new_window(NULL);
         WindowFunction a, b;

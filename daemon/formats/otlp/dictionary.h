@@ -6,9 +6,9 @@
  *
  * The ProfilesDictionary of one request: which rows of a window it uses, under
  * which index. Asking for a row adds it, and the rows that it refers to, so
- * the dictionary holds exactly what the request needs, in order of first use;
- * row 0 of each table is the empty message. Only indexes are kept: messages are made
- * twice, once for their size and once into the request.
+ * the dictionary holds exactly what the request needs, in order of first use
+ * (locations by dictionary_arrange()); row 0 of each table is the empty message. Only indexes are kept:
+ * messages are made twice, once for their size and once into the request.
  */
 
 #include <stdbool.h>
@@ -58,6 +58,12 @@ int32_t dictionary_string(Dictionary *dictionary, uint32_t index);
 int32_t dictionary_attribute(Dictionary *dictionary, uint32_t index);
 int32_t dictionary_link(Dictionary *dictionary, uint32_t index);
 int32_t dictionary_stack(Dictionary *dictionary, uint32_t index);
+
+/*
+ * Numbers locations anew, so that the request packs well: when all rows are there, and before anything is
+ * written. dictionary->size may be less then, and is never more. Return: 0, -ENOMEM (nothing may be written).
+ */
+int dictionary_arrange(Dictionary *dictionary);
 
 /* Writes dictionary->size bytes. Return: the end. */
 uint8_t *dictionary_write(Dictionary *dictionary, uint8_t *to);

@@ -505,6 +505,7 @@ static int write_request(Encoder *encoder, Position start, Position stop, OtlpSi
 static int encode_next(Encoder *encoder, Position *atp, Position end, OtlpSink sink, void *userdata,
                        uint64_t *n_lostp) {
         Position start = *atp, stop, border;
+        int r;
 
         if (collect(encoder, start, end, &stop, &border)) {
                 if (same_position(stop, start)) {
@@ -516,6 +517,9 @@ static int encode_next(Encoder *encoder, Position *atp, Position end, OtlpSink s
         }
         if (encoder->dictionary.failed)
                 return error_origin(-ENOMEM);
+        r = dictionary_arrange(&encoder->dictionary);
+        if (r)
+                return error_fold(r);
         *atp = stop;
         return write_request(encoder, start, stop, sink, userdata);
 }
