@@ -5,6 +5,8 @@ to one receiver for each setting, so that all settings are of the same samples.
 
 usage: bytes.py [SECONDS [INTERVAL]]    (as root; 31 and 15: two whole windows and two short ones)
        bytes.py floor                   what ids alone take, gzip'd: no form of a request can be below
+       bytes.py again FILE…             stored requests (protobuf), packed again by this build: B an event
+                                        before and after, with the ids that they have
 
 Prints bytes of gzip'd requests an event, and what that is in GB a day for hosts of 8 and 64 cores that are
 busy all the time, at 99 Hz. The example gives nearly each of its samples a span of its own, so what links
@@ -26,7 +28,7 @@ sys.path += [str(ROOT / "tests/harness"), str(ROOT / "tests/oracles")]
 import otlp_read
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
-SPANPROF = BUILD / "spanprof"
+SPANPROF = pathlib.Path(os.environ.get("SPANPROF", BUILD / "spanprof"))
 HZ = 99
 SETTINGS = {
     "spans, times": {},
@@ -128,9 +130,27 @@ def floor(n=2000):
         print(f"{name}: {len(gzip.compress(data)) / n:.1f} B")
 
 
+def again(files):
+    """Bytes an event of requests as they are and as this build writes them, at the daemon's level of gzip."""
+    n, before, after = 0, 0, 0
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        out = pathlib.Path(name) / "out.pb"
+        for path in files:
+            subprocess.run([str(SPANPROF), "convert", path, "-o", str(out)], check=True, stdout=subprocess.DEVNULL)
+            n += sum(1 for _ in otlp_read.samples(path))
+            if sum(1 for _ in otlp_read.samples(out)) != sum(1 for _ in otlp_read.samples(path)):
+                sys.exit(f"bytes.py: {path}: events were lost")
+            before += len(gzip.compress(pathlib.Path(path).read_bytes(), 5))
+            after += len(gzip.compress(out.read_bytes(), 5))
+    print(f"{n} events in {len(files)} requests: {before / n:.1f} B each, packed again {after / n:.1f}")
+
+
 def main():
     if sys.argv[1:] == ["floor"]:
         floor()
+        return
+    if sys.argv[1:2] == ["again"]:
+        again(sys.argv[2:])
         return
     seconds, interval = (int(word) for word in (sys.argv[1:] + ["31", "15"][len(sys.argv) - 1:]))
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
