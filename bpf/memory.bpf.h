@@ -51,8 +51,10 @@ APART int window_fill(struct window *window, uint64_t address, uint64_t least) {
                 size = least;
         window->n_valid = 0;
         window->n_words = 0;
+        PART(FRAMES);
         if (bpf_probe_read_user(window->words, (uint32_t)size, (const void *)address))
                 return 0;
+        PART(STACK);
         window->base = address;
         window->n_words = size - WINDOW_WORD + 1;
         window->n_valid = size < WINDOW_PAIR ? 0 : size - WINDOW_PAIR + 1;

@@ -172,15 +172,18 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
                 *rulep = second->rule;
                 return true;
         }
+        PART(FRAMES);
         if (pc - rules->place.start >= rules->place.size) {
                 uint32_t end = rows_find_place(walk->root, rules->space, rules->generation, pc,
                                                &rules->place);
 
+                PART(PLACE);
                 if (end)
                         return rules_end(walk->unwind, end);
         }
         if (!rules_look_up(walk, pc, &rule))
                 return false;
+        PART(RULE);
         *second = *entry;
         entry->tag = tag;
         entry->rule = rule;

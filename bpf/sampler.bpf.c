@@ -67,6 +67,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         struct space space;
 
         space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &space);
+        PART(NODE);
         scratch->calls = WAKE_CALL_NONE;
         scratch->has_runtime = false;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
@@ -74,6 +75,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
                 unwind->end = ABI_STACK_NO_USER;
         } else {
                 leaf_part(context, task, scratch);
+                PART(REGISTERS);
                 if (space.root)
                         walk_by_rows(task, scratch, &space, runtimes);
                 else
@@ -132,14 +134,18 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         struct scratch *scratch;
         uint32_t zero = 0;
 
+        PART(BEGIN);
         if (!counters)
                 return 0;
         counters->values[COUNTER_SAMPLER_ENTRIES]++;
         if (!task->pid || task->flags & KERNEL_PF_KTHREAD || !KERNEL_POINTER(task, mm))
                 return 0;
+        PART(TASK);
         if (!identity_read(task, &identity) || identity.tgid == setting_self_tgid)
                 return 0;
+        PART(IDENTITY);
         process = select_process(task, &identity, counters);
+        PART(PROCESS);
         if (!process)
                 return 0;
 
@@ -150,6 +156,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 return 0;
         }
         record_begin(&scratch->sample, task, &identity, process);
+        PART(HEAD);
         context_read(process, scratch);
         if (setting_run_ticks)
                 note_tick(task, &scratch->sample, counters);
@@ -157,11 +164,15 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 labels_part(scratch);
                 go_part(&scratch->sample);
         }
+        PART(CONTEXT);
         kernel_part(context, scratch);
+        PART(KERNEL);
         user_part(context, task, process, scratch, runtimes);
         defer_part(task, scratch, counters);
         call_for_new(task, scratch);
+        PART(AFTER_WALK);
         record_emit(scratch, process->state == ABI_STATE_UNDECIDED, counters);
+        PART(RECORD);
         return 0;
 }
 

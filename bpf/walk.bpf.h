@@ -352,10 +352,12 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                 if (python)
                         scratch->has_runtime = true;
         }
+        PART(WALK_BEGIN);
         if (has_bpf_loop())
                 bpf_loop(ROW_ROUNDS, runtimes ? runtimes_by_loop : rows_by_loop, &walk, 0);
         else
                 bpf_for_each_map_elem(&rounds, runtimes ? runtimes_by_map : rows_by_map, &walk, 0);
+        PART(FRAMES);
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
         if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE &&

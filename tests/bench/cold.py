@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sample costs in BPF when caches are cold: at low rates, beside a compiler on each CPU.
 
-usage: tests/bench/cold.py [--rounds N] [--seconds N] [--hz N,…] [--old DIR,…] [depth30] [clang] [pairs]
+usage: tests/bench/cold.py [--rounds N] [--seconds N] [--hz N,…] [--old DIR,…] [depth30] [clang] [pairs] [parts]
 
     depth30   an empty program, bpf_get_stack() and ours on the same victims, in turn (bpf-cost)
     clang     clang -O2 as the target: frames, ns a sample (unwind-cost)
     pairs     this build and those of --old on one clang -O2 at the same time, at 99 Hz and some Hz less: one
               run differs from the next by a tenth, builds within it by a few hundredths
+    parts     where a sample's time goes, by clocks within it, at the first of the rates: 30 frames, and clang -O2
 
 At 3,999 Hz (bpf-cost alone) caches are hot, and services are sampled more rarely. A figure is the median of
 the rounds; each holds --seconds of each program. BUILD_DIR names the build. Needs root and clang++.
@@ -25,6 +26,7 @@ import bench
 programs = importlib.import_module("unwind-programs")
 import tap
 
+PARTS = tap.BUILD_DIR / "tests/bench/sample-parts"
 COST = tap.BUILD_DIR / "tests/bench/bpf-cost"
 N_LONG = 6000           # functions: clang works on them for minutes
 FIRST_SECONDS = 4       # of clang, until all is mapped
@@ -99,6 +101,19 @@ def pairs(options):
                 ["round", "build", "samples", "frames", "ns a sample", "whole"], rows)
 
 
+def parts(options):
+    hz = rates(options)[0]
+    for what, argv in (("30 frames by rows", [programs.OMIT, "depth", "30"]), ("clang -O2", None)):
+        with bench.Bench() as b:
+            path = programs.source(b)
+            compilers(b, path)
+            done = bench.run([PARTS, "-f", hz, "-s", int(options.seconds * options.rounds), "-w", 1000,
+                              *(argv or programs.clang(programs.source(b, N_LONG)))])
+        if done.returncode:
+            raise SystemExit(f"sample-parts: {done.stderr}")
+        print(f"\n{what}, {hz} Hz, beside compilers\n\n" + done.stdout.partition("\n")[2])
+
+
 def add_options(parser):
     parser.add_argument("--old", default="", help="pairs: directories of other builds")
     parser.add_argument("--seconds", type=float, default=2, help="of each program in each round")
@@ -107,4 +122,4 @@ def add_options(parser):
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"depth30": depth30, "clang": clang, "pairs": pairs}, add_options)
+    bench.main(__doc__, {"depth30": depth30, "clang": clang, "pairs": pairs, "parts": parts}, add_options)

@@ -15,6 +15,9 @@
  *
  * With -p it samples a process that runs already. Several builds can do so at the same time, at rates that
  * differ by some Hz: what the process does and who else works is then the same for all (cold.py pairs).
+ *
+ * Built with PARTS as sample-parts it has a sampler with clocks in it, and prints a table of the parts of a
+ * sample (parts.h) instead.
  */
 
 #include <bpf/bpf.h>
@@ -35,8 +38,13 @@
 
 #include "abi.h"
 #include "base/util/clock.h"
-#include "sampler.skel.h"
 #include "sampling/unwind/tables.h"
+#ifdef PARTS
+#include "parts.h"
+#include "parts.skel.h"
+#else
+#include "sampler.skel.h"
+#endif
 
 enum {
         RING_BYTES = 8 << 20,
@@ -273,6 +281,47 @@ static int by_value(const void *a, const void *b) {
         return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
 }
 
+#ifdef PARTS
+static const char *const part_texts[PART_N] = {
+#define PARTS_TEXT(_name, _text) [PART_##_name] = _text,
+        PARTS_EACH(PARTS_TEXT)
+#undef PARTS_TEXT
+};
+
+static uint32_t median_of(const struct part_log *logs, size_t n, size_t member) {
+        static uint32_t values[PARTS_MAX_SAMPLES];
+
+        for (size_t i = 0; i < n; i++)
+                memcpy(&values[i], (const char *)&logs[i] + member, sizeof(values[0]));
+        qsort(values, n, sizeof(values[0]), by_value);
+        return values[n / 2];
+}
+
+static void print_parts(void) {
+        const struct part_log *logs = sampler->data_parts->parts_logs;
+        size_t n = MIN(sampler->data_parts->parts_n, (uint64_t)PARTS_MAX_SAMPLES);
+        double all = 0;
+
+        printf("| part | median ns | mean ns | first time, median ns | times a sample |\n|---|---|---|---|---|\n");
+        for (size_t part = 0; part < PART_N && n; part++) {
+                double sum = 0, times = 0;
+
+                for (size_t i = 0; i < n; i++) {
+                        sum += logs[i].ns[part];
+                        times += logs[i].n[part];
+                }
+                all += sum;
+                printf("| %s | %u | %.0f | %u | %.2f |\n", part_texts[part],
+                       median_of(logs, n, offsetof(struct part_log, ns[part])), sum / (double)n,
+                       median_of(logs, n, offsetof(struct part_log, first_ns[part])), times / (double)n);
+        }
+        printf("| all of %zu samples | – | %.0f | – | – |\n", n, n ? all / (double)n : 0);
+}
+#else
+static void print_parts(void) {
+}
+#endif
+
 static void run(const Options *options, char **argv) {
         static pid_t pids[MAX_PROCESSES];
         uint64_t begin, ready = 0;
@@ -310,6 +359,7 @@ static void run(const Options *options, char **argv) {
                 if (ends[i] && end_names[i])
                         printf(" %s %u", end_names[i], ends[i]);
         printf(" |\n");
+        print_parts();
         for (unsigned i = 0; i < options->n && !options->pid; i++) {
                 kill(pids[i], SIGKILL);
                 waitpid(pids[i], NULL, 0);
