@@ -265,7 +265,7 @@ static inline bool hotspot_find(const struct hotspot_step *step) {
 
         if (!cache)
                 return hotspot_end(step, HOTSPOT_END_UNREADABLE);
-        entry = rows_cache_at(cache, rows_cache_index(step->pc));
+        entry = rows_cache_find(cache, step->pc, tag);
         if (hotspot_find_cached(step, entry, tag))
                 return true;
         if (!hotspot_search(step) || !hotspot_read_blob(step) || !hotspot_find_kind(step))

@@ -22,6 +22,7 @@
 enum {
         ROWS_CACHE_SHIFT = 10,
         ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,
+        ROWS_WAYS = 4,                  /* entries of pcs that meet: a line of the processor's cache */
         ROWS_RUN = 4,                   /* frames in a run: a line of the processor's cache */
         ROWS_RUN_BEGINS = 8,            /* one pc of so many begins a run wherever it stands */
         /* runs, with the entries of 16 bytes each 32 KiB, the largest value a per-CPU map may have */
@@ -41,8 +42,8 @@ enum {
 #define ROWS_TAG_FACTOR 0x9e3779b97f4a7c15ull
 
 /*
- * A pc has an entry of its own, and a second chance in the neighbour's: both lie in one line of the
- * processor's cache.
+ * A pc may be in any of the four entries of its line, which is one of the processor's cache. The one that was
+ * used last is in front, and the last goes for a new one.
  */
 struct rows_cache_entry {
         uint64_t tag;
@@ -222,8 +223,9 @@ static inline uint32_t rows_hash(uint64_t pc) {
         return (uint32_t)pc * 0x9e3779b1u;
 }
 
+/* First entry of the line of @pc. */
 static inline uint32_t rows_cache_index(uint64_t pc) {
-        return rows_hash(pc) >> (32 - ROWS_CACHE_SHIFT);
+        return rows_hash(pc) >> (32 - ROWS_CACHE_SHIFT) & ~(ROWS_WAYS - 1u);
 }
 
 /* Place of a frame in the runs: the next in its run, or the first of another one. @placep: the last one's. */
@@ -239,9 +241,29 @@ static inline struct rows_cache_entry *rows_run_at(struct rows_cache *cache, uin
         return &cache->runs[place];
 }
 
-static inline struct rows_cache_entry *rows_cache_at(struct rows_cache *cache, uint32_t index) {
-        index &= ROWS_CACHE_SIZE - 1;
+/*
+ * The line of @pc, with the entry of @tag in front. If it has none, another is there, which is the second
+ * entry as well: the caller may write over it.
+ */
+static inline struct rows_cache_entry *rows_cache_find(struct rows_cache *cache, uint64_t pc, uint64_t tag) {
+        uint32_t index = rows_cache_index(pc) & (ROWS_CACHE_SIZE - ROWS_WAYS);
+        struct rows_cache_entry *line, entry, before;
+
+        /* Masked twice, as in memory.bpf.h. */
         barrier_var(index);
-        index &= ROWS_CACHE_SIZE - 1;
-        return &cache->entries[index];
+        index &= ROWS_CACHE_SIZE - ROWS_WAYS;
+        line = &cache->entries[index];
+        before = line[0];
+        if (before.tag == tag)
+                return line;
+        for (int i = 1; i < ROWS_WAYS; i++) {
+                entry = line[i];
+                line[i] = before;
+                if (entry.tag == tag) {
+                        line[0] = entry;
+                        return line;
+                }
+                before = entry;
+        }
+        return line;
 }

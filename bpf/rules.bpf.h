@@ -152,24 +152,16 @@ static inline bool rules_look_up(const struct rows_walk *walk, uint64_t pc, uint
 static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
         struct rules *rules = walk->rules;
         uint64_t tag = pc ^ rules->generation * ROWS_TAG_FACTOR, rule = 0;
-        uint32_t index = rows_cache_index(pc);
-        struct rows_cache_entry *run = rows_run_at(walk->cache, pc, &rules->run), *entry, *second;
+        struct rows_cache_entry *run = rows_run_at(walk->cache, pc, &rules->run), *entry;
 
         if (run->tag == tag) {
                 *rulep = run->rule;
                 return true;
         }
-        entry = rows_cache_at(walk->cache, index);
+        entry = rows_cache_find(walk->cache, pc, tag);
         if (entry->tag == tag) {
                 *run = *entry;
                 *rulep = entry->rule;
-                return true;
-        }
-        /* Two pcs with one index share a pair, which lies in one line. */
-        second = rows_cache_at(walk->cache, index ^ 1);
-        if (second->tag == tag) {
-                *run = *second;
-                *rulep = second->rule;
                 return true;
         }
         PART(FRAMES);
@@ -184,7 +176,6 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
         if (!rules_look_up(walk, pc, &rule))
                 return false;
         PART(RULE);
-        *second = *entry;
         entry->tag = tag;
         entry->rule = rule;
         *run = *entry;

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sample costs in BPF when caches are cold: at low rates, beside a compiler on each CPU.
 
-usage: tests/bench/cold.py [--rounds N] [--seconds N] [--hz N,…] [--old DIR,…] [depth30] [clang] [pairs] [parts]
+usage: tests/bench/cold.py [--rounds N] [--seconds N] [--hz N,…] [--old DIR,…]
+                           [depth30] [clang] [pairs] [parts]
 
     depth30   an empty program, bpf_get_stack() and ours on the same victims, in turn (bpf-cost)
     clang     clang -O2 as the target: frames, ns a sample (unwind-cost)
     pairs     this build and those of --old on one clang -O2 at the same time, at 99 Hz and some Hz less: one
               run differs from the next by a tenth, builds within it by a few hundredths
-    parts     where a sample's time goes, by clocks within it, at the first of the rates: 30 frames, and clang -O2
+    parts     where a sample's time goes, by clocks within it, at the first of the rates: 30 frames, clang -O2
 
 At 3,999 Hz (bpf-cost alone) caches are hot, and services are sampled more rarely. A figure is the median of
 the rounds; each holds --seconds of each program. BUILD_DIR names the build. Needs root and clang++.

@@ -528,20 +528,23 @@ static uint64_t meets(uint64_t pc, uint64_t from) {
         return from;
 }
 
-Test(rules, of_two_pcs_that_meet_in_the_cache_are_both_kept) {
-        uint64_t pcs[] = { in(F_RSP), meets(in(F_RSP), in(F_RSP) + 1), 0 };
+Test(rules, of_four_pcs_that_meet_in_the_cache_are_all_kept) {
+        uint64_t pcs[ROWS_WAYS + 1] = { in(F_RSP) };
 
-        pcs[2] = meets(pcs[0], pcs[1] + 1);
-        for (int round = 0; round < 3; round++) {
-                walk_from(pcs[0], at(0), 0, 0, 1);
-                walk_from(pcs[1], at(0), 0, 0, 1);
-                cr_assert_eq(shim_n_searches, 2, "round %d", round);
-        }
-        walk_from(pcs[2], at(0), 0, 0, 1);
-        walk_from(pcs[1], at(0), 0, 0, 1);
-        cr_assert_eq(shim_n_searches, 3, "the older one goes");
+        for (int i = 1; i <= ROWS_WAYS; i++)
+                pcs[i] = meets(pcs[0], pcs[i - 1] + 1);
+        for (int round = 0; round < 3; round++)
+                for (int i = 0; i < ROWS_WAYS; i++) {
+                        walk_from(pcs[i], at(0), 0, 0, 1);
+                        cr_assert_eq(shim_n_searches, round ? ROWS_WAYS : (unsigned)i + 1, "round %d", round);
+                }
         walk_from(pcs[0], at(0), 0, 0, 1);
-        cr_assert_eq(shim_n_searches, 4);
+        walk_from(pcs[ROWS_WAYS], at(0), 0, 0, 1);
+        cr_assert_eq(shim_n_searches, ROWS_WAYS + 1);
+        walk_from(pcs[0], at(0), 0, 0, 1);
+        cr_assert_eq(shim_n_searches, ROWS_WAYS + 1, "it was used later than the others");
+        walk_from(pcs[1], at(0), 0, 0, 1);
+        cr_assert_eq(shim_n_searches, ROWS_WAYS + 2, "the one that was used longest ago is gone");
 }
 
 /* A stack of @n frames, each with a pc of its own, that begins at word @first. */
