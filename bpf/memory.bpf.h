@@ -8,14 +8,16 @@
  * frame. Frames lie close together, so we copy 512 bytes upwards of the first
  * word that is needed (about 80 ns) and serve the next frames from the copy.
  * A copy ends with its page: the next one may not be there, and a fault costs
- * more than a microsecond. Where a function takes hundreds of bytes, as an evaluator
- * of Python does, 1,024 are copied.
+ * more than a microsecond. A walk that needs a second copy is mostly a long one, so
+ * each is larger than the last, up to 1,024 bytes. Where a function takes hundreds of
+ * bytes, as an evaluator of Python does, the first one has as many.
  *
  * Includes nothing: the same lines run on the host under test (tests/harness/bpf-shim.h).
  */
 
 enum {
         WINDOW_SIZE = 512,
+        WINDOW_GROWTH = 256,            /* a copy is so much larger than the last */
         WINDOW_MAX_SIZE = 1024,         /* a power of two */
         WINDOW_MASK = WINDOW_MAX_SIZE - 8,      /* offsets of whole words */
         WINDOW_WORD = 8,
@@ -28,7 +30,7 @@ struct window {
         /* a pair of words can be read at offsets below it; 0 = nothing was read */
         uint64_t n_valid;
         uint64_t n_words;               /* the same for one word */
-        uint64_t size;                  /* bytes of a copy: WINDOW_SIZE, WINDOW_MAX_SIZE */
+        uint64_t size;                  /* bytes of the next copy: WINDOW_SIZE … WINDOW_MAX_SIZE */
         uint64_t words[WINDOW_MAX_SIZE / 8 + 1];    /* one more, so that a masked pair stays inside */
 };
 
@@ -55,6 +57,8 @@ APART int window_fill(struct window *window, uint64_t address, uint64_t least) {
         if (bpf_probe_read_user(window->words, (uint32_t)size, (const void *)address))
                 return 0;
         PART(STACK);
+        if (window->size < WINDOW_MAX_SIZE)
+                window->size += WINDOW_GROWTH;
         window->base = address;
         window->n_words = size - WINDOW_WORD + 1;
         window->n_valid = size < WINDOW_PAIR ? 0 : size - WINDOW_PAIR + 1;
