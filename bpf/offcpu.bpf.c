@@ -524,7 +524,7 @@ __attribute__((noinline)) int wait_record(struct scratch *scratch, uint64_t now_
 
         if (!scratch)
                 return 0;
-        record_begin(&scratch->sample, task, &scratch->identity, &scratch->process);
+        record_begin(&scratch->sample, task, &scratch->identity, &scratch->process, identity_innermost(task));
         scratch->sample.time_ns = now_ns;
         scratch->sample.kind = ABI_KIND_OFF_CPU;
         scratch->sample.n_kernel = 0;

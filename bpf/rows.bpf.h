@@ -100,14 +100,16 @@ static inline const struct unwind_mapping *rows_search_node(const struct unwind_
         return rows_mapping_at(node, low);
 }
 
-/* Return: 0, ABI_STACK_NO_MAPPING, ABI_STACK_STALE (root and leaf are of different sets). */
-APART uint32_t rows_find_place(const struct unwind_node *root, uint64_t space, uint64_t generation,
-                               uint64_t pc, struct rows_place *place) {
+/* Return: 0, ABI_STACK_NO_MAPPING, ABI_STACK_STALE (root or leaf are of another set than @generation). */
+APART uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc, struct rows_place *place) {
+        const struct unwind_node *root = rows_leaf(space, 0);
         const struct unwind_mapping *mapping;
         uint64_t size;
 
-        if (!root || !place)
+        if (!place)
                 return ABI_STACK_INTERNAL;
+        if (!root || root->generation != generation)
+                return ABI_STACK_STALE;
         mapping = rows_search_node(root, pc);
         if (!root->is_leaf) {
                 const struct unwind_node *leaf = rows_leaf(space, mapping->table);

@@ -34,6 +34,7 @@ struct rules {
         uint32_t interrupted;
         uint32_t is_sp_lost;            /* arm64: sp of the frame is not known */
         uint32_t run;                   /* place of the last frame among the runs of the cache */
+        uint32_t has_searched;          /* a mapping, in the nodes */
         uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
         uint64_t leaf_value;            /* value of the register that frame 0's rule names */
         uint64_t cfa;                   /* that rules_rare() has found */
@@ -46,7 +47,6 @@ struct rows_walk {
         struct unwind *unwind;
         struct rules *rules;
         uint64_t *frames;
-        const struct unwind_node *root;
         struct rows_cache *cache;
         const struct hotspot_process *hotspot;  /* NULL = none runs there */
         struct hotspot *state;
@@ -72,6 +72,7 @@ static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t gen
         rules->interrupted = 0;
         rules->is_exact = 1;
         rules->is_sp_lost = 0;
+        rules->has_searched = 0;
         rules->run = ROWS_RUN - 1;
 }
 
@@ -166,9 +167,9 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
         }
         PART(FRAMES);
         if (pc - rules->place.start >= rules->place.size) {
-                uint32_t end = rows_find_place(walk->root, rules->space, rules->generation, pc,
-                                               &rules->place);
+                uint32_t end = rows_find_place(rules->space, rules->generation, pc, &rules->place);
 
+                rules->has_searched = 1;
                 PART(PLACE);
                 if (end)
                         return rules_end(walk->unwind, end);

@@ -61,12 +61,11 @@ static __always_inline void leaf_part(const volatile uint64_t *context, struct t
 }
 
 static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
-                                      const struct abi_process *process, struct scratch *scratch,
-                                      bool runtimes) {
+                                      struct recent *recent, struct scratch *scratch, bool runtimes) {
         struct unwind *unwind = &scratch->unwind;
         struct space space;
 
-        space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &space);
+        space_find(&recent->row, scratch->sample.tgid, scratch->sample.start_time_ns, &recent->nodes, &space);
         PART(NODE);
         scratch->calls = WAKE_CALL_NONE;
         scratch->has_runtime = false;
@@ -76,13 +75,13 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         } else {
                 leaf_part(context, task, scratch);
                 PART(REGISTERS);
-                if (space.root)
+                if (space.generation)
                         walk_by_rows(task, scratch, &space, runtimes);
                 else
                         pc_alone(scratch);
         }
-        if (space.root && unwind->end == ABI_STACK_NO_MAPPING &&
-            wake_calls((struct unwind_node *)space.root, scratch->sample.time_ns))
+        if (space.generation && unwind->end == ABI_STACK_NO_MAPPING &&
+            wake_calls(space.number, scratch->sample.time_ns))
                 scratch->calls = WAKE_CALL_LISTENING;
         scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;
         scratch->sample.stack_end = unwind->end;
@@ -132,22 +131,25 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         struct identity identity = {};
         const struct abi_process *process;
         struct scratch *scratch;
+        struct recent *recent;
         uint32_t zero = 0;
 
         PART(BEGIN);
         if (!counters)
                 return 0;
         counters->values[COUNTER_SAMPLER_ENTRIES]++;
-        if (!task->pid || task->flags & KERNEL_PF_KTHREAD || !KERNEL_POINTER(task, mm))
+        if (!task->pid || task->flags & KERNEL_PF_KTHREAD ||
+            (!is_user_mode(context) && !KERNEL_POINTER(task, mm)))
                 return 0;
         PART(TASK);
         if (!identity_read(task, &identity) || identity.tgid == setting_self_tgid)
                 return 0;
         PART(IDENTITY);
-        process = select_process(task, &identity, counters);
+        recent = select_process(task, &identity, counters);
         PART(PROCESS);
-        if (!process)
+        if (!recent)
                 return 0;
+        process = &recent->row;
 
         counters->values[COUNTER_TICKS]++;
         scratch = bpf_map_lookup_elem(&scratches, &zero);
@@ -155,7 +157,8 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 counters->values[COUNTER_LOST_KERNEL_INTERNAL]++;
                 return 0;
         }
-        record_begin(&scratch->sample, task, &identity, process);
+        record_begin(&scratch->sample, task, &identity, process,
+                     recent->has_one_id ? task->pid : identity_innermost(task));
         PART(HEAD);
         context_read(process, scratch);
         if (setting_run_ticks)
@@ -167,7 +170,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         PART(CONTEXT);
         kernel_part(context, scratch);
         PART(KERNEL);
-        user_part(context, task, process, scratch, runtimes);
+        user_part(context, task, recent, scratch, runtimes);
         defer_part(task, scratch, counters);
         call_for_new(task, scratch);
         PART(AFTER_WALK);

@@ -20,7 +20,7 @@
  *
  * A look-up in a large hash map touches some 13 lines of memory that a compiler beside us has pushed out of
  * the processor's caches. So each CPU keeps what it has read of 16 processes beside its counters, and
- * believes it until any row changes (rows_version).
+ * believes it until any row, or any node, changes (rows_version).
  */
 
 #include "notice.bpf.h"
@@ -178,31 +178,37 @@ static __always_inline bool select_is_recent(const struct recent *recent, const 
  * The version is read before the row: a row that changes meanwhile is read again. A plain load might come
  * after those of the row on arm64; an atomic addition whose result is used orders both.
  */
-static __attribute__((noinline)) void select_read(const struct identity *identity, struct recent *recent) {
+static __attribute__((noinline)) void select_read(struct task_struct *task, const struct identity *identity,
+                                                  struct recent *recent) {
         const struct abi_process *row;
 
         recent->version = __sync_fetch_and_add(&rows_version, 0);
         recent->tgid = identity->tgid;
+        recent->nodes = 0;
+        recent->has_one_id = !KERNEL_BEHIND(KERNEL_POINTER(task, thread_pid), level);
         row = bpf_map_lookup_elem(&processes, &identity->tgid);
         recent->has_row = row && select_copy(row, identity->start_time_ns, &recent->row);
         if (!recent->has_row)
                 recent->row = (struct abi_process){ .state = setting_default_state };
 }
 
-/* Return: the row of a tick that is taken, of zeros but for `state` where there is none; NULL = it is not. */
-static __always_inline const struct abi_process *select_process(struct task_struct *task,
-                                                                const struct identity *identity,
-                                                                struct counters *counters) {
+/*
+ * Return: what is known of the process of a tick that is taken, with a row of zeros but for `state` where
+ * there is none; NULL = it is not.
+ */
+static __always_inline struct recent *select_process(struct task_struct *task,
+                                                     const struct identity *identity,
+                                                     struct counters *counters) {
         struct recent *recent = select_recent(counters, identity->tgid);
         const struct abi_process *process = &recent->row;
 
         if (!select_is_recent(recent, identity))
-                select_read(identity, recent);
+                select_read(task, identity, recent);
         if (!recent->has_row && process->state == ABI_STATE_UNDECIDED &&
             (select_is_helper(task) || select_is_rejected(task)))
                 return NULL;
         if (process->state == ABI_STATE_TARGET ? setting_watch_targets && select_may_publish(process)
                                                : setting_watch_non_targets)
                 select_watch(task, identity, recent);
-        return process->state == ABI_STATE_REJECTED ? NULL : process;
+        return process->state == ABI_STATE_REJECTED ? NULL : recent;
 }

@@ -73,8 +73,8 @@ volatile uint32_t daemon_listens SETTINGS_SHARED = 0;
 volatile uint32_t daemon_hears SETTINGS_SHARED = 0;
 
 /*
- * Counts changes of `processes`. Who changes a row adds 1 afterwards: the daemon, and who marks one as
- * replaced (spaces.bpf.h).
+ * Counts changes of `processes` and `row_nodes`. Who changes a row or a node adds 1 afterwards: the daemon,
+ * and who marks a row as replaced (spaces.bpf.h).
  */
 volatile uint64_t rows_version SETTINGS_SHARED = 1;
 

@@ -47,41 +47,45 @@ struct {
         __type(value, struct fork);
 } forks SEC(".maps");
 
-/* The nodes of the process, and in which space and generation to walk by them; NULL = none. */
+/*
+ * By which nodes a process is walked. The walk asks for them where it searches a mapping, which few walks do:
+ * what is in the cache of rules needs their generation alone.
+ */
 struct space {
-        const struct unwind_node *root;
-        uint64_t number, generation;
+        uint64_t number;
+        uint64_t generation;            /* of the set of nodes; 0 = there are none */
 };
 
-static __always_inline void space_of_row(const struct abi_process *process, struct space *space) {
-        space->number = process->generation;
-        space->root = process->flags & ABI_PROCESS_REPLACED ? NULL : rows_leaf(space->number, 0);
-        if (space->root)
-                space->generation = ((const volatile struct unwind_node *)space->root)->generation;
+static __always_inline uint64_t space_generation(uint64_t number) {
+        const volatile struct unwind_node *root = rows_leaf(number, 0);
+
+        return root ? root->generation : 0;
 }
 
 /* An element is recycled at once: what was read holds only if it is still the same child's at the end. */
 static __always_inline void space_of_fork(uint32_t tgid, uint64_t start_time_ns, struct space *space) {
         const volatile struct fork *fork = bpf_map_lookup_elem(&forks, &tgid);
+        uint64_t generation;
 
         if (!fork)
                 return;
         space->number = fork->space;
-        space->generation = fork->generation;
-        if (fork->start_time_ns != start_time_ns)
-                return;
-        space->root = rows_leaf(space->number, 0);
-        if (space->root &&
-            ((const volatile struct unwind_node *)space->root)->generation != space->generation)
-                space->root = NULL;
+        generation = fork->generation;
+        if (fork->start_time_ns == start_time_ns && space_generation(space->number) == generation)
+                space->generation = generation;
 }
 
+/* @knownp: the generation of the nodes of @process if it is known, else 0; it is noted there. */
 static __always_inline void space_find(const struct abi_process *process, uint32_t tgid,
-                                       uint64_t start_time_ns, struct space *space) {
-        space->root = NULL;
-        if (process->generation)
-                space_of_row(process, space);
-        if (!space->root && setting_default_state != ABI_STATE_REJECTED)
+                                       uint64_t start_time_ns, uint64_t *knownp, struct space *space) {
+        space->generation = 0;
+        if (process->generation && !(process->flags & ABI_PROCESS_REPLACED)) {
+                space->number = process->generation;
+                if (!*knownp)
+                        *knownp = space_generation(space->number);
+                space->generation = *knownp;
+        }
+        if (!space->generation && setting_default_state != ABI_STATE_REJECTED)
                 space_of_fork(tgid, start_time_ns, space);
 }
 
@@ -119,6 +123,7 @@ int watch_fork(const struct bpf_raw_tracepoint_args *context) {
         struct space space = {};
         struct fork fork = {};
         uint32_t tgid, ns_tgid;
+        uint64_t nodes = 0;
 
         if (setting_default_state == ABI_STATE_REJECTED || BPF_CORE_READ(child, tgid) == parent->tgid ||
             !identity_read(parent, &identity))
@@ -126,8 +131,8 @@ int watch_fork(const struct bpf_raw_tracepoint_args *context) {
         row = bpf_map_lookup_elem(&processes, &identity.tgid);
         if (row && row->state == ABI_STATE_TARGET)
                 select_copy(row, identity.start_time_ns, &process);
-        space_find(&process, identity.tgid, identity.start_time_ns, &space);
-        if (!space.root || !slots_ids(child, &tgid, &ns_tgid))
+        space_find(&process, identity.tgid, identity.start_time_ns, &nodes, &space);
+        if (!space.generation || !slots_ids(child, &tgid, &ns_tgid))
                 return 0;
         fork.start_time_ns = BPF_CORE_READ(child, start_boottime);
         fork.space = space.number;

@@ -211,8 +211,10 @@ struct {
 struct recent {
         struct abi_process row;         /* without one: zeros, but for `state` and `watch` */
         uint64_t version;               /* rows_version as it was read; 0 = nothing was */
+        uint64_t nodes;                 /* generation of its nodes then; 0 = not read, or there are none */
         uint32_t tgid;
-        uint32_t has_row;
+        uint16_t has_row;
+        uint16_t has_one_id;            /* its threads: they are in no PID namespace but the first */
 };
 
 enum { N_RECENT = 16 };

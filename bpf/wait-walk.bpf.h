@@ -18,9 +18,10 @@
 static __always_inline void wait_walk(struct task_struct *task, const struct abi_process *process,
                                       struct scratch *scratch, uint32_t depth) {
         struct unwind *unwind = &scratch->unwind;
+        uint64_t nodes = 0;
         struct space space;
 
-        space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &space);
+        space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &nodes, &space);
         scratch->has_runtime = false;
         unwind_begin(unwind, 0, depth);
         if (!registers_of_entry(task, unwind, &scratch->rules)) {
@@ -28,7 +29,7 @@ static __always_inline void wait_walk(struct task_struct *task, const struct abi
         } else {
                 scratch->leaf.pc = unwind->pc;
                 saved_registers((const struct pt_regs *)bpf_task_pt_regs(task), scratch->rules.registers);
-                if (space.root)
+                if (space.generation)
                         walk_by_rows(task, scratch, &space, true);
                 else
                         pc_alone(scratch);

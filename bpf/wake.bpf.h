@@ -54,11 +54,15 @@ static __always_inline uint64_t wake_now(struct counters *counters) {
         return BPF_RB_FORCE_WAKEUP;
 }
 
-/* Whether a walk that has left the mappings of @root calls. */
-static __always_inline bool wake_calls(struct unwind_node *root, uint64_t time_ns) {
+/* Whether a walk that has left the mappings of @space calls. */
+static __always_inline bool wake_calls(uint64_t space, uint64_t time_ns) {
         uint32_t second = (uint32_t)(time_ns >> 30) + 1;
+        struct unwind_node *root;
 
-        if (!daemon_listens || root->called == second)
+        if (!daemon_listens)
+                return false;
+        root = (struct unwind_node *)rows_leaf(space, 0);
+        if (!root || root->called == second)
                 return false;
         root->called = second;
         return true;

@@ -61,14 +61,15 @@ static __always_inline void pc_alone(struct scratch *scratch) {
 }
 
 static __always_inline void record_begin(struct abi_sample *sample, struct task_struct *task,
-                                         const struct identity *identity, const struct abi_process *process) {
+                                         const struct identity *identity, const struct abi_process *process,
+                                         uint32_t ns_tid) {
         sample->time_ns = bpf_ktime_get_ns();
         sample->value = 1;
         sample->start_time_ns = identity->start_time_ns;
         sample->generation = process->generation;
         sample->tgid = identity->tgid;
         sample->tid = identity->tid;
-        sample->ns_tid = identity_innermost(task);
+        sample->ns_tid = ns_tid;
         sample->cpu = bpf_get_smp_processor_id();
         sample->kind = ABI_KIND_CPU;
         sample->interrupted = 0;
@@ -321,16 +322,19 @@ static __always_inline void labels_part(struct scratch *scratch) {
 }
 
 /*
- * Walks by rows. The node may be replaced during the walk, and its memory given to another process.
- * Generations are never used twice, so one look at the end tells; then only the interrupted pc is sure.
+ * Whether what was read in the nodes is theirs: they may be replaced during the walk, and their memory given
+ * to another process. Generations are never used twice, so one look at the end tells.
  */
+static __always_inline bool nodes_are(const struct rules *rules) {
+        return !rules->has_searched || space_generation(rules->space) == rules->generation;
+}
+
+/* Walks by rows. If its nodes are replaced under it, only the interrupted pc is sure. */
 static __always_inline void walk_by_rows(struct task_struct *task, struct scratch *scratch,
                                          const struct space *space, bool runtimes) {
-        const struct unwind_node *root = space->root;
-        const volatile struct unwind_node *live = root;
         struct unwind *unwind = &scratch->unwind;
         struct rules *rules = &scratch->rules;
-        struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = scratch->frames, .root = root };
+        struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = scratch->frames };
         const struct python_process *python = NULL;
         uint32_t zero = 0;
 
@@ -360,7 +364,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         PART(FRAMES);
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
-        if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE &&
+        if (unwind->end != ABI_STACK_STALE && nodes_are(rules) &&
             hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample)) {
                 if (walk.python) {
                         python_count(walk.python);

@@ -204,6 +204,8 @@ static int on_record(void *context, void *data, size_t size) {
 }
 
 static void load(struct bpf_cost_bpf **otherp) {
+        TablesConfig config = { 0 };
+
         sampler = sampler_bpf__open();
         if (!sampler)
                 die("open");
@@ -215,9 +217,11 @@ static void load(struct bpf_cost_bpf **otherp) {
                 die("load");
         samples = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
         *otherp = bpf_cost_bpf__open_and_load();
+        config.array_fd = bpf_map__fd(sampler->maps.row_tables);
+        config.nodes_fd = bpf_map__fd(sampler->maps.row_nodes);
+        config.versionp = (uint64_t *)&sampler->data_shared->rows_version;
         if (object_cache_new(&objects, 64) ||
-            tables_new(&tables, &(TablesConfig){ .array_fd = bpf_map__fd(sampler->maps.row_tables),
-                                                 .nodes_fd = bpf_map__fd(sampler->maps.row_nodes) }))
+            tables_new(&tables, &config))
                 die("tables");
         if (!samples || !*otherp)
                 die("load");

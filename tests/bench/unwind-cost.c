@@ -104,6 +104,7 @@ static void load(unsigned depth) {
         struct bpf_prog_info info = { 0 }, runtimes = { 0 };
         uint32_t size = sizeof(info);
         uint64_t begin = clock_monotonic_ns();
+        TablesConfig config = { 0 };
 
         sampler = sampler_bpf__open();
         if (!sampler)
@@ -120,9 +121,11 @@ static void load(unsigned depth) {
         printf("all programs loaded in %.1f ms; the sampler has %u verified instructions, with runtimes %u\n",
                (double)(clock_monotonic_ns() - begin) / 1e6, info.verified_insns, runtimes.verified_insns);
         ring = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
+        config.array_fd = bpf_map__fd(sampler->maps.row_tables);
+        config.nodes_fd = bpf_map__fd(sampler->maps.row_nodes);
+        config.versionp = (uint64_t *)&sampler->data_shared->rows_version;
         if (!ring || object_cache_new(&objects, 1024) ||
-            tables_new(&tables, &(TablesConfig){ .array_fd = bpf_map__fd(sampler->maps.row_tables),
-                                                 .nodes_fd = bpf_map__fd(sampler->maps.row_nodes) }))
+            tables_new(&tables, &config))
                 die("tables");
 }
 

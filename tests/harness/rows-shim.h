@@ -83,8 +83,7 @@ static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32
 static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,
                              struct rows_cache *cache) {
         static struct hotspot state;
-        const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames,
-                                        .root = &shim_nodes.nodes[0], .cache = cache,
+        const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames, .cache = cache,
                                         .hotspot = shim_hotspot, .state = &state,
                                         .python = shim_python };
 

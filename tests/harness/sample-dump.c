@@ -168,7 +168,8 @@ static int set_row(Driver *driver, const char *line) {
 
 static int open_tables(Driver *driver) {
         TablesConfig config = { .array_fd = sampler_row_tables_fd(driver->sampler),
-                                .nodes_fd = sampler_row_nodes_fd(driver->sampler) };
+                                .nodes_fd = sampler_row_nodes_fd(driver->sampler),
+                                .versionp = sampler_rows_version(driver->sampler) };
         int r = object_cache_new(&driver->objects, 1024);
 
         return r ? r : tables_new(&driver->tables, &config);
@@ -241,6 +242,13 @@ static int sleep_until_woken(Driver *driver) {
         return r;
 }
 
+static int set_rowless(Driver *driver, unsigned n) {
+        int r = rowless_set(sampler_row_nodes_fd(driver->sampler), n);
+
+        __atomic_fetch_add(sampler_rows_version(driver->sampler), 1, __ATOMIC_RELEASE);
+        return r;
+}
+
 static int obey(Driver *driver, const char *line) {
         unsigned n, a, b;
 
@@ -252,7 +260,7 @@ static int obey(Driver *driver, const char *line) {
         if (sscanf(line, "remove %u", &n) == 1)
                 return sampler_remove_process(driver->sampler, n);
         if (sscanf(line, "rowless %u", &n) == 1)
-                return rowless_set(sampler_row_nodes_fd(driver->sampler), n);
+                return set_rowless(driver, n);
         if (sscanf(line, "rows %u", &n) == 1)
                 return load_rows(driver, n);
         if (sscanf(line, "norows %u", &n) == 1 && driver->tables) {

@@ -535,6 +535,10 @@ int kernel_half_row_tables_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.row_tables);
 }
 
+uint64_t *kernel_half_rows_version(const KernelHalf *half) {
+        return (uint64_t *)&half->skeleton->data_shared->rows_version;
+}
+
 int kernel_half_row_nodes_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.row_nodes);
 }

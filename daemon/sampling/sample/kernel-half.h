@@ -94,6 +94,7 @@ int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
 int kernel_half_processes_fd(const KernelHalf *half);
 int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);
+uint64_t *kernel_half_rows_version(const KernelHalf *half);
 int kernel_half_hotspot_fd(const KernelHalf *half);
 int kernel_half_go_fd(const KernelHalf *half);
 int kernel_half_python_fd(const KernelHalf *half);

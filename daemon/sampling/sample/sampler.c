@@ -628,6 +628,10 @@ int sampler_row_nodes_fd(const Sampler *sampler) {
         return kernel_half_row_nodes_fd(sampler->half);
 }
 
+uint64_t *sampler_rows_version(const Sampler *sampler) {
+        return kernel_half_rows_version(sampler->half);
+}
+
 int sampler_hotspot_fd(const Sampler *sampler) {
         return kernel_half_hotspot_fd(sampler->half);
 }

@@ -137,6 +137,8 @@ int sampler_processes_fd(const Sampler *sampler);
  */
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
+/* Who changes a node adds 1 to it afterwards (bpf/settings.bpf.h). As long as the sampler. */
+uint64_t *sampler_rows_version(const Sampler *sampler);
 
 /* Maps of processes that run HotSpot, and CPython (bpf/runtime_abi.h). */
 int sampler_hotspot_fd(const Sampler *sampler);

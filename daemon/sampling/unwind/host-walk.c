@@ -89,7 +89,7 @@ static const uint8_t *rows_block(uint32_t table, uint32_t block);
 static uint64_t rows_rule(uint32_t table, uint64_t offset);
 
 /* Nodes are the kernel's. */
-static inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
+static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf) {
         return NULL;
 }
 
@@ -99,8 +99,8 @@ static inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) 
 #include "rows.bpf.h"
 #undef rows_find_place
 
-static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, uint64_t generation,
-                                uint64_t pc, struct rows_place *place);
+static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc,
+                                struct rows_place *place);
 
 #include "rules.bpf.h"
 
@@ -226,8 +226,8 @@ static void place_object(HostWalk *walk, const Object *object, uint64_t address,
         place->size = MIN(place->size, held->text_high - address);
 }
 
-static uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, uint64_t generation,
-                                uint64_t pc, struct rows_place *place) {
+static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc,
+                                struct rows_place *place) {
         HostWalk *walk = under_way;
         const Mapping *mapping;
         ProcessAnswer answer;

@@ -65,6 +65,12 @@ static void release_mappings(Tables *tables, UserMapping *mappings, uint32_t n) 
         free(mappings);
 }
 
+/* What CPUs have read of nodes before is void. */
+static void nodes_changed(const Tables *tables) {
+        if (tables->config.versionp)
+                __atomic_fetch_add(tables->config.versionp, 1, __ATOMIC_RELEASE);
+}
+
 static void remove_node(Tables *tables, const User *user, uint32_t leaf) {
         const struct unwind_node_key key = unwind_node_key(user->space, leaf);
 
@@ -76,6 +82,7 @@ static void remove_nodes(Tables *tables, User *user) {
         for (uint32_t i = 0; i < user->n_nodes; i++)
                 remove_node(tables, user, i);
         user->n_nodes = 0;
+        nodes_changed(tables);
 }
 
 static void free_user(Tables *tables, User *user) {
@@ -262,6 +269,7 @@ static void publish(Tables *tables, User *user) {
                 remove_nodes(tables, user);
                 return;
         }
+        nodes_changed(tables);
         for (uint32_t i = tables->nodes.n; i < n_before; i++)
                 remove_node(tables, user, i);
         user->n_nodes = tables->nodes.n;

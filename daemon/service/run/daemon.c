@@ -206,6 +206,7 @@ static int make_tables(Daemon *daemon) {
         TablesConfig tables = {
                 .array_fd = sampler_row_tables_fd(daemon->stages.sampler),
                 .nodes_fd = sampler_row_nodes_fd(daemon->stages.sampler),
+                .versionp = sampler_rows_version(daemon->stages.sampler),
                 .zygotes = daemon->totals->zygotes,
         };
         int r = tables_new(&daemon->stages.tables, &tables);
