@@ -16,6 +16,7 @@ BIAS = 0x7F0000000000
 HEAP, SEGMAP, LOG2 = 0x7E0000000000, 0x7E1000000000, 7
 META, STACK, VARIABLES, TABLES, STRINGS = (0x7D0000000000, 0x7C0000000000, BIAS + 0x100000, BIAS + 0x110000,
                                            BIAS + 0x120000)
+GIANT = 0x7B0000000000          # a text of 2 GiB, which tests/victims/pretended-jvm.c has there
 # (type, field, type of the field, offset); a line per release where they differ
 COMMON = [
     ("VirtualSpace", "_low_boundary", "char*", 0), ("VirtualSpace", "_high_boundary", "char*", 8),
@@ -62,6 +63,7 @@ RELEASES = {
         ("CodeBlob", "_code_end", "address", 40), ("CompiledMethod", "_method", "Method*", 112),
         ("CompiledMethod", "_scopes_data_begin", "address", 120),
         ("CompiledMethod", "_deopt_handler_begin", "address", 128), ("nmethod", "_entry_bci", "int", 192),
+        ("nmethod", "_verified_entry_point", "address", 224),
         ("nmethod", "_metadata_offset", "int", 260), ("nmethod", "_scopes_pcs_offset", "int", 268),
         ("nmethod", "_dependencies_offset", "int", 272), ("nmethod", "_orig_pc_offset", "int", 300),
         ("nmethod", "_compile_id", "int", 304), ("nmethod", "_comp_level", "int", 308),
@@ -253,6 +255,7 @@ class Jvm:
         metadata = struct.pack("<2Q", self.work, self.inner)
         scopes = scopes.ljust(32, b"\0")
         values = {"nmethod___method": self.work, "CompiledMethod___method": self.work,
+                  "nmethod___verified_entry_point": address + self.code,
                   "nmethod___compile_id": 77, "nmethod___comp_level": 4, "nmethod___entry_bci": -1,
                   "nmethod___orig_pc_offset": 16, "nmethod___deoptimize_offset": self.code + 180,
                   "nmethod___deopt_handler_offset": self.code + 180,
@@ -419,6 +422,9 @@ def hostile():
     case("member-outside").words[VARIABLES + 16] = struct.pack("<Q", 44)
     jvm = case("heap-of-everything")
     jvm.words[VARIABLES + 0x600 + 8 + 8] = struct.pack("<Q", 1 << 55)
+    case("name-of-2-gib").words[HEAP + (16 << LOG2) + TYPES[17]["HeapBlock"] + 96] = struct.pack("<Q", GIANT)
+    case("type-of-2-gib").words[TABLES] = struct.pack("<Q", GIANT)
+    case("block-out-of-use").words[HEAP + (24 << LOG2) + 8] = b"\0"
     jvm = case("no-scopes-data")
     del jvm.fields["CompiledMethod", "_scopes_data_begin"]
     jvm = case("java-27-without-a-field", 25)
