@@ -281,7 +281,9 @@ static int write_file(Record *record) {
 static int print_tables(const Record *record) {
         const Config *config = &record->cli->config;
         TablesFormat format = { .rows = inputs_is_set(config, "top") ? config->top : 10,
-                                .width = cli_output_width() };
+                                .width = cli_output_width(),
+                                .has_java = config_has_runtime(config, "hotspot"),
+                                .has_python = config_has_runtime(config, "python") };
         FILE *out = strcmp(record->path, "-") ? stdout : stderr;
         Counts counts;
         int r;

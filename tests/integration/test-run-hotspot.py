@@ -304,6 +304,12 @@ class Hotspot(session.NamingCase):
         self.assertEqual({f.type for s in result.of(child.pid) for f in s.frames} & {"jvm"}, set())
         self.assertEqual(result.counter("runtimes_total", "attached"), 0)
 
+    def test_a_recording_says_that_it_is_off(self):
+        child = self.start_java(self.java())
+        done = self.run_command([tap.SPANPROF, "record", "--pid", child.pid, "-d", "2s", "--runtimes=python",
+                                 "-o", self.directory() / "off.folded"], expect=0)
+        self.assertIn("functions of Java are not read: `--runtimes` leaves hotspot out", done.stdout)
+
     def test_a_name_that_is_no_runtime(self):
         done = self.run_command([tap.SPANPROF, "run", "--runtimes=hotspot,cobol"], expect=2)
         self.assertIn("`cobol` is no runtime that spanprof knows", done.stderr)

@@ -167,8 +167,11 @@ static bool begins_with(const char *name, const char *start) {
         return !strncmp(name, start, strlen(start));
 }
 
+#define OFF(_language, _runtime) \
+        "functions of " _language " are not read: `--runtimes` leaves " _runtime " out"
+
 /* What names code that a program makes while it runs, by the program that used most. */
-static const char *hint_for_code(const Counts *counts) {
+static const char *hint_for_code(const Counts *counts, const TablesFormat *format) {
         static const struct {
                 const char *program, *hint;
         } hints[] = {
@@ -188,16 +191,21 @@ static const char *hint_for_code(const Counts *counts) {
         for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
                 if (begins_with(rows[0].texts[0], hints[i].program))
                         hint = hints[i].hint;
+        if (begins_with(rows[0].texts[0], "java") && !format->has_java)
+                return OFF("Java", "hotspot");
         return hint;
 }
 
 /* Of an interpreter it is not its own symbols that people miss. */
-static const char *hint_for_file(const char *object) {
+static const char *hint_for_file(const char *object, const TablesFormat *format) {
         if (begins_with(object, "python") || begins_with(object, "libpython"))
-                return "the interpreter itself; `spanprof targets --verbose` says whether functions of Python are read";
+                return !format->has_python ? OFF("Python", "python")
+                                           : "the interpreter itself; `spanprof targets --verbose` says whether "
+                                             "functions of Python are read";
         if (begins_with(object, "libjvm"))
-                return "the JVM itself: its collectors and compilers; `spanprof targets --verbose` says whether "
-                       "functions of Java are read";
+                return !format->has_java ? OFF("Java", "hotspot")
+                                         : "the JVM itself: its collectors and compilers; `spanprof targets "
+                                           "--verbose` says whether functions of Java are read";
         return "packages of debug symbols name them, and --debuginfod fetches these";
 }
 
@@ -206,7 +214,7 @@ static const char *hint_for_file(const char *object) {
  * are together. A few are no reason to do something about it, and names of code at run time come up to a
  * second after the code.
  */
-static int print_unnamed(const Counts *counts, FILE *out) {
+static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE *out) {
         _cleanup_(freep) CountsRow *rows = NULL;
         uint64_t n_code = 0, n_files = 0, least = counts->n_events / 10;
         const char *most = "";
@@ -224,17 +232,18 @@ static int print_unnamed(const Counts *counts, FILE *out) {
         }
         if (n_code > least)
                 fprintf(out, "  unnamed    %.1f %% of the stacks go through code outside of files: %s\n",
-                        percent(n_code, counts->n_events), hint_for_code(counts));
+                        percent(n_code, counts->n_events), hint_for_code(counts, format));
         if (n_files > least) {
                 fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
                         percent(n_files, counts->n_events));
                 text_print(most, strlen(most), out);
-                fprintf(out, ": %s\n", hint_for_file(most));
+                fprintf(out, ": %s\n", hint_for_file(most, format));
         }
         return r;
 }
 
-static int print_quality(const Counts *counts, const Summary *summary, FILE *out) {
+static int print_quality(const Counts *counts, const Summary *summary, const TablesFormat *format,
+                         FILE *out) {
         const char *cause = coverage_cause_text(summary_coverage_cause(summary));
         double coverage = summary_coverage(summary);
         int r;
@@ -251,7 +260,7 @@ static int print_quality(const Counts *counts, const Summary *summary, FILE *out
         print_losses(out);
         print_wait_time(counts, out);
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
-        r = print_unnamed(counts, out);
+        r = print_unnamed(counts, format, out);
         return r ? r : print_truncated(counts, out);
 }
 
@@ -265,5 +274,5 @@ int tables_print(const Counts *counts, const Summary *summary, const TablesForma
                 r = print_waits(counts, &wide, out);
         if (!r)
                 r = print_spans(counts, &wide, out);
-        return r ? r : print_quality(counts, summary, out);
+        return r ? r : print_quality(counts, summary, format, out);
 }

@@ -8,6 +8,7 @@
  * trusted.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -17,6 +18,7 @@
 typedef struct TablesFormat {
         size_t rows;                    /* of each table */
         unsigned width;                 /* columns; 0 = 100 */
+        bool has_java, has_python;      /* their functions are read (option `runtimes`) */
 } TablesFormat;
 
 /* Return: 0, -ENOMEM; what @out does is the caller's to check. */
