@@ -269,7 +269,7 @@ Test(sandbox, a_nursery_that_is_killed_is_replaced_again_and_again) {
                 expect_an_answer();
                 wait_replaced(i + 1);
                 cr_assert_neq(zygotes_pid(zygotes, 0), pid);
-                cr_assert(zygotes_is_ours(zygotes, (uint32_t)pid), "its samples may still be on their way");
+                cr_assert(zygotes_is_ours(zygotes, (uint32_t)pid, NULL), "its samples may still be on their way");
         }
 }
 
@@ -306,9 +306,10 @@ Test(sandbox, workers_are_known_as_ours_also_a_while_after_their_end) {
         char text[16];
         size_t n;
 
-        cr_assert(zygotes_is_ours(zygotes, (uint32_t)zygotes_pid(zygotes, 0)));
-        cr_assert_not(zygotes_is_ours(zygotes, 1));
-        cr_assert_not(zygotes_is_ours(zygotes, (uint32_t)getpid()));
+        cr_assert(zygotes_is_ours(zygotes, (uint32_t)zygotes_pid(zygotes, 0), NULL));
+        cr_assert(zygotes_is_ours(zygotes, (uint32_t)zygotes_pid(zygotes, 0), ZYGOTE_COMM));
+        cr_assert_not(zygotes_is_ours(zygotes, 1, ZYGOTE_COMM));
+        cr_assert_not(zygotes_is_ours(zygotes, (uint32_t)getpid(), NULL));
         cr_assert_eq(ask('z', -1, TIME_LIMIT_NS, text, sizeof(text), &n), HELPER_E_DIED);
         cr_assert_gt(zygotes_cpu_ns(zygotes), 0);
         cr_assert_gt(zygotes_resident_bytes(zygotes), 0);

@@ -189,6 +189,36 @@ Test(selector, excludes_by_rules_and_keeps_the_default) {
         cr_assert(selector_excludes_pid(&selector, 8) && !selector_excludes_pid(&selector, 5));
 }
 
+static const char *asked_comm;
+
+static bool note_comm(const void *userdata, uint32_t pid, const char *comm) {
+        asked_comm = comm;
+        return pid == 9;
+}
+
+Test(selector, helpers_are_asked_for_by_name) {
+        const Selector selector = { .all = true, .is_ours = note_comm };
+
+        cr_assert_eq(selector_decide(&selector, &(SelectorFacts){ .pid = 9, .comm = "x" }),
+                     SELECTOR_EXCLUDED);
+        cr_assert_str_eq(asked_comm, "x");
+        cr_assert_eq(selector_decide(&selector, &(SelectorFacts){ .pid = 8 }), SELECTOR_ALL);
+        cr_assert_null(asked_comm, "it is not known");
+}
+
+Test(selector, all_is_alone_where_nothing_else_chooses) {
+        static const SelectorRule rule = { .kind = SELECTOR_KIND_PID, .number = 8 };
+        static const uint32_t pid = 8;
+
+        cr_assert(selector_is_all_alone(&(Selector){ .all = true, .exclude_rules = &rule,
+                                                     .n_exclude_rules = 1, .publishers = true }));
+        cr_assert_not(selector_is_all_alone(&(Selector){ 0 }));
+        cr_assert_not(selector_is_all_alone(&(Selector){ .all = true, .pids = &pid, .n_pids = 1 }));
+        cr_assert_not(selector_is_all_alone(&(Selector){ .all = true, .comms = comms, .n_comms = 1 }));
+        cr_assert_not(selector_is_all_alone(&(Selector){ .all = true, .rules = &rule, .n_rules = 1 }));
+        cr_assert_not(selector_is_all_alone(&(Selector){ .all = true, .trees = &pid, .n_trees = 1 }));
+}
+
 Test(selector, asks_only_for_what_decisions_need) {
         static const SelectorRule exe_rule = { .kind = SELECTOR_KIND_EXE, .pattern = "x" },
                                   user_rule = { .kind = SELECTOR_KIND_USER },

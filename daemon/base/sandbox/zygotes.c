@@ -582,12 +582,12 @@ static bool is_new_worker(uint32_t pid) {
         return !file_read(path, SMALL_FILE_MAX, &comm, &size) && !strcmp(comm, ZYGOTE_COMM "\n");
 }
 
-bool zygotes_is_ours(const void *userdata, uint32_t pid) {
+bool zygotes_is_ours(const void *userdata, uint32_t pid, const char *comm) {
         uint64_t now_ns = clock_monotonic_ns();
         const Zygotes *zygotes = userdata;
         LOCKED(zygotes);
 
-        if (is_new_worker(pid))
+        if ((!comm || !strcmp(comm, ZYGOTE_COMM)) && is_new_worker(pid))
                 return true;
         if (is_zygote(zygotes, (pid_t)pid))
                 return true;

@@ -98,8 +98,11 @@ bool zygotes_has(const Zygotes *zygotes, uint32_t serial);
 /* CPU time of a worker, ns; 0 = its id is not known (yet). */
 uint64_t zygotes_worker_cpu_ns(const Zygotes *zygotes, uint32_t serial);
 
-/* Whether a process is, or was some seconds ago, a zygote or a worker. @zygotes: a Zygotes. */
-bool zygotes_is_ours(const void *zygotes, uint32_t pid);
+/*
+ * Whether a process is, or was some seconds ago, a zygote or a worker. @zygotes: a Zygotes. @comm: its name;
+ * NULL = not known, and the kernel is asked whether it is a child of ours.
+ */
+bool zygotes_is_ours(const void *zygotes, uint32_t pid, const char *comm);
 
 /* CPU time of both and all workers, ns, dead ones included; memory of those that live, bytes. */
 uint64_t zygotes_cpu_ns(const Zygotes *zygotes);

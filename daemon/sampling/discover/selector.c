@@ -20,6 +20,11 @@ bool selector_takes_publishers(const Selector *selector) {
         return selector->publishers || selector_is_default(selector);
 }
 
+bool selector_is_all_alone(const Selector *selector) {
+        return selector->all && !selector->n_pids && !selector->n_comms && !selector->n_rules &&
+                !selector->n_trees;
+}
+
 static bool is_by_pid(const SelectorRule *rule) {
         return rule->kind == SELECTOR_KIND_PID;
 }
@@ -97,16 +102,17 @@ static bool comm_matches(const Selector *selector, const char *comm) {
         return false;
 }
 
-static bool is_ours(const Selector *selector, uint32_t pid) {
+/* @comm: NULL = not known. */
+static bool is_ours(const Selector *selector, uint32_t pid, const char *comm) {
         return contains(selector->excluded, selector->n_excluded, pid) ||
-                (selector->is_ours && selector->is_ours(selector->userdata, pid));
+                (selector->is_ours && selector->is_ours(selector->userdata, pid, comm));
 }
 
 bool selector_excludes_pid(const Selector *selector, uint32_t pid) {
         for (size_t i = 0; i < selector->n_exclude_rules; i++)
                 if (is_by_pid(&selector->exclude_rules[i]) && selector->exclude_rules[i].number == pid)
                         return true;
-        return is_ours(selector, pid);
+        return is_ours(selector, pid, NULL);
 }
 
 /* A process that was gone before it could be looked at may be one that must not be profiled. */
@@ -122,7 +128,7 @@ static bool is_excluded(const Selector *selector, const SelectorFacts *facts) {
         for (size_t i = 0; i < selector->n_exclude_rules; i++)
                 if (may_be_excluded(&selector->exclude_rules[i], facts))
                         return true;
-        return is_ours(selector, facts->pid);
+        return is_ours(selector, facts->pid, facts->comm);
 }
 
 SelectorReason selector_decide(const Selector *selector, const SelectorFacts *facts) {

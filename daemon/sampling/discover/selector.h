@@ -51,8 +51,8 @@ typedef struct Selector {
         bool publishers;                /* those of the default, beside what the others choose */
         const uint32_t *excluded;       /* pids that are never profiled, our own for one */
         size_t n_excluded;
-        /* the same for helpers that come and go; may be NULL */
-        bool (*is_ours)(const void *userdata, uint32_t pid);
+        /* the same for helpers that come and go; may be NULL. @comm: NULL = not known */
+        bool (*is_ours)(const void *userdata, uint32_t pid, const char *comm);
         const void *userdata;
         const SelectorRule *exclude_rules;
         size_t n_exclude_rules;
@@ -98,6 +98,9 @@ bool selector_is_default(const Selector *selector);
 
 /* Whether publishing alone makes a process a target: none is given, or `publishers` is. */
 bool selector_takes_publishers(const Selector *selector);
+
+/* Whether `all` alone chooses: each process that is not excluded is chosen, and by nothing else. */
+bool selector_is_all_alone(const Selector *selector);
 
 /* Whether processes without a row must be sampled until it is known who they are: by all but --pid. */
 bool selector_is_by_name(const Selector *selector);

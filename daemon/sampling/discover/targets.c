@@ -649,6 +649,8 @@ static int decide_exec(Targets *targets, const struct abi_notice *notice, bool w
         r = reject_name(targets, notice->tgid, comm, &uid);
         if (r <= 0)
                 return r;
+        if (!was_target && selector_is_all_alone(targets->config.selector))
+                return 0;
         r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = notice->tgid, .comm = comm },
                               reasonp);
         if (r)
@@ -715,8 +717,9 @@ static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         const Target *target = find_living(targets, notice->tgid);
         const Selector *selector = targets->config.selector;
 
-        if (selector_excludes_pid(selector, notice->tgid) || (target && target->publication.ring_address) ||
-            (!target && !selector_takes_publishers(selector)))
+        if (target ? target->publication.ring_address : !selector_takes_publishers(selector))
+                return 0;
+        if (selector_excludes_pid(selector, notice->tgid))
                 return 0;
         return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
 }
