@@ -236,6 +236,11 @@ int sd_event_source_set_time(sd_event_source *source, uint64_t at_us) {
         return 0;
 }
 
+int sd_event_source_get_time(sd_event_source *source, uint64_t *at_usp) {
+        *at_usp = source->at_us;
+        return 0;
+}
+
 int sd_event_source_set_time_relative(sd_event_source *source, uint64_t after_us) {
         uint64_t now = now_us(source->clock);
 

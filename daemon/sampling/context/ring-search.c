@@ -81,6 +81,7 @@ struct Search {
         Item *first, *last;
         bool started;                   /* the first quick pass is over */
         size_t *text_leftp;
+        uint64_t asked_ns;              /* the first of those due that were added since search_work() */
         unsigned n_paused;
         uint64_t n_reads, refilled_ns;  /* pages that may be read; 0 = never refilled */
 };
@@ -90,6 +91,7 @@ int search_new(Search **searchp) {
         if (!*searchp)
                 return error_origin(-ENOMEM);
         (*searchp)->n_reads = READS_MAX;
+        (*searchp)->asked_ns = UINT64_MAX;
         return 0;
 }
 
@@ -191,7 +193,12 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
         item->told_context = item->told_stations = 0;
         item->swept = false;
         item->n_full = search->started ? 2 : 1;
+        search->asked_ns = MIN(search->asked_ns, item->due_ns);
         return 0;
+}
+
+uint64_t search_asked_ns(const Search *search) {
+        return search->asked_ns;
 }
 
 static int add_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, bool swept,
@@ -374,6 +381,7 @@ int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userda
         int r;
 
         refill(search, now_ns);
+        search->asked_ns = UINT64_MAX;
         n_reads = budget.n_reads = MIN(search->n_reads, (uint64_t)BUDGET_READS);
         r = search_quick(search, now_ns, found, userdata);
         if (r)

@@ -45,6 +45,9 @@ DEFINE_CLEANUP(Search, search_free)
  */
 int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t now_ns);
 
+/* When the first of those that were added since the last search_work() is due; UINT64_MAX = none was. */
+uint64_t search_asked_ns(const Search *search);
+
 /* A look at the starts of its regions, or @whole, unless it is being searched anyway. Return: 0, -ENOMEM. */
 int search_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
 

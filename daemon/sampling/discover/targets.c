@@ -749,6 +749,10 @@ int targets_notice(Targets *targets, const struct abi_notice *notice) {
         return take_notice(targets, notice);
 }
 
+uint64_t targets_asked_ns(const Targets *targets) {
+        return search_asked_ns(targets->search);
+}
+
 void targets_noticed(Targets *targets, uint64_t until_ns) {
         sweep_results_settle(&targets->sweep.results, until_ns);
 }

@@ -81,6 +81,9 @@ int targets_scan(Targets *targets);
  */
 int targets_notice(Targets *targets, const struct abi_notice *notice);
 
+/* When targets_work() has to come for what was told since its last call; UINT64_MAX = for nothing of it. */
+uint64_t targets_asked_ns(const Targets *targets);
+
 /*
  * All of them that were posted before @until_ns have been told: what the sweep found until then was told, or
  * it was not.

@@ -106,6 +106,16 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                                         : aggregator_add(daemon->stages.aggregator, &program, &sample);
 }
 
+/* A search is due when its process is old enough, not at the next pass. */
+static int search_in_time(Daemon *daemon) {
+        uint64_t due_us = targets_asked_ns(daemon->stages.targets) / NS_PER_US, set_us;
+        int r = sd_event_source_get_time(daemon->loop.work_timer, &set_us);
+
+        if (r >= 0 && due_us < set_us)
+                r = sd_event_source_set_time(daemon->loop.work_timer, due_us);
+        return r < 0 ? error_origin(r) : 0;
+}
+
 int daemon_on_notice(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         const struct abi_notice *notice;
@@ -118,9 +128,7 @@ int daemon_on_notice(const void *data, size_t size, void *userdata) {
         r = targets_notice(daemon->stages.targets, notice);
         if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->loop.work_timer)    /* none once we stop */
                 return r;
-        /* The search is due now, not at the next pass. */
-        r = sd_event_source_set_time_relative(daemon->loop.work_timer, 0);
-        return r < 0 ? error_origin(r) : 0;
+        return search_in_time(daemon);
 }
 
 int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
