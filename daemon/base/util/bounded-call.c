@@ -8,12 +8,14 @@
  *
  * The job works on a copy of the caller's data: a stuck one never writes into memory that the caller uses
  * again. The two are semaphores: with a condition and its mutex, who was woken went to sleep again for the
- * mutex that the other still held, which was a third of the price of a call.
+ * mutex that the other still held, which was a third of the price of a call. And the worker runs on the CPU
+ * of its caller, who only waits: to wake up another CPU takes longer than most of what is asked for.
  */
 #include "base/util/bounded-call.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -49,6 +51,7 @@ typedef struct Worker {
         struct Worker *next;            /* among those that hang */
         Thread *thread;
         sem_t asked, answered;          /* a job came, or the end; it is done */
+        int cpu;                        /* where it is kept; -1 = anywhere */
         pid_t key;
         ssize_t (*work)(void *data);
         void *data;                     /* a copy; the worker's if it was given up */
@@ -113,8 +116,18 @@ static int start_worker(void) {
                 free_worker(worker);
                 return r < 0 ? error_fold(r) : BOUNDED_E_STUCK;        /* no more threads, for now */
         }
+        worker->cpu = -1;
         current = worker;
         return 0;
+}
+
+static void bring_here(Worker *worker) {
+        int cpu = sched_getcpu();
+
+        if (cpu < 0 || cpu == worker->cpu)
+                return;
+        thread_keep_on(worker->thread, cpu);
+        worker->cpu = cpu;
 }
 
 static bool is_hopeless(pid_t key) {
@@ -165,6 +178,7 @@ static int run_job(pid_t key, ssize_t (*work)(void *data), void *data, size_t si
         worker->key = key;
         worker->work = work;
         worker->data = copy;
+        bring_here(worker);
         sem_post(&worker->asked);
         if (wait_done(worker)) {
                 give_up(worker);

@@ -40,6 +40,14 @@ void thread_stay_on(int cpu) {
         (void)!sched_setaffinity(0, sizeof(set), &set);
 }
 
+void thread_keep_on(const Thread *thread, int cpu) {
+        cpu_set_t set;
+
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        (void)!pthread_setaffinity_np(thread->id, sizeof(set), &set);
+}
+
 void thread_condition_init(pthread_cond_t *condition) {
         pthread_condattr_t monotonic;
 

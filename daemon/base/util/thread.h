@@ -57,6 +57,9 @@ Thread *thread_join(Thread *thread);
 /* The thread that calls runs on @cpu alone from now on. Where that is refused, all stays as it is. */
 void thread_stay_on(int cpu);
 
+/* The same for another thread. It costs least while that one waits. */
+void thread_keep_on(const Thread *thread, int cpu);
+
 /* A condition whose waits end by the monotonic clock. */
 void thread_condition_init(pthread_cond_t *condition);
 
