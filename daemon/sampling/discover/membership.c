@@ -189,9 +189,9 @@ void membership_withdraw(Membership *membership, Member *member) {
 void membership_start(Membership *membership, Member *member, bool from_birth) {
         uint64_t now_ns;
 
-        if (process_cpu_time(member->process, &now_ns) ||
-            (from_birth && selector_is_by_name(membership->selector) &&
-             member->process->start_time_ns > membership->start_ticks_ns))
+        if ((from_birth && selector_is_by_name(membership->selector) &&
+             member->process->start_time_ns > membership->start_ticks_ns) ||
+            process_cpu_time(member->process, &now_ns))
                 now_ns = 0;
         member->cpu_base_ns = member->cpu_last_ns = now_ns;
 }

@@ -293,6 +293,15 @@ static void forget_dead(Targets *targets, uint64_t now_ns) {
                 free_target(target_of_member(dead));
 }
 
+static void end_member(Targets *targets, Target *target, enum counter event, uint64_t end_ns,
+                       uint64_t cpu_total_ns) {
+        stat_add(event, 1);
+        log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is gone", target->process->comm);
+        membership_end(&targets->membership, &target->member, end_ns, cpu_total_ns);
+        mapping_tracker_end(&targets->mappings, &target->mappings, target->member.end_ns);
+        forget_dead(targets, 0);
+}
+
 /*
  * The end of a living target: its row goes, it waits for its last samples.
  * @event: COUNTER_TARGETS_GONE or _EXEC. @cpu_total_ns: all its CPU time, or 0 = what was read last.
@@ -301,11 +310,7 @@ static int end_target(Targets *targets, Target *target, enum counter event, uint
                       uint64_t cpu_total_ns) {
         uint32_t tgid = target->process->pid;
 
-        stat_add(event, 1);
-        log_write_target(LOG_LEVEL_DEBUG, tgid, "%s is gone", target->process->comm);
-        membership_end(&targets->membership, &target->member, end_ns, cpu_total_ns);
-        mapping_tracker_end(&targets->mappings, &target->mappings, target->member.end_ns);
-        forget_dead(targets, 0);
+        end_member(targets, target, event, end_ns, cpu_total_ns);
         return remove_row(targets, tgid);
 }
 
@@ -355,6 +360,23 @@ static int refuse(Targets *targets, Target *target) {
         return r;
 }
 
+static void tell_found(const Target *target, SelectorReason reason) {
+        stat_add(COUNTER_TARGETS_FOUND, 1);
+        log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is a target: %s", target->process->comm,
+                         selector_reason_text(reason));
+}
+
+/* A target that the kernel's table has no row of (yet). Return: as add(). */
+static int add_member(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+        int r = clear_id(targets, (*processp)->pid);
+
+        if (r)
+                return r;
+        if (targets->membership.n_alive >= targets->config.max_targets)
+                return refuse_over_cap(targets, *processp);
+        return push(targets, processp, reason, targetp);
+}
+
 /*
  * Makes a target of a process that is none. Takes *processp over where the set has room for it. @finding:
  * what a search has found in it; NULL = nothing.
@@ -363,13 +385,8 @@ static int refuse(Targets *targets, Target *target) {
 static int add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,
                Target **targetp) {
         Target *target = NULL;
-        int r = clear_id(targets, (*processp)->pid);
+        int r = add_member(targets, processp, reason, &target);
 
-        if (r)
-                return r;
-        if (targets->membership.n_alive >= targets->config.max_targets)
-                return refuse_over_cap(targets, *processp);
-        r = push(targets, processp, reason, &target);
         if (r)
                 return r;
         if (finding)
@@ -380,10 +397,23 @@ static int add(Targets *targets, Process **processp, SelectorReason reason, cons
         if (r)
                 return r;
         membership_start(&targets->membership, &target->member, reason != SELECTOR_PUBLISHER);
-        stat_add(COUNTER_TARGETS_FOUND, 1);
-        log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is a target: %s", target->process->comm,
-                         selector_reason_text(reason));
+        tell_found(target, reason);
         *targetp = target;
+        return 0;
+}
+
+/*
+ * One that was gone when its first sample came: the kernel half needs no row of it, and has none. The notice
+ * of its exit has been here before its sample: nothing else would end it. Return: as add().
+ */
+static int add_gone(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+        int r = add_member(targets, processp, reason, targetp);
+
+        if (r)
+                return r;
+        membership_start(&targets->membership, &(*targetp)->member, true);
+        tell_found(*targetp, reason);
+        end_member(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
         return 0;
 }
 
@@ -866,13 +896,12 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         if (reason == SELECTOR_COMM && sample->tid == sample->tgid &&
             strncmp(sample->comm, process->comm, sizeof(process->comm)) != 0)
                 return TARGETS_E_REJECTED;
-        r = selector_is_chosen(reason) ? add_chosen(targets, &process, reason, targetp)
-                                       : TARGETS_E_REJECTED;
+        r = TARGETS_E_REJECTED;
+        if (selector_is_chosen(reason))
+                r = is_gone ? add_gone(targets, &process, reason, targetp)
+                            : add_chosen(targets, &process, reason, targetp);
         if (!r)
                 r = inherit_from_parent(targets, *targetp, sample->time_ns);
-        /* The notice of its exit has been here before its sample: nothing else would end it. */
-        if (!r && is_gone)
-                r = end_target(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
         if (r != TARGETS_E_REJECTED)
                 return r;
         if (reason == SELECTOR_SILENT && !process->is_kernel && !is_gone) {

@@ -106,14 +106,22 @@ static void stat_comm(const char *text, size_t size, char comm[ABI_COMM_SIZE]) {
 
 /* @comm: NULL = not wanted. */
 static int read_stat(int proc_fd, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {
-        _cleanup_(freep) char *text = NULL;
-        size_t size;
+        _cleanup_(closep) int fd = openat(proc_fd, "stat", O_RDONLY | O_CLOEXEC);
+        char text[STAT_MAX];
+        ssize_t n;
 
-        if (file_read_at(proc_fd, "stat", STAT_MAX, &text, &size))
+        if (fd < 0)
                 return condition_of(errno);
+        /* the kernel makes the line as a whole: one read has all of it */
+        do
+                n = read(fd, text, sizeof(text) - 1);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return condition_of(errno);
+        text[n] = 0;
         if (comm)
-                stat_comm(text, size, comm);
-        if (process_parse_stat(text, size, statp) || statp->state == 'X' ||
+                stat_comm(text, (size_t)n, comm);
+        if (process_parse_stat(text, (size_t)n, statp) || statp->state == 'X' ||
             (statp->state == 'Z' && statp->n_threads <= 1))
                 return PROCESS_E_GONE;
         return 0;
@@ -223,10 +231,10 @@ static int make(Process **processp, pid_t pid, bool stays_open) {
                 return error_origin(-ENOMEM);
         process->pid = (uint32_t)pid;
         process->read_ns = clock_monotonic_ns();
-        process->has_cpu_clock = clock_getcpuclockid(pid, &process->cpu_clock) == 0;
         r = process_open(pid, 0, &fd);
         if (r)
                 return r;
+        process->has_cpu_clock = clock_getcpuclockid(pid, &process->cpu_clock) == 0;
         r = identity_read_exe(fd, &process->exe);
         if (!r)
                 r = read_stat(fd, &stat, process->comm);
