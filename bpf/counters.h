@@ -344,6 +344,8 @@
           "notices kept for processes that may be chosen later, dropped early for want of room") \
         X(MAPPINGS_RECALLED, "mappings_recalled_total", "", \
                 "programs that ended before a look, known from notices alone") \
+        X(MAPPINGS_TOLD, "mappings_told_total", "", \
+                "new programs whose maps were not read: notices told of all that they had mapped") \
         X(MAPS_MALFORMED, "maps_malformed_total", "", "malformed lines of maps") \
         X(UNWIND_TABLES_OVER_CAP, "unwind_tables_total", "result=\"over_cap\"", \
                 "objects without rows, because the pool was full") \

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ static void begin(Bench *bench) {
 
 static void end(Bench *bench) {
         mapping_tracker_end(&bench->tracker, &bench->mappings, 1);
+        mapping_tracker_deinit(&bench->tracker);
         process_free(bench->process);
         object_cache_free(bench->objects);
 }
@@ -66,16 +68,16 @@ Test(mapping_tracker, reads_when_a_sample_needs_it_and_not_again) {
         Bench bench;
 
         begin(&bench);
-        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1), 0);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1, true), 0);
         cr_assert_gt(bench.process->n_mappings, 0);
         cr_assert_eq(bench.n_changed, 1);
         serial = bench.process->maps_serial;
-        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1), 0);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1, true), 0);
         cr_assert_eq(stat_get(COUNTER_MAPS_READS), 1);
         cr_assert_eq(bench.process->maps_serial, serial);
 
         mapping_tracker_outdate(&bench.mappings);
-        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1), 0);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1, true), 0);
         cr_assert_eq(stat_get(COUNTER_MAPS_READS), 2, "notices were lost");
         end(&bench);
 }
@@ -224,7 +226,7 @@ static size_t recall_dead_child(bool is_own) {
         cr_assert_eq(waitpid(child, NULL, 0), child);
         mapping_tracker_begin(&bench.mappings, bench.process);
         cr_assert_eq(notice_history_add_fork(notices, (uint32_t)child, (uint32_t)getpid(), fork_ns), 0);
-        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, clock_monotonic_ns()), 0);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, clock_monotonic_ns(), true), 0);
         n = bench.process->n_mappings;
         end(&bench);
         return n;
@@ -236,4 +238,92 @@ Test(mapping_tracker, recalls_what_a_dead_child_was_forked_with) {
 
 Test(mapping_tracker, recalls_nothing_of_who_had_the_id_before) {
         cr_assert_eq(recall_dead_child(false), 0, "it was forked long after");
+}
+
+/* A file of ours that is mapped, as the kernel's notice tells of it. @process: has its maps read. */
+static MappingNotice notice_of_file(const Process *process, uint64_t time_ns) {
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+                ObjectFile file;
+
+                if (mapping->kind != MAPPING_FILE)
+                        continue;
+                file = object_file(mapping->object);
+                return (MappingNotice){ .time_ns = time_ns,
+                                        .pid = process->pid,
+                                        .start = mapping->start,
+                                        .size = mapping->end - mapping->start,
+                                        .offset = mapping->offset,
+                                        .major = major(file.device),
+                                        .minor = minor(file.device),
+                                        .inode = file.inode,
+                                        .path = mapping->path,
+                                        .path_size = strlen(mapping->path) };
+        }
+        cr_assert_fail("this program is no file");
+}
+
+typedef enum Hitch {
+        HITCH_NONE,
+        HITCH_NOT_TOLD,
+        HITCH_LOST,
+        HITCH_EXEC_LATER,
+        HITCH_OTHER_FILE,
+        HITCH_NO_EXEC,
+} Hitch;
+
+/* A living process whose exec and mappings notices tell of. Return: whether its maps were read. */
+static bool reads_maps(Hitch hitch) {
+        _cleanup_(notice_history_freep) NoticeHistory *notices = NULL;
+        _cleanup_(process_freep) Process *known = NULL;
+        uint64_t now_ns = clock_monotonic_ns(), exec_ns = hitch == HITCH_EXEC_LATER ? now_ns + 1 : now_ns - 2;
+        MappingNotice file, anonymous;
+        uint64_t n_before;
+        Bench bench;
+
+        begin(&bench);
+        cr_assert_eq(notice_history_new(&notices, 64 << 10), 0);
+        bench.tracker.config.notices = notices;
+        cr_assert_eq(process_new(&known, getpid()), 0);
+        cr_assert_eq(process_read_mappings(known, bench.objects), 0);
+        n_before = stat_get(COUNTER_MAPS_READS);
+        file = notice_of_file(known, exec_ns);
+        file.inode += hitch == HITCH_OTHER_FILE;
+        anonymous = notice_at(4096, exec_ns);
+        mapping_tracker_begin_turn(&bench.tracker);
+        if (hitch != HITCH_NO_EXEC)
+                cr_assert_eq(notice_history_add_exec(notices, known->pid, "us", exec_ns), 0);
+        cr_assert_eq(notice_history_add_mapping(notices, &file), 0);
+        cr_assert_eq(notice_history_add_mapping(notices, &anonymous), 0);
+        if (hitch == HITCH_LOST)
+                notice_history_lose(notices, now_ns);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, now_ns, hitch != HITCH_NOT_TOLD),
+                     0);
+        cr_assert_eq(bench.n_changed, 1, "its rows are put in force");
+        cr_assert_not_null(bench.process->identity);
+        if (stat_get(COUNTER_MAPPINGS_TOLD)) {
+                const Mapping *found = process_find_mapping(bench.process, file.start);
+
+                cr_assert_eq(bench.process->n_mappings, 2);
+                cr_assert(found && found->kind == MAPPING_FILE);
+                cr_assert_eq(found->object, process_find_mapping(known, file.start)->object);
+                cr_assert_leq(bench.process->read_ns, now_ns, "an exec that comes now is one");
+        } else {
+                cr_assert_gt(bench.process->n_mappings, 2);
+        }
+        known = process_free(known);
+        end(&bench);
+        return stat_get(COUNTER_MAPS_READS) > n_before;
+}
+
+Test(mapping_tracker, reads_no_maps_of_a_program_of_which_all_was_told) {
+        cr_assert_not(reads_maps(HITCH_NONE));
+}
+
+Test(mapping_tracker, reads_maps_where_a_notice_may_be_missing) {
+        cr_assert(reads_maps(HITCH_NOT_TOLD), "some may still be on their way");
+        cr_assert(reads_maps(HITCH_LOST));
+        cr_assert(reads_maps(HITCH_EXEC_LATER), "the sample is of the program before");
+        cr_assert(reads_maps(HITCH_OTHER_FILE), "the path is another file's by now");
+        cr_assert(reads_maps(HITCH_NO_EXEC), "it was there before us");
 }

@@ -3,8 +3,11 @@
 /* Files that processes have mapped, however they look by then. */
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/util/stat.h"
 #include "oracle.h"
@@ -237,6 +240,31 @@ Test(object, opens_by_path_only_the_very_file_that_was_mapped) {
         close(proc_fd);
         object_cache_free(objects);
         remove_directory();
+}
+
+Test(object, is_asked_for_once_a_turn) {
+        _cleanup_(object_cache_freep) ObjectCache *cache = NULL;
+        uint32_t major, minor;
+        Object *object, *again;
+        ObjectFile file;
+        char path[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+        cr_assert_gt(n, 0);
+        path[n] = 0;
+        cr_assert_eq(object_cache_new(&cache, 4), 0);
+        cr_assert_eq(object_open_path(cache, path, 0, &object), 0);
+        file = object_file(object);
+        major = major(file.device);
+        minor = minor(file.device);
+        cr_assert(object_find_seen(cache, major, minor, file.inode, &again));
+        cr_assert_eq(again, object);
+        object_unref(again);
+        cr_assert_not(object_find_seen(cache, major, minor, file.inode + 1, &again));
+        cr_assert_not(object_find_seen(cache, major + 1, minor, file.inode, &again));
+        object_cache_begin_turn(cache);
+        cr_assert_not(object_find_seen(cache, major, minor, file.inode, &again), "it may be rewritten by now");
+        object_unref(object);
 }
 
 /* Between the line of maps and the look at map_files another file may have been mapped there. */

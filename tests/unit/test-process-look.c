@@ -66,7 +66,7 @@ Test(process_look, has_what_the_files_have) {
         ProcessLook *look;
         int fd = directory_of(child.pid);
 
-        cr_assert_eq(process_look_new(&look, fd), 0);
+        cr_assert_eq(process_look_new(&look, fd, true), 0);
         cr_assert_not(look->is_stuck);
         equals_file(fd, "maps", look->maps, sizeof(look->maps), look->n_maps);
         equals_file(fd, "cmdline", look->arguments, sizeof(look->arguments), look->n_arguments);
@@ -82,12 +82,12 @@ Test(process_look, leaves_what_is_long_to_who_needs_it) {
         ProcessLook *look;
         int fd = directory_of(child.pid);
 
-        cr_assert_eq(process_look_new(&look, fd), 0);
+        cr_assert_eq(process_look_new(&look, fd, true), 0);
         cr_assert_eq(look->n_environment, -1);
         cr_assert_gt(look->n_maps, 0);
         process_look_free(look);
         cr_assert_eq(process_new_open(&process, child.pid), 0);
-        cr_assert_eq(process_read_identity(process, IDENTITY_ENVIRONMENT), 0);
+        cr_assert_eq(process_read_identity(process, IDENTITY_ENVIRONMENT, true), 0);
         cr_assert_str_eq(process->identity->environment.service_name, "shop");
         cr_assert_eq(process->identity->environment.n_attributes, 1, "the last bytes have it");
         process_free(process);
@@ -102,7 +102,7 @@ Test(process_look, says_nothing_of_who_is_gone) {
         int fd = directory_of(child.pid);
 
         child_stop(&child);
-        cr_assert_eq(process_look_new(&look, fd), 0);
+        cr_assert_eq(process_look_new(&look, fd, true), 0);
         cr_assert(look->n_maps == -1 && look->n_arguments == -1 && look->n_environment == -1);
         cr_assert_not(look->is_stuck);
         process_look_free(look);
@@ -117,7 +117,7 @@ Test(process_look, gives_mappings_as_they_were_with_the_identity) {
         void *code;
 
         cr_assert_eq(process_new_open(&process, getpid()), 0);
-        cr_assert_eq(process_read_identity(process, IDENTITY_CGROUP | IDENTITY_ENVIRONMENT), 0);
+        cr_assert_eq(process_read_identity(process, IDENTITY_CGROUP | IDENTITY_ENVIRONMENT, true), 0);
         if (process->look->n_maps < 0) {        /* a sanitizer has many mappings, which are read apart */
                 process_free(process);
                 object_cache_free(objects);
@@ -141,7 +141,7 @@ Test(process_look, is_forgotten_with_the_open_directory) {
         void *code;
 
         cr_assert_eq(process_new_open(&process, getpid()), 0);
-        cr_assert_eq(process_read_identity(process, IDENTITY_ENVIRONMENT), 0);
+        cr_assert_eq(process_read_identity(process, IDENTITY_ENVIRONMENT, true), 0);
         process_close(process);
         code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         cr_assert_eq(process_read_mappings(process, objects), 0);

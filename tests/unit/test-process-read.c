@@ -62,7 +62,7 @@ Test(process, is_read_through_its_open_directory_until_it_is_closed) {
         cr_assert_eq(process_new_open(&process, child.pid), 0);
         cr_assert(process->is_open);
         process->start_time_ns++;       /* a second look for it finds none */
-        cr_assert_eq(process_read_identity(process, IDENTITY_CGROUP), 0);
+        cr_assert_eq(process_read_identity(process, IDENTITY_CGROUP, true), 0);
         cr_assert_eq(process_read_mappings(process, objects), 0);
         cr_assert_gt(process->n_mappings, 1);
         cr_assert_not(process->is_open, "its mappings are read last");

@@ -8,6 +8,10 @@
  *
  * A notice older than the last read tells only when things happened that the read has seen. A process that is
  * gone before its first read is put together from the notices since its exec.
+ *
+ * So is a living one, if its exec and all notices since then are here, and each file that it has mapped could
+ * be found by its path. Its maps are not read then, which for a short program takes longer than all the rest:
+ * the kernel prints 25 lines of which we need four, and opens a file by what it prints.
  */
 #include "sampling/discover/mapping-tracker.h"
 
@@ -30,14 +34,20 @@ enum {
 
 #define REFRESH_MIN_NS (100 * NS_PER_MS)
 #define REFRESH_MAX_NS (10 * NS_PER_SEC)
+#define GROUP_KEEP_NS NS_PER_SEC
 #define EXEC_MAX_NS NS_PER_SEC          /* from the begin of an exec to the notice of its end */
 
 void mapping_tracker_init(MappingTracker *tracker, const MappingTrackerConfig *config) {
         *tracker = (MappingTracker){ .config = *config, .text_left = SIZE_MAX };
 }
 
+void mapping_tracker_deinit(MappingTracker *tracker) {
+        identity_free(tracker->group);
+}
+
 void mapping_tracker_begin_turn(MappingTracker *tracker) {
         tracker->text_left = TURN_TEXT;
+        object_cache_begin_turn(tracker->config.objects);
 }
 
 void mapping_tracker_begin(TrackedMappings *mappings, Process *process) {
@@ -53,9 +63,9 @@ static int tell_mappings(MappingTracker *tracker, TrackedMappings *mappings) {
 }
 
 /* Once a program: what it says of itself stands in the environment that exec gave it. */
-static int read_identity(MappingTracker *tracker, Process *process) {
+static int read_identity(MappingTracker *tracker, Process *process, bool with_maps) {
         unsigned what = IDENTITY_CGROUP | (tracker->config.environment ? IDENTITY_ENVIRONMENT : 0);
-        int r = process->identity || process->is_kernel ? 0 : process_read_identity(process, what);
+        int r = process->identity || process->is_kernel ? 0 : process_read_identity(process, what, with_maps);
 
         return r < 0 ? r : 0;
 }
@@ -111,7 +121,7 @@ static int read_some(MappingTracker *tracker, TrackedMappings *mappings) {
 }
 
 int mapping_tracker_read(MappingTracker *tracker, TrackedMappings *mappings) {
-        int r = read_identity(tracker, mappings->process);
+        int r = read_identity(tracker, mappings->process, true);
 
         if (!r && !mappings->reading && tracker->n_reading < MAX_READING)
                 return read_some(tracker, mappings);
@@ -233,6 +243,29 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
         return r ? r : notice_history_visit(notice_history, pid, since_ns, time_ns, recall_mapping, recall);
 }
 
+/* Many short programs have one parent: its group is read once a second. */
+static int recall_group(MappingTracker *tracker, Process *process) {
+        const NoticeHistory *history = tracker->config.notices;
+        uint32_t parent = notice_history_parent(history, process->pid);
+        uint64_t now_ns = clock_monotonic_ns();
+        int r;
+
+        if (process->identity)
+                return 0;
+        if (parent && parent == tracker->group_of && now_ns < tracker->group_until_ns) {
+                process->identity = identity_ref(tracker->group);
+                return 0;
+        }
+        r = recall_identity(history, process->pid, IDENTITY_CGROUP, &process->identity);
+        if (r || !process->identity)
+                return r;
+        identity_free(tracker->group);
+        tracker->group = identity_ref(process->identity);
+        tracker->group_of = parent;
+        tracker->group_until_ns = now_ns + GROUP_KEEP_NS;
+        return 0;
+}
+
 static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
         Process *process = mappings->process;
         Recall from = { tracker, process };
@@ -246,9 +279,7 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
-        r = process->identity
-                ? 0
-                : recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &process->identity);
+        r = recall_group(tracker, process);
         if (r)
                 return r;
         /*
@@ -261,7 +292,76 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
         return 0;
 }
 
-int mapping_tracker_ensure(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
+/* ---- living processes of which all has been told ---- */
+
+/* Memory without a file has no path of its own; a name that only looks like one is not enough. */
+static bool is_sure(const Mapping *mapping) {
+        return mapping->kind == MAPPING_FILE || mapping->kind == MAPPING_VDSO || mapping->path[0] != '/' ||
+                !strcmp(mapping->path, "//anon");
+}
+
+static int recall_known(void *userdata, const MappingNotice *notice) {
+        Recall *recall = userdata;
+        Mapping mapping;
+        int r = mapping_from_notice(&mapping, notice, recall->tracker->config.objects, true);
+
+        if (r)
+                return r;
+        if (is_sure(&mapping))
+                return process_change(recall->process, &mapping, notice->time_ns);
+        mapping_deinit(&mapping);
+        return NOTICE_HISTORY_E_UNKNOWN;
+}
+
+/*
+ * *viewp: a view of @process with its mappings alone, owned. Return: 0, NOTICE_HISTORY_E_* = some are not
+ * sure, -ENOMEM.
+ */
+static int view_told(MappingTracker *tracker, const Process *process, uint64_t exec_ns, Process **viewp) {
+        _cleanup_(process_freep) Process *view = NULL;
+        int r = process_new_gone(&view, (pid_t)process->pid, process->start_time_ns, process->comm);
+
+        if (r)
+                return r;
+        view->maps_read_ns = exec_ns;
+        r = notice_history_visit(tracker->config.notices, process->pid, begin_of(process), UINT64_MAX,
+                                 recall_known, &(Recall){ tracker, view });
+        if (!r && !view->n_mappings)
+                r = NOTICE_HISTORY_E_UNKNOWN;
+        if (!r)
+                *viewp = take(view);
+        return r;
+}
+
+/*
+ * A program without a read of its maps, as it was at @time_ns, up to which all has been told. Whatever it
+ * runs next is told later. Return: 0, NOTICE_HISTORY_E_* = its maps have to be read, -ENOMEM.
+ */
+static int recall_living(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
+        _cleanup_(process_freep) Process *view = NULL;
+        Process *process = mappings->process;
+        uint64_t exec_ns;
+        int r = notice_history_find_whole(tracker->config.notices, process->pid, begin_of(process), &exec_ns);
+
+        if (!r && exec_ns > time_ns)
+                r = NOTICE_HISTORY_E_REPLACED;
+        if (!r)
+                r = read_identity(tracker, process, false);
+        if (!r)
+                r = view_told(tracker, process, exec_ns, &view);
+        if (!r)
+                r = process_take_mappings(process, view);
+        if (r)
+                return r;
+        stat_add(COUNTER_MAPPINGS_TOLD, 1);
+        process->read_ns = MIN(process->read_ns, time_ns);
+        process_close(process);
+        mappings->n_read = process->n_mappings;
+        return tell_mappings(tracker, mappings);
+}
+
+int mapping_tracker_ensure(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns,
+                           bool is_told) {
         uint64_t now_ns = clock_monotonic_ns();
         Process *process = mappings->process;
         int r;
@@ -270,7 +370,11 @@ int mapping_tracker_ensure(MappingTracker *tracker, TrackedMappings *mappings, u
                 return 0;
         if (!mappings->end_ns && mappings->refresh_ns <= now_ns) {
                 mappings->refresh_ns = now_ns + REFRESH_MIN_NS;
-                r = mapping_tracker_read(tracker, mappings);
+                r = is_told && tracker->config.notices && !process->maps_serial && !mappings->reading
+                        ? recall_living(tracker, mappings, time_ns)
+                        : NOTICE_HISTORY_E_UNKNOWN;
+                if (r > 0)
+                        r = mapping_tracker_read(tracker, mappings);
                 if (r)
                         return r;
         }

@@ -50,6 +50,9 @@ typedef struct MappingTracker {
         TrackedMappings *first_reading;
         unsigned n_reading;
         size_t text_left;               /* bytes of maps that may still be read in this turn */
+        Identity *group;                /* the control group of `group_of`, owned; NULL = none */
+        uint32_t group_of;
+        uint64_t group_until_ns;        /* it is believed until then */
 } MappingTracker;
 
 enum {
@@ -59,6 +62,8 @@ enum {
 
 /* Until the first turn begins, reading has no limit. */
 void mapping_tracker_init(MappingTracker *tracker, const MappingTrackerConfig *config);
+
+void mapping_tracker_deinit(MappingTracker *tracker);
 
 /* Another turn of the loop: so much of maps may be read once more. */
 void mapping_tracker_begin_turn(MappingTracker *tracker);
@@ -86,9 +91,10 @@ int mapping_tracker_refresh(MappingTracker *tracker, TrackedMappings *mappings);
 
 /*
  * Mappings are read when they are needed first, or recalled from notices if the process is gone. @time_ns: of
- * the sample that needs them. Return: 0, -errno.
+ * the sample that needs them. @is_told: all notices from before it have been here. Return: 0, -errno.
  */
-int mapping_tracker_ensure(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns);
+int mapping_tracker_ensure(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns,
+                           bool is_told);
 
 /* A notice of a mapping in the process of @mappings. Return: 0, -errno. */
 int mapping_tracker_notice(MappingTracker *tracker, TrackedMappings *mappings, const MappingNotice *notice);

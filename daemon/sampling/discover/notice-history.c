@@ -44,6 +44,7 @@ typedef struct Item {
 struct NoticeHistory {
         Hashmap newest;                 /* pid → position of its newest item, + 1 */
         uint64_t head, tail;
+        uint64_t lost_ns;               /* when the kernel last said that it had lost notices; 0 = never */
         size_t size;
         char bytes[] __attribute__((aligned(8)));
 };
@@ -219,6 +220,24 @@ int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint6
         *originp = (NoticeHistoryOrigin){ .parent = begin->parent, .time_ns = begin->time_ns };
         if (begin->kind == ITEM_EXEC)
                 memcpy(originp->comm, begin + 1, ABI_COMM_SIZE);
+        return 0;
+}
+
+void notice_history_lose(NoticeHistory *history, uint64_t now_ns) {
+        history->lost_ns = now_ns;
+}
+
+int notice_history_find_whole(const NoticeHistory *history, uint32_t pid, uint64_t since_ns,
+                              uint64_t *exec_nsp) {
+        const Item *items[MAX_VISITED], *begin;
+        size_t n;
+        int r = collect(history, pid, since_ns, UINT64_MAX, items, &n, &begin);
+
+        if (r)
+                return r;
+        if (begin->kind != ITEM_EXEC || begin->time_ns <= history->lost_ns || n > MAX_VISITED)
+                return NOTICE_HISTORY_E_UNKNOWN;
+        *exec_nsp = begin->time_ns;
         return 0;
 }
 

@@ -67,6 +67,16 @@ int notice_history_visit(const NoticeHistory *history, uint32_t pid, uint64_t si
 int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint64_t since_ns,
                                uint64_t time_ns, NoticeHistoryOrigin *originp);
 
+/* The kernel has lost notices some time before @now_ns. */
+void notice_history_lose(NoticeHistory *history, uint64_t now_ns);
+
+/*
+ * When the program that @pid runs now was begun by an exec, after @since_ns, if nothing that it has mapped
+ * since then is missing here. Return: 0, NOTICE_HISTORY_E_*.
+ */
+int notice_history_find_whole(const NoticeHistory *history, uint32_t pid, uint64_t since_ns,
+                              uint64_t *exec_nsp);
+
 /*
  * An exec gives the new name a moment before the kernel tells of it. Of a process that was called @comm at
  * @time_ns: the time of an exec to that name that was under way then, or @time_ns.

@@ -69,7 +69,7 @@ static int look(const Selector *selector, unsigned what, ObjectCache *objects, c
         Publication *publication = program->publication;
         Process *process = program->process;
         SelectorFacts facts = { .pid = process->pid, .comm = process->comm, .is_kernel = process->is_kernel };
-        int r = process_read_identity(process, what | selector_needs(selector));
+        int r = process_read_identity(process, what | selector_needs(selector), true);
 
         if (r < 0)
                 return r;

@@ -156,6 +156,7 @@ Targets *targets_free(Targets *targets) {
                         older = member->older;
                         free_target(target_of_member(member));
                 }
+        mapping_tracker_deinit(&targets->mappings);
         membership_deinit(&targets->membership);
         search_free(targets->search);
         sweep_deinit(&targets->sweep);
@@ -815,6 +816,8 @@ void targets_resync(Targets *targets) {
         uint32_t at = 0;
         Member *member;
 
+        if (targets->notices)
+                notice_history_lose(targets->notices, clock_monotonic_ns());
         while ((member = membership_next(&targets->membership, &at)))
                 mapping_tracker_outdate(&target_of_member(member)->mappings);
 }
@@ -932,7 +935,7 @@ int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program
         if (!target)
                 return TARGETS_E_REJECTED;
         r = mapping_tracker_ensure(&targets->mappings, &target->mappings,
-                                   end_ns ? end_ns : clock_monotonic_ns());
+                                   end_ns ? end_ns : clock_monotonic_ns(), false);
         *programp = (Program){ target->process, &target->publication };
         return r;
 }
@@ -959,7 +962,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
                 if (r)
                         return r;
         }
-        r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns);
+        r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns, true);
         process_close(target->process);
         if (r)
                 return r;

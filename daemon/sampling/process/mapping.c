@@ -82,6 +82,8 @@ static int find_object(const MappingNotice *notice, const char *path, ObjectCach
         Object *object;
         int r;
 
+        if (notice->inode && object_find_seen(objects, notice->major, notice->minor, notice->inode, objectp))
+                return 0;
         if (!by_path || plain_path_size(notice) != notice->path_size)
                 return 0;
         r = object_open_path(objects, path, notice->pid, &object);

@@ -29,6 +29,7 @@ enum {
         /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
         OBJECT_MAX_IN_ALL = 16384,
         MIN_RUNTIME_CODE = 1 << 20,     /* bytes; Zing and the minimal HotSpot have 5 MiB */
+        N_SEEN = 64,
 };
 
 typedef struct Entry Entry;
@@ -41,7 +42,15 @@ struct Entry {
         Entry *older, *newer;           /* in the list of the unused */
 };
 
+/* A file that was looked at in a turn: nothing has to be asked of it again before the next one. */
+typedef struct Seen {
+        Entry *entry;
+        uint64_t turn;
+} Seen;
+
 struct ObjectCache {
+        Seen seen[N_SEEN];              /* by device and inode; a later one takes an earlier one's place */
+        uint64_t turn;
         Hashmap files;                  /* hash of ObjectFile → chain of Entry */
         Entry *oldest, *newest;         /* without users */
         size_t n_unused, n_all, max_unused;
@@ -95,10 +104,38 @@ static uint64_t key_hash(const ObjectFile *key) {
         return hash_bytes(key, sizeof(*key));
 }
 
+static Seen *seen_place(ObjectCache *cache, dev_t device, ino_t inode) {
+        return &cache->seen[(device + inode) % N_SEEN];
+}
+
+static void forget_seen(ObjectCache *cache, const Entry *entry) {
+        Seen *seen = seen_place(cache, entry->key.device, entry->key.inode);
+
+        if (seen->entry == entry)
+                seen->entry = NULL;
+}
+
+void object_cache_begin_turn(ObjectCache *cache) {
+        cache->turn++;
+}
+
+bool object_find_seen(ObjectCache *cache, uint32_t major, uint32_t minor, uint64_t inode, Object **objectp) {
+        const dev_t device = makedev(major, minor);
+        const Seen *seen = seen_place(cache, device, inode);
+
+        if (!seen->entry || seen->turn != cache->turn || seen->entry->key.device != device ||
+            seen->entry->key.inode != inode)
+                return false;
+        stat_add(COUNTER_OBJECTS_CACHED, 1);
+        *objectp = object_ref(&seen->entry->object);
+        return true;
+}
+
 static void forget(ObjectCache *cache, Entry *entry) {
         uint64_t hash = key_hash(&entry->key);
         Entry *first = hashmap_get(&cache->files, hash);
 
+        forget_seen(cache, entry);
         if (first != entry) {
                 while (first->next_same != entry)
                         first = first->next_same;
@@ -293,6 +330,7 @@ static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int pro
         }
         if (!entry->object.readable)
                 return OBJECT_E_UNREADABLE;
+        *seen_place(cache, key->device, key->inode) = (Seen){ entry, cache->turn };
         *objectp = object_ref(&entry->object);
         return 0;
 }

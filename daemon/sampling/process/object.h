@@ -117,6 +117,15 @@ int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t en
 /* The same in two steps: object_file_open() may be called by another thread, and when the object is gone. */
 ObjectFile object_file(const Object *object);
 
+/* What was learnt of files is from an earlier turn from now on: they may have changed. */
+void object_cache_begin_turn(ObjectCache *cache);
+
+/*
+ * A readable file of this device and inode that was opened in this turn; one reference. A notice that was
+ * there before the turn means the same file as it was found. Return: whether there is one.
+ */
+bool object_find_seen(ObjectCache *cache, uint32_t major, uint32_t minor, uint64_t inode, Object **objectp);
+
 /*
  * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The
  * caller checks that it is the one that is meant. @pid: of a process that has it mapped, whose user is

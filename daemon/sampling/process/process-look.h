@@ -26,15 +26,16 @@ enum {
 typedef struct ProcessLook {
         uint64_t begin_ns;                      /* MONOTONIC: before anything was read */
         bool is_stuck;                          /* nothing came back in time */
+        bool with_maps;
         int proc_fd;                            /* of the caller */
         int32_t n_maps, n_arguments, n_environment;
-        char maps[PROCESS_LOOK_MAPS];
         char arguments[PROCESS_LOOK_ARGUMENTS];
         char environment[PROCESS_LOOK_ENVIRONMENT];
+        char maps[PROCESS_LOOK_MAPS];           /* there are none without `with_maps` */
 } ProcessLook;
 
-/* Looks at the process whose /proc directory is @proc_fd. Return: 0, -ENOMEM. */
-int process_look_new(ProcessLook **lookp, int proc_fd);
+/* Looks at the process whose /proc directory is @proc_fd, at its maps if @with_maps. Return: 0, -ENOMEM. */
+int process_look_new(ProcessLook **lookp, int proc_fd, bool with_maps);
 
 /* Nothing of it stays in memory. */
 ProcessLook *process_look_free(ProcessLook *look);

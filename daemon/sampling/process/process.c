@@ -310,7 +310,7 @@ Process *process_free(Process *process) {
         return NULL;
 }
 
-int process_read_identity(Process *process, unsigned what) {
+int process_read_identity(Process *process, unsigned what, bool with_maps) {
         _cleanup_(identity_freep) Identity *identity = NULL;
         _cleanup_(closep) int opened = -1;
         int r = process->is_open ? 0 : open_directory(process, &opened);
@@ -318,7 +318,7 @@ int process_read_identity(Process *process, unsigned what) {
 
         process_forget_look(process);
         if (!r && what & IDENTITY_ENVIRONMENT)
-                r = process_look_new(&process->look, fd);
+                r = process_look_new(&process->look, fd, with_maps);
         if (!r)
                 r = identity_new_by(&identity, fd, what, process->look);
         if (r)
@@ -487,6 +487,23 @@ int process_change(Process *process, Mapping *mapping, uint64_t time_ns) {
         int r = change(process, mapping, time_ns);
 
         mapping_deinit(mapping);
+        return r;
+}
+
+int process_take_mappings(Process *process, Process *from) {
+        int r = 0;
+
+        free_mappings(process->mappings, process->n_mappings);
+        process->mappings = take(from->mappings);
+        process->n_mappings = from->n_mappings;
+        process->maps_read_ns = from->maps_read_ns;
+        process->maps_serial = new_serial();
+        from->n_mappings = 0;
+        for (size_t i = 0; i < from->history.n && !r; i++) {
+                PastMapping *past = &from->history.items[i];
+
+                r = mapping_history_add(&process->history, &past->mapping, past->until_ns, past->stale_ns);
+        }
         return r;
 }
 

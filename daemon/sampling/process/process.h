@@ -98,14 +98,23 @@ DEFINE_CLEANUP(ProcessReading, process_reading_free)
  */
 int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64_t time_ns);
 
-/* Reads what @what (IDENTITY_*) names, in place of what was read before. Return: 0, PROCESS_E_*, -ENOMEM. */
-int process_read_identity(Process *process, unsigned what);
+/*
+ * Reads what @what (IDENTITY_*) names, in place of what was read before. @with_maps: its mappings are read
+ * next, and come by the same bounded call where there is one. Return: 0, PROCESS_E_*, -ENOMEM.
+ */
+int process_read_identity(Process *process, unsigned what, bool with_maps);
 
 /*
  * A new mapping at @time_ns, taken over also on an error: what it covers is past. A time before the last read
  * of all mappings tells more of the past only. Return: 0, -ENOMEM.
  */
 int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
+
+/*
+ * Moves the mappings of @from, which is another view of the same program, and adds their past. Return: 0,
+ * -ENOMEM.
+ */
+int process_take_mappings(Process *process, Process *from);
 
 /*
  * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings
