@@ -10,7 +10,7 @@
  *     sampler_drain    reads the rings, when the caller's timer says so or a record wakes it (bpf/wake.bpf.h)
  *
  * Order of a drain. A sample can be attributed only when every mapping from before it is known, so the rings
- * are read in the order mappings, notices, samples. A record of the side-band may arrive SIDEBAND_DELAY_NS
+ * are read in the order mappings, notices, samples. A record of the side-band may arrive SAMPLER_DELAY_NS
  * after its own time, so younger samples wait:
  *
  *     now 1000 ms    side-band  libz mapped at 990 ms                       → known up to 995 ms
@@ -46,8 +46,6 @@ enum {
         HELD = -EAGAIN, /* the drain has met a sample that is too young */
 };
 
-/* A record of the side-band may arrive this much later than its own time, if its writer was interrupted. */
-#define SIDEBAND_DELAY_NS (5 * NS_PER_MS)
 /* A runtime that is there at the start is walked from the first tick on, if its walk is loaded by then. */
 #define RUNTIMES_WAIT_NS (500 * NS_PER_MS)
 
@@ -151,7 +149,7 @@ static int drain_sideband(Sampler *sampler) {
         if (!sampler->sideband)
                 return 0;
         if (sampler->is_running)
-                sampler->release_ns = clock_monotonic_ns() - SIDEBAND_DELAY_NS;
+                sampler->release_ns = clock_monotonic_ns() - SAMPLER_DELAY_NS;
         r = sideband_drain(sampler->sideband, sampler->on_mapping, sampler->userdata);
         return r ? r : sampler->on_mapped(sampler->userdata);
 }

@@ -153,6 +153,12 @@ enum runtime_walk sampler_want_runtimes(Sampler *sampler);
 /* There is a process of this one, RUNTIME_HAS_*: its entry is looked up from now on. */
 void sampler_add_runtime(Sampler *sampler, uint32_t bit);
 
+/*
+ * A record of the side-band may arrive this much later than its own time, if its writer was interrupted. A
+ * drain leaves younger samples to the next one.
+ */
+#define SAMPLER_DELAY_NS UINT64_C(5000000)
+
 typedef struct SamplerDrained {
         uint64_t n_samples;
         /* notices of changed mappings; a process that posts them often goes on to do so */

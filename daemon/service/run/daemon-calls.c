@@ -14,8 +14,8 @@
  *     timer         drain: mappings, notices, samples; daemon_hears = 1
  *     timer         looks 1, 2, 4, 8 and 16 ms later
  *
- *     here          of a sample: the same drain, at once: the side-band has told of its mappings long ago.
- *                   In a storm, and while the loop sleeps, by the timer
+ *     here          of a sample: the same, 5.2 ms later: a drain before that would leave the sample, which is
+ *                   younger than what is known of mappings (sampling/sample/sampler.c)
  *
  * An exec maps the program and ld.so. Libraries come some ms later, and only the side-band tells of them. It
  * could wake us at each record, but of any process, and each wake-up is an interrupt that the mapping process
@@ -102,11 +102,9 @@ int daemon_take_call(Daemon *daemon, bool by_sample) {
         due_ns = call_budget_spend(&calls->budget, now_ns, &later);
         stat_add(COUNTER_CALLS_PUT_OFF, later);
         calls->hears = false;
-        if (by_sample && !later && !daemon->loop.is_asleep)
-                r = drain(daemon);
-        else
-                r = put_off(daemon, due_ns,
-                            !by_sample && !later && call_budget_looks(&calls->budget, now_ns));
+        if (by_sample)
+                due_ns = MAX(due_ns, now_ns + SAMPLER_DELAY_NS + CALL_BUDGET_DELAY_NS);
+        r = put_off(daemon, due_ns, !by_sample && !later && call_budget_looks(&calls->budget, now_ns));
         return r ? r : DAEMON_CALLS_E_TAKEN;
 }
 
