@@ -54,8 +54,11 @@ enum {
 };
 
 #define NEXT_TURN_NS (20 * NS_PER_MS)           /* time until the next turn of a look at very many mappings */
-/* Those that are there already are found by the search of targets (coro_join_watch()); many end sooner. */
-#define NEW_LOOK_NS (25 * NS_PER_MS)
+/*
+ * Those that are there already, and those that come with a notice of new mappings, are found by the search of
+ * targets (coro_join_watch()): this is for what it misses. Many processes end sooner.
+ */
+#define NEW_LOOK_NS (100 * NS_PER_MS)
 #define FIRST_LOOK_NS (100 * NS_PER_MS)
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
