@@ -164,6 +164,25 @@ Test(targets, claims_no_publisher_for_the_sweep_whose_notice_was_waiting) {
         stop(&child);
 }
 
+Test(search, says_when_who_was_added_is_old_enough) {
+        Member child = start("late", body_publish);
+        uint64_t now_ns = clock_monotonic_ns(), next_ns, due_ns;
+        Search *search;
+
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_asked_ns(search), UINT64_MAX);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        cr_assert_eq(search_add(search, child.pid, clock_read_ns(CLOCK_BOOTTIME) - 1, now_ns), 0);
+        due_ns = search_asked_ns(search);
+        cr_assert_gt(due_ns, now_ns + 25 * NS_PER_MS);
+        cr_assert_leq(due_ns, now_ns + 30 * NS_PER_MS);
+        cr_assert_eq(search_work(search, now_ns, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(search_asked_ns(search), UINT64_MAX, "it is known when to come");
+        cr_assert_eq(next_ns, due_ns);
+        search_free(search);
+        stop(&child);
+}
+
 Test(search, comes_back_a_second_after_a_notice_and_then_rests) {
         Member child = start("late", body_publish);
         uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;

@@ -323,14 +323,15 @@ static int view_told(MappingTracker *tracker, const Process *process, uint64_t e
 
         if (r)
                 return r;
-        view->maps_read_ns = exec_ns;
         r = notice_history_visit(tracker->config.notices, process->pid, begin_of(process), UINT64_MAX,
                                  recall_known, &(Recall){ tracker, view });
         if (!r && !view->n_mappings)
                 r = NOTICE_HISTORY_E_UNKNOWN;
-        if (!r)
-                *viewp = take(view);
-        return r;
+        if (r)
+                return r;
+        view->maps_read_ns = exec_ns;
+        *viewp = take(view);
+        return 0;
 }
 
 /*
