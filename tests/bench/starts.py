@@ -2,21 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What starts cost: the daemon's own, and those of other processes while it runs.
 
-usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start] [short] [programs] [idle]
+usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start] [short] [programs] [parts]
+                             [idle]
 
     start   daemon → ready; CPU until then; → first sample of a program that runs already; → first delivery
     short   CPU and peak memory of the daemon's cgroup beside a shell that starts one short program after the
             other: all of them are targets, or none is (by name, by user)
     programs    CPU and switches of the daemon for each of 240 short programs, all of them targets; alone with
             them: unshare -fp --mount-proc python3 tests/bench/starts.py programs
+    parts   what a program of `programs` costs the daemon: CPU by what it is for, in the kernel and outside,
+            told by `spanprof record` of the daemon; system calls, counted by strace. One round. The recorder's
+            ticks are in these times: compare shares, and calls
     idle    CPU per minute with --all while a shell starts two programs a second
 
 --old names another build, which takes turns with this one (SPANPROF, default ./build) in the same run. The
 rival of `short` is `perf record -a -g`, which only copies. Needs root.
 """
+import collections
 import json
 import os
 import pathlib
+import signal
 import time
 
 import bench
@@ -27,6 +33,9 @@ PERF = bench.tool("perf")
 SHORT = "while :; do /bin/true; ls /usr/lib >/dev/null; sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done"
 FEW = SHORT.replace("while :", "n=80; while [ $((n=n-1)) -ge 0 ]")
 N_FEW = 240
+BURN_S = 0.5                    # some ticks at 99 Hz
+SETTLE_S = 4                    # two full searches of this Python
+PARTS_HZ = 4999
 SELDOM = "while :; do sleep 0.5; done"
 
 
@@ -43,9 +52,9 @@ class Daemon:
         self.ready_ms = (time.monotonic() - self.begin) * 1e3
         self.ready_cpu_ms = self.cgroup.cpu_ns / 1e6
 
-    def cpu_ms(self, seconds):
+    def cpu_ms(self, seconds, settle=1.5):
         """CPU of @seconds, without the start and its first window."""
-        time.sleep(1.5)
+        time.sleep(settle)
         before = self.cgroup.cpu_ns
         time.sleep(seconds)
         return (self.cgroup.cpu_ns - before) / 1e6
@@ -120,20 +129,102 @@ def switches(pid):
                for line in status.read_text().splitlines() if "ctxt_switches" in line)
 
 
+def burn():
+    """So that the daemon meets this bench's own Python, loads the walk for it and searches it, before it is measured."""
+    end = time.monotonic() + BURN_S
+    while time.monotonic() < end:
+        pass
+
+
+class AllDaemon(Daemon):
+    """With --all, and what it does but once is done: rows, kallsyms, the walk of runtimes."""
+
+    def __init__(self, b, program):
+        super().__init__(b, program, "--all")
+        burn()
+        run_few(b)
+
+
+def run_few(b):
+    b.spawn(["sh", "-c", FEW]).process.wait()
+    time.sleep(1)
+
+
+# A chain of calls belongs to the first part one of whose functions is in it.
+PARTS = (
+    ("the walk of runtimes is loaded", ("kernel_half_load_runtimes",)),
+    ("environment, arguments", ("process_look_new", "process_look")),
+    ("control group", ("read_groups", "recall_identity")),
+    ("mappings, files, their rows", ("mapping_tracker_ensure", "daemon_step_tables")),
+    ("who it is, its row", ("targets_admit",)),
+    ("search for contexts", ("search_work", "do_read", "do_read_memory", "do_fill")),
+    ("samples: walk, sum", ("daemon_on_sample", "deferred_work")),
+    ("notices of exec and exit", ("daemon_on_notice",)),
+    ("notices of mappings", ("sideband_drain",)),
+    ("turns of the loop, and the rest", ()),
+)
+ENTRIES = ("entry_SYSCALL_64_after_hwframe", "asm_exc_page_fault", "el0t_64_sync", "ret_from_fork_asm")
+
+
+def part_of(calls):
+    for name, functions in PARTS:
+        if not functions or not calls.isdisjoint(functions):
+            return name
+    return None
+
+
+def parts(options):
+    for name, program in programs(options):
+        sums = collections.Counter()
+        with bench.Bench() as b:
+            daemon, folded = AllDaemon(b, program), b.directory() / "daemon.folded"
+            recorder = b.spawn([tap.SPANPROF, "record", "--pid", daemon.child.pid, "--frequency", PARTS_HZ, "-o",
+                                folded])
+            time.sleep(1)
+            run_few(b)
+            recorder.process.send_signal(signal.SIGINT)
+            recorder.process.wait()
+            daemon.stop()
+            for line in folded.read_text().splitlines():
+                calls, n = line.rsplit(" ", 1)
+                calls = set(calls.split(";"))
+                sums[part_of(calls), not calls.isdisjoint(ENTRIES)] += int(n)
+        us = 1e6 / PARTS_HZ / N_FEW
+        bench.table(f"parts: µs of the daemon a program, {name}", ["what", "kernel", "outside"],
+                    [[part, *(f"{us * sums[part, in_kernel]:.1f}" for in_kernel in (True, False))]
+                     for part, _ in PARTS])
+        count_calls(name, program)
+
+
+def count_calls(name, program):
+    if not bench.tool("strace"):
+        print("no strace: system calls were not counted")
+        return
+    with bench.Bench() as b:
+        daemon, counts = AllDaemon(b, program), b.directory() / "counts"
+        tracer = b.spawn([bench.tool("strace"), "-f", "-c", "-o", counts, "-p", daemon.child.pid])
+        time.sleep(1)
+        run_few(b)
+        tracer.process.send_signal(signal.SIGINT)
+        tracer.process.wait()
+        daemon.stop()
+        # % time, seconds, µs a call, calls, errors if there are any, name
+        rows = [line.split() for line in counts.read_text().splitlines()[2:]]
+    calls = {row[-1]: int(row[3]) / N_FEW for row in rows if len(row) > 4 and row[3].isdigit()}
+    bench.table(f"system calls a program, {name}", ["call", "a program"],
+                [[call, f"{n:.2f}"] for call, n in sorted(calls.items(), key=lambda item: -item[1])
+                 if n >= 0.05 or call == "total"])
+
+
 def short_programs(options):
     figures = {}
     for _ in range(options.rounds):
         for name, program in programs(options):
             with bench.Bench() as b:
-                daemon = Daemon(b, program, "--all")
-                time.sleep(0.5)
-                # the first ones make it read rows and /proc/kallsyms
-                b.spawn(["sh", "-c", FEW]).process.wait()
-                time.sleep(1)
+                daemon = AllDaemon(b, program)
                 # without workers, which may read files of the first ones until now
                 cpu_ns, n = session.cpu_ns(daemon.child.pid), switches(daemon.child.pid)
-                b.spawn(["sh", "-c", FEW]).process.wait()
-                time.sleep(1)
+                run_few(b)
                 cpu_ns, n = session.cpu_ns(daemon.child.pid) - cpu_ns, switches(daemon.child.pid) - n
                 daemon.stop()
                 figures.setdefault(name, []).append((cpu_ns / 1e3 / N_FEW, n / N_FEW))
@@ -148,7 +239,8 @@ def idle(options):
             with bench.Bench() as b:
                 b.spawn(["sh", "-c", SELDOM])
                 daemon = Daemon(b, program, "--all")
-                cpu_ms = daemon.cpu_ms(options.seconds)
+                burn()
+                cpu_ms = daemon.cpu_ms(options.seconds, SETTLE_S)
                 daemon.stop()
                 figures.setdefault(name, []).append(cpu_ms / options.seconds * 60)
     bench.table("idle with --all, two programs a second", ["build", "CPU ms a minute"],
@@ -165,7 +257,7 @@ def main():
     bench.need_root()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
     for part in options.parts:
-        {"start": start, "short": short, "programs": short_programs, "idle": idle}[part](options)
+        {"start": start, "short": short, "programs": short_programs, "parts": parts, "idle": idle}[part](options)
 
 
 if __name__ == "__main__":
