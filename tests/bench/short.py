@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short processes without frame pointers: how many of their ticks come, and how many with a whole stack.
 
-usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [--compilers] [--oep PROGRAM]
+usage: tests/bench/short.py [--rounds N] [--hz HZ,…] [--all] [--compilers] [--oep PROGRAM]
                             [storm] [long] [rivals] [first] [copies]
 
     storm   one process after the other, of 20 and of 100 ms, by fork and exec: ticks delivered, stacks whole,
-            whole and right, wrong; how they end; bytes of stack copies. Their files were used before
+            whole and right, wrong; how they end; bytes of stack copies. Their files were used before.
+            --all: they are not chosen by name, but as all others are; ticks are those of all then
     long    two processes that burn for 30 s each, of victim-tree and victim-brief, whose stacks lead through
             libc: the same from their first tick on. --compilers: storm and long beside compilers on all CPUs
     rivals  the same processes under each tool in turn: samples beside those that their CPU time stands for,
@@ -61,7 +62,8 @@ def storm(options):
         for ms, n in ((20, 150), (100, 40)):
             with bench.Bench() as b:
                 start_load(b, options)
-                daemon = Daemon(b, "--comm", "victim-tree", "--frequency", hz)
+                chosen = ["--all"] if options.all else ["--comm", "victim-tree"]
+                daemon = Daemon(b, *chosen, "--frequency", hz)
                 run_one(300)            # from here on the files are known
                 time.sleep(1)
                 pids = {run_one(ms) for _ in range(n * options.rounds)}
@@ -252,6 +254,7 @@ def copies(options):
 def add_options(parser):
     parser.add_argument("--hz", default="99", help="frequencies")
     parser.add_argument("--compilers", action="store_true", help="beside compilers on all CPUs")
+    parser.add_argument("--all", action="store_true", help="storm: all processes are targets")
     parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
 
 
