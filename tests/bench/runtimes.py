@@ -9,6 +9,9 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
     whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
             --java (all JDKs of this machine, of PyPI and Debian's 8); and how many samples of that thread
             are without `main`
+    leaves  what is said of a pc of compiled code between two descriptions, beside what a second JVM with
+            DebugNonSafepoints knows of the same code (java_leaves.py): % of --rounds turns of --seconds, for
+            each --java and --collector, of VictimJavaMix.java and VictimJavaBusy.java (--victim). Needs perf
     many    --jvms (30,200) small JVMs (-Xmx16m, shared classes), which work 20 ms, then sleep --nap ms; one
             more each --stagger s. Memory and CPU of the daemon, and in how many of them a method has its
             name (the daemon is in a session of its own, so that its share of the CPUs is a service's)
@@ -41,6 +44,7 @@ Some of them are right: the program was there. Nothing says of which, so all cou
 import collections
 import contextlib
 import importlib
+import itertools
 import os
 import pathlib
 import re
@@ -51,6 +55,7 @@ import time
 
 import bench
 import headline
+import java_leaves
 import oracle
 
 oracle.enter()
@@ -62,6 +67,7 @@ import tap
 sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
 hotspot = importlib.import_module("test-run-hotspot")
 CHAIN_HZ = 499
+LEAF_HZ = 1999
 SMALL = ["-Xmx16m", "-Xss256k", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
          "-XX:ReservedCodeCacheSize=8m"]
 
@@ -76,6 +82,11 @@ def classes(b):
 
 def first_java(options):
     return options.java[0] if options.java else next(iter(jdks.here().values()))
+
+
+def javas_of(options):
+    known = {} if options.java else {**jdks.eight(), **jdks.fetched(), **jdks.here()}
+    return options.java or [known[release] for release in sorted(known, key=int)]
 
 
 def start(b, java, directory, *options, chains=()):
@@ -234,11 +245,9 @@ def right(options):
 def whole(options):
     global CHAIN_HZ
     rows, CHAIN_HZ = [], 1999
-    known = {**jdks.eight(), **jdks.fetched(), **jdks.here()}
-    javas = options.java or [known[release] for release in sorted(known, key=int)]
     with bench.Bench() as outer:
         directory = classes(outer)
-        for java in javas:
+        for java in javas_of(options):
             for number in range(options.rounds):
                 seen, missed, others = (collections.Counter() for _ in range(3))
                 with bench.Bench() as b:
@@ -258,6 +267,68 @@ def whole(options):
                 rows.append([jdks.release(java), number + 1, seen.total(), others.total(), *shares_of(seen)])
                 print("#", *rows[-1], dict(others), f"load {os.getloadavg()[0]:.0f}", flush=True)
     bench.table(f"Chains at {CHAIN_HZ} Hz, % of n", ["JDK", "round", "n", "without main", "whole", *MISSES], rows)
+
+
+# ---- leaves between two descriptions ----
+
+MIX = "VictimJavaMix"
+COLLECTORS = ("", "-XX:+UseSerialGC")
+
+
+def mix_classes(b):
+    directory = classes(b)
+    source = tap.SOURCE_DIR / f"tests/victims/{MIX}.java"
+    done = bench.run([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, source])
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return directory
+
+
+def leaves(options):
+    rows, tools = [], {"": java_leaves.DUMP}
+    if options.old:
+        tools["old"] = pathlib.Path(options.old) / "tests/harness/hotspot-dump"
+    cases = itertools.product(javas_of(options), options.victim or (MIX, hotspot.CLASS),
+                              options.collector or COLLECTORS)
+    with bench.Bench() as outer:
+        directory = mix_classes(outer)
+        for java, victim, collector in cases:
+            row = [jdks.release(java), victim, collector or "default"]
+            for name, found in leaves_of(options, tools, directory, java, victim, collector).items():
+                rows += rows_of_leaves([*row, name], options, *found)
+    bench.table(f"Leaves at {LEAF_HZ} Hz, % of n",
+                ["JDK", "victim", "collector", "build", "by", "n", "of compiled, %", *java_leaves.KINDS], rows)
+
+
+def rows_of_leaves(row, options, seen, wrong, n_compiled):
+    rows = []
+    for (_, said, at, *others), times in wrong.most_common(options.show):
+        print(f"#   {times} wrong: {said} | {at} | {' | '.join(others)}", flush=True)
+    for compiler in ("C1", "C2"):
+        n = sum(seen[kind, compiler] for kind in java_leaves.KINDS)
+        if n >= options.least:
+            shares = [f"{100 * seen[kind, compiler] / n:.2f}" for kind in java_leaves.KINDS]
+            rows.append([*row, compiler, n, f"{100 * n / n_compiled:.0f}", *shares])
+            print("#", *rows[-1], f"load {os.getloadavg()[0]:.0f}", flush=True)
+    return rows
+
+
+def leaves_of(options, tools, directory, java, victim, collector):
+    """{build: (what was seen, what was wrong, samples in compiled code)} of all rounds."""
+    found = {name: (collections.Counter(), collections.Counter(), 0) for name in tools}
+    for _ in range(options.rounds):
+        with bench.Bench() as b:
+            def start_twin(*flags):
+                child = b.spawn([java, *collector.split(), *options.flag, *flags, "-cp", directory, victim],
+                                stdin=subprocess.PIPE)
+                child.wait_for("ready", patience=options.patience)
+                return child
+
+            told, n = java_leaves.compare(b, start_twin, LEAF_HZ, options.seconds, options.warm,
+                                          tools.values())
+        for name, (seen, wrong) in zip(tools, told):
+            found[name] = found[name][0] + seen, found[name][1] + wrong, found[name][2] + n
+    return found
 
 
 # ---- shares of time ----
@@ -639,10 +710,18 @@ def add_options(parser):
     parser.add_argument("--samples", type=int, default=10000, help="of each round of whole")
     parser.add_argument("--share-hz", type=int, default=499, help="rate of shares")
     parser.add_argument("--cost-hz", type=int, default=999, help="rate of cost")
+    parser.add_argument("--flag", action="append", default=[], help="of each JVM of leaves: --flag=-XX:…")
+    parser.add_argument("--victim", action="append", default=[], help="of leaves (default: both)")
+    parser.add_argument("--collector", action="append", default=[],
+                        help="of leaves, a flag (default: the JVM's, and serial)")
+    parser.add_argument("--old", help="another build, whose hotspot-dump is asked of the same leaves")
+    parser.add_argument("--show", type=int, default=3, help="how many wrong leaves of a row are printed")
+    parser.add_argument("--warm", type=float, default=5, help="seconds that JVMs of leaves run before")
+    parser.add_argument("--least", type=int, default=1000, help="samples of a row of leaves")
     parser.add_argument("--async", dest="agent", help="libasyncProfiler.so")
 
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"right": right, "whole": whole, "shares": shares, "cost": cost, "speed": speed,
-                         "first": first, "many": many, "methods": methods}, add_options)
+    bench.main(__doc__, {"right": right, "whole": whole, "leaves": leaves, "shares": shares, "cost": cost,
+                         "speed": speed, "first": first, "many": many, "methods": methods}, add_options)
