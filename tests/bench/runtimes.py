@@ -8,7 +8,7 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
             of calls, and what the others are (below). Profilers take turns
     whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
             --java (all JDKs of this machine, of PyPI and Debian's 8); and how many samples of that thread
-            are without `main`
+            are without `main`. With --async that profiler follows, in the same process
     leaves  what is said of a pc of compiled code between two descriptions, beside what a second JVM with
             DebugNonSafepoints knows of the same code (java_leaves.py): % of --rounds turns of --seconds, for
             each --java and --collector, of VictimJavaMix.java and VictimJavaBusy.java (--victim). Needs perf
@@ -263,10 +263,26 @@ def whole(options):
                                 others[end] += sample.value
                         now, lost = judge(chains)
                         seen, missed = seen + now, missed + lost
-                say_missed(missed, 6)
-                rows.append([jdks.release(java), number + 1, seen.total(), others.total(), *shares_of(seen)])
-                print("#", *rows[-1], dict(others), f"load {os.getloadavg()[0]:.0f}", flush=True)
-    bench.table(f"Chains at {CHAIN_HZ} Hz, % of n", ["JDK", "round", "n", "without main", "whole", *MISSES], rows)
+                    say_missed(missed, 6)
+                    row = [jdks.release(java), number + 1]
+                    rows.append([*row, "spanprof", seen.total(), others.total(), *shares_of(seen)])
+                    print("#", *rows[-1], dict(others), f"load {os.getloadavg()[0]:.0f}", flush=True)
+                    if options.agent:
+                        rows += whole_by_async(b, options, child, row)
+    bench.table(f"Chains at {CHAIN_HZ} Hz, % of n",
+                ["JDK", "round", "profiler", "n", "without main", "whole", *MISSES], rows)
+
+
+def whole_by_async(b, options, child, row):
+    """Of the same process, afterwards. Samples without `main` may be of any thread, so they are not counted."""
+    try:
+        seen, missed = judge(by_async(b, options, child, options.seconds))
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"# async-profiler: {error}", flush=True)
+        return []
+    say_missed(missed, 3)
+    print("#", *row, "async-profiler", seen.total(), "?", *shares_of(seen), flush=True)
+    return [[*row, "async-profiler", seen.total(), "?", *shares_of(seen)]]
 
 
 # ---- leaves between two descriptions ----
