@@ -18,7 +18,8 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
     shares  each chain's share of time beside the CPU time that the victim itself has measured for it, at
             --share-hz: how far the worst one is off
     cost    the kernel half's time for a sample and for a frame that was met before or never, at --cost-hz
-            (999); CPU time of each tool for a sample at 99 Hz, once it is warm
+            (999); CPU time of each tool for a sample at 99 Hz, once it is warm. With --old SPANPROF, several
+            builds sample one process at once: each is dearer than alone, and they can be told apart
     speed   what the victim does in a second of its CPU time with a profiler at 99 Hz, of what it does without
     first   from the start of a JVM to the first sample with a name of Java
     methods --machines (30) JVMs that run --methods (20000) methods each, at 999 Hz: the daemon's memory at
@@ -302,8 +303,8 @@ def mix_classes(b):
 
 def leaves(options):
     rows, tools = [], {"": java_leaves.DUMP}
-    if options.old:
-        tools["old"] = pathlib.Path(options.old) / "tests/harness/hotspot-dump"
+    if options.old_leaves:
+        tools["old"] = pathlib.Path(options.old_leaves) / "tests/harness/hotspot-dump"
     cases = itertools.product(javas_of(options), options.victim or (MIX, hotspot.CLASS),
                               options.collector or COLLECTORS)
     with bench.Bench() as outer:
@@ -437,34 +438,44 @@ def programs(group):
     return tuple(map(sum, zip(*held.values())))
 
 
-def programs_for(group, seconds):
-    ns, runs = programs(group)
+def programs_for(groups, seconds):
+    before = [programs(group) for group in groups]
     time.sleep(seconds)
-    return programs(group)[0] - ns, programs(group)[1] - runs
+    after = [programs(group) for group in groups]
+    return [(ns[0] - held[0], ns[1] - held[1]) for ns, held in zip(after, before)]
 
 
-def sampled(b, child, hz, seconds):
-    """(ns of the kernel half a sample, frames a sample, CPU µs of the daemon a sample, samples), once warm.
-    What ticks of other processes cost is measured while the victim stands still, and left out."""
-    payload, environment = b.receiver()
-    group = b.cgroup("daemon")
-    daemon = b.spawn([tap.SPANPROF, "run", "--pid", child.pid, "-F", hz, "--export-interval", "1s"],
-                     cgroup=group, env=environment)
-    daemon.wait_for("profiles go to")
+def sampled(b, child, hz, seconds, spanprofs=None):
+    """For each build of spanprof, all on one process at once: (ns of the kernel half a sample, frames a
+    sample, CPU µs of the daemon a sample, samples), once warm. What ticks of other processes cost is measured
+    while the victim stands still, and left out."""
+    daemons = []
+    for spanprof in spanprofs or [tap.SPANPROF]:
+        payload, environment = b.receiver()
+        group = b.cgroup(f"daemon-{len(daemons)}")
+        daemon = b.spawn([spanprof, "run", "--pid", child.pid, "-F", hz, "--export-interval", "1s"],
+                         cgroup=group, env=environment)
+        daemon.wait_for("profiles go to")
+        daemons.append((daemon, group, payload))
     time.sleep(max(10, seconds / 2))
-    cpu, begin = group.cpu_ns, time.time_ns()
-    kernel, runs = programs_for(group, seconds)
-    cpu, end = group.cpu_ns - cpu, time.time_ns()
+    groups = [group for _, group, _ in daemons]
+    cpu, begin = [group.cpu_ns for group in groups], time.time_ns()
+    kernel = programs_for(groups, seconds)
+    cpu, end = [group.cpu_ns - before for group, before in zip(groups, cpu)], time.time_ns()
     child.process.send_signal(signal.SIGSTOP)
     time.sleep(0.2)
-    others, others_runs = programs_for(group, seconds / 3)
+    others = programs_for(groups, seconds / 3)
     child.process.send_signal(signal.SIGCONT)
-    daemon.stop()
-    found = [s for path in payload.glob("*.pb") for s in otlp_read.samples(path) if begin <= s.time_ns < end]
-    n = sum(s.value for s in found)
-    frames = sum(s.value * sum(f.type == "jvm" and f.compilation != "inlined" for f in s.frames) for s in found)
-    kernel -= others / max(1, others_runs) * max(0, runs - n)
-    return kernel / n, frames / n, cpu / n / 1000, n
+    figures = []
+    for i, (daemon, _, payload) in enumerate(daemons):
+        daemon.stop()
+        found = [s for path in payload.glob("*.pb") for s in otlp_read.samples(path) if begin <= s.time_ns < end]
+        n = sum(s.value for s in found)
+        frames = sum(s.value * sum(f.type == "jvm" and f.compilation != "inlined" for f in s.frames) for s in found)
+        (ns, runs), (others_ns, others_runs) = kernel[i], others[i]
+        ns -= others_ns / max(1, others_runs) * max(0, runs - n)
+        figures.append((ns / n, frames / n, cpu[i] / n / 1000, n))
+    return figures
 
 
 def by_tool(b, tool, seconds, count):
@@ -479,7 +490,7 @@ def cost(options):
     was_on = headline.STATISTICS.read_text()
     headline.STATISTICS.write_text("1")
     java, flags = first_java(options), ["-XX:-Inline", "-XX:ReservedCodeCacheSize=64m", "-Xss4m"]
-    figures = {}
+    figures, builds = {}, [tap.SPANPROF, *options.old]
     try:
         with bench.Bench() as outer:
             directory = deep_chains(outer)
@@ -487,18 +498,21 @@ def cost(options):
                 with bench.Bench() as b:
                     child = b.spawn([java, *flags, "-cp", directory, "Deep", count], stdin=subprocess.PIPE)
                     child.wait_for("ready")
-                    figures[name] = sampled(b, child, options.cost_hz, options.seconds)
+                    figures[name] = sampled(b, child, options.cost_hz, options.seconds, builds)
         rows = []
-        base, base_frames = figures["no chain"][:2]
-        for name, (kernel, frames, cpu, n) in figures.items():
-            each = f"{(kernel - base) / (frames - base_frames):.0f}" if frames - base_frames > 1 else "–"
-            rows.append([name, n, f"{frames:.1f}", f"{kernel / 1000:.2f}", each, f"{cpu:.1f}"])
+        for i, build in enumerate(builds):
+            base, base_frames = figures["no chain"][i][:2]
+            for name, of_builds in figures.items():
+                kernel, frames, cpu, n = of_builds[i]
+                each = f"{(kernel - base) / (frames - base_frames):.0f}" if frames - base_frames > 1 else "–"
+                rows.append([f"{name}, {build}" if options.old else name, n, f"{frames:.1f}", f"{kernel / 1000:.2f}",
+                             each, f"{cpu:.1f}"])
         bench.table(f"Kernel half, code of C2 without inlining, {options.cost_hz} Hz",
                     ["program", "samples", "frames", "µs a sample", "ns a frame", "daemon, µs a sample"], rows)
         rows = []
         with bench.Bench() as b:
             child = start(b, java, classes(b), "-XX:+PreserveFramePointer")
-            kernel, frames, cpu, n = sampled(b, child, 99, options.seconds)
+            (kernel, frames, cpu, n), = sampled(b, child, 99, options.seconds)
             rows.append(["spanprof run", n, f"{kernel / 1000:.1f}", f"{cpu:.0f}"])
             perf = bench.tool("perf")
             if perf:
@@ -730,10 +744,13 @@ def add_options(parser):
     parser.add_argument("--victim", action="append", default=[], help="of leaves (default: both)")
     parser.add_argument("--collector", action="append", default=[],
                         help="of leaves, a flag (default: the JVM's, and serial)")
-    parser.add_argument("--old", help="another build, whose hotspot-dump is asked of the same leaves")
+    parser.add_argument("--old-leaves", metavar="BUILD",
+                        help="of leaves: another build, whose hotspot-dump is asked of the same ones")
     parser.add_argument("--show", type=int, default=3, help="how many wrong leaves of a row are printed")
     parser.add_argument("--warm", type=float, default=5, help="seconds that JVMs of leaves run before")
     parser.add_argument("--least", type=int, default=1000, help="samples of a row of leaves")
+    parser.add_argument("--old", action="append", default=[], metavar="SPANPROF",
+                        help="of cost: another build, on the same process at once")
     parser.add_argument("--async", dest="agent", help="libasyncProfiler.so")
 
 
