@@ -180,6 +180,37 @@ class Hotspot(session.NamingCase):
                 print(f"# {child.pid} {options}: {leaves.most_common(4)}", flush=True)
                 self.assertLessEqual(leaves[f"{name}.rare"], WRONG * leaves.total(), leaves)
 
+    def test_callers_are_right_while_frames_are_deoptimised(self):
+        """tests/victims/VictimDeopt.java; the JVM's log says that it made code of `next` invalid."""
+        name, depth = "VictimDeopt", 41
+        directory = self.directory()
+        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory,
+                          tap.SOURCE_DIR / f"tests/victims/{name}.java"], expect=0, timeout=120)
+        child = self.spawn([self.java(), "-XX:+PrintCompilation", "-cp", directory, name])
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ)
+
+        def methods(sample):
+            found = [f.name for f in reversed(sample.frames) if (f.name or "").startswith(f"{name}$")]
+            return [x.rpartition(".")[2] for x in found]
+
+        def of_work(samples):
+            return [s for s in samples if is_named(s) and methods(s)[:1] == ["run"]]
+
+        self.wait_for(run, lambda samples: len(of_work(samples)) >= 2 * N, f"{2 * N} samples")
+        samples = of_work(run.stop().of(child.pid))
+        whole = ["run", *["next"] * depth, "burn"]
+        found = [methods(s) for s in samples]
+        verdicts = collections.Counter("whole" if x == whole else "inner" if x == whole[:len(x)] else "wrong"
+                                       for x in found)
+        print(f"# {verdicts}", flush=True)
+        self.assertRegex(child.out, r"One::next .*made not entrant")
+        self.assertEqual(verdicts["wrong"], 0, verdicts)
+        self.assertGreaterEqual(verdicts["whole"], LEAST * len(samples), verdicts)
+        ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
+        ends.pop("pending", None)
+        self.assertGreaterEqual(ends[None] / sum(ends.values()), ROOT, ends)
+
     def test_targets_says_that_loops_have_no_safepoint(self):
         for options, is_said in (("-XX:+UseSerialGC", True), ("-XX:+UseParallelGC", True),
                                  ("-XX:+UseG1GC", False), ("-XX:+UseSerialGC -Xint", False),
