@@ -56,7 +56,7 @@ enum {
         SCAN_PAGES = 64,                /* what is larger is searched by the ioctl */
         /*
          * pages at least that pagemap is asked for at once: 10 ns each, where a call and its hand-over to the
-         * thread that makes it take 15,000
+         * thread that makes it take 9,000
          */
         LOOK_AHEAD = BATCH,
         HEADER = sizeof(struct spanprof_ring_header),
