@@ -292,7 +292,7 @@ static bool reads_maps(Hitch hitch) {
         anonymous = notice_at(4096, exec_ns);
         mapping_tracker_begin_turn(&bench.tracker);
         if (hitch != HITCH_NO_EXEC)
-                cr_assert_eq(notice_history_add_exec(notices, known->pid, "us", exec_ns), 0);
+                cr_assert_eq(notice_history_add_exec(notices, known->pid, known->comm, exec_ns), 0);
         cr_assert_eq(notice_history_add_mapping(notices, &file), 0);
         cr_assert_eq(notice_history_add_mapping(notices, &anonymous), 0);
         if (hitch == HITCH_LOST)
