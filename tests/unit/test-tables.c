@@ -55,9 +55,11 @@ static void create_maps(uint32_t n_nodes) {
         cr_assert_geq(nodes_fd, 0);
 }
 
+static uint64_t version;
+
 static void open_tables(size_t max_bytes, size_t max_idle_bytes) {
         TablesConfig config = { .array_fd = array_fd, .nodes_fd = nodes_fd, .max_bytes = max_bytes,
-                                .max_idle_bytes = max_idle_bytes };
+                                .max_idle_bytes = max_idle_bytes, .versionp = &version };
 
         stat_reset();
         cr_assert_eq(tables_new(&tables, &config), 0);
@@ -491,4 +493,27 @@ Test(tables, of_another_program_of_the_same_process_have_a_space_of_their_own) {
         cr_assert(get_root(&node));
         key = unwind_node_key(process->generation - 1, 0);
         cr_assert_not(lookup(nodes_fd, &key, &node), "the old program's nodes are gone");
+}
+
+/* Each CPU keeps the generation of the nodes that it has read, until the version changes. */
+Test(tables, tell_of_each_change_of_a_node) {
+        struct unwind_node node;
+        uint64_t generation, before;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&node));
+        generation = node.generation;
+        before = version;
+        process->maps_serial++;
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&node));
+        cr_assert_neq(node.generation, generation);
+        cr_assert_gt(version, before);
+        before = version;
+        tables_forget(tables, process->pid);
+        cr_assert_not(get_root(&node));
+        cr_assert_gt(version, before, "a node that is gone is a change");
 }
