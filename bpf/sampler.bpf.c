@@ -62,8 +62,8 @@ static __always_inline void leaf_part(const volatile uint64_t *context, struct t
 
 static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
                                       struct recent *recent, struct scratch *scratch, bool runtimes) {
+        struct space space = { .version = recent->version };
         struct unwind *unwind = &scratch->unwind;
-        struct space space;
 
         space_find(&recent->row, scratch->sample.tgid, scratch->sample.start_time_ns, &recent->nodes, &space);
         PART(NODE);

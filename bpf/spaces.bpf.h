@@ -54,6 +54,7 @@ struct {
 struct space {
         uint64_t number;
         uint64_t generation;            /* of the set of nodes; 0 = there are none */
+        uint64_t version;               /* rows_version before the generation was read; by the caller */
 };
 
 static __always_inline uint64_t space_generation(uint64_t number) {

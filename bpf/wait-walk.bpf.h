@@ -18,8 +18,8 @@
 static __always_inline void wait_walk(struct task_struct *task, const struct abi_process *process,
                                       struct scratch *scratch, uint32_t depth) {
         struct unwind *unwind = &scratch->unwind;
+        struct space space = { .version = rows_version };
         uint64_t nodes = 0;
-        struct space space;
 
         space_find(process, scratch->sample.tgid, scratch->sample.start_time_ns, &nodes, &space);
         scratch->has_runtime = false;

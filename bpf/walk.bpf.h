@@ -323,10 +323,14 @@ static __always_inline void labels_part(struct scratch *scratch) {
 
 /*
  * Whether what was read in the nodes is theirs: they may be replaced during the walk, and their memory given
- * to another process. Generations are never used twice, so one look at the end tells.
+ * to another process. Generations are never used twice, so one look at the end tells. A walk that has read no
+ * node has at most read a table, by the mapping of the walk before; its place is given to another file once
+ * the change was counted, and not before.
  */
-static __always_inline bool nodes_are(const struct rules *rules) {
-        return !rules->has_searched || space_generation(rules->space) == rules->generation;
+static __always_inline bool nodes_are(const struct rules *rules, const struct space *space) {
+        if (!rules->has_searched && space->version == rows_version)
+                return true;
+        return space_generation(rules->space) == rules->generation;
 }
 
 /* Walks by rows. If its nodes are replaced under it, only the interrupted pc is sure. */
@@ -364,7 +368,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         PART(FRAMES);
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
-        if (unwind->end != ABI_STACK_STALE && nodes_are(rules) &&
+        if (unwind->end != ABI_STACK_STALE && nodes_are(rules, space) &&
             hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample)) {
                 if (walk.python) {
                         python_count(walk.python);
