@@ -265,14 +265,15 @@ static void print_scope_names(const Hotspot *hotspot, const HotspotScope *scopes
 }
 
 static void print_place(const Hotspot *hotspot, const HotspotBlob *blob, int32_t offset) {
+        const HotspotCompiled in = { hotspot_code(hotspot), hotspot_layout(hotspot), hotspot_reader(hotspot),
+                                     blob };
         HotspotScope scopes[HOTSPOT_MAX_INLINED];
         uint32_t n;
         bool is_short;
 
         printf("\t");
         if (offset >= 0 && offset < INT32_MAX &&
-            !hotspot_scopes_read(scopes, &n, hotspot_layout(hotspot),
-                                 hotspot_reader(hotspot), blob, blob->code + (uint32_t)offset, &is_short))
+            !hotspot_scopes_read(scopes, &n, &in, blob->code + (uint32_t)offset, &is_short))
                 print_scope_names(hotspot, scopes, n);
 }
 
@@ -282,11 +283,12 @@ static void print_leaf(const Hotspot *hotspot, Places *places, const HotspotBlob
         int32_t before = -1, at = -1, after = -1, offset;
         HotspotScope scopes[HOTSPOT_MAX_INLINED];
         HotspotBlob own = *blob;
+        const HotspotCompiled in = { hotspot_code(hotspot), hotspot_layout(hotspot), &few, &own };
         bool is_short;
         uint32_t n;
 
         own.pcs_end = own.pcs + places->n * sizeof(places->places[0]);
-        if (hotspot_scopes_read(scopes, &n, hotspot_layout(hotspot), &few, &own, pc, &is_short))
+        if (hotspot_scopes_read(scopes, &n, &in, pc, &is_short))
                 return;
         for (uint64_t place = blob->pcs; place + 16 <= blob->pcs_end && after < 0; place += 16) {
                 if (!hotspot_read(hotspot_reader(hotspot), place, &offset, sizeof(offset)))

@@ -166,12 +166,26 @@ Test(hotspot_flow, a_place_leads_to_what_follows_it) {
                 cr_skip_test("machine: it is about x86-64");
         memset(memory, NOP, sizeof(memory));
         memcpy(memory, straight, sizeof(straight));
-        cr_assert(hotspot_flow_leads(&reader, &places, CODE + 9, &none));
+        cr_assert(hotspot_flow_leads(&reader, places.before, CODE + 9, &none));
         memcpy(memory, jumps, sizeof(jumps));
-        cr_assert(!hotspot_flow_leads(&reader, &places, CODE + 8, &none));
+        cr_assert(!hotspot_flow_leads(&reader, places.before, CODE + 8, &none));
         memcpy(memory, into, sizeof(into));
-        cr_assert(!hotspot_flow_leads(&reader, &places, CODE + 7, &none));
-        cr_assert(hotspot_flow_leads(&reader, &places, CODE + 7, &loop));
+        cr_assert(!hotspot_flow_leads(&reader, places.before, CODE + 7, &none));
+        cr_assert(hotspot_flow_leads(&reader, places.before, CODE + 7, &loop));
+}
+
+/* C2 puts code between two places that comes from elsewhere. */
+Test(hotspot_flow, a_branch_over_code_does_not_lead_into_it) {
+        const uint8_t over[] = { CALL, JE(6), JMP(60), NOP, NOP, NOP, NOP, NOP };
+        const HotspotLoop none = { 0 };
+
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
+        memset(memory, NOP, sizeof(memory));
+        memcpy(memory, over, sizeof(over));
+        cr_assert(hotspot_flow_leads(&reader, CODE + 5, CODE + 14, &none));
+        cr_assert(hotspot_flow_leads(&reader, CODE + 5, CODE + 13, &none));
+        cr_assert(!hotspot_flow_leads(&reader, CODE + 5, CODE + 11, &none));
 }
 
 Test(hotspot_flow, a_return_is_the_compiled_method_s) {

@@ -179,6 +179,7 @@ static void take_tables(HotspotBlob *blob, const HotspotLayout *layout, const He
 
         blob->scopes_data = get_place(head, at->scopes_data, base);
         blob->pcs = get_place(head, at->scopes_pcs, base);
+        blob->null_checks = get_place(head, at->null_checks, base);
         if (at->immutable_data.size) {
                 blob->pcs_end = blob->scopes_data;
                 blob->scopes_data_end = base + get(head, at->immutable_size);

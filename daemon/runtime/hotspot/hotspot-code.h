@@ -57,7 +57,16 @@ typedef struct HotspotBlob {
         int32_t orig_pc;                /* bytes from the frame's sp */
         uint64_t deopt, deopt_mh;       /* return addresses that stand for the one at orig_pc */
         uint64_t scopes_data, scopes_data_end, pcs, pcs_end, metadata, metadata_end;
+        uint64_t null_checks;           /* a table (hotspot-exit.c); 0 = unknown */
 } HotspotBlob;
+
+/* An nmethod, and by what it and the code around it are read; borrowed. */
+typedef struct HotspotCompiled {
+        const HotspotCode *code;
+        const HotspotLayout *layout;
+        const HotspotReader *reader;
+        const HotspotBlob *blob;
+} HotspotCompiled;
 
 enum {
         _HOTSPOT_CODE_E_SUCCESS,

@@ -28,6 +28,9 @@
 enum {
         BUFFER = 256,
         MAX_BYTES = 16 << 10,           /* of code that are looked at from one place on */
+        MAX_STUB = 1 << 10,             /* of a slow path, up to its call */
+        MAX_STUB_JUMPS = 3,
+        MAX_TARGETS = 64,               /* of branches forth */
         TEST = 0x85,                    /* test %r32, memory */
         REX_B = 0x41,
 };
@@ -120,11 +123,29 @@ static bool is_in_loop_of(const HotspotReader *reader, uint64_t poll, uint64_t b
         return head > beginning && head <= inner && last >= pc;
 }
 
-/* Whether the code from @before on goes on to @head, or to what lies up to @end behind it. */
+/* Places of a piece of code to which it branches forth; those above the cap are lost. */
+typedef struct Targets {
+        uint64_t targets[MAX_TARGETS];
+        uint32_t n;
+} Targets;
+
+static bool has_target(const Targets *targets, uint64_t at) {
+        for (uint32_t i = 0; i < targets->n; i++)
+                if (targets->targets[i] == at)
+                        return true;
+        return false;
+}
+
+/*
+ * Whether the code from @before on goes on to @head, or to what lies up to @end behind it. What stands behind
+ * a jump is reached only by a branch to it.
+ */
 static bool leads_to(const HotspotReader *reader, uint64_t before, uint64_t head, uint64_t end) {
         Sweep sweep = sweep_from(reader, before, head);
-        uint64_t at, furthest = 0;
         ScanInstruction instruction;
+        Targets targets = { .n = 0 };
+        bool is_reached = true;
+        uint64_t at;
 
         if (head <= before)
                 return true;
@@ -133,13 +154,18 @@ static bool leads_to(const HotspotReader *reader, uint64_t before, uint64_t head
         while (sweep.at < head) {
                 if (!next_instruction(&sweep, &at, &instruction))
                         return false;
-                if ((instruction.flow == SCAN_BRANCH || instruction.flow == SCAN_JUMP) &&
-                    instruction.target > at && instruction.target <= end)
-                        furthest = MAX(furthest, instruction.target);
-                if (is_end(&instruction) && furthest <= at)
-                        return false;
+                is_reached = is_reached || has_target(&targets, at);
+                if (!is_reached)
+                        continue;
+                if (instruction.flow == SCAN_BRANCH || instruction.flow == SCAN_JUMP) {
+                        if (instruction.target >= head && instruction.target <= end)
+                                return true;
+                        if (instruction.target > at && instruction.target < head && targets.n < MAX_TARGETS)
+                                targets.targets[targets.n++] = instruction.target;
+                }
+                is_reached = !is_end(&instruction);
         }
-        return true;
+        return is_reached;
 }
 
 /*
@@ -158,9 +184,60 @@ static HotspotFlow judge_loop(const HotspotReader *reader, const HotspotPlaces *
         return HOTSPOT_FLOW_ELSEWHERE;
 }
 
-bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc,
-                        const HotspotLoop *loop) {
-        return leads_to(reader, places->before, pc, MAX(pc, loop->end));
+bool hotspot_flow_leads(const HotspotReader *reader, uint64_t before, uint64_t pc, const HotspotLoop *loop) {
+        return leads_to(reader, before, pc, MAX(pc, loop->end));
+}
+
+static void add_exit(HotspotExits *exits, uint64_t at, uint64_t target) {
+        if (exits->n == HOTSPOT_MAX_EXITS) {
+                exits->n--;
+                memmove(exits->exits, exits->exits + 1, exits->n * sizeof(exits->exits[0]));
+        }
+        exits->exits[exits->n++] = (HotspotExit){ at, target };
+}
+
+void hotspot_flow_exits(HotspotExits *exits, const HotspotReader *reader, const HotspotPlaces *places,
+                        uint64_t from, uint64_t to, uint64_t pc, bool is_last) {
+        Sweep sweep = sweep_from(reader, from, to);
+        ScanInstruction instruction;
+        uint64_t at;
+
+        *exits = (HotspotExits){ .end = from };
+        if (to > from && to - from > MAX_BYTES)
+                return;
+        while (next_instruction(&sweep, &at, &instruction)) {
+                exits->end = sweep.at;
+                if (!is_last && (is_back(&instruction, pc) || is_end(&instruction) ||
+                                 exits->n == HOTSPOT_MAX_EXITS))
+                        return;
+                if (instruction.flow == SCAN_BRANCH && instruction.target > places->after &&
+                    instruction.target < places->code_end)
+                        add_exit(exits, at, instruction.target);
+        }
+}
+
+bool hotspot_flow_call(const HotspotReader *reader, const HotspotPlaces *places, uint64_t target,
+                       uint64_t *returnp, uint64_t *calledp) {
+        ScanInstruction instruction;
+        uint64_t at;
+
+        for (int i = 0; i < MAX_STUB_JUMPS && target >= places->code && target < places->code_end; i++) {
+                Sweep sweep = sweep_from(reader, target, MIN(places->code_end, target + MAX_STUB));
+
+                do {
+                        if (!next_instruction(&sweep, &at, &instruction))
+                                return false;
+                } while (instruction.flow == SCAN_NEXT);
+                if (instruction.flow == SCAN_CALL) {
+                        *returnp = sweep.at;
+                        *calledp = instruction.target;
+                        return instruction.target;
+                }
+                if (instruction.flow != SCAN_JUMP)
+                        return false;
+                target = instruction.target;
+        }
+        return false;
 }
 
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,

@@ -42,6 +42,32 @@ typedef struct HotspotLoop {
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
                          uint64_t *nextp, HotspotLoop *loop);
 
-/* Pure but for @reader. Whether the code from the place before goes on to @pc, or into its loop. */
-bool hotspot_flow_leads(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc,
-                        const HotspotLoop *loop);
+/* Pure but for @reader. Whether the code from @before on goes on to @pc, or into its loop. */
+bool hotspot_flow_leads(const HotspotReader *reader, uint64_t before, uint64_t pc, const HotspotLoop *loop);
+
+enum { HOTSPOT_MAX_EXITS = 16 };
+
+/* An instruction that may leave for code behind all else. */
+typedef struct HotspotExit {
+        uint64_t at, target;
+} HotspotExit;
+
+typedef struct HotspotExits {
+        HotspotExit exits[HOTSPOT_MAX_EXITS];
+        uint32_t n;
+        uint64_t end;                   /* where the search ended */
+} HotspotExits;
+
+/*
+ * Pure but for @reader. Branches in [@from, @to) that lead behind @places->after. With @is_last the last
+ * ones; else the first, up to where the code ends or jumps back over @pc.
+ */
+void hotspot_flow_exits(HotspotExits *exits, const HotspotReader *reader, const HotspotPlaces *places,
+                        uint64_t from, uint64_t to, uint64_t pc, bool is_last);
+
+/*
+ * Pure but for @reader. The first call that the code from @target on comes to, without a branch on the way.
+ * Return: whether there is one; *returnp: its return address, *calledp: where it leads.
+ */
+bool hotspot_flow_call(const HotspotReader *reader, const HotspotPlaces *places, uint64_t target,
+                       uint64_t *returnp, uint64_t *calledp);

@@ -126,6 +126,7 @@ static const struct {
         { "CompiledMethod", "_scopes_data_begin", AT(nmethod.scopes_data), 8 },
         { "nmethod", "_scopes_pcs_offset", AT(nmethod.scopes_pcs), 4 },
         { "nmethod", "_dependencies_offset", AT(nmethod.dependencies), 4 },
+        { "nmethod", "_nul_chk_table_offset", AT(nmethod.null_checks), 4 },
         { "nmethod", "_immutable_data", AT(nmethod.immutable_data), 8 },
         { "nmethod", "_immutable_data_size", AT(nmethod.immutable_size), 4 },
 

@@ -69,6 +69,7 @@ typedef struct HotspotNmethodLayout {
         HotspotField scopes_data;       /* int: from the nmethod or immutable_data; with size 8 an address */
         HotspotField scopes_pcs;        /* int: from the nmethod or immutable_data */
         HotspotField dependencies;      /* int: where scopes_pcs end; not with immutable_data */
+        HotspotField null_checks;       /* int: from the nmethod or immutable_data */
         HotspotField immutable_data, immutable_size;            /* JDK 23 and later */
         uint32_t struct_size;           /* bytes */
 } HotspotNmethodLayout;

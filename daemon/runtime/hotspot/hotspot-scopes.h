@@ -31,9 +31,9 @@ enum {
 };
 
 /*
- * Pure but for @reader. @pc: in the nmethod @blob, exact or a return address. @scopes: HOTSPOT_MAX_INLINED of
- * them, the innermost first; the last is @blob's own method. Inner ones that are not known for certain are
+ * Pure but for its reader. @pc: in the nmethod @in, exact or a return address. @scopes: HOTSPOT_MAX_INLINED
+ * of them, the innermost first; the last is its own method. Inner ones that are not known for certain are
  * left out, and *is_shortp says so. Return: 0 with *np ≥ 1, HOTSPOT_SCOPES_E_*.
  */
-int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotLayout *layout,
-                        const HotspotReader *reader, const HotspotBlob *blob, uint64_t pc, bool *is_shortp);
+int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotCompiled *in,
+                        uint64_t pc, bool *is_shortp);

@@ -275,14 +275,14 @@ static bool read_scopes(Hotspot *hotspot, const uint64_t *words, HotspotScope *s
         uint64_t pc = words[0] & ADDRESS_MASK, address = pc - (uint32_t)words[1];
         uint32_t compile_id = (uint32_t)(words[1] >> 32);
         HotspotBlob blob;
+        const HotspotCompiled in = { &hotspot->code, &hotspot->layout, hotspot->reader, &blob };
 
         if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, address) ||
             blob.kind != HOTSPOT_COMPILED || blob.compile_id != compile_id || blob.method != words[2])
                 return false;
         if (blob.level >= C1_LOWEST && blob.level <= C1_HIGHEST)
                 *kindp = HOTSPOT_FRAME_C1;
-        return !hotspot_scopes_read(scopes, np, &hotspot->layout, hotspot->reader, &blob, pc,
-                                    is_shortp);
+        return !hotspot_scopes_read(scopes, np, &in, pc, is_shortp);
 }
 
 /* The method that was compiled, without what was inlined into it: into a native one, nothing is. */
