@@ -3,7 +3,7 @@
 
 #include "sampling/process/maps.h"
 #include "sampling/process/mounts.h"
-#include "sampling/process/process.h"
+#include "sampling/process/process-directory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -23,7 +23,7 @@
 #include "base/util/stat.h"
 #include "sampling/process/maps.h"
 #include "sampling/process/mounts.h"
-#include "sampling/process/process.h"
+#include "sampling/process/process-directory.h"
 #include "spanprof/station.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include "base/sandbox/channel.h"
 #include "base/util/macro.h"
 #include "sampling/process/pagemap.h"
-#include "sampling/process/process.h"
+#include "sampling/process/process-directory.h"
 
 enum { MAX_PAGES = (READER_MAX_READ >> 12) + 1 };       /* of one read, if pages are small */
 

@@ -11,7 +11,7 @@
 #include "base/util/bounded-call.h"
 #include "base/util/macro.h"
 #include "sampling/process/pagemap.h"
-#include "sampling/process/process.h"
+#include "sampling/process/process-directory.h"
 
 enum {
         PIECE = 4096,                   /* bytes of one bounded call, which are copied once more */

@@ -23,7 +23,7 @@
 #include "base/util/text.h"
 #include "sampling/process/htlhash.h"
 #include "sampling/process/identity.h"
-#include "sampling/process/process.h"
+#include "sampling/process/process-directory.h"
 
 enum {
         /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */

@@ -23,6 +23,7 @@
 #include "sampling/process/mapping-history.h"
 #include "sampling/process/mapping.h"
 #include "sampling/process/object.h"
+#include "sampling/process/process-directory.h"
 
 enum {
         PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
@@ -50,13 +51,6 @@ typedef struct Process {
         bool is_open;                   /* by process_new_open() */
         int proc_fd;                    /* its directory in /proc, owned, while it is open */
 } Process;
-
-enum {
-        _PROCESS_E_SUCCESS,
-        PROCESS_E_GONE,                 /* exited, or is about to; or its id is another process' now */
-        PROCESS_E_DENIED,               /* we may not look into it */
-        PROCESS_E_MORE,                 /* there is more to do */
-};
 
 /* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_new(Process **processp, pid_t pid);
@@ -147,29 +141,3 @@ const Mapping *process_find_mapping(const Process *process, uint64_t address);
 /* CPU time used by all its threads, dead ones included, ns. Return: 0, PROCESS_E_GONE. */
 int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
 
-/*
- * The directory /proc/PID, which stays with this one process even if its id is used again.
- * @start_time_ns: 0 = any process that has the id now. Return: 0 and *fdp (owned by the caller), PROCESS_E_*.
- */
-int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
-
-/*
- * The same, but if the leader has exited before its threads, the directory of one of these: a dead leader has
- * neither memory nor executable to show. *tidp: whose it is; may be NULL.
- */
-int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp);
-
-/* What /proc/PID/stat says of a process. */
-typedef struct ProcessStat {
-        char state;                     /* Z = zombie, X = dead */
-        bool is_kernel;
-        uint64_t start_time_ns;
-        uint64_t n_threads;
-        uint64_t stack_start;           /* 0 = we may not know */
-} ProcessStat;
-
-/* Pure. @text: the line, NUL behind @size bytes. Return: 0, 1 = no such line. */
-int process_parse_stat(const char *text, size_t size, ProcessStat *statp);
-
-/* Reads start time and leader's comm only. Return: 0, PROCESS_E_*. */
-int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]);

@@ -33,7 +33,7 @@
 #include "base/util/file.h"
 #include "base/util/text.h"
 #include "sampling/process/identity.h"
-#include "sampling/process/process.h"
+#include "sampling/process/process-directory.h"
 #include "symbol/jit/code-wire.h"
 #include "symbol/jit/jitdump.h"
 #include "symbol/jit/perf-map.h"
