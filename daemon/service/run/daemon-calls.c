@@ -35,7 +35,7 @@
 #include "base/util/error.h"
 #include "base/util/stat.h"
 #include "service/run/call-budget.h"
-#include "service/run/daemon-loop.h"
+#include "service/run/daemon-stages.h"
 
 #define TIMER_ACCURACY_US 1
 #define FIRST_LOOK_NS NS_PER_MS

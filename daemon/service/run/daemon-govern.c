@@ -34,8 +34,8 @@
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
-#include "service/run/daemon-stages.h"
 #include "service/run/daemon-threads.h"
+#include "service/run/daemon-window.h"
 #include "service/run/self.h"
 
 #define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)

@@ -25,7 +25,7 @@ const char *daemon_pause_reason(const Daemon *daemon);
 const char *daemon_waits_lack(const Daemon *daemon);
 
 /*
- * Closes the window (daemon-stages.h). The next one has the frequency that the volume of this one allows.
+ * Closes the window (daemon-window.h). The next one has the frequency that the volume of this one allows.
  * Return: 0, -errno.
  */
 int daemon_end_window(Daemon *daemon);

@@ -8,7 +8,7 @@
  *     drain        70 ms while samples flow, 250 ms while only mappings change, 20 ms until the first sample:
  *                  reads the rings (mappings, then notices, then samples)
  *     window       0.5 s after the start, up to 2 s later if names are on their way, then each export
- *                  interval: closes the window (daemon-stages.c)
+ *                  interval: closes the window (daemon-window.c)
  *     second       every 0.75 to 1.25 s: draws a new period, reads counters, enforces limits
  *                  (daemon-govern.c). A fixed period would see work that repeats every 10 ms in lock-step.
  *     work         whenever a search for targets or the reading of long mappings has a next step
@@ -66,6 +66,7 @@
 #include "service/run/daemon-govern.h"
 #include "service/run/daemon-long-waits.h"
 #include "service/run/daemon-stages.h"
+#include "service/run/daemon-window.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
 /* and 10 to 30 ms until a library is known and its rows are in force */
@@ -256,20 +257,6 @@ static int on_call(sd_event_source *source, int fd, uint32_t events, void *userd
         return again(daemon->loop.drain_timer, 0);
 }
 
-int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
-        uint64_t begin_ns = clock_monotonic_ns();
-        int r;
-
-        targets_begin_turn(daemon->stages.targets);
-        r = sampler_drain(daemon->stages.sampler, drainedp);
-        targets_noticed(daemon->stages.targets, begin_ns);
-        daemon->loop.drained_ns = clock_monotonic_ns();
-        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->loop.drained_ns - begin_ns);
-        if (!r && targets_is_reading(daemon->stages.targets))
-                r = MIN(sd_event_source_set_time_relative(daemon->loop.work_timer, 0), 0);
-        return r;
-}
-
 static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         SamplerDrained drained = { 0 };
@@ -418,21 +405,9 @@ static void on_clock_step(void *userdata) {
                 sd_event_exit(daemon->loop.event, r < 0 ? r : -EIO);
 }
 
-static bool note_delivery(Daemon *daemon) {
-        if (!daemon->totals->first_delivery_ns && stat_get(COUNTER_SAMPLES_DELIVERED))
-                daemon->totals->first_delivery_ns = clock_monotonic_ns();
-        return daemon->totals->first_delivery_ns;
-}
-
 /* Runs after each turn of the loop while the first samples are on their way: it is a turn of its own. */
 static int on_turn(sd_event_source *source, void *userdata) {
-        return note_delivery(userdata) ? sd_event_source_set_enabled(source, SD_EVENT_OFF) : 0;
-}
-
-int daemon_await_delivery(Daemon *daemon) {
-        int r = note_delivery(daemon) ? 0 : sd_event_source_set_enabled(daemon->loop.turn, SD_EVENT_ON);
-
-        return r < 0 ? error_origin(r) : 0;
+        return daemon_note_delivery(userdata) ? sd_event_source_set_enabled(source, SD_EVENT_OFF) : 0;
 }
 
 /* ---- making them ---- */

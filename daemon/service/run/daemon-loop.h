@@ -15,12 +15,3 @@ int daemon_make_loop(Daemon *daemon);
 /* When sampling begins: drain, window, housekeeping. Return: 0, -errno. */
 int daemon_add_timers(Daemon *daemon);
 void daemon_remove_timers(Daemon *daemon);
-
-/* Reads the rings. @drainedp: may be NULL. Return: 0, -errno. */
-int daemon_drain(Daemon *daemon, SamplerDrained *drainedp);
-
-/*
- * Samples were handed over. Until the first are delivered, each turn looks whether they are: the summary has
- * that time. Return: 0, -errno.
- */
-int daemon_await_delivery(Daemon *daemon);

@@ -29,6 +29,9 @@ int daemon_remove_row(void *userdata, uint32_t tgid);
 /* Reads the stations of coroutines; sets coroutines_timer, or turns it off. Return: 0, -errno. */
 int daemon_scan_coroutines(Daemon *daemon);
 
+/* Reads the rings. @drainedp: may be NULL. Return: 0, -errno. */
+int daemon_drain(Daemon *daemon, SamplerDrained *drainedp);
+
 /* Takes what workers have read of thread symbols. Return: 0, -errno. */
 int daemon_step_threads(Daemon *daemon);
 
@@ -37,15 +40,6 @@ int daemon_step_tables(Daemon *daemon);
 
 /* Before the first sample: tables of all targets, as far as a time limit allows. Return: 0, -errno. */
 int daemon_prepare_tables(Daemon *daemon);
-
-/* What the limits judge of a window that was closed. */
-typedef struct DaemonClosed {
-        uint64_t length_ns;
-        uint64_t most_samples;          /* on the CPU, of one process */
-} DaemonClosed;
-
-/* Closes the window and hands it to the sink, or its requests to the exporters. Return: 0, -errno. */
-int daemon_close_window(Daemon *daemon, DaemonClosed *closedp);
 
 /* Logs once if another spanprof samples one of the targets. */
 void daemon_warn_of_other_profilers(Daemon *daemon);

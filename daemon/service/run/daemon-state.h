@@ -7,7 +7,8 @@
  * What the daemon holds, one struct for each subject. Its files share it, and no other file includes it:
  *
  *     daemon.c            makes every stage, starts, reports at the end
- *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
+ *     daemon-stages.c     hands things from stage to stage: records, rows, tables
+ *     daemon-window.c     closes windows and hands them on
  *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
  *     daemon-still.c      reads threads that stand still
  *     daemon-threads.c    looks at all threads as they are now

@@ -2,7 +2,8 @@
 
 /*
  * Makes every stage and starts them in their order, logs what was found at the start, and reports at the end.
- * daemon-stages.c has the flow between the stages, daemon-loop.c its times, daemon-govern.c its limits.
+ * daemon-stages.c has the flow between the stages, daemon-window.c what leaves them, daemon-loop.c its times,
+ * daemon-govern.c its limits.
  */
 
 #include "service/run/daemon.h"
