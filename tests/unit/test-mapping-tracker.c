@@ -261,6 +261,7 @@ static MappingNotice notice_of_file(const Process *process, uint64_t time_ns) {
                                         .path_size = strlen(mapping->path) };
         }
         cr_assert_fail("this program is no file");
+        return (MappingNotice){ 0 };
 }
 
 typedef enum Hitch {
