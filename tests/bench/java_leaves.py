@@ -5,18 +5,31 @@ knows of it. `runtimes.py leaves` uses it.
 Two JVMs run one program, and the second has the flag. A method whose code has the same size in both, and in
 the second one all descriptions of the first, has the same code. There each sampled pc is named twice: by the
 descriptions of the first JVM alone (hotspot-dump leaves: the daemon's own reader), and by all of them.
+
+C2 renumbers its nodes, and older releases then look up a node's place by its old number (JDK-8201516). There
+the flag describes code by other methods, which run elsewhere: JDK 11.0.13 calls the unrolled loop of
+StringLatin1.hashCode `Integer.parseInt`, and JDK 8 the allocation of an array by a comparator's method.
 """
 import collections
 import time
 
 import bench
+import jdks
 import tap
 
 DUMP = tap.HARNESS / "hotspot-dump"
 FLAGS = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
 KINDS = ("same", "near", "short", "wrong")
+# What FLAGS say is right in all releases from 21 on, and in these since a version. No fix of 8 is known.
+RIGHT_FROM, RIGHT_SINCE = 21, {"11": (11, 0, 21), "17": (17, 0, 8)}
 
 Code = collections.namedtuple("Code", "key address code end offsets")
+
+
+def is_judge(java):
+    """Whether what FLAGS say is right."""
+    name = jdks.release(java)
+    return int(name) >= RIGHT_FROM or name in RIGHT_SINCE and jdks.version(java) >= RIGHT_SINCE[name]
 
 
 def dump(what, pid, tool=DUMP, **options):

@@ -11,7 +11,8 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
             are without `main`. With --async that profiler follows, in the same process
     leaves  what is said of a pc of compiled code between two descriptions, beside what a second JVM with
             DebugNonSafepoints knows of the same code (java_leaves.py): % of --rounds turns of --seconds, for
-            each --java and --collector, of VictimJavaMix.java and VictimJavaBusy.java (--victim). Needs perf
+            each --java and --collector, of VictimJavaMix.java and VictimJavaBusy.java (--victim). Needs perf.
+            Without --java: those whose flag is right, with Debian's JDK 11
     many    --jvms (30,200) small JVMs (-Xmx16m, shared classes), which work 20 ms, then sleep --nap ms; one
             more each --stagger s. Memory and CPU of the daemon, and in how many of them a method has its
             name (the daemon is in a session of its own, so that its share of the CPUs is a service's)
@@ -301,11 +302,21 @@ def mix_classes(b):
     return directory
 
 
+def judges_of(options):
+    """The java programs of leaves. One whose flag is wrong is only taken if it is asked for."""
+    known = {**jdks.fetched(), **jdks.new_eleven(), **jdks.here()}
+    javas = options.java or [known[release] for release in sorted(known, key=int)]
+    wrong = [java for java in javas if not java_leaves.is_judge(java)]
+    for java in wrong:
+        print(f"# {java}: {'.'.join(map(str, jdks.version(java)))} describes code wrongly (JDK-8201516)", flush=True)
+    return options.java or [java for java in javas if java not in wrong]
+
+
 def leaves(options):
     rows, tools = [], {"": java_leaves.DUMP}
     if options.old_leaves:
         tools["old"] = pathlib.Path(options.old_leaves) / "tests/harness/hotspot-dump"
-    cases = itertools.product(javas_of(options), options.victim or (MIX, hotspot.CLASS),
+    cases = itertools.product(judges_of(options), options.victim or (MIX, hotspot.CLASS),
                               options.collector or COLLECTORS)
     with bench.Bench() as outer:
         directory = mix_classes(outer)

@@ -82,38 +82,49 @@ def arm64(name):
     return java
 
 
-# No other place has JDK 8. Its C library is newer than this machine's, so it has a root of its own.
+# No other place has JDK 8, nor a new JDK 11. Their C library is newer than this machine's: each has a root.
 SUITE = "sid"
-PACKAGES = ("openjdk-8-jre-headless", "libc6", "zlib1g", "libgcc-s1", "libstdc++6")
+PACKAGES = ("libc6", "zlib1g", "libgcc-s1", "libstdc++6")
+PROGRAMS = {"8": "jre/bin/java", "11": "bin/java"}
 # A namespace of its own for mounts, so that they go with the process. exec: its pid is the caller's child.
 ENTER = """#!/bin/sh
-exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --bind "${TMPDIR:-/tmp}" "$0/tmp" &&
-    exec chroot "$0" /usr/lib/jvm/java-8-openjdk-amd64/jre/bin/java "$@"' %s "$@"
+exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --bind "${{TMPDIR:-/tmp}}" "$0/tmp" &&
+    exec chroot "$0" /usr/lib/jvm/java-{0}-openjdk-amd64/{1} "$@"' {2} "$@"
 """
 
 
-def make_root(root):
+def make_root(name, root):
     """Debian packages unpacked into @root."""
-    for name in ("lib", "lib64"):
-        (root / "usr" / name).mkdir(parents=True)
-        (root / name).symlink_to(f"usr/{name}")
-    for name in ("proc", "tmp", "dev"):
-        (root / name).mkdir()
+    for directory in ("lib", "lib64"):
+        (root / "usr" / directory).mkdir(parents=True)
+        (root / directory).symlink_to(f"usr/{directory}")
+    for directory in ("proc", "tmp", "dev"):
+        (root / directory).mkdir()
     with debian.Suite(SUITE) as suite:
-        suite.unpack(PACKAGES, root)
+        suite.unpack((f"openjdk-{name}-jre-headless", *PACKAGES), root)
 
 
-def eight():
-    """{"8": a program that runs Debian's JDK 8 in a root of its own, which sees TMPDIR as /tmp}, or {}."""
-    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "jdk8"
+def of_debian(name):
+    """{release: a program that runs Debian's JDK in a root of its own, which sees TMPDIR as /tmp}, or {}."""
+    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / f"jdk{name}"
     if not root.exists():
         new = root.with_suffix(".new")
         shutil.rmtree(new, ignore_errors=True)
         try:
-            make_root(new)
+            make_root(name, new)
         except unittest.SkipTest:
             return {}
         new.rename(root)
-        (root / "java").write_text(ENTER % root)
+        (root / "java").write_text(ENTER.format(name, PROGRAMS[name], root))
         (root / "java").chmod(0o755)
-    return {"8": root / "java"} if release(root / "java") == "8" else {}
+    return {name: root / "java"} if release(root / "java") == name else {}
+
+
+def eight():
+    """{"8": …}, or {}."""
+    return of_debian("8")
+
+
+def new_eleven():
+    """{"11": …}, a later version than PyPI's."""
+    return of_debian("11")
