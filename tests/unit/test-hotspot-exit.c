@@ -170,10 +170,17 @@ Test(hotspot_exit, a_method_runs_between_two_of_its_checks) {
         check(3);
 }
 
-Test(hotspot_exit, older_releases_are_not_asked) {
+Test(hotspot_exit, jdk_11_is_asked) {
         put_flow(FIRST, slow_path(0, TRAP, GET_CHARS_2), false);
         put_flow(SECOND, slow_path(1, TRAP, GET_CHARS_9), false);
         layout.version = 11;
+        check(3);
+}
+
+Test(hotspot_exit, jdk_8_is_not_asked) {
+        put_flow(FIRST, slow_path(0, TRAP, GET_CHARS_2), false);
+        put_flow(SECOND, slow_path(1, TRAP, GET_CHARS_9), false);
+        layout.version = 8;
         check(2);
 }
 

@@ -40,7 +40,7 @@ enum {
         MAX_TABLE = 16 << 20,           /* bytes of one of the tables */
         SCOPE_BYTES = 3 * 5,            /* of the three numbers that begin a scope, at the most */
         MAX_JUMPS = 16,                 /* that are followed from a pc on */
-        EXITS_SINCE = 17,               /* release whose ways out are asked; docs/RUNTIMES.md says why */
+        EXITS_SINCE = 11,               /* release whose ways out are asked; docs/RUNTIMES.md says why */
 };
 
 typedef struct PcDesc {
