@@ -76,24 +76,6 @@ static uint32_t find_null_check(const HotspotReader *reader, const HotspotBlob *
         return low;
 }
 
-static void insert(HotspotExits *exits, const HotspotExit *exit, bool is_last) {
-        uint32_t i = exits->n;
-
-        while (i && exits->exits[i - 1].at > exit->at)
-                i--;
-        if (exits->n < HOTSPOT_MAX_EXITS) {
-                memmove(exits->exits + i + 1, exits->exits + i, (exits->n - i) * sizeof(*exit));
-                exits->exits[i] = *exit;
-                exits->n++;
-        } else if (is_last && i) {
-                memmove(exits->exits, exits->exits + 1, (i - 1) * sizeof(*exit));
-                exits->exits[i - 1] = *exit;
-        } else if (!is_last && i < exits->n) {
-                memmove(exits->exits + i + 1, exits->exits + i, (exits->n - i - 1) * sizeof(*exit));
-                exits->exits[i] = *exit;
-        }
-}
-
 void hotspot_exit_null_checks(HotspotExits *exits, const HotspotCompiled *in, uint64_t from, uint64_t to,
                               bool is_last) {
         uint32_t n = count_null_checks(in->reader, in->blob), begin, end;
@@ -109,7 +91,7 @@ void hotspot_exit_null_checks(HotspotExits *exits, const HotspotCompiled *in, ui
         }
         for (uint32_t i = begin; i < end; i++)
                 if (read_null_check(in->reader, in->blob, i, &exit) && exit.at >= from && exit.at < to)
-                        insert(exits, &exit, is_last);
+                        hotspot_exits_add(exits, &exit, is_last);
 }
 
 /* Whether a call there is made by the compiler for a byte code, and is no call of the program. */

@@ -188,12 +188,22 @@ bool hotspot_flow_leads(const HotspotReader *reader, uint64_t before, uint64_t p
         return leads_to(reader, before, pc, MAX(pc, loop->end));
 }
 
-static void add_exit(HotspotExits *exits, uint64_t at, uint64_t target) {
-        if (exits->n == HOTSPOT_MAX_EXITS) {
-                exits->n--;
-                memmove(exits->exits, exits->exits + 1, exits->n * sizeof(exits->exits[0]));
+void hotspot_exits_add(HotspotExits *exits, const HotspotExit *exit, bool is_last) {
+        uint32_t i = exits->n;
+
+        while (i && exits->exits[i - 1].at > exit->at)
+                i--;
+        if (exits->n < HOTSPOT_MAX_EXITS) {
+                memmove(exits->exits + i + 1, exits->exits + i, (exits->n - i) * sizeof(*exit));
+                exits->exits[i] = *exit;
+                exits->n++;
+        } else if (is_last && i) {
+                memmove(exits->exits, exits->exits + 1, (i - 1) * sizeof(*exit));
+                exits->exits[i - 1] = *exit;
+        } else if (!is_last && i < exits->n) {
+                memmove(exits->exits + i + 1, exits->exits + i, (exits->n - i - 1) * sizeof(*exit));
+                exits->exits[i] = *exit;
         }
-        exits->exits[exits->n++] = (HotspotExit){ at, target };
 }
 
 void hotspot_flow_exits(HotspotExits *exits, const HotspotReader *reader, const HotspotPlaces *places,
@@ -212,7 +222,7 @@ void hotspot_flow_exits(HotspotExits *exits, const HotspotReader *reader, const 
                         return;
                 if (instruction.flow == SCAN_BRANCH && instruction.target > places->after &&
                     instruction.target < places->code_end)
-                        add_exit(exits, at, instruction.target);
+                        hotspot_exits_add(exits, &(HotspotExit){ at, instruction.target }, is_last);
         }
 }
 

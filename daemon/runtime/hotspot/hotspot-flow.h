@@ -58,6 +58,9 @@ typedef struct HotspotExits {
         uint64_t end;                   /* where the search ended */
 } HotspotExits;
 
+/* Adds @exit in the order of their places; where there are too many, the first or the last one goes. */
+void hotspot_exits_add(HotspotExits *exits, const HotspotExit *exit, bool is_last);
+
 /*
  * Pure but for @reader. Branches in [@from, @to) that lead behind @places->after. With @is_last the last
  * ones; else the first, up to where the code ends or jumps back over @pc.
