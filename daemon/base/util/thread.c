@@ -32,20 +32,20 @@ struct Thread {
         bool has_ended, is_left;
 };
 
-void thread_stay_on(int cpu) {
+static void keep_on(pthread_t id, int cpu) {
         cpu_set_t set;
 
         CPU_ZERO(&set);
         CPU_SET(cpu, &set);
-        (void)!sched_setaffinity(0, sizeof(set), &set);
+        (void)!pthread_setaffinity_np(id, sizeof(set), &set);
+}
+
+void thread_stay_on(int cpu) {
+        keep_on(pthread_self(), cpu);
 }
 
 void thread_keep_on(const Thread *thread, int cpu) {
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        (void)!pthread_setaffinity_np(thread->id, sizeof(set), &set);
+        keep_on(thread->id, cpu);
 }
 
 void thread_condition_init(pthread_cond_t *condition) {
