@@ -26,7 +26,7 @@ typedef struct Tables Tables;
 typedef struct TablesConfig {
         int array_fd;                   /* maps of the kernel half, borrowed: row_tables */
         int nodes_fd;                   /* row_nodes */
-        /* 1 is added after each change of a node; borrowed; NULL = nobody keeps what it has read of nodes */
+        /* 1 is added after each change of a node; borrowed; NULL = no reader keeps what it has read */
         uint64_t *versionp;
         size_t max_bytes;               /* bytes of tables in the kernel; 0 = 128 MiB */
         size_t max_idle_bytes;          /* bytes of unused tables, kept for the next target; 0 = 8 MiB */

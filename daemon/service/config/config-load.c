@@ -6,8 +6,8 @@
  *
  *     SPANPROF_*, OTEL_EXPORTER_OTLP_*     environment
  *     files                                config-files.c finds them; sections [export NAME] have own values
- *     STATE_DIRECTORY                      the spool, unless somebody chose one
- *     backend = NAME                       settings that nobody has set by then (backend.c)
+ *     STATE_DIRECTORY                      the spool, unless a higher level sets one
+ *     backend = NAME                       settings that are still at their defaults (backend.c)
  *     attributes-deny = mapping.path       wins over every level: it takes back what the others set
  *
  * All mistakes of all sources are collected. What only the whole shows is checked last.

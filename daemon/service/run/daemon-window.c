@@ -151,7 +151,6 @@ static int await_delivery(Daemon *daemon) {
 
         if (!daemon_note_delivery(daemon))
                 r = sd_event_source_set_enabled(daemon->loop.turn, SD_EVENT_ON);
-
         return r < 0 ? error_origin(r) : 0;
 }
 
