@@ -98,8 +98,8 @@ static int check_section(FileState *state, const IniEntry *entry) {
 }
 
 static int wrong_section(const char *prefix, const Option *option, Text *errors) {
-        text_printf(errors, "%s: `%s` belongs to the section [%s]\n", prefix, option->name, option->section);
-        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+        return config_complain(errors, "%s: `%s` belongs to the section [%s]", prefix, option->name,
+                               option->section);
 }
 
 static int apply_value(FileState *state, const Option *option, const IniEntry *entry, const char *where) {
@@ -108,18 +108,15 @@ static int apply_value(FileState *state, const Option *option, const IniEntry *e
 
         if (!value || asprintf(&prefix, "%s: %s", where, option->name) < 0)
                 return error_origin(-ENOMEM);
-        if (*line) {
-                text_printf(state->errors, "%s: was set in line %u already\n", prefix, *line);
-                return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
-        }
+        if (*line)
+                return config_complain(state->errors, "%s: was set in line %u already", prefix, *line);
         *line = entry->line;
         return config_set(state->export ? state->export : state->config, option, value, CONFIG_FILE, where,
                           prefix, state->errors);
 }
 
 static int no_export_key(const char *prefix, const Option *option, Text *errors) {
-        text_printf(errors, "%s: `%s` is not for one receiver alone\n", prefix, option->name);
-        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+        return config_complain(errors, "%s: `%s` is not for one receiver alone", prefix, option->name);
 }
 
 static int apply_entry(FileState *state, const IniEntry *entry) {
@@ -148,10 +145,9 @@ static int begin_export(FileState *state, const IniEntry *entry, IniText text) {
         if (!name)
                 return error_origin(-ENOMEM);
         r = config_add_export(state->config, name, &export);
-        if (r == CONFIG_E_INVALID) {
-                text_printf(state->errors, "%s:%u: too many sections [export …]\n", state->name, entry->line);
-                return state->errors->failed ? error_origin(-ENOMEM) : r;
-        }
+        if (r == CONFIG_E_INVALID)
+                return config_complain(state->errors, "%s:%u: too many sections [export …]", state->name,
+                                       entry->line);
         if (r)
                 return error_fold(r);
         state->export = export->config;
@@ -173,8 +169,7 @@ static int apply_section(FileState *state, const IniEntry *entry) {
 }
 
 static int malformed_line(FileState *state, const IniEntry *entry) {
-        text_printf(state->errors, "%s:%u: %s\n", state->name, entry->line, entry->problem);
-        return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+        return config_complain(state->errors, "%s:%u: %s", state->name, entry->line, entry->problem);
 }
 
 int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors) {
@@ -186,11 +181,9 @@ int config_apply_text(Config *config, const char *name, const char *data, size_t
                 IniEntry entry;
                 int r = ini_next(&cursor, &entry);
 
-                if (r != INI_E_EOF && n_mistakes == FILE_MAX_MISTAKES) {
-                        text_printf(errors, "%s:%u: too many mistakes; the rest was not read\n", name,
-                                    entry.line);
-                        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
-                }
+                if (r != INI_E_EOF && n_mistakes == FILE_MAX_MISTAKES)
+                        return config_complain(errors, "%s:%u: too many mistakes; the rest was not read", name,
+                                               entry.line);
                 if (r == INI_E_EOF)
                         return n_mistakes ? CONFIG_E_INVALID : 0;
                 if (r == INI_E_MALFORMED)
@@ -216,9 +209,9 @@ static int load_fd(LoadState *state, const char *path, int fd) {
         int r = file_read_fd(fd, FILE_MAX_BYTES, &data, &size);
 
         if (r == FILE_E_TOO_LARGE)
-                r = config_complain(state->errors, path, "larger than any configuration (1 MiB)");
+                r = config_complain(state->errors, "%s: larger than any configuration (1 MiB)", path);
         else if (r == FILE_E_UNREADABLE)
-                r = config_complain(state->errors, path, strerror(errno));
+                r = config_complain(state->errors, "%s: %s", path, strerror(errno));
         else if (!r)
                 r = config_apply_text(state->config, path, data, size, state->errors);
         if (r < 0)
@@ -228,7 +221,7 @@ static int load_fd(LoadState *state, const char *path, int fd) {
 }
 
 static int load_problem(LoadState *state, const char *path, const char *problem) {
-        int r = config_complain(state->errors, path, problem);
+        int r = config_complain(state->errors, "%s: %s", path, problem);
 
         state->invalid = true;
         return r < 0 ? r : 0;
@@ -315,9 +308,10 @@ static int load_otel_protocol(LoadState *state, const char *const *environment) 
         else if (state->config->origins[endpoint].level > CONFIG_OTEL)
                 return 0;
         else
-                r = config_complain(state->errors, name,
-                             "gRPC cannot be sent, only http/protobuf and http/json (port 4318 as a "
-                             "rule); set SPANPROF_ENDPOINT");
+                r = config_complain(state->errors,
+                                    "%s: gRPC cannot be sent, only http/protobuf and http/json (port 4318 as a "
+                                    "rule); set SPANPROF_ENDPOINT",
+                                    name);
         state->invalid |= r > 0;
         return r < 0 ? r : 0;
 }
@@ -382,8 +376,7 @@ static void warn_of_near_variables(const char *const *environment) {
 /* ---- sections [export NAME], when all was read ---- */
 
 static int complain_of_export(const ConfigExport *export, const char *what, Text *errors) {
-        text_printf(errors, "[export %s]: %s\n", export->name, what);
-        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+        return config_complain(errors, "[export %s]: %s", export->name, what);
 }
 
 static int finish_export(const Config *config, size_t index, Text *errors) {
@@ -470,11 +463,11 @@ static int check_together(LoadState *state) {
         int r = 0;
 
         if (!*config->client_certificate != !*config->client_key)
-                r = config_complain(state->errors, "client-certificate, client-key", "one needs the other");
+                r = config_complain(state->errors, "client-certificate, client-key: one needs the other");
         state->invalid |= r > 0;
         if (r >= 0 && !strcmp(config->symbols, "upload") && !config->upload.paths.n_items) {
-                r = config_complain(state->errors, "symbols",
-                             "upload needs upload-paths: which files' symbols may leave this machine, e.g. upload-paths = /opt/shop/*");
+                r = config_complain(state->errors,
+                                    "symbols: upload needs upload-paths: which files' symbols may leave this machine, e.g. upload-paths = /opt/shop/*");
                 state->invalid |= r > 0;
         }
         return r < 0 ? r : 0;

@@ -2,6 +2,7 @@
 #include "service/config/config.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,19 @@ void config_deinit(Config *config) {
         *config = (Config){ 0 };
 }
 
-int config_complain(Text *errors, const char *prefix, const char *what) {
-        text_printf(errors, "%s: %s\n", prefix, what);
+int config_complain(Text *errors, const char *format, ...) {
+        _cleanup_(freep) char *line = NULL;
+        va_list arguments;
+        int n;
+
+        va_start(arguments, format);
+        n = vasprintf(&line, format, arguments);
+        va_end(arguments);
+        if (n < 0) {
+                line = NULL;            /* its value is undefined then */
+                return error_origin(-ENOMEM);
+        }
+        text_printf(errors, "%s\n", line);
         return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
 }
 
@@ -91,7 +103,7 @@ int config_set(Config *config, const Option *option, const char *value, ConfigLe
         else
                 r = option_set(option, config, value, append, &problem);
         if (r == OPTION_E_INVALID)
-                r = config_complain(errors, prefix, problem.data);
+                r = config_complain(errors, "%s: %s", prefix, problem.data);
         else if (!r && origin->level <= level)
                 r = set_origin(origin, level, where);
         text_deinit(&problem);

@@ -215,8 +215,8 @@ void config_deinit(Config *config);
 int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
                const char *prefix, Text *errors);
 
-/* Adds the line `PREFIX: WHAT` to @errors. Return: CONFIG_E_INVALID, -ENOMEM. */
-int config_complain(Text *errors, const char *prefix, const char *what);
+/* Adds a line to @errors. Return: CONFIG_E_INVALID, -ENOMEM. */
+_printf_(2, 3) int config_complain(Text *errors, const char *format, ...);
 
 /*
  * Finds the section [export NAME], or adds it with defaults. Return: 0, CONFIG_E_INVALID = there are too
