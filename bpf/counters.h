@@ -122,6 +122,7 @@
                 "ticks that the targets' CPU time by the kernel's books stands for; added up by windows, without " \
                 "pauses") \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted") \
+        X(DRAINS, "drains_total", "", "times that the daemon read the rings by its own clock") \
         X(CALLS_ANSWERED, "calls_total", "event=\"answered\"", \
                 "looks at new mappings that a call brought about") \
         X(CALLS_MAPPED, "calls_total", "event=\"mapped\"", \

@@ -102,6 +102,18 @@ class Lives(session.TestCase):
         result = run.stop()
         self.assertEqual(result.summary["lost"], 0, result.summary)
 
+    def test_rings_are_read_rarely_while_nothing_is_new(self):
+        victim = self.victim("chain", 5)
+        path = self.directory() / "control.sock"
+        run = self.start("--pid", victim.pid, "--control", path, *HZ)
+        session.wait_cpu([victim.pid], 2)
+        before, begin = metric(path, "spanprof_drains_total"), time.monotonic()
+        session.wait_cpu([victim.pid], 2)
+        n, most = metric(path, "spanprof_drains_total") - before, 6 * (time.monotonic() - begin)
+        self.assertGreater(n, 0)
+        self.assertLess(n, most, "14 a second are for rows that are on their way")
+        self.assertEqual(run.stop().summary["lost"], 0)
+
     def test_threads_of_processes_that_are_gone_at_once(self):
         """Only other threads than the leader were ever sampled, under names of their own: the exec tells the process' name."""
         run = self.start("--comm", "victim-family", *HZ)

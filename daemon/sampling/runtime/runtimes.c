@@ -550,6 +550,23 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
         return r;
 }
 
+uint64_t runtimes_due_ns(const Runtimes *runtimes) {
+        uint64_t due_ns = UINT64_MAX;
+
+        if (runtimes->walk == RUNTIMES_WALK_LOADING)
+                return 0;
+        for (const Known *known = runtimes->first; known; known = known->next) {
+                if (known->gone_ns)
+                        continue;
+                if (known->next_ns)
+                        due_ns = MIN(due_ns, known->next_ns);
+                for (size_t i = 0; i < ARRAY_SIZE(known->waiting); i++)
+                        if (known->is_attached && known->waiting[i].fd >= 0)
+                                due_ns = MIN(due_ns, known->waiting[i].next_ns);
+        }
+        return due_ns;
+}
+
 /* ---- names ---- */
 
 static void forget_names(Runtimes *runtimes) {

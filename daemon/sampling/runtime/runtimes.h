@@ -155,6 +155,9 @@ void runtimes_forget(Runtimes *runtimes, uint32_t pid);
 /* Tries again what was not ready. Return: 0, -ENOMEM. */
 int runtimes_work(Runtimes *runtimes, uint64_t now_ns);
 
+/* MONOTONIC time at which something is to be tried again; UINT64_MAX = nothing is. */
+uint64_t runtimes_due_ns(const Runtimes *runtimes);
+
 /*
  * The functions of the frame of @process that begins with @words, the innermost first; 1 …
  * RUNTIMES_MAX_FRAMES. *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED (*np is 0), -ENOMEM.

@@ -612,6 +612,10 @@ int kernel_half_samples_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.samples);
 }
 
+size_t kernel_half_ring_bytes(const KernelHalf *half) {
+        return bpf_map__max_entries(half->skeleton->maps.samples);
+}
+
 int kernel_half_notices_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.notices);
 }

@@ -80,6 +80,7 @@ void kernel_half_hear(KernelHalf *half, bool hears);
 bool kernel_half_hears(const KernelHalf *half);
 void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change);
 int kernel_half_samples_fd(const KernelHalf *half);
+size_t kernel_half_ring_bytes(const KernelHalf *half);  /* of samples */
 int kernel_half_notices_fd(const KernelHalf *half);
 
 /* As in sampler.h. */

@@ -117,6 +117,7 @@ static int read_sample(const void *data, size_t size, void *userdata) {
         Sampler *sampler = userdata;
 
         sampler->drained.n_samples++;
+        sampler->drained.n_bytes += size;
         if (!sampler->on_sample)
                 return 0;
         if (!is_too_young(sampler, data, size))
@@ -249,6 +250,7 @@ void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRec
 static int read_stack(const void *data, size_t size, void *userdata) {
         Sampler *sampler = userdata;
 
+        sampler->drained.n_copies++;
         return sampler->on_stack(data, size, sampler->userdata);
 }
 
@@ -466,6 +468,10 @@ int sampler_drain(Sampler *sampler, SamplerDrained *drainedp) {
         if (drainedp)
                 *drainedp = sampler->drained;
         return MIN(r, 0);
+}
+
+size_t sampler_ring_bytes(const Sampler *sampler) {
+        return kernel_half_ring_bytes(sampler->half);
 }
 
 int sampler_fd(const Sampler *sampler) {

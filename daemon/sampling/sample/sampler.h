@@ -161,6 +161,8 @@ void sampler_add_runtime(Sampler *sampler, uint32_t bit);
 
 typedef struct SamplerDrained {
         uint64_t n_samples;
+        uint64_t n_bytes;               /* of them, in their ring */
+        uint64_t n_copies;              /* of stacks */
         /* notices of changed mappings; a process that posts them often goes on to do so */
         uint64_t n_changes;
 } SamplerDrained;
@@ -170,6 +172,9 @@ typedef struct SamplerDrained {
  * callback's code.
  */
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp);
+
+/* Room of the samples' ring. */
+size_t sampler_ring_bytes(const Sampler *sampler);
 
 /*
  * A descriptor that is readable while there are samples or notices, and once after much was mapped. A waiter

@@ -5,8 +5,8 @@
  *
  * Timers
  *
- *     drain        70 ms while samples flow, 250 ms while only mappings change, 20 ms until the first sample:
- *                  reads the rings (mappings, then notices, then samples)
+ *     drain        reads the rings (mappings, then notices, then samples): each 250 ms while samples flow,
+ *                  each 70 ms while something is new, after 20 ms until the first sample
  *     window       0.5 s after the start, up to 2 s later if names are on their way, then each export
  *                  interval: closes the window (daemon-window.c)
  *     second       every 0.75 to 1.25 s: draws a new period, reads counters, enforces limits
@@ -16,6 +16,20 @@
  *     long waits   while waits are too many to walk them all (daemon-long-waits.c)
  *     goroutines   with --goroutines, every 0.75 to 1.25 s: looks at some that wait (daemon-goroutines.c)
  *     duration     once
+ *
+ * How often the rings are read
+ *
+ * A drain wakes a thread whose memory has left the caches: that costs as much as some ten samples. So it
+ * comes four times a second where samples can wait, and the timer of work goes off with it:
+ *
+ *     a stack was copied in the last second     ─▶ 70 ms: rows are on their way, or processes come and go
+ *     waits are recorded (--off-cpu)            ─▶ 70 ms
+ *     the ring would be a quarter full          ─▶ 70 ms
+ *     a runtime is to be attached again         ─▶ then, in 70 to 250 ms
+ *     else, calm                                ─▶ 250 ms
+ *
+ * The timer of a second stays alone. It draws new periods, which begins each CPU's ticks anew: at moments
+ * that other programs' timers share, their work would never be sampled.
  *
  * Sleep
  *
@@ -70,8 +84,9 @@
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
 /* and 10 to 30 ms until a library is known and its rows are in force */
-#define DRAIN_BUSY_NS (70 * NS_PER_MS)
-#define DRAIN_IDLE_NS (250 * NS_PER_MS)
+#define DRAIN_NEWS_NS (70 * NS_PER_MS)
+#define DRAIN_CALM_NS (250 * NS_PER_MS)
+#define CALM_AFTER_NS NS_PER_SEC                /* without news */
 #define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* the record that woke the loop is seldom alone */
 /* any timer, while nothing flows; with the slack a second at most: */
 #define ASLEEP_NS (450 * NS_PER_MS)
@@ -202,35 +217,81 @@ static bool is_restless(const Daemon *daemon) {
                clock_monotonic_ns() < loop->woken_ns + NS_PER_SEC;
 }
 
-static uint64_t drain_interval_ns(const Daemon *daemon, const SamplerDrained *drained) {
-        if (!daemon->totals->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
-                return DRAIN_FIRST_NS;
-        if (drained->n_samples || deferred_waits(daemon->stages.deferred))
-                return DRAIN_BUSY_NS;
-        return drained->n_changes || is_restless(daemon) ? DRAIN_IDLE_NS : ASLEEP_NS;
+/* @n_bytes were written to the ring of samples in @elapsed_ns: it would be a quarter full at a calm drain. */
+static bool fills_up(const Daemon *daemon, uint64_t n_bytes, uint64_t elapsed_ns) {
+        return n_bytes * (DRAIN_CALM_NS / NS_PER_MS) >
+                sampler_ring_bytes(daemon->stages.sampler) / 4 * (MAX(elapsed_ns, NS_PER_MS) / NS_PER_MS);
 }
 
-/* Asleep, timers go off together and records wake us up; awake, none does. */
-static int set_asleep(Daemon *daemon, bool asleep) {
-        DaemonLoop *loop = &daemon->loop;
-        sd_event_source *timers[] = { loop->drain_timer, loop->second_timer, loop->work_timer };
-        int r = 0;
+/* @drained: since the loop's own clock drained before, @elapsed_ns ago. */
+static enum daemon_pace choose_pace(const Daemon *daemon, const SamplerDrained *drained,
+                                    uint64_t elapsed_ns) {
+        if (deferred_waits(daemon->stages.deferred))
+                return DAEMON_PACE_NEWS;
+        if (!drained->n_samples)
+                return drained->n_changes || is_restless(daemon) ? DAEMON_PACE_CALM : DAEMON_PACE_ASLEEP;
+        if (daemon->loop.clock_ns < daemon->loop.news_ns + CALM_AFTER_NS || daemon->config->off_cpu ||
+            fills_up(daemon, drained->n_bytes, elapsed_ns))
+                return DAEMON_PACE_NEWS;
+        return DAEMON_PACE_CALM;
+}
 
-        if (asleep == loop->is_asleep)
+static uint64_t drain_interval_ns(const Daemon *daemon) {
+        uint64_t now_ns = daemon->loop.clock_ns, due_ns;
+
+        if (!daemon->totals->first_sample_ns && now_ns < daemon->start_ns + NS_PER_SEC)
+                return DRAIN_FIRST_NS;
+        if (daemon->loop.pace == DAEMON_PACE_ASLEEP)
+                return ASLEEP_NS;
+        if (daemon->loop.pace == DAEMON_PACE_NEWS)
+                return DRAIN_NEWS_NS;
+        due_ns = runtimes_due_ns(daemon->stages.runtimes);
+        if (due_ns > now_ns + DRAIN_CALM_NS)
+                return DRAIN_CALM_NS;
+        return MAX(due_ns, now_ns + DRAIN_NEWS_NS) - now_ns;
+}
+
+/* By how much a timer may be late: timers whose times overlap go off together. */
+static int set_slack(sd_event_source *timer, uint64_t slack_ns) {
+        int r = sd_event_source_set_time_accuracy(timer, slack_ns / NS_PER_US);
+
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static uint64_t work_slack_ns(const Daemon *daemon) {
+        switch (daemon->loop.pace) {
+        case DAEMON_PACE_ASLEEP:
+                return ASLEEP_SLACK_NS;
+        case DAEMON_PACE_CALM:
+                return DRAIN_CALM_NS;
+        default:
+                return NS_PER_MS;
+        }
+}
+
+/* Asleep, records wake us up; else none does. */
+static int set_pace(Daemon *daemon, enum daemon_pace pace) {
+        DaemonLoop *loop = &daemon->loop;
+        bool sleeps = pace == DAEMON_PACE_ASLEEP;
+        int r;
+
+        if (pace == loop->pace)
                 return 0;
-        loop->is_asleep = asleep;
-        sampler_sleep(daemon->stages.sampler, asleep);
-        for (size_t i = 0; i < ARRAY_SIZE(timers) && r >= 0; i++)
-                r = sd_event_source_set_time_accuracy(timers[i],
-                                                      (asleep ? ASLEEP_SLACK_NS : NS_PER_MS) / NS_PER_US);
-        if (r >= 0)
-                r = sd_event_source_set_enabled(loop->wake_source, asleep ? SD_EVENT_ON : SD_EVENT_OFF);
+        loop->pace = pace;
+        sampler_sleep(daemon->stages.sampler, sleeps);
+        r = set_slack(loop->drain_timer, sleeps ? ASLEEP_SLACK_NS : NS_PER_MS);
+        if (!r)
+                r = set_slack(loop->second_timer, sleeps ? ASLEEP_SLACK_NS : NS_PER_MS);
+        if (!r)
+                r = set_slack(loop->work_timer, work_slack_ns(daemon));
+        if (!r)
+                r = sd_event_source_set_enabled(loop->wake_source, sleeps ? SD_EVENT_ON : SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
 }
 
 static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userdata) {
         Daemon *daemon = userdata;
-        int r = set_asleep(daemon, false);
+        int r = set_pace(daemon, DAEMON_PACE_NEWS);
 
         daemon->loop.woken_before_ns = daemon->loop.woken_ns;
         daemon->loop.woken_ns = clock_monotonic_ns();
@@ -239,7 +300,7 @@ static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userd
 
 /* At most one call between two drains, since each costs a drain. A loop that sleeps is woken instead. */
 static void listen_to_calls(Daemon *daemon) {
-        daemon->loop.listens = !daemon->loop.is_asleep && !daemon->loop.was_called;
+        daemon->loop.listens = daemon->loop.pace != DAEMON_PACE_ASLEEP && !daemon->loop.was_called;
         daemon->loop.was_called = false;
         sampler_listen(daemon->stages.sampler, daemon->loop.listens);
 }
@@ -257,18 +318,34 @@ static int on_call(sd_event_source *source, int fd, uint32_t events, void *userd
         return again(daemon->loop.drain_timer, 0);
 }
 
+/* @drained: also of the drains by calls since the last one by the clock. */
+static int drain_by_clock(Daemon *daemon, SamplerDrained *drained) {
+        const SamplerDrained *called = &daemon->calls.drained;
+        int r = daemon_drain(daemon, drained);
+
+        *drained = (SamplerDrained){ .n_samples = drained->n_samples + called->n_samples,
+                                     .n_bytes = drained->n_bytes + called->n_bytes,
+                                     .n_copies = drained->n_copies + called->n_copies,
+                                     .n_changes = drained->n_changes + called->n_changes };
+        daemon->calls.drained = (SamplerDrained){ 0 };
+        stat_add(COUNTER_DRAINS, 1);
+        return r;
+}
+
 static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
+        DaemonLoop *loop = &daemon->loop;
+        uint64_t before_ns = loop->clock_ns;
         SamplerDrained drained = { 0 };
-        uint64_t after_ns;
         int r = daemon_check_disabled(daemon);
 
         if (!r)
-                r = daemon_drain(daemon, &drained);
+                r = drain_by_clock(daemon, &drained);
         if (r)
                 return error_fold(r);
-        drained.n_samples += daemon->calls.n_samples;
-        daemon->calls.n_samples = 0;
+        loop->clock_ns = clock_monotonic_ns();
+        if (drained.n_copies)
+                loop->news_ns = loop->clock_ns;
         r = deferred_work(daemon->stages.deferred);
         if (!r)
                 r = daemon_scan_coroutines(daemon);
@@ -292,11 +369,10 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                         "stopping with status 1, so that the service manager starts it again: it may start no process itself");
                 return daemon_stop(daemon);
         }
-        after_ns = drain_interval_ns(daemon, &drained);
-        r = set_asleep(daemon, after_ns == ASLEEP_NS);
+        r = set_pace(daemon, choose_pace(daemon, &drained, loop->clock_ns - before_ns));
         listen_to_calls(daemon);
         daemon_hear(daemon);
-        return r ? r : again(source, after_ns);
+        return r ? r : again(source, drain_interval_ns(daemon));
 }
 
 /*
@@ -353,8 +429,9 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = pod_api_collect(daemon->pod_api, daemon->pods);
         if (r)
                 return error_fold(r);
-        return again(source, daemon->loop.is_asleep ? ASLEEP_NS
-                                                    : (uint64_t)(750 + random() % 500) * NS_PER_MS);
+        return again(source, daemon->loop.pace == DAEMON_PACE_ASLEEP
+                                     ? ASLEEP_NS
+                                     : (uint64_t)(750 + random() % 500) * NS_PER_MS);
 }
 
 /* At random moments, too; in the mean AGGREGATOR_GOROUTINES_PERIOD_NS apart. */
@@ -374,7 +451,8 @@ static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
         stat_add(COUNTER_STAGE_DISCOVERY_NS, clock_monotonic_ns() - now_ns);
         if (r)
                 return error_fold(r);
-        return again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
+        r = set_slack(source, work_slack_ns(daemon));   /* daemon_on_notice() may have taken it away */
+        return r ? r : again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
 }
 
 static int on_coroutines(sd_event_source *source, uint64_t usec, void *userdata) {

@@ -97,7 +97,10 @@ static int search_in_time(Daemon *daemon) {
         uint64_t due_us = targets_asked_ns(daemon->stages.targets) / NS_PER_US, set_us;
         int r = sd_event_source_get_time(daemon->loop.work_timer, &set_us);
 
-        if (r >= 0 && due_us < set_us)
+        if (r < 0 || due_us >= set_us)
+                return r < 0 ? error_origin(r) : 0;
+        r = sd_event_source_set_time_accuracy(daemon->loop.work_timer, NS_PER_MS / NS_PER_US);
+        if (r >= 0)
                 r = sd_event_source_set_time(daemon->loop.work_timer, due_us);
         return r < 0 ? error_origin(r) : 0;
 }

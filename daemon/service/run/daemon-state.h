@@ -64,6 +64,13 @@ enum daemon_pause {
         DAEMON_PAUSE_HOSTS,             /* it is other hosts' turn */
 };
 
+/* How often the loop reads the rings: daemon-loop.c. */
+enum daemon_pace {
+        DAEMON_PACE_NEWS,               /* something is new */
+        DAEMON_PACE_CALM,               /* samples flow, and can wait */
+        DAEMON_PACE_ASLEEP,             /* no sample flows */
+};
+
 /* The event loop: its sources, and when it looks next. Times are MONOTONIC, here and below. */
 typedef struct DaemonLoop {
         sd_event *event;
@@ -74,7 +81,8 @@ typedef struct DaemonLoop {
         sd_event_source *turn;          /* on while the first samples are on their way */
         sd_event_source *tables_work, *tables_ready, *threads_ready;
         ClockWatch *clock_watch;
-        bool is_asleep;                 /* no sample flows: see daemon-loop.c */
+        enum daemon_pace pace;
+        uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found a copied stack */
         bool listens, was_called;       /* since the last drain: calls are wanted; one came */
         uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
         uint64_t drained_ns;            /* when the rings were read last */
@@ -89,7 +97,7 @@ typedef struct DaemonCalls {
         bool hears;                     /* the kernel half has been told to call */
         bool is_called;                 /* the timer is for the answer */
         unsigned n_looks;               /* that have followed the last answer */
-        uint64_t n_samples;             /* read by such drains since the loop's own clock drained last */
+        SamplerDrained drained;         /* by such drains since the loop's own clock drained last */
 } DaemonCalls;
 
 /* The stages that a sample passes, and what they share. */
