@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host pays for --all with names: CPU in BPF, of the daemon and its workers, a minute and a sample.
 
-usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--oep PROGRAM | --rival COMMAND]
-                               [quiet] [beside] [compilers]
+usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--together]
+                               [--oep PROGRAM | --rival COMMAND] [quiet] [beside] [compilers]
 
     quiet      two burners, and nothing else that we start
     beside     the same, with a shell that starts one short program after the other
     compilers  compilers of C++ on all CPUs in the place of the burners
 
-Each tool has --seconds at each rate (600: the figures that count) after a start of 12 s that is not counted.
+Each tool has --seconds at each rate (600: the figures that count) after a start of 12 s that is not counted,
+in which this program burns too: what a tool does once for a Python and for the kernel's names falls into it.
+The tools take turns, or run at the same time (--together), where each also pays for the other's samples.
 The rival is opentelemetry-ebpf-profiler, where --oep names its program (this Python then has grpcio, of
 PyPI, for the receiver); else COMMAND, in which {hz} stands for the rate; else `perf record -a -g`, which only
 copies, and whose work in interrupts nothing counts. The samples of the last two are taken to be as many as
@@ -29,6 +31,7 @@ import search
 import starts
 import tap
 
+BURN_S = 2
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
@@ -44,45 +47,68 @@ def bpf_ns(cgroup):
     return sum(times.values())
 
 
-def measure(cgroup, seconds):
-    """(CPU ms, BPF ms) a minute."""
-    time.sleep(bench.SETTLE_S)
-    cpu, bpf = cgroup.cpu_ns, bpf_ns(cgroup)
-    time.sleep(seconds)
-    minutes = 1e6 * seconds / 60
-    return (cgroup.cpu_ns - cpu) / minutes, (bpf_ns(cgroup) - bpf) / minutes
+def settle():
+    end = time.monotonic() + BURN_S
+    while time.monotonic() < end:
+        os.stat("/")
+    time.sleep(bench.SETTLE_S - BURN_S)
 
 
-def ours(b, hz, options):
-    """Also: samples a minute."""
-    cgroup, summary = b.cgroup("spanprof"), b.directory() / "summary.json"
-    _, environment = b.receiver()
-    begin = time.monotonic()
-    child = b.spawn([tap.SPANPROF, "run", "--all", "-F", hz, "--symbols", "local", "--summary", summary],
-                    cgroup=cgroup, env=environment)
-    child.wait_for("profiles go to")
-    cpu, bpf = measure(cgroup, options.seconds)
-    child.stop()
-    return cpu, bpf, json.loads(summary.read_text())["ticks"] / (time.monotonic() - begin) * 60
+class Ours:
+    name = "spanprof"
+
+    def __init__(self, b, hz, _options):
+        self.cgroup, self.summary = b.cgroup("spanprof"), b.directory() / "summary.json"
+        _, environment = b.receiver()
+        self.begin = time.monotonic()
+        self.child = b.spawn([tap.SPANPROF, "run", "--all", "-F", hz, "--symbols", "local", "--summary",
+                              self.summary], cgroup=self.cgroup, env=environment)
+        self.child.wait_for("profiles go to")
+
+    def stop(self, _begin, _end):
+        """Samples a minute."""
+        self.child.stop()
+        return json.loads(self.summary.read_text())["ticks"] / (time.monotonic() - self.begin) * 60
 
 
-def oep(b, hz, options):
-    """Also: samples a minute."""
-    tool = bench.Oep(b, options.oep, hz)
-    cpu, bpf = measure(tool.cgroup, options.seconds)
-    end = time.time()
-    tool.stop()
-    return cpu, bpf, tool.samples(end - options.seconds, end) / options.seconds * 60
+class Oep:
+    name = "rival"
+
+    def __init__(self, b, hz, options):
+        self.tool = bench.Oep(b, options.oep, hz)
+        self.cgroup = self.tool.cgroup
+
+    def stop(self, begin, end):
+        self.tool.stop()
+        return self.tool.samples(begin, end) / (end - begin) * 60
 
 
-def theirs(b, hz, options):
-    cgroup = b.cgroup("rival")
-    command = [bench.tool("perf"), "record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", hz, "-o",
-               b.directory() / "data"]
-    if options.rival:
-        command = shlex.split(options.rival.replace("{hz}", str(hz)))
-    b.spawn(command, cgroup=cgroup)
-    return measure(cgroup, options.seconds)
+class Other:
+    name = "rival"
+
+    def __init__(self, b, hz, options):
+        self.cgroup = b.cgroup("rival")
+        command = [bench.tool("perf"), "record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", hz, "-o",
+                   b.directory() / "data"]
+        if options.rival:
+            command = shlex.split(options.rival.replace("{hz}", str(hz)))
+        self.child = b.spawn(command, cgroup=self.cgroup)
+
+    def stop(self, _begin, _end):
+        """Nobody counts them."""
+        self.child.stop()
+
+
+def measure(b, hz, options, kinds):
+    """These tools at the same time: name → (CPU ms, BPF ms, samples) a minute."""
+    tools = [kind(b, hz, options) for kind in kinds]
+    settle()
+    begin, before = time.time(), [(tool.cgroup.cpu_ns, bpf_ns(tool.cgroup)) for tool in tools]
+    time.sleep(options.seconds)
+    after, end = [(tool.cgroup.cpu_ns, bpf_ns(tool.cgroup)) for tool in tools], time.time()
+    minutes = 1e6 * (end - begin) / 60
+    return {tool.name: ((cpu - cpu_before) / minutes, (bpf - bpf_before) / minutes, tool.stop(begin, end))
+            for tool, (cpu, bpf), (cpu_before, bpf_before) in zip(tools, after, before)}
 
 
 def line(points):
@@ -109,13 +135,15 @@ def part(options, what, start_load):
         for _ in range(options.rounds):
             with bench.Bench() as b:
                 start_load(b)
-                cpu, bpf, samples = ours(b, hz, options)
-                found = {"spanprof": (cpu, bpf, samples)}
-                if options.oep:
-                    found["rival"] = oep(b, hz, options)
-                elif options.rival or bench.tool("perf"):
-                    found["rival"] = (*theirs(b, hz, options), samples)
+                tools = [Ours]
+                if options.oep or options.rival or bench.tool("perf"):
+                    tools.append(Oep if options.oep else Other)
+                found = {}
+                for group in [tools] if options.together else [[tool] for tool in tools]:
+                    found |= measure(b, hz, options, group)
             for name, (cpu, bpf, samples) in found.items():
+                if samples is None:
+                    samples = found["spanprof"][2]
                 points[name].append((samples, cpu + bpf))
                 rows.append([hz, name, f"{samples:.0f}", f"{cpu:.0f}", f"{bpf:.0f}",
                              f"{1e3 * (cpu + bpf) / max(1, samples):.1f}"])
@@ -130,6 +158,7 @@ def part(options, what, start_load):
 def add_options(parser):
     parser.add_argument("--seconds", type=float, default=600, help="of each tool at each rate")
     parser.add_argument("--hz", default="19,49,99", help="rates")
+    parser.add_argument("--together", action="store_true", help="both tools at the same time")
     parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
     parser.add_argument("--rival", help="command line of another profiler")
 
