@@ -83,6 +83,43 @@ class Known(session.TestCase):
                    CHAIN)
         self.assertEqual(result.counter("forks_over_cap_total"), 0)
 
+    def forked(self, *options, library=()):
+        """Samples of children that end at once."""
+        run = self.start(*options, *HZ)
+        self.warm(run)
+        servers = [self.spawn([BRIEF, "serve", 100, ms, *library]) for ms in (5, 10, 15)]
+        for server in servers:
+            self.assertEqual(server.wait(), 0, server)
+        result = run.stop()
+        children = {int(pid) for server in servers for pid in re.findall(r"^child (\d+)", server.out, re.M)}
+        samples = [s for s in result.samples if s.resource["process.pid"] in children]
+        self.assertGreater(len(samples), 100)
+        return samples
+
+    def test_forked_children_that_end_at_once_have_files_and_names(self):
+        for options in (("--comm", "victim-brief"), ("--all",)):
+            with self.subTest(options=options):
+                samples = self.forked(*options)
+                for sample in samples:
+                    user = [f for f in sample.frames if f.type != "kernel"]
+                    self.assertTrue(all(f.path for f in user), f"frames without a file: {user}")
+                whole = [s for s in samples if TRUNCATED not in s.attributes and own(s, ["brief_leaf"])]
+                self.assertGreater(len(whole), 100)
+                for sample in whole:
+                    self.assertEqual(own(sample, CHAIN), CHAIN)
+
+    def test_forked_children_that_end_at_once_have_no_names_of_their_parent_in_their_library(self):
+        samples = self.forked("--comm", "victim-brief", library=[tap.VICTIMS / "libswap-b.so"])
+        inside = [s for s in samples if "library_inner" in names(s)]
+        self.assertGreater(len(inside), 50)
+        for sample in inside:
+            self.assertEqual(names(sample)[0], "library_inner")
+            found = own(sample, LIBRARY)
+            self.assertEqual(found, LIBRARY[:len(found)])
+        for sample in samples:
+            found = own(sample, CHAIN)
+            self.assertEqual(found, [n for n in CHAIN if n in found])
+
     def test_forked_children_with_a_library_of_their_own(self):
         run = self.start("--comm", "victim-brief", *HZ)
         self.warm(run)

@@ -201,9 +201,9 @@ Test(mapping_tracker, voids_samples_of_a_child_in_code_over_its_parents) {
 
 /*
  * A child that is gone before its mappings were read, and the notice of a fork: its own, or that of who had
- * its id long before. Return: how many come back.
+ * its id long before. @is_lost: another notice may have been lost since. Return: how many come back.
  */
-static size_t recall_dead_child(bool is_own) {
+static size_t recall_dead_child(bool is_own, bool is_lost) {
         uint64_t fork_ns = 1;
         _cleanup_(notice_history_freep) NoticeHistory *notices = NULL;
         Bench bench;
@@ -226,6 +226,8 @@ static size_t recall_dead_child(bool is_own) {
         cr_assert_eq(waitpid(child, NULL, 0), child);
         mapping_tracker_begin(&bench.mappings, bench.process);
         cr_assert_eq(notice_history_add_fork(notices, (uint32_t)child, (uint32_t)getpid(), fork_ns), 0);
+        if (is_lost)
+                notice_history_lose(notices, clock_monotonic_ns());
         cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, clock_monotonic_ns(), true), 0);
         n = bench.process->n_mappings;
         end(&bench);
@@ -233,11 +235,15 @@ static size_t recall_dead_child(bool is_own) {
 }
 
 Test(mapping_tracker, recalls_what_a_dead_child_was_forked_with) {
-        cr_assert_gt(recall_dead_child(true), 0);
+        cr_assert_gt(recall_dead_child(true, false), 0);
 }
 
 Test(mapping_tracker, recalls_nothing_of_who_had_the_id_before) {
-        cr_assert_eq(recall_dead_child(false), 0, "it was forked long after");
+        cr_assert_eq(recall_dead_child(false, false), 0, "it was forked long after");
+}
+
+Test(mapping_tracker, recalls_nothing_of_a_child_whose_exec_may_be_lost) {
+        cr_assert_eq(recall_dead_child(true, true), 0);
 }
 
 /* A file of ours that is mapped, as the kernel's notice tells of it. @process: has its maps read. */

@@ -2,6 +2,7 @@
 
 /* What a process has mapped: at once, and in several turns. */
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "base/util/clock.h"
@@ -71,6 +72,55 @@ Test(process, is_read_through_its_open_directory_until_it_is_closed) {
         cr_assert_eq(process_new_open(&process, child.pid), 0);
         child_stop(&child);
         cr_assert_eq(process_read_mappings(process, objects), PROCESS_E_GONE);
+        process_free(process);
+        object_cache_free(objects);
+}
+
+/* One line of them is enough, which our forked child has, too: all of a sanitizer's fit into no look. */
+static void look_at_code(ProcessLook *look) {
+        FILE *maps = fopen("/proc/self/maps", "r");
+        bool is_code = false;
+
+        cr_assert_not_null(maps);
+        while (!is_code && fgets(look->maps, sizeof(look->maps), maps))
+                is_code = strstr(look->maps, " r-xp ") && strchr(look->maps, '/');
+        fclose(maps);
+        cr_assert(is_code);
+        look->n_maps = (int32_t)strlen(look->maps);
+}
+
+/* What is in its maps was seen; which files these are was not. */
+Test(process, that_exits_between_its_maps_and_their_files_is_gone) {
+        ObjectCache *objects = cache();
+        Child child = child_start(idle);
+        Process *process;
+
+        cr_assert_eq(process_new_open(&process, child.pid), 0);
+        cr_assert_eq(process_read_identity(process, IDENTITY_ENVIRONMENT, true), 0);
+        look_at_code(process->look);
+        child_stop(&child);
+        cr_assert_eq(process_read_mappings(process, objects), PROCESS_E_GONE);
+        cr_assert_eq(process->n_mappings, 0);
+        cr_assert_eq(process->maps_serial, 0);
+        process_free(process);
+        object_cache_free(objects);
+}
+
+/* A file that nobody can open is no sign of it. */
+Test(process, that_has_code_of_no_file_is_read_while_it_lives) {
+        _cleanup_(closep) int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
+        ObjectCache *objects = cache();
+        const Mapping *mapping;
+        Process *process;
+        void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+        cr_assert_neq(code, MAP_FAILED);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        mapping = process_find_mapping(process, (uintptr_t)code);
+        cr_assert_not_null(mapping);
+        cr_assert_eq(mapping->kind, MAPPING_UNREADABLE);
+        munmap(code, 4096);
         process_free(process);
         object_cache_free(objects);
 }

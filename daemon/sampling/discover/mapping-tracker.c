@@ -7,7 +7,8 @@
  *     notices of the kernel       each new one, at its time; they outlive the process
  *
  * A notice older than the last read tells only when things happened that the read has seen. A process that is
- * gone before its first read is put together from the notices since its exec.
+ * gone before its first read, or while its files were looked for, is put together from the notices since its
+ * exec; one that was forked and has run nothing else, from what its parent had mapped at the fork.
  *
  * So is a living one, if its exec and all notices since then are here, and each file that it has mapped could
  * be found by its path. Its maps are not read then, which for a short program takes longer than all the rest:
@@ -238,8 +239,9 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
         NoticeHistoryOrigin origin;
         int r = notice_history_find_origin(notice_history, pid, since_ns, time_ns, &origin);
 
+        /* It may have run another program, which has nothing of its parent's. */
         if (!r && origin.parent)
-                r = recall_parent(recall, &origin, depth);
+                r = origin.may_lack ? NOTICE_HISTORY_E_UNKNOWN : recall_parent(recall, &origin, depth);
         return r ? r : notice_history_visit(notice_history, pid, since_ns, time_ns, recall_mapping, recall);
 }
 

@@ -217,7 +217,9 @@ int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint6
 
         if (r)
                 return r;
-        *originp = (NoticeHistoryOrigin){ .parent = begin->parent, .time_ns = begin->time_ns };
+        *originp = (NoticeHistoryOrigin){ .parent = begin->parent,
+                                          .time_ns = begin->time_ns,
+                                          .may_lack = begin->time_ns <= history->lost_ns };
         if (begin->kind == ITEM_EXEC)
                 memcpy(originp->comm, begin + 1, ABI_COMM_SIZE);
         return 0;

@@ -12,6 +12,7 @@
  * process are chained. Its memory never grows.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,7 @@ typedef int (*NoticeHistoryVisit)(void *userdata, const MappingNotice *notice);
 typedef struct NoticeHistoryOrigin {
         uint32_t parent;                /* forked from it at `time_ns`; 0 = by exec */
         uint64_t time_ns;
+        bool may_lack;                  /* notices were lost since: of another exec, too */
         char comm[ABI_COMM_SIZE];       /* of the program at its exec */
 } NoticeHistoryOrigin;
 

@@ -99,6 +99,17 @@ int process_read_stat(int proc_fd, ProcessStat *statp, char comm[ABI_COMM_SIZE])
         return 0;
 }
 
+/* `0 0 0 0 0 0 0`: it has none. */
+bool process_has_memory(int proc_fd) {
+        _cleanup_(closep) int fd = openat(proc_fd, "statm", O_RDONLY | O_CLOEXEC);
+        char first = '0';
+        ssize_t n = -1;
+
+        while (fd >= 0 && (n = read(fd, &first, 1)) < 0 && errno == EINTR)
+                ;
+        return n == 1 && first != '0';
+}
+
 int process_open(pid_t pid, uint64_t start_time_ns, int *fdp) {
         _cleanup_(closep) int fd = -1;
         ProcessStat stat;

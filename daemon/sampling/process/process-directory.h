@@ -52,6 +52,12 @@ typedef struct ProcessStat {
  */
 int process_read_stat(int proc_fd, ProcessStat *statp, char comm[ABI_COMM_SIZE]);
 
+/*
+ * Whether the process or thread of a directory has its memory still, which an exit takes first: then nothing
+ * that was looked for in it in vain was lost by that.
+ */
+bool process_has_memory(int proc_fd);
+
 /* Pure. @text: the line, NUL behind @size bytes. Return: 0, 1 = no such line. */
 int process_parse_stat(const char *text, size_t size, ProcessStat *statp);
 

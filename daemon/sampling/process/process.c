@@ -398,6 +398,7 @@ struct ProcessReading {
         ObjectCache *objects;
         uint64_t begin_ns;
         bool was_paused;
+        bool lacks_file;                /* one could not be opened */
         Noted *noted;                   /* what has changed meanwhile */
         size_t n_noted;
         int proc_fd;
@@ -449,6 +450,7 @@ static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mappin
 
         if (r < 0)
                 return r;
+        reading->lacks_file |= r;
         /* JIT compilers keep their code in a memfd: memory in the shape of a file. */
         mapping->kind = !r ? MAPPING_FILE : maps_is_memfd(entry) ? MAPPING_ANONYMOUS : MAPPING_UNREADABLE;
         return 0;
@@ -685,8 +687,12 @@ static bool is_same_program(const Process *process, const ProcessReading *readin
 static int finish_reading(Process *process, ProcessReading *reading) {
         int r;
 
-        /* An address space that was torn down meanwhile reads as an empty file. */
-        if ((!reading->n && !process->is_kernel) || !is_same_program(process, reading))
+        /*
+         * An address space that was torn down meanwhile reads as an empty file. If it was torn down after its
+         * maps were read, no file of it could be opened.
+         */
+        if ((!reading->n && !process->is_kernel) || !is_same_program(process, reading) ||
+            (reading->lacks_file && !process_has_memory(reading->proc_fd)))
                 return PROCESS_E_GONE;
         r = adopt(process, reading, reading->begin_ns);
         return r ? r : change_noted(process, reading);
