@@ -31,8 +31,9 @@ UNKNOWN = {
     "java-27-without-a-field": "java 27: layout unknown: nmethod::_scopes_data_offset",
     "heap-of-everything": "java 17: its code cache is like no JVM's",
 }
-# Said to be not that far.
+# Said to be not that far, and asked again.
 WAITED_FOR = ("segment-map-in-a-circle", "segment-map-before-the-heap")
+WAITS = "java 17: it has run no Java yet"
 HEAP = range(0x7E0000000000, 0x7E0000100000)
 STUB, METHOD = "StubRoutines (1)", "shop.Main$$Lambda.work"
 GIANT = "x" * 40
@@ -85,6 +86,10 @@ class PretendedJvm(session.NamingCase):
         told = self.spanprof("status", "--control", control).stdout
         for image, words in UNKNOWN.items():
             self.assertIn(f"{pretenders[image].pid}: {words}, falls back to perf maps\n", told)
+        for pid in (pretenders[image].pid for image in WAITED_FOR):
+            line = f" {pid}: {WAITS}; asked again, `spanprof targets --verbose --pid {pid}` asks at once\n"
+            tap.wait_until(lambda: line in self.spanprof("status", "--control", control).stdout, line)
+            self.assertIn(WAITS, self.spanprof("targets", "--verbose", "--pid", pid).stdout)
         result = run.stop()
         self.assertEqual(result.counter("workers_total", "died"), 0, result.log)
         for image, child in pretenders.items():

@@ -22,6 +22,8 @@ enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 2, NATIVE
 
 static int map_fd = -1;
 static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
+static unsigned not_yet = NOT_YET;      /* attempts that find it not ready */
+static const char *later_text = "";
 static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
 static unsigned n_extend_later;
 static size_t n_functions;
@@ -36,8 +38,11 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         cr_assert_eq(subject->userdata, &n_tended);
         *statep = &n_attached;
-        if (n_attached++ < NOT_YET)
+        cr_assert_str_empty(text);
+        if (n_attached++ < not_yet) {
+                strcpy(text, later_text);
                 return RUNTIME_E_LATER;
+        }
         *(uint64_t *)entry = subject->generation;
         strcpy(text, attach_result ? "toy 9: layout unknown: thing" : "toy 9");
         return attach_result;
@@ -300,6 +305,36 @@ Test(runtimes, what_is_unknown_is_said_and_not_walked) {
         cr_assert_eq(n_switched, 1);
         end(&bench);
         cr_assert_eq(n_detached, 1);
+}
+
+/* It is told of once it should have begun, with what the runtime says of it, until it is ready. */
+Test(runtimes, what_stays_not_ready_is_said_and_asked_again) {
+        static const struct {
+                const char *later, *told;
+        } rows[] = { { "", "toy: not ready, or not readable for us" }, { "toy 9: asleep", "toy 9: asleep" } };
+        uint64_t now_ns = clock_monotonic_ns();
+        char expected[RUNTIMES_MAX_TEXT];
+        Bench bench;
+
+        for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+                not_yet = 1000;
+                later_text = rows[row].later;
+                n_attached = 0;
+                begin(&bench);
+                cr_assert_eq(runtimes_work(bench.runtimes, now_ns + 2 * NS_PER_SEC), 0);
+                cr_assert_eq(n_attached, 2);
+                cr_assert_null(runtimes_text(bench.runtimes, GENERATION), "it has just begun");
+                work(&bench);
+                snprintf(expected, sizeof(expected),
+                         "%s; asked again, `spanprof targets --verbose --pid %d` asks at once", rows[row].told,
+                         getpid());
+                cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), expected);
+                not_yet = n_attached;
+                cr_assert_eq(runtimes_work(bench.runtimes, now_ns + 1000 * NS_PER_SEC), 0);
+                cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9");
+                cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+                end(&bench);
+        }
 }
 
 /* The first file of the process is of a runtime that yields, all others of @bits. */

@@ -184,6 +184,10 @@ static int make_state(HotspotState **statep, RuntimeSubject *subject) {
         return 0;
 }
 
+static void say_not_begun(const HotspotOpened *opened, char text[RUNTIMES_MAX_TEXT]) {
+        snprintf(text, RUNTIMES_MAX_TEXT, "java %u: it has run no Java yet", opened->layout.version);
+}
+
 /* Return: 0, RUNTIME_E_*, -ENOMEM. */
 static int open_jvm(HotspotState *state, const RuntimeSubject *subject, const HotspotOpened **openedp,
                     char text[RUNTIMES_MAX_TEXT]) {
@@ -191,12 +195,14 @@ static int open_jvm(HotspotState *state, const RuntimeSubject *subject, const Ho
 
         if (r < 0)
                 return error_fold(r);
-        if (!r)
-                return (*openedp)->code.call_stub_return ? 0 : RUNTIME_E_LATER;
-        if (r == HOTSPOT_E_LATER)
+        if (!r && (*openedp)->code.call_stub_return)
+                return 0;
+        if (!r) {
+                say_not_begun(*openedp, text);
                 return RUNTIME_E_LATER;
+        }
         snprintf(text, RUNTIMES_MAX_TEXT, "%s, falls back to perf maps", (*openedp)->reason);
-        return r == HOTSPOT_E_GONE ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
+        return r == HOTSPOT_E_LATER || r == HOTSPOT_E_GONE ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
@@ -211,7 +217,9 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         if (r)
                 return r < 0 ? error_fold(r) : r;
         r = fill_entry(entry, opened, subject->generation);
-        if (r != RUNTIME_E_LATER)
+        if (r == RUNTIME_E_LATER)
+                say_not_begun(opened, text);
+        else
                 snprintf(text, RUNTIMES_MAX_TEXT, "java %u%s", opened->layout.version,
                          r ? ": layout unknown: code cache, falls back to perf maps"
                          : opened->layout.flags.has_no_loop_polls

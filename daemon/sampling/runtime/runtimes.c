@@ -49,6 +49,7 @@ enum {
 
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
 #define LAST_RETRY_NS NS_PER_SEC
+#define PATIENCE_NS (5 * NS_PER_SEC)    /* with one that is not ready, before that is told */
 /*
  * CPU time and time of each second, for names of one process: what it shows us may be endless. There is more
  * time, since a busy machine would leave frames unnamed; but the loop stands still meanwhile.
@@ -84,6 +85,7 @@ typedef struct Known {
         uint8_t n_extends;              /* files that were read for it, most of them in vain */
         Waiting waiting[RUNTIMES_MAX_KINDS];
         RuntimeSubject subject;
+        uint64_t begin_ns;              /* when it was met */
         uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
         uint64_t gone_ns;               /* 0 = it lives */
         uint64_t second_ns;             /* this second began */
@@ -286,18 +288,46 @@ static void set_retry(uint64_t *retry_ns, uint64_t *next_ns, uint64_t now_ns) {
         *next_ns = now_ns + *retry_ns;
 }
 
+/* Where the runtime has no words for it. */
+static void say_later(const RuntimeOps *ops, char text[RUNTIMES_MAX_TEXT]) {
+        if (!*text)
+                snprintf(text, RUNTIMES_MAX_TEXT, "%s: not ready, or not readable for us", ops->name);
+}
+
+/*
+ * One that has just begun is not ready, which is nothing to tell; one that stays so is told of, once in the
+ * log.
+ */
+static void wait_for(Known *known, bool was_told, uint64_t now_ns) {
+        size_t length;
+
+        set_retry(&known->retry_ns, &known->next_ns, now_ns);
+        if (now_ns < known->begin_ns + PATIENCE_NS) {
+                *known->text = '\0';
+                return;
+        }
+        say_later(known->runtime->ops, known->text);
+        length = strlen(known->text);
+        snprintf(known->text + length, sizeof(known->text) - length,
+                 "; asked again, `spanprof targets --verbose --pid %u` asks at once", known->pid);
+        if (!was_told)
+                log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
+}
+
 static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         const RuntimeOps *ops = known->runtime->ops;
         _cleanup_(freep) void *entry = calloc(1, MAX(ops->entry_size, (size_t)1));
+        bool was_told = *known->text;
         int r;
 
         if (!entry)
                 return error_origin(-ENOMEM);
+        *known->text = '\0';
         r = ops->attach(&known->subject, &known->state, entry, known->text);
         if (r < 0)
                 return error_fold(r);
         if (r == RUNTIME_E_LATER) {
-                set_retry(&known->retry_ns, &known->next_ns, now_ns);
+                wait_for(known, was_told, now_ns);
                 return 0;
         }
         known->next_ns = 0;
@@ -362,6 +392,7 @@ static int add(Runtimes *runtimes, const Process *process, const Mapping *mappin
         if (!known)
                 return error_origin(-ENOMEM);
         *known = (Known){ .next = runtimes->first, .generation = process->generation, .pid = process->pid,
+                          .begin_ns = clock_monotonic_ns(),
                           .runtime = runtime, .subject = { .pid = (pid_t)process->pid,
                                                            .start_time_ns = process->start_time_ns,
                                                            .generation = process->generation,
@@ -822,7 +853,7 @@ static int describe(const Registered *runtime, const Process *process, const Map
                 runtime->ops->detach(state);
         closep(&subject.fd);
         if (r == RUNTIME_E_LATER)
-                snprintf(text, RUNTIMES_MAX_TEXT, "%s: not ready, or not readable for us", runtime->ops->name);
+                say_later(runtime->ops, text);
         return MIN(r, 0);
 }
 

@@ -82,7 +82,8 @@ typedef struct RuntimeOps {
         bool (*yields)(const char *says);
         /*
          * Reads what is needed. *statep: NULL at first, then what an earlier attempt has left; it is given
-         * back by detach(). @text: what the process runs, and why it is not walked, in words. Return: 0 with
+         * back by detach(). @text: "" at first; what the process runs, and why it is not walked (yet), in
+         * words. Return: 0 with
          * the kernel half's value in @entry, RUNTIME_E_LATER, RUNTIME_E_UNKNOWN, RUNTIME_E_NATIVE, -ENOMEM.
          */
         int (*attach)(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]);
