@@ -207,8 +207,9 @@ Test(import, names_each_wrong_index) {
 Test(import, refuses_values_that_do_not_match_the_times) {
         OtlpRequest *request = golden();
         OtlpSample *sample = request->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0];
+        int64_t values[3] = { 0 };
 
-        sample->values = calloc(3, sizeof(*sample->values));
+        sample->values = values;        /* the request does not own what it has not unpacked */
         sample->n_values = 3;
         expect_bad(
                 request, OTLP_IMPORT_E_SHAPE,
