@@ -229,7 +229,7 @@ class RoundTrips(Forms):
         said = self.spanprof("convert", path, "-o", self.dir / "a.folded").stderr
         self.assertIn(
             "since folded cannot hold it: 10 times, 6 spans of events, 8 attributes of events, 1 resource", said)
-        self.assertIn("since pprof cannot hold it: 10 times",
+        self.assertIn("since pprof cannot hold it: 10 times, 1 kind of a frame (kernel, jvm …)\n",
                       self.spanprof("convert", path, "-o", self.dir / "a.pb.gz").stderr)
         self.assertNotIn("no place", self.spanprof("convert", path, "-o", self.dir / "a.json").stderr)
 

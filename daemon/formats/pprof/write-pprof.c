@@ -488,6 +488,29 @@ static int write_pgo(const Convert *convert, ConvertSink sink, void *userdata, T
         return CONVERT_E_OUTPUT;
 }
 
+/*
+ * Frames that are not native code, each once: a location has no field for its kind, and readers take it for
+ * native. A frame that is not counted for want of memory is no loss of the file.
+ */
+static uint64_t count_kinds(const Window *window) {
+        Hashmap seen = { 0 };
+        uint64_t n_kinds = 0;
+
+        for (uint32_t stack = 0; stack < window_n_stacks(window); stack++) {
+                size_t n;
+                const FrameWord *words = window_get_stack(window, stack, &n);
+
+                for (size_t i = 0; i < n; i++) {
+                        if (is_text(window, window_expand_frame(window, words[i]).type, "native") ||
+                            hashmap_get(&seen, words[i]) || hashmap_put(&seen, words[i], &seen))
+                                continue;
+                        n_kinds++;
+                }
+        }
+        hashmap_deinit(&seen);
+        return n_kinds;
+}
+
 /* Of resources only process and service are kept, as labels. */
 static void losses(const Convert *convert, Text *words) {
         uint64_t n_times = 0;
@@ -500,6 +523,8 @@ static void losses(const Convert *convert, Text *words) {
                         n_times += sample.n_times;
                 }
         convert_loss(words, n_times, "time", "times");
+        convert_loss(words, count_kinds(convert->window), "kind of a frame (kernel, jvm …)",
+                     "kinds of frames (kernel, jvm …)");
 }
 
 const ConvertWriter convert_write_pprof = {
