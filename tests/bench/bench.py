@@ -184,6 +184,8 @@ def main(description, parts, add_options):
         if part not in parts:
             parser.error(f"no such part: {part}")
     need_root()
+    # ended by a signal it unwinds, too: what it has set is set back
+    signal.signal(signal.SIGTERM, lambda signum, _frame: sys.exit(128 + signum))
     for part in options.parts or parts:
         parts[part](options)
 

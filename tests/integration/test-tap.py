@@ -55,6 +55,24 @@ class Runner(tap.TestCase):
         self.assertIn("cleaned up", done.stderr)
         self.assertNotIn("went on", done.stderr)
 
+    def test_a_signal_lets_a_bench_set_back_what_it_has_set(self):
+        tap.need_root()
+        path = self.directory() / "script.py"
+        path.write_text(textwrap.dedent("""
+            import bench
+            import os, signal
+            def part(options):
+                try:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    print("went on")
+                finally:
+                    print("set back")
+            bench.main("", {"part": part}, lambda parser: None)
+        """))
+        libraries = os.pathsep.join((str(tap.SOURCE_DIR / "tests/bench"), LIB))
+        done = self.run_command([sys.executable, path], env={**os.environ, "PYTHONPATH": libraries}, expect=143)
+        self.assertEqual(done.stdout, "set back\n")
+
     def test_no_test_is_a_failure(self):
         self.script("", expect=1)
         self.script("class A(tap.TestCase):\n    def test_x(self): pass", "no-such-name", expect=1)
