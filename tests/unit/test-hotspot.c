@@ -286,6 +286,61 @@ Test(hotspot, has_no_name_for_what_is_no_method) {
                 cr_assert_eq(name_first(cases[i], &frames), HOTSPOT_E_NAMELESS, "%s", cases[i]);
 }
 
+enum { NAME_PAGE = 0x10000, NAME_BYTES = 4096 };
+
+static char name_page[NAME_BYTES];      /* at NAME_PAGE; there is no other memory */
+
+static bool read_name_page(void *userdata, uint64_t address, void *to, size_t size) {
+        if (address < NAME_PAGE || address + size > NAME_PAGE + NAME_BYTES)
+                return false;
+        memcpy(to, name_page + (address - NAME_PAGE), size);
+        return true;
+}
+
+/* Whether a blob's name that lies at @at of the page is known. */
+static bool read_blob_name(size_t at, char *to, size_t size) {
+        const HotspotReader reader = { read_name_page, NULL };
+        const HotspotBlob blob = { .name = NAME_PAGE + at };
+
+        return hotspot_blob_name(&blob, &reader, to, size);
+}
+
+Test(hotspot, has_no_name_of_code_that_is_not_there_to_its_end) {
+        static const char stub[] = "StubRoutines (1)";
+        char name[64 + 1];
+
+        memset(name_page, 'x', sizeof(name_page));
+        for (size_t end = NAME_BYTES - 16; end <= NAME_BYTES; end++) {
+                memcpy(name_page + end - sizeof(stub), stub, sizeof(stub));
+                cr_assert(read_blob_name(end - sizeof(stub), name, sizeof(name)));
+                cr_assert_str_eq(name, stub);
+        }
+        name_page[NAME_BYTES - 1] = 'x';
+        cr_assert_not(read_blob_name(NAME_BYTES - sizeof(stub), name, sizeof(name)), "its end is not there");
+        cr_assert_not(read_blob_name(NAME_BYTES, name, sizeof(name)), "it is nowhere");
+        name_page[8] = 0;
+        cr_assert_not(read_blob_name(8, name, sizeof(name)), "it is empty");
+        cr_assert(read_blob_name(9, name, sizeof(name)));
+        cr_assert_eq(strlen(name), sizeof(name) - 1);
+}
+
+Test(hotspot, names_no_stub_by_a_part_of_its_name) {
+        static const char stub[] = "StubRoutines (1)";
+        HotspotFrames frames;
+        Made made;
+
+        make(&made, "java-17");
+        for (uint32_t i = 0; i < made.image.n_pieces; i++) {
+                const uint8_t *data = made.image.pieces[i].data, *found;
+
+                found = memmem(data, made.image.pieces[i].size, stub, sizeof(stub));
+                if (found)
+                        made.image.pieces[i].size = (uint32_t)(found - data) + 4;
+        }
+        cr_assert_eq(hotspot_frames(made.hotspot, made.image.frames[2], &frames), HOTSPOT_E_NAMELESS);
+        end(&made);
+}
+
 Test(hotspot, cuts_long_names) {
         HotspotFrames frames;
         Made made;

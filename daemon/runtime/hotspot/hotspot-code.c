@@ -24,6 +24,7 @@ enum {
         MAX_BLOB_HEAD = 1024,           /* bytes of an nmethod's head: JDK 11 has 376 */
         MAX_LOG2_SEGMENT = 16,
         MAX_FRAME = 1 << 20,            /* bytes */
+        NAME_PIECE = 16,                /* bytes of a name that are read at a time */
 };
 
 #define MAX_HEAP_BYTES (UINT64_C(4) << 30)      /* HotSpot's own limit is 2 GiB */
@@ -246,6 +247,26 @@ int hotspot_blob_read(HotspotBlob *blobp, const HotspotCode *code, const Hotspot
         }
         *blobp = blob;
         return 0;
+}
+
+bool hotspot_blob_name(const HotspotBlob *blob, const HotspotReader *reader, char *to, size_t size) {
+        size_t n = 0, most = NAME_PIECE;
+
+        while (n < size - 1) {
+                size_t piece = MIN(most, size - 1 - n);
+
+                if (!hotspot_read(reader, blob->name + n, to + n, piece)) {
+                        if (most == 1)
+                                return false;
+                        most = 1;       /* what cannot be read may lie behind its end */
+                        continue;
+                }
+                if (memchr(to + n, 0, piece))
+                        return *to;
+                n += piece;
+        }
+        to[n] = '\0';
+        return true;
 }
 
 static bool next_in_heap(const HotspotHeap *heap, const HotspotLayout *layout, const HotspotReader *reader,

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/hotspot/hotspot-layout.h"
@@ -89,6 +90,12 @@ int hotspot_code_find(const HotspotCode *code, const HotspotLayout *layout, cons
 /* The CodeBlob at @address, which lies in @code. Return: 0, HOTSPOT_CODE_E_*. */
 int hotspot_blob_read(HotspotBlob *blobp, const HotspotCode *code, const HotspotLayout *layout,
                       const HotspotReader *reader, uint64_t address);
+
+/*
+ * The name of @blob into @to of @size bytes, with a NUL. Beyond @size - 1 bytes it is cut. Return: whether it
+ * is known: one whose end lies in memory that cannot be read is not.
+ */
+bool hotspot_blob_name(const HotspotBlob *blob, const HotspotReader *reader, char *to, size_t size);
 
 typedef struct HotspotCodeCursor {
         uint32_t heap;

@@ -97,16 +97,14 @@ void hotspot_exit_null_checks(HotspotExits *exits, const HotspotCompiled *in, ui
 /* Whether a call there is made by the compiler for a byte code, and is no call of the program. */
 static bool is_of_vm(const HotspotCompiled *in, uint64_t called) {
         static const char *const starts[] = { "UncommonTrapBlob", "_new_", "C1 Runtime ", "C2 Runtime new_" };
-        char name[MAX_NAME + 1] = { 0 };
+        char name[MAX_NAME + 1];
         HotspotBlob blob;
         uint64_t address;
 
         if (hotspot_code_find(in->code, in->layout, in->reader, called, &address) ||
-            hotspot_blob_read(&blob, in->code, in->layout, in->reader, address) || blob.kind != HOTSPOT_BLOB)
+            hotspot_blob_read(&blob, in->code, in->layout, in->reader, address) ||
+            blob.kind != HOTSPOT_BLOB || !hotspot_blob_name(&blob, in->reader, name, sizeof(name)))
                 return false;
-        for (size_t n = 0; n < MAX_NAME && !memchr(name, 0, n); n += 16)
-                if (!hotspot_read(in->reader, blob.name + n, name + n, 16))
-                        return false;
         for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
                 if (!strncmp(name, starts[i], strlen(starts[i])))
                         return true;

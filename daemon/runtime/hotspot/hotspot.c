@@ -348,20 +348,16 @@ static int name_barrier(const uint64_t *words, HotspotFrames *frames) {
 }
 
 static int name_stub(Hotspot *hotspot, const uint64_t *words, HotspotFrames *frames) {
-        char name[MAX_STUB_NAME];
+        char name[MAX_STUB_NAME + 1];
         HotspotBlob blob;
-        size_t n = 0;
 
         if (is_barrier(hotspot, words[0] & ADDRESS_MASK))
                 return name_barrier(words, frames);
         if (hotspot_blob_read(&blob, &hotspot->code, &hotspot->layout, hotspot->reader, words[2]) ||
-            blob.kind == HOTSPOT_COMPILED)
+            blob.kind == HOTSPOT_COMPILED ||
+            !hotspot_blob_name(&blob, hotspot->reader, name, sizeof(name)))
                 return HOTSPOT_E_NAMELESS;
-        while (n < MAX_STUB_NAME && hotspot_read(hotspot->reader, blob.name + n, name + n, 1) && name[n])
-                n++;
-        if (!n)
-                return HOTSPOT_E_NAMELESS;
-        text_repair_utf8(hotspot->stub_name, name, n);
+        text_repair_utf8(hotspot->stub_name, name, strlen(name));
         frames->frames[frames->n++] = (HotspotFrame){
                 .kind = HOTSPOT_FRAME_STUB, .name = hotspot->stub_name, .signature = "", .file = "", .bci = -1
         };
