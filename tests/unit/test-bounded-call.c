@@ -163,3 +163,82 @@ Test(bounded_read_memory, waits_for_no_page_that_never_comes, .timeout = 60) {
         if (!page)
                 cr_skip_test("kernel: no userfaultfd here");
 }
+
+/* ---- jobs of many calls ---- */
+
+typedef struct HandJob {
+        int first, second;              /* descriptors */
+        char bytes[4];
+        pid_t tid;
+        bool is_here;
+        ssize_t got[2];
+        uint64_t value, copied;
+} HandJob;
+
+static HandJob *dropped;
+
+static void drop_job(void *data) {
+        __atomic_store_n(&dropped, data, __ATOMIC_RELEASE);
+}
+
+static ssize_t hand_job(void *data) {
+        HandJob *job = data;
+        uint64_t address = (uintptr_t)&job->value;
+
+        job->tid = gettid();
+        job->is_here = bounded_is_here();
+        job->got[0] = bounded_read(7, job->first, job->bytes, 2, -1);
+        job->got[1] = bounded_read(7, job->second, job->bytes + 2, 2, -1);
+        return bounded_read_memory(getpid(), &address, 1, sizeof(job->copied), &job->copied);
+}
+
+Test(bounded_hand_over, makes_many_calls_in_one_thread_and_copies_nothing) {
+        HandJob job = { .value = 1234567 };
+        void *data = &job;
+        int fds[2], r;
+        ssize_t result;
+
+        open_pipe(fds);
+        job.first = job.second = fds[0];
+        cr_assert_eq(write(fds[1], "abcd", 4), 4);
+        r = bounded_hand_over(7, hand_job, drop_job, &data, &result);
+        cr_assert_eq(r, 0);
+        cr_assert_eq(data, &job);
+        cr_assert_eq(result, sizeof(job.copied));
+        cr_assert_eq(job.copied, 1234567);
+        cr_assert(job.got[0] == 2 && job.got[1] == 2);
+        cr_assert_arr_eq(job.bytes, "abcd", 4);
+        cr_assert_neq(job.tid, gettid(), "who asks is not held up");
+        cr_assert(job.is_here && !bounded_is_here());
+        cr_assert_null(dropped);
+}
+
+/* What came back late is not gone on with. */
+Test(bounded_hand_over, gives_up_a_job_with_all_that_it_has, .timeout = 60) {
+        HandJob *job = calloc(1, sizeof(*job)), *gone = NULL;
+        int silent[2], other[2];
+        void *data = job;
+        ssize_t result;
+
+        open_pipe(silent);
+        open_pipe(other);
+        job->first = silent[0];
+        job->second = other[0];
+        job->copied = 77;
+        cr_assert_eq(write(other[1], "cd", 2), 2);
+        cr_assert_eq(bounded_hand_over(7, hand_job, drop_job, &data, &result), BOUNDED_E_STUCK);
+        cr_assert_null(data);
+        cr_assert_eq(stat_get(COUNTER_READS_STUCK), 1);
+        data = job;
+        cr_assert_eq(bounded_hand_over(7, hand_job, drop_job, &data, &result), BOUNDED_E_STUCK);
+        cr_assert_eq(data, job, "it was not begun, while the first one hangs");
+        cr_assert_eq(write(silent[1], "ab", 2), 2);
+        while (!gone)
+                gone = __atomic_load_n(&dropped, __ATOMIC_ACQUIRE);
+        wait_for_stuck(0);
+        cr_assert_eq(gone, job);
+        cr_assert(job->got[0] == -ETIMEDOUT && job->got[1] == -ETIMEDOUT);
+        cr_assert_eq(job->copied, 77);
+        cr_assert_eq(read(other[0], job->bytes, 2), 2, "nobody has read it");
+        free(job);
+}

@@ -6,10 +6,14 @@
  *                                     └─ no answer: the caller leaves the worker's thread behind
  *                                        (thread.h) and lists it as stuck; the next call gets a new worker
  *
- * The job works on a copy of the caller's data: a stuck one never writes into memory that the caller uses
- * again. The two are semaphores: with a condition and its mutex, who was woken went to sleep again for the
- * mutex that the other still held, which was a third of the price of a call. And the worker runs on the CPU
- * of its caller, who only waits: to wake up another CPU takes longer than most of what is asked for.
+ * The job works on a copy of the caller's data, or on data that is its own: a stuck one never writes into
+ * memory that the caller uses again. A hand-over takes longer than most system calls, so who has many to make
+ * hands over all of them as one job, and the calls of this file that such a job makes are made on the spot.
+ * Each of them looks, before and after, whether the job was given up, and then says that it is stuck.
+ *
+ * `asked` and `answered` are semaphores: with a condition and its mutex, who was woken went to sleep again for
+ * the mutex that the other still held, which was a third of the price of a call. And the worker runs on the
+ * CPU of its caller, who only waits: to wake up another CPU takes longer than most of what is asked for.
  */
 #include "base/util/bounded-call.h"
 
@@ -17,6 +21,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,15 +59,17 @@ typedef struct Worker {
         int cpu;                        /* where it is kept; -1 = anywhere */
         pid_t key;
         ssize_t (*work)(void *data);
-        void *data;                     /* a copy; the worker's if it was given up */
+        void *data;                     /* a copy, or handed over; the worker's if it was given up, */
+        void (*drop)(void *data);       /* … which frees it by this */
         ssize_t result;
-        bool is_given_up;               /* written before `asked` is posted for the last time */
+        atomic_bool is_given_up;        /* written before `asked` is posted for the last time */
 } Worker;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Worker *current;                 /* idle, or at the one job that is waited for; NULL = none yet */
 static Worker *stuck;
 static unsigned n_stuck;
+static _Thread_local const Worker *self;        /* the worker whose thread this is; NULL = another thread */
 
 static void free_worker(Worker *worker) {
         sem_destroy(&worker->asked);
@@ -80,7 +87,7 @@ static void end_stuck(void *userdata) {
         *at = worker->next;
         n_stuck--;
         pthread_mutex_unlock(&lock);
-        free(worker->data);
+        worker->drop(worker->data);
         free_worker(worker);
 }
 
@@ -93,6 +100,7 @@ static void wait_asked(Worker *worker) {
 static void run_worker(void *userdata) {
         Worker *worker = userdata;
 
+        self = worker;
         for (wait_asked(worker); !worker->is_given_up; wait_asked(worker)) {
                 worker->result = worker->work(worker->data);
                 sem_post(&worker->answered);
@@ -167,42 +175,93 @@ static int wait_done(Worker *worker) {
         return 0;
 }
 
-/* With the lock held. */
-static int run_job(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp) {
+/* With the lock held. On BOUNDED_E_STUCK @data is the worker's. */
+static int run_job(pid_t key, ssize_t (*work)(void *data), void (*drop)(void *data), void *data,
+                   ssize_t *resultp) {
         Worker *worker = current;
-        void *copy = malloc(size);
 
-        if (!copy)
-                return error_origin(-ENOMEM);
-        memcpy(copy, data, size);
         worker->key = key;
         worker->work = work;
-        worker->data = copy;
+        worker->drop = drop;
+        worker->data = data;
         bring_here(worker);
         sem_post(&worker->asked);
         if (wait_done(worker)) {
                 give_up(worker);
                 return BOUNDED_E_STUCK;
         }
-        memcpy(data, copy, size);
         *resultp = worker->result;
         worker->data = NULL;
+        return 0;
+}
+
+static int run_copy(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp) {
+        void *copy = malloc(size);
+        int r;
+
+        if (!copy)
+                return error_origin(-ENOMEM);
+        memcpy(copy, data, size);
+        r = run_job(key, work, free, copy, resultp);
+        if (r)
+                return r;
+        memcpy(data, copy, size);
         explicit_bzero(copy, size);     /* it may have been part of an environment */
         free(copy);
         return 0;
 }
 
-int bounded_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp) {
-        int r = BOUNDED_E_STUCK;
+/* Whether a thread waits for a job. Return: 0, BOUNDED_E_STUCK, -ENOMEM. */
+static int get_ready(pid_t key) {
+        if (is_hopeless(key))
+                return BOUNDED_E_STUCK;
+        return current ? 0 : start_worker();
+}
 
+/* In a job. Return: 0, BOUNDED_E_STUCK. */
+static int run_here(ssize_t (*work)(void *data), void *data, ssize_t *resultp) {
+        if (self->is_given_up)
+                return BOUNDED_E_STUCK;
+        *resultp = work(data);
+        return self->is_given_up ? BOUNDED_E_STUCK : 0;
+}
+
+int bounded_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp) {
+        int r;
+
+        if (self)
+                return run_here(work, data, resultp);
         pthread_mutex_lock(&lock);
-        if (!is_hopeless(key))
-                r = current ? 0 : start_worker();
+        r = get_ready(key);
         if (!r)
-                r = run_job(key, work, data, size, resultp);
+                r = run_copy(key, work, data, size, resultp);
         pthread_mutex_unlock(&lock);
         stat_add(COUNTER_READS_STUCK, r == BOUNDED_E_STUCK);
         return r;
+}
+
+int bounded_hand_over(pid_t key, ssize_t (*work)(void *data), void (*drop)(void *data), void **datap,
+                      ssize_t *resultp) {
+        void *data = *datap;
+        bool is_handed;
+        int r;
+
+        if (self)
+                return run_here(work, data, resultp);
+        pthread_mutex_lock(&lock);
+        r = get_ready(key);
+        is_handed = !r;
+        if (is_handed)
+                r = run_job(key, work, drop, data, resultp);
+        pthread_mutex_unlock(&lock);
+        if (is_handed && r)
+                *datap = NULL;
+        stat_add(COUNTER_READS_STUCK, r == BOUNDED_E_STUCK);
+        return r;
+}
+
+bool bounded_is_here(void) {
+        return self;
 }
 
 unsigned bounded_n_stuck(void) {
@@ -219,27 +278,30 @@ typedef struct ReadJob {
         bool ended;
         int64_t offset;
         size_t size;
+        char *to;                       /* NULL = `bytes`, in a copy */
         char bytes[BOUNDED_MAX_READ];
 } ReadJob;
 
 static ssize_t do_read(void *data) {
         ReadJob *job = data;
+        char *to = job->to ?: job->bytes;
         ssize_t n;
 
         do
-                n = job->offset < 0 ? read(job->fd, job->bytes, job->size) :
-                                      pread(job->fd, job->bytes, job->size, (off_t)job->offset);
+                n = job->offset < 0 ? read(job->fd, to, job->size) :
+                                      pread(job->fd, to, job->size, (off_t)job->offset);
         while (n < 0 && errno == EINTR);
         return n < 0 ? -errno : n;
 }
 
 static ssize_t do_fill(void *data) {
         ReadJob *job = data;
+        char *to = job->to ?: job->bytes;
         size_t done = 0;
         ssize_t n;
 
         do {
-                n = read(job->fd, job->bytes + done, job->size - done);
+                n = read(job->fd, to + done, job->size - done);
                 done += n > 0 ? (size_t)n : 0;
         } while ((n > 0 && done < job->size) || (n < 0 && errno == EINTR));
         job->ended = n == 0;
@@ -248,16 +310,24 @@ static ssize_t do_fill(void *data) {
 
 static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *data, size_t size,
                         int64_t offset, bool *endedp) {
-        ReadJob job = { .fd = fd, .offset = offset, .size = MIN(size, sizeof(job.bytes)) };
+        ReadJob job;
         ssize_t n = 0;
-        int r = bounded_run(key, work, &job, offsetof(ReadJob, bytes) + job.size, &n);
+        int r;
 
+        job.fd = fd;
+        job.ended = false;
+        job.offset = offset;
+        job.size = MIN(size, sizeof(job.bytes));
+        job.to = self ? data : NULL;
+        r = bounded_run(key, work, &job, offsetof(ReadJob, bytes) + job.size, &n);
         if (r)
                 return r < 0 ? r : -ETIMEDOUT;
+        *endedp = job.ended;
+        if (job.to)
+                return n;
         if (n > 0)
                 memcpy(data, job.bytes, (size_t)n);
         explicit_bzero(job.bytes, job.size);
-        *endedp = job.ended;
         return n;
 }
 
@@ -280,13 +350,14 @@ ssize_t bounded_fill_some(pid_t key, int fd, void *data, size_t size, bool *ende
 typedef struct MemoryJob {
         pid_t pid;
         size_t n, each;
+        uint8_t *to;                    /* NULL = `bytes`, in a copy */
         uint64_t addresses[BOUNDED_MAX_ADDRESSES];
         uint8_t bytes[BOUNDED_MAX_ADDRESSES * BOUNDED_MAX_EACH];
 } MemoryJob;
 
 static ssize_t do_read_memory(void *data) {
         MemoryJob *job = data;
-        struct iovec local = { job->bytes, job->n * job->each }, remote[BOUNDED_MAX_ADDRESSES];
+        struct iovec local = { job->to ?: job->bytes, job->n * job->each }, remote[BOUNDED_MAX_ADDRESSES];
         ssize_t n;
 
         for (size_t i = 0; i < job->n; i++)
@@ -296,22 +367,19 @@ static ssize_t do_read_memory(void *data) {
 }
 
 ssize_t bounded_read_memory(pid_t pid, const uint64_t *addresses, size_t n, size_t each, void *data) {
-        MemoryJob *job;
+        MemoryJob job;
         ssize_t done = 0;
         int r;
 
         if (n > BOUNDED_MAX_ADDRESSES || each > BOUNDED_MAX_EACH)
                 return error_origin(-EINVAL);
-        job = malloc(sizeof(*job));
-        if (!job)
-                return error_origin(-ENOMEM);
-        job->pid = pid;
-        job->n = n;
-        job->each = each;
-        memcpy(job->addresses, addresses, n * sizeof(*addresses));
-        r = bounded_run(pid, do_read_memory, job, offsetof(MemoryJob, bytes) + n * each, &done);
-        if (!r && done > 0)
-                memcpy(data, job->bytes, (size_t)done);
-        free(job);
+        job.pid = pid;
+        job.n = n;
+        job.each = each;
+        job.to = self ? data : NULL;
+        memcpy(job.addresses, addresses, n * sizeof(*addresses));
+        r = bounded_run(pid, do_read_memory, &job, offsetof(MemoryJob, bytes) + n * each, &done);
+        if (!r && done > 0 && !job.to)
+                memcpy(data, job.bytes, (size_t)done);
         return r > 0 ? -ETIMEDOUT : r ? r : done;
 }

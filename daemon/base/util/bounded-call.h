@@ -38,6 +38,20 @@ enum {
  */
 int bounded_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp);
 
+/*
+ * The same for a job of many calls, without a copy: *@datap and what it refers to are the job's alone until
+ * it is through. Other calls of this file that it makes are made on the spot, by the thread that it runs in;
+ * once the job was given up, they say that they are stuck. It should end soon then, and may touch nothing of
+ * others.
+ * @drop: frees what was given up, in the job's thread, when it is through.
+ * Return: as bounded_run(). *datap is NULL if it was given up; else it is still the caller's.
+ */
+int bounded_hand_over(pid_t key, ssize_t (*work)(void *data), void (*drop)(void *data), void **datap,
+                      ssize_t *resultp);
+
+/* Whether this is the thread of such a job, where no call has to be handed over. */
+bool bounded_is_here(void);
+
 /* As pread(), @offset -1 as read(). Return: bytes, or -errno; -ETIMEDOUT = stuck. */
 ssize_t bounded_read(pid_t key, int fd, void *data, size_t size, int64_t offset);
 
