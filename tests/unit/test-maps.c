@@ -199,6 +199,39 @@ Test(maps_reader, skips_a_line_that_is_longer_than_any_name) {
         fclose(file);
 }
 
+static unsigned count_entries(MapsReader *reader) {
+        MapsEntry entry;
+        unsigned n = 0;
+
+        for (; maps_reader_next(reader, &entry) == 0; n++)
+                cr_assert_eq(entry.start, 0x1000 * (n + 1));
+        return n;
+}
+
+/* Numbered mappings, 31 bytes each, so that the buffer holds some 650. */
+static void read_again(unsigned n, bool is_kept) {
+        static MapsReader reader;
+        FILE *file = tmpfile();
+
+        for (unsigned i = 1; i <= n; i++)
+                fprintf(file, "%08x-%08x rw-p 0 0:0 0\n", i * 0x1000, (i + 1) * 0x1000);
+        fflush(file);
+        lseek(fileno(file), 0, SEEK_SET);
+        maps_reader_init(&reader, fileno(file));
+        cr_assert(!maps_reader_again(&reader), "nothing was read yet");
+        cr_assert_eq(count_entries(&reader), n);
+        cr_assert_eq(maps_reader_again(&reader), is_kept, "%u", n);
+        cr_assert_eq(count_entries(&reader), is_kept ? n : 0);
+        fclose(file);
+}
+
+Test(maps_reader, gives_again_what_its_buffer_has) {
+        read_again(1, true);
+        read_again(500, true);
+        read_again(1000, false);
+        read_again(5000, false);
+}
+
 /* 23 bytes a line: the last one that is read is cut, and not taken for a whole one. */
 Test(maps_reader, ends_where_nobody_would_read_on, .timeout = 60) {
         static const char line[] = "3000-4000 rw-p 0 0:0 0\n";

@@ -200,6 +200,14 @@ void maps_reader_rewind(MapsReader *reader) {
         reader->size = reader->at = 0;
 }
 
+/* What was moved out of the buffer does not count in its size. */
+bool maps_reader_again(MapsReader *reader) {
+        if (!reader->end || !reader->left || reader->size != MAPS_MAX_TEXT - reader->left)
+                return false;
+        reader->at = 0;
+        return true;
+}
+
 void maps_reader_begin_turn(MapsReader *reader, size_t free, const size_t *leftp) {
         if (!leftp || __builtin_add_overflow(free, *leftp, &reader->allowed))
                 reader->allowed = SIZE_MAX;
@@ -238,7 +246,8 @@ static int fill(MapsReader *reader) {
         maps_reader_charge(reader, MAX((size_t)n, worth));
         reader->end = ended || !reader->left;
         reader->size += (size_t)n;
-        stat_add(COUNTER_MAPS_CUT, !reader->left);
+        if (!reader->left)
+                stat_add(COUNTER_MAPS_CUT, 1);
         return 0;
 }
 

@@ -97,6 +97,9 @@ void maps_reader_init_text(MapsReader *reader, const char *text, size_t size);
 /* From the start again, once more as many bytes; the turn goes on. The caller rewinds the descriptor. */
 void maps_reader_rewind(MapsReader *reader);
 
+/* The same without a read, where the buffer has all of the text. Return: whether it has. */
+bool maps_reader_again(MapsReader *reader);
+
 /*
  * Who reads maps in a loop that has other things to do stops after some of it, and goes on in a later turn:
  * 65,530 mappings take 20 ms and more. All who read in one turn share *@leftp bytes (NULL = without end); the
