@@ -19,7 +19,16 @@
  * whole, and what was there before was: where pages have gone, the page in front of them is read.
  *
  * A page may go between the look and the read; the target decides who fetches it then:
- * base/util/bounded-call.h.
+ * base/util/bounded-call.h. Most processes are small, and a hand-over to the thread that makes such calls
+ * takes longer than what is asked of them. So a search begins as one job of that thread, as far as it gets
+ * with the first piece of maps and a share of the budget; who has more is searched on by the caller, call by
+ * call:
+ *
+ *     caller ──Searcher──▶ thread: maps ─▶ pagemap of starts ─▶ headers ─▶ (pagemap, headers of all pages)
+ *            ◀──────────── done, or maps go on, or its share is used up
+ *                             └─ no answer: the thread keeps the Searcher, and nothing of it is used
+ *
+ * That is why a Searcher owns all that it works with: what the caller lends comes back at the end of a turn.
  */
 #include "sampling/context/ring.h"
 
@@ -55,10 +64,14 @@ enum {
         RANGE_PAGES = 16384,            /* … and pages in them: what a turn may read */
         SCAN_PAGES = 64,                /* what is larger is searched by the ioctl */
         /*
-         * pages at least that pagemap is asked for at once: 10 ns each, where a call and its hand-over to the
-         * thread that makes it take 9,000
+         * pages at least that pagemap is asked for at once: 20 ns each, where a call takes 900, and 9,000
+         * with its hand-over to the thread that makes it;
          */
         LOOK_AHEAD = BATCH,
+        LOOK_AHEAD_HERE = 16,           /* … where no hand-over is needed */
+        /* entries of pagemap of the job that a search begins as, */
+        JOB_ENTRIES = 16384,
+        JOB_READS = 1024,               /* … and reads: 0.5 ms, far below its time limit */
         HEADER = sizeof(struct spanprof_ring_header),
         FREE_TEXT = 64 << 10,           /* of maps: about 800 mappings */
 };
@@ -109,11 +122,18 @@ typedef struct Candidate {
         bool is_shared;                 /* the start of a file that is mapped for all: stations, or nothing */
 } Candidate;
 
+/* Counters are the caller's thread's. */
+typedef struct Counts {
+        uint64_t pages_read, pages_known, invalid, malformed;
+} Counts;
+
 typedef struct RingSearcher {
         pid_t pid;
-        RingSearch *search;
-        RingBudget *budget;             /* one of the next two, or the caller's */
-        RingBudget for_names, for_starts;
+        bool is_quick;
+        RingSearch search;              /* the caller's, without what is borrowed */
+        RingBudget *budget;             /* one of the next three */
+        RingBudget for_all, for_names, for_starts;
+        Counts counts;                  /* of this turn */
         int proc_fd, pagemap_fd, maps_fd;
         uint64_t page_size;
         uint64_t found_address;         /* 0 = none */
@@ -121,7 +141,9 @@ typedef struct RingSearcher {
         bool starts_done, is_walking;   /* what comes next in maps; whether its walk has begun */
         bool found_named;               /* in a region with a ring's name: that one goes before others */
         bool is_named, is_shared;       /* the region at hand */
-        SeenPages *seen;                /* while all pages are searched; NULL = others, or none is kept */
+        SeenPages kept;                 /* the caller's during a turn, */
+        bool keeps;                     /* … if there are any */
+        SeenPages *seen;                /* these, while all pages are searched; NULL = others, or none */
         uint64_t present_end;                  /* as far as pages are known to be there or not, */
         uint64_t present_region_end;       /* … and the region of the last one that is; 0 = unknown */
         unsigned n;                     /* candidates that wait for their bytes */
@@ -139,6 +161,7 @@ static Searcher *searcher_free(Searcher *searcher) {
         closep(&searcher->proc_fd);
         closep(&searcher->pagemap_fd);
         closep(&searcher->maps_fd);
+        seen_pages_deinit(&searcher->kept);
         free(searcher);
         return NULL;
 }
@@ -196,12 +219,12 @@ static void judge(Searcher *searcher, unsigned i) {
 
         if (candidate->is_shared) {
                 if (is_stations(searcher->headers[i]))
-                        searcher->search->stations_address = candidate->address;
+                        searcher->search.stations_address = candidate->address;
                 return;
         }
 
         if (!memcmp(searcher->headers[i], SPANPROF_PROCESS_SIGNATURE, 8)) {
-                note_context(searcher->search, searcher->headers[i], candidate->address);
+                note_context(&searcher->search, searcher->headers[i], candidate->address);
                 return;
         }
         switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end,
@@ -214,10 +237,10 @@ static void judge(Searcher *searcher, unsigned i) {
                 }
                 break;
         case RING_HEADER_UNFINISHED:
-                searcher->search->unfinished = true;
+                searcher->search.unfinished = true;
                 break;
         case RING_HEADER_INVALID:
-                stat_add(COUNTER_RING_INVALID, 1);
+                searcher->counts.invalid++;
                 break;
         case RING_HEADER_ABSENT:
                 break;
@@ -241,12 +264,13 @@ static int read_headers(Searcher *searcher, unsigned first, unsigned *n_readp) {
 
 /* Reads and judges all that wait; a page that went away meanwhile is passed over. */
 static int flush(Searcher *searcher) {
-        uint64_t begin_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t begin_ns;
         unsigned at = 0, n;
         int r;
 
         if (!searcher->n)
                 return 0;
+        begin_ns = searcher->is_quick ? 0 : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
         while (at < searcher->n) {
                 r = read_headers(searcher, at, &n);
                 if (r)
@@ -259,8 +283,9 @@ static int flush(Searcher *searcher) {
                         return r;
                 at += n + 1;
         }
-        searcher->budget->read_ns += clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
-        stat_add(COUNTER_RING_PAGES_READ, searcher->n);
+        if (!searcher->is_quick)
+                searcher->budget->read_ns += clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
+        searcher->counts.pages_read += searcher->n;
         searcher->budget->n_reads -= MIN(searcher->budget->n_reads, (uint64_t)searcher->n);
         searcher->n = 0;
         return 0;
@@ -278,7 +303,7 @@ static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_e
  */
 static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
         size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH),
-               ask = MAX(want, (size_t)LOOK_AHEAD);
+               ask = MAX(want, (size_t)(bounded_is_here() ? LOOK_AHEAD_HERE : LOOK_AHEAD));
         uint64_t at = (address - searcher->entries_start) / searcher->page_size;
 
         if (address < searcher->entries_start || at + want > searcher->n_entries) {
@@ -321,7 +346,7 @@ static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint
                         break;
                 r = add_candidate(searcher, page * searcher->page_size, region_end);
         }
-        stat_add(COUNTER_RING_PAGES_KNOWN, last - start / searcher->page_size - n);
+        searcher->counts.pages_known += last - start / searcher->page_size - n;
         searcher->present_end = end;
         searcher->present_region_end = region_end;
         return r;
@@ -415,7 +440,7 @@ static int search_range(Searcher *searcher, uint64_t start, uint64_t end, uint64
                 int r;
 
                 if (!searcher->budget->n_entries || !searcher->budget->n_reads) {
-                        searcher->search->next = address;
+                        searcher->search.next = address;
                         return RING_E_MORE;
                 }
                 r = search_piece(searcher, &address, end, region_end);
@@ -430,7 +455,7 @@ static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsE
         MapsEntry entry;
         int r;
 
-        if (!searcher->is_walking) {
+        if (!searcher->is_walking && !maps_reader_again(&searcher->reader)) {
                 if (lseek(searcher->maps_fd, 0, SEEK_SET) < 0)
                         return RING_E_GONE;
                 maps_reader_rewind(&searcher->reader);
@@ -448,7 +473,7 @@ static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsE
                 if (r == MAPS_E_FAILED)
                         return RING_E_GONE;
                 if (r == MAPS_E_MALFORMED) {
-                        stat_add(COUNTER_MAPS_MALFORMED, 1);
+                        searcher->counts.malformed++;
                         continue;
                 }
                 r = visit(searcher, &entry);
@@ -475,7 +500,7 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
 }
 
 static int visit_all(Searcher *searcher, const MapsEntry *entry) {
-        uint64_t start = MAX(entry->start, searcher->search->next), end = entry->end;
+        uint64_t start = MAX(entry->start, searcher->search.next), end = entry->end;
 
         if (searcher->budget->by_entry && end - entry->start > MAX_PAGES * searcher->page_size)
                 end = entry->start + RESERVED_PAGES * searcher->page_size;
@@ -485,13 +510,12 @@ static int visit_all(Searcher *searcher, const MapsEntry *entry) {
 }
 
 static int walk_starts(Searcher *searcher) {
-        uint64_t next = searcher->search->next;
-        RingBudget *budget = searcher->budget;
+        uint64_t next = searcher->search.next;
         int r = walk_regions(searcher, visit_start);
 
         searcher->is_named = searcher->is_shared = false;
-        searcher->budget = budget;
-        searcher->search->next = next;
+        searcher->budget = &searcher->for_all;
+        searcher->search.next = next;
         return r;
 }
 
@@ -499,21 +523,23 @@ static int walk_starts(Searcher *searcher) {
  * The first pages of all regions are looked at in each search from the start: a ring that came meanwhile is
  * most likely there.
  */
-static int search_process(Searcher *searcher, bool quick) {
+static int search_process(Searcher *searcher) {
         int r = searcher->starts_done ? 0 : walk_starts(searcher);
 
         if (r)
                 return r;
         searcher->starts_done = true;
-        if (quick || searcher->found_address)
+        if (searcher->is_quick || searcher->found_address)
                 return 0;
         if (!searcher->seen) {
-                searcher->seen = searcher->search->seen;
-                searcher->present_end = searcher->search->next;
+                searcher->seen = searcher->keeps ? &searcher->kept : NULL;
+                searcher->present_end = searcher->search.next;
         }
         r = walk_regions(searcher, visit_all);
-        if (r == RING_E_MORE)
+        if (r == RING_E_MORE) {
+                searcher->is_walking = false;   /* where it goes on is an address */
                 return flush(searcher) ?: RING_E_MORE;
+        }
         if (!r)
                 r = skip_absent(searcher, UINT64_MAX);
         return r ? r : flush(searcher);
@@ -543,6 +569,90 @@ static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns)
         return 0;
 }
 
+/* ---- turns ---- */
+
+/* Takes over what the caller lends. */
+static void begin_turn(Searcher *searcher, bool quick, const RingSearch *search, const RingBudget *budget) {
+        searcher->search = *search;
+        searcher->search.paused = NULL;
+        searcher->search.seen = NULL;
+        searcher->keeps = search->seen;
+        if (search->seen) {
+                searcher->kept = *search->seen;
+                *search->seen = (SeenPages){ 0 };
+        }
+        searcher->is_quick = quick;
+        searcher->starts_done |= !quick && search->knows_starts;
+        searcher->for_all = *budget;
+        searcher->budget = &searcher->for_all;
+        searcher->counts = (Counts){ 0 };
+}
+
+/* … and gives it back. */
+static void end_turn(Searcher *searcher, RingSearch *search, RingBudget *budget) {
+        SeenPages *seen = search->seen;
+
+        *search = searcher->search;
+        search->seen = seen;
+        if (seen) {
+                *seen = searcher->kept;
+                searcher->kept = (SeenPages){ 0 };
+        }
+        *budget = searcher->for_all;
+        stat_add(COUNTER_RING_PAGES_READ, searcher->counts.pages_read);
+        stat_add(COUNTER_RING_PAGES_KNOWN, searcher->counts.pages_known);
+        stat_add(COUNTER_RING_INVALID, searcher->counts.invalid);
+        stat_add(COUNTER_MAPS_MALFORMED, searcher->counts.malformed);
+}
+
+/* As far as the first piece of maps goes, and no further. */
+static ssize_t search_here(void *data) {
+        Searcher *searcher = data;
+        RingBudget *budget = &searcher->for_all, rest = *budget;
+        size_t no_text = 0;
+        ssize_t r;
+
+        budget->n_entries = MIN(rest.n_entries, (uint64_t)JOB_ENTRIES);
+        budget->n_reads = MIN(rest.n_reads, (uint64_t)JOB_READS);
+        rest.n_entries -= budget->n_entries;
+        rest.n_reads -= budget->n_reads;
+        maps_reader_begin_turn(&searcher->reader, 1, &no_text);
+        r = search_process(searcher);
+        budget->n_entries += rest.n_entries;
+        budget->n_reads += rest.n_reads;
+        return r;
+}
+
+static void drop_given_up(void *data) {
+        searcher_free(data);
+}
+
+/* A search begins. Return: as search_process(); *searcherp is NULL if the process holds it up. */
+static int search_in_job(Searcher **searcherp) {
+        void *data = *searcherp;
+        ssize_t result;
+        int r = bounded_hand_over((*searcherp)->pid, search_here, drop_given_up, &data, &result);
+
+        *searcherp = data;
+        if (r)
+                return r < 0 ? r : RING_E_DENIED;
+        return (int)result;
+}
+
+static bool has_budget(const Searcher *searcher) {
+        return searcher->for_all.n_entries && searcher->for_all.n_reads;
+}
+
+/* What a job has left over, or an earlier turn. */
+static int search_on(Searcher *searcher, size_t *text_leftp) {
+        int r;
+
+        maps_reader_begin_turn(&searcher->reader, FREE_TEXT, text_leftp);
+        r = search_process(searcher);
+        maps_reader_end_turn(&searcher->reader, text_leftp);
+        return r;
+}
+
 /* process_vm_readv() goes by number: make sure that it was this process all along. */
 static bool is_alive(const Searcher *searcher) {
         return faccessat(searcher->proc_fd, "stat", R_OK, 0) == 0;
@@ -551,16 +661,19 @@ static bool is_alive(const Searcher *searcher) {
 int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search, RingBudget *budget,
               uint64_t *addressp, uint32_t *capacityp) {
         _cleanup_(searcher_freep) Searcher *searcher = take(search->paused);
-        int r = searcher ? 0 : searcher_new(&searcher, pid, start_time_ns);
+        bool begins = !searcher;
+        int r = begins ? searcher_new(&searcher, pid, start_time_ns) : 0;
 
         if (r)
                 return r;
-        searcher->search = search;
-        searcher->budget = budget;
-        searcher->starts_done |= !quick && search->knows_starts;
-        maps_reader_begin_turn(&searcher->reader, FREE_TEXT, budget->text_leftp);
-        r = search_process(searcher, quick);
-        maps_reader_end_turn(&searcher->reader, budget->text_leftp);
+        begin_turn(searcher, quick, search, budget);
+        if (begins)
+                r = search_in_job(&searcher);
+        if (!searcher)
+                return r;
+        if (!begins || r == RING_E_PAUSED || (r == RING_E_MORE && has_budget(searcher)))
+                r = search_on(searcher, budget->text_leftp);
+        end_turn(searcher, search, budget);
         if (!is_alive(searcher))
                 return RING_E_GONE;
         if (r == RING_E_PAUSED) {

@@ -15,6 +15,7 @@
 #include "sampling/context/seen-pages.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,8 @@ struct SeenBlock {
         uint64_t settled[WORDS], empty[WORDS];
 };
 
-static size_t n_blocks;
+/* One that was given up in the middle of a job is freed by the job's thread. */
+static atomic_size_t n_blocks;
 
 void seen_pages_deinit(SeenPages *seen) {
         n_blocks -= seen->n;
