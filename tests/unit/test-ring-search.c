@@ -2,6 +2,8 @@
 
 /* Looking for who publishes, and the sweep that looks for what notices should have told. */
 
+#include <sys/resource.h>
+
 #include "targets-bench.h"
 
 static unsigned n_found;
@@ -225,6 +227,37 @@ Test(search, rests_after_two_full_searches_and_forgets_later) {
         cr_assert_eq(search_count(search), 0);
         search_free(search);
         stop(&child);
+}
+
+/* Hand-overs to the thread of bounded calls. */
+static long n_waits(void) {
+        struct rusage usage;
+
+        getrusage(RUSAGE_THREAD, &usage);
+        return usage.ru_nvcsw;
+}
+
+Test(search, looks_and_searches_in_one_go_where_both_are_due) {
+        Member first = start("silent", NULL), second = start("silent", NULL);
+        uint64_t now_ns = clock_monotonic_ns(), next_ns;
+        Search *search;
+        long before;
+
+        stat_reset();
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &first.pid), 0);
+        cr_assert_eq(search_add(search, first.pid, first.start_time_ns - 1234567, now_ns), 0);
+        cr_assert_eq(search_work(search, now_ns + NS_PER_SEC, found, &first.pid, &next_ns), 0);
+        cr_assert_eq(search_add(search, second.pid, second.start_time_ns - 1234567, now_ns), 0);
+        before = n_waits();
+        cr_assert_eq(search_work(search, now_ns + NS_PER_SEC, found, &second.pid, &next_ns), 0);
+#ifndef __SANITIZE_ADDRESS__            /* it has more mappings, and shadow */
+        cr_assert_leq(n_waits() - before, 2, "%ld", n_waits() - before);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS), 2);
+#endif
+        search_free(search);
+        stop(&first);
+        stop(&second);
 }
 
 /* Most programs that have just begun end before. */

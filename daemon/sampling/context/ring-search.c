@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The life of one item: search_add() → quick look at the starts of its regions → full search, in pieces →
+ * The life of one item: search_add() → quick look at the starts of its regions, which the full search begins
+ * with if that is due as well → full search, in pieces →
  * (if a notice asked for it) a second full search one second later, since the notice may have come between
  * the writer's mmap() and its first store → idle. An idle item remembers what the last full search cost, so
  * that the next one waits 4,000 times as long: at most a fortieth of a percent of a CPU goes to any process,
@@ -276,7 +277,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
         SearchFinding finding = { .is_swept = item->swept };
         uint64_t read_before_ns = budget->read_ns, read_ns;
-        uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t cpu_ns = quick ? 0 : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
         uint32_t tgid = item->tgid;
         int r;
 
@@ -374,25 +375,38 @@ static void refill(Search *search, uint64_t now_ns) {
                 search->n_reads = MIN(search->n_reads + more, (uint64_t)READS_MAX);
 }
 
+/* What of an item is due. A full search begins with a look, so nothing is looked at just before one. */
+enum { STEP_NONE, STEP_LOOK, STEP_FULL };
+
+static int next_step(const Search *search, const Item *item, const RingBudget *budget, uint64_t now_ns) {
+        bool has_budget = budget->n_entries && budget->n_reads >= READS_MIN;
+
+        if (item->due_ns > now_ns || has_to_wait(search, item))
+                return STEP_NONE;
+        if (item->in_look)
+                return budget->n_entries ? STEP_LOOK : STEP_NONE;
+        if (has_budget && item->n_full && item->full_after_ns <= now_ns)
+                return STEP_FULL;
+        if (!item->looked)
+                return STEP_LOOK;
+        return has_budget ? STEP_FULL : STEP_NONE;
+}
+
 int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userdata, uint64_t *next_nsp) {
         RingBudget early = { .n_entries = BUDGET_ENTRIES, .n_reads = BUDGET_READS };
         RingBudget budget = { .n_entries = BUDGET_ENTRIES }, *one;
         uint64_t next_ns = UINT64_MAX, n_reads;
-        int r;
+        int what, r;
 
+        search->started = true;
         refill(search, now_ns);
         search->asked_ns = UINT64_MAX;
         n_reads = budget.n_reads = MIN(search->n_reads, (uint64_t)BUDGET_READS);
-        r = search_quick(search, now_ns, found, userdata);
-        if (r)
-                return r;
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
                 one = item->is_early ? &early : &budget;
-                if (item->due_ns > now_ns || !one->n_entries || has_to_wait(search, item) ||
-                    (!item->in_look && one->n_reads < READS_MIN))
-                        continue;
-                r = step(search, item, item->in_look, one, found, userdata);
+                what = next_step(search, item, one, now_ns);
+                r = what == STEP_NONE ? 0 : step(search, item, what == STEP_LOOK, one, found, userdata);
                 if (r)
                         return r;
         }
