@@ -27,9 +27,18 @@ Test(governor, judges_no_interval_that_is_too_short) {
         Governor governor;
 
         governor_init(&governor, 99, 10, 0, 0, 0);
+        cr_assert(!governor_is_due(&governor, GOVERNOR_INTERVAL_NS - 1));
+        cr_assert(governor_is_due(&governor, GOVERNOR_INTERVAL_NS));
         cr_assert_eq(governor_cpu(&governor, GOVERNOR_INTERVAL_NS - 1, GOVERNOR_INTERVAL_NS), 0);
         cr_assert_eq(governor.frequency, 99);
         cr_assert_eq(governor_cpu(&governor, GOVERNOR_INTERVAL_NS, GOVERNOR_INTERVAL_NS), GOVERNOR_E_LOWERED);
+}
+
+Test(governor, asks_for_no_cpu_time_without_a_limit) {
+        Governor governor;
+
+        governor_init(&governor, 99, 0, 0, 0, 0);
+        cr_assert(!governor_is_due(&governor, 10 * GOVERNOR_INTERVAL_NS));
 }
 
 Test(governor, never_stops_the_clock) {

@@ -4,7 +4,8 @@
  * Whether the daemon samples, and how fast: the kill switch, `spanprof pause`, and the limits.
  *
  *     what                        looked at            what it does
- *     /etc/spanprof/disabled      each drain           pauses
+ *     /etc/spanprof/disabled      with a drain, five   pauses
+ *                                 times a second
  *     `spanprof pause`            on the command       pauses, over reloads too
  *     max-memory                  each second          pauses until 10 % below the limit
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
@@ -39,6 +40,7 @@
 #include "service/run/self.h"
 
 #define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
+#define DISABLED_INTERVAL_NS (200 * NS_PER_MS)  /* a path whose end is not there costs as much as a drain */
 /* The directory is root's: no other user can remove the file, nor can the daemon, which is not root. */
 #define DISABLED_PATH "/etc/spanprof/disabled"
 
@@ -121,6 +123,11 @@ int daemon_pause_by_command(Daemon *daemon, bool paused) {
 }
 
 int daemon_check_disabled(Daemon *daemon) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (now_ns < daemon->pause.disabled_look_ns)
+                return 0;
+        daemon->pause.disabled_look_ns = now_ns + DISABLED_INTERVAL_NS;
         set_pause(daemon, DAEMON_PAUSE_DISABLED, is_disabled());
         return apply(daemon);
 }
@@ -180,12 +187,15 @@ static int change_frequency(Daemon *daemon) {
 }
 
 static int follow_cpu(Daemon *daemon) {
-        uint32_t before = daemon->limits.governor.frequency, now;
-        int r = governor_cpu(&daemon->limits.governor, clock_monotonic_ns(), cpu_ns(daemon));
+        Governor *governor = &daemon->limits.governor;
+        uint64_t now_ns = clock_monotonic_ns();
+        uint32_t before = governor->frequency, now;
+        /* CPU time of workers takes two system calls for each of them */
+        int r = governor_is_due(governor, now_ns) ? governor_cpu(governor, now_ns, cpu_ns(daemon)) : 0;
 
         if (!r)
                 return 0;
-        now = daemon->limits.governor.frequency;
+        now = governor->frequency;
         stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
         log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",

@@ -11,7 +11,10 @@
 
 void daemon_make_governor(Daemon *daemon);
 
-/* Looks for /etc/spanprof/disabled, at each drain; at the limits, each second. Return: 0, -errno. */
+/*
+ * Looks for /etc/spanprof/disabled, at a drain and five times a second at most; at the limits, each second.
+ * Return: 0, -errno.
+ */
 int daemon_check_disabled(Daemon *daemon);
 int daemon_govern(Daemon *daemon);
 

@@ -158,6 +158,7 @@ typedef struct DaemonPause {
         unsigned reasons;               /* bits, by enum daemon_pause */
         bool is_on;                     /* the samplers are off */
         uint64_t since_ns;
+        uint64_t disabled_look_ns;      /* no earlier look for /etc/spanprof/disabled */
 } DaemonPause;
 
 typedef struct DaemonLimits {

@@ -37,10 +37,14 @@ static int judge(Governor *governor, double percent) {
         return GOVERNOR_E_RAISED;
 }
 
+bool governor_is_due(const Governor *governor, uint64_t now_ns) {
+        return governor->max_cpu && now_ns - governor->since_ns >= GOVERNOR_INTERVAL_NS;
+}
+
 int governor_cpu(Governor *governor, uint64_t now_ns, uint64_t cpu_ns) {
         uint64_t length_ns = now_ns - governor->since_ns, used_ns = cpu_ns - governor->cpu_ns;
 
-        if (!governor->max_cpu || length_ns < GOVERNOR_INTERVAL_NS)
+        if (!governor_is_due(governor, now_ns))
                 return 0;
         governor->since_ns = now_ns;
         governor->cpu_ns = cpu_ns;

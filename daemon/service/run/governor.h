@@ -34,7 +34,10 @@ enum { GOVERNOR_CALM_INTERVALS = 6 };
 void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes,
                    uint64_t now_ns, uint64_t cpu_ns);
 
-/* @cpu_ns: CPU time of this process so far. Return: 0, GOVERNOR_E_*. */
+/* Whether CPU time is judged at @now_ns: there is a limit, and the interval is over. */
+bool governor_is_due(const Governor *governor, uint64_t now_ns);
+
+/* Nothing unless it is due. @cpu_ns: CPU time of this process so far. Return: 0, GOVERNOR_E_*. */
 int governor_cpu(Governor *governor, uint64_t now_ns, uint64_t cpu_ns);
 
 /* Whether memory is above the limit, or was and has not gone down by a tenth. */
