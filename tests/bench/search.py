@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs to search memory for published contexts, and how soon a late ring is found.
 
-usage: tests/bench/search.py [--seconds N] [--rounds N] [--old SPANPROF] [--mib N] [guest] [compilers]
+usage: tests/bench/search.py [--seconds N] [--rounds N] [--old SPANPROF] [--mib N] [--processes N] [crowd]
+                             [guest] [compilers]
 
+    crowd       of small processes (--processes) that are there at the start: CPU of a look and a full search
+                of each
     guest       beside a program with much memory (--mib) that maps some more all the time, as a guest of QEMU
                 does: CPU a minute, full searches, and the time until a ring is found that takes the place of
                 a buffer in the middle of its memory
     compilers   beside compilers of C++ on both CPUs, which fill new memory all the time: CPU a minute
 
-All processes are targets, at 19 Hz. --old names another build, which takes turns with this one (SPANPROF,
-default ./build). Alone on a busy machine: unshare -fp --mount-proc python3 tests/bench/search.py. Needs root.
+All processes are targets, at 19 Hz; with `crowd` none is, so that nothing but the search is done for them.
+--old names another build, which takes turns with this one (SPANPROF, default ./build). Alone on a busy
+machine: unshare -fp --mount-proc python3 tests/bench/search.py. Needs root.
 """
 import os
 import signal
@@ -71,6 +75,29 @@ def start(b, program):
 
 
 
+def crowd_cpu_ns(program, n):
+    """CPU of a daemon until it has searched @n processes more than the machine has."""
+    with bench.Bench() as b:
+        if n:
+            b.spawn([tap.VICTIMS / "victim-crowd", n, 1]).wait_for("^ready", patience=180)
+        daemon = starts.Daemon(b, program)
+        time.sleep(bench.SETTLE_S)
+        cpu_ns = daemon.cgroup.cpu_ns
+        daemon.stop()
+        return cpu_ns
+
+
+def crowd(options):
+    figures = {}
+    for _ in range(options.rounds):
+        for name, program in starts.programs(options):
+            alone_ns = crowd_cpu_ns(program, 0)
+            figures.setdefault(name, []).append(
+                (crowd_cpu_ns(program, options.processes) - alone_ns) / 1e3 / options.processes)
+    bench.table(f"{options.processes} processes at the start", ["build", "CPU µs a process"],
+                [[name, bench.spread(values)] for name, values in figures.items()])
+
+
 def guest(options):
     figures = {}
     for _ in range(options.rounds):
@@ -122,9 +149,10 @@ def compilers(options):
 def add_options(parser):
     parser.add_argument("--seconds", type=float, default=30, help="of each build")
     parser.add_argument("--mib", type=int, default=1024, help="memory of the guest")
+    parser.add_argument("--processes", type=int, default=1000, help="of the crowd")
     parser.add_argument("--old", help="another build")
 
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"guest": guest, "compilers": compilers}, add_options)
+    bench.main(__doc__, {"crowd": crowd, "guest": guest, "compilers": compilers}, add_options)
