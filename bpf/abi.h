@@ -45,6 +45,7 @@ enum {
         ABI_KEPT_SLOTS = 4096,
         ABI_STACK_CHUNK = 1024,         /* a copy of a stack consists of whole ones; a page is a multiple */
         ABI_STACK_MAX_CHUNKS = 17,
+        ABI_MAX_SETTLED_NAMES = 512,    /* names whose first samples may wait; over it the oldest one goes */
         /* a tick of /proc: USER_HZ is 100 on every architecture that we run on */
         ABI_START_TICK_NS = 10000000,
 };
@@ -218,8 +219,15 @@ struct abi_sample {
         uint8_t form;                   /* enum abi_form: source of the outcome */
         uint8_t is_copied;              /* 1 = a struct abi_stack of this time and CPU was sent before it */
         uint8_t task_size;              /* bytes behind the attributes: 0, PYTHON_TASK_SIZE */
-        uint8_t reserved[3];
+        uint8_t has_start;              /* 1 = a struct abi_start of it was sent before it */
+        uint8_t reserved[2];
         uint64_t frames[];
+};
+
+/* What a record of the stacks' ring is. */
+enum abi_kept {
+        ABI_KEPT_STACK = 1,             /* struct abi_stack */
+        ABI_KEPT_START = 2,             /* struct abi_start */
 };
 
 /*
@@ -229,6 +237,7 @@ struct abi_sample {
  * leave it.
  */
 struct abi_stack {
+        uint64_t kept;                  /* ABI_KEPT_STACK */
         uint64_t time_ns;               /* as in the sample, like the next two */
         uint32_t tgid;
         uint32_t cpu;
@@ -241,6 +250,41 @@ struct abi_stack {
         uint64_t far_address;
         uint32_t far_begin, n_far;
         uint8_t bytes[];
+};
+
+/*
+ * What can be asked of a process while it lives, and is sent with the first sample of one without a row: the
+ * process may be gone when that is read (start.bpf.h). Arguments and environment lie one behind the other as
+ * exec has left them, each text with its NUL. Records have fixed sizes: bytes behind them mean nothing.
+ */
+struct abi_start {
+        uint64_t kept;                  /* ABI_KEPT_START */
+        uint64_t time_ns;               /* as in the sample, like the next */
+        uint32_t tgid;
+        uint32_t mount_namespace;       /* its inode */
+        /* an ancestor that has all its control groups in common with it; 0 = none has, or is known here */
+        uint32_t group_tgid;
+        uint32_t reserved;
+        uint64_t group_start_ns;        /* start of that one's leader, exact */
+        uint32_t n_arguments, n_environment;    /* bytes; both 0 = they are left alone */
+        uint8_t bytes[];
+};
+
+/* What is sent of starts. */
+enum abi_starts {
+        ABI_STARTS_NONE = 0,
+        ABI_STARTS_GROUPS = 1,          /* no texts */
+        ABI_STARTS_TEXTS = 2,
+};
+
+/*
+ * A name of programs of which nothing new is known to come: first samples of the next ones may wait for the
+ * ordinary drain. Key of a map that the daemon writes.
+ */
+struct abi_settled_name {
+        char comm[ABI_COMM_SIZE];       /* of the leader; zeros from the NUL on */
+        uint32_t mount_namespace;
+        uint32_t reserved;
 };
 
 /* Notices: what changed in a process' life. Their ring is apart from the samples'. */
@@ -269,6 +313,8 @@ struct abi_notice {
 
 ABI_ASSERT(sizeof(struct abi_process) == 64);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
-ABI_ASSERT(sizeof(struct abi_stack) == 208);
+ABI_ASSERT(sizeof(struct abi_stack) == 216);
+ABI_ASSERT(sizeof(struct abi_start) == 48);
+ABI_ASSERT(sizeof(struct abi_settled_name) == 24);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);
 ABI_ASSERT(sizeof(struct abi_name) == 24);

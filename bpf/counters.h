@@ -41,6 +41,12 @@
           "stacks not copied, because their ring was full: they end early") \
         X(CALLS_AT_ONCE, "calls_total", "event=\"at_once\"", \
                 "calls of the daemon by an exec or a first sample of a target") \
+        X(STARTS, "starts_total", "event=\"sent\"", \
+          "samples that took along what a new process says of itself, as it may be gone when they are read") \
+        X(STARTS_UNREAD, "starts_total", "event=\"unread\"", \
+          "samples of new processes without that: too long, not in memory, or no room: they call the daemon") \
+        X(STARTS_WAIT, "starts_total", "event=\"waits\"", \
+          "samples of new processes that the daemon was not called for, since nothing of them is new") \
         X(FORKS_OVER_CAP, "forks_over_cap_total", "", \
           "forked children of targets that the table had no room for: no rows until the daemon knows them") \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "", \
@@ -158,6 +164,12 @@
         X(LOST_STOP, "lost_total", "reason=\"stop\"", "samples not sent before stop-timeout ran out") \
         X(LOST_DEFERRED, "lost_total", "reason=\"deferred\"", \
           "samples whose process was forgotten while they waited for its unwind rows") \
+        X(STARTS_USED, "starts_total", "event=\"used\"", \
+          "processes that were gone, and are known by what their first sample took along") \
+        X(STARTS_MISSED, "starts_total", "event=\"missed\"", \
+          "processes that were gone and took nothing along: what they said of themselves is not known") \
+        X(STARTS_LOST, "starts_total", "event=\"lost\"", \
+          "of what was sent: malformed, over a cap, or without its sample") \
         X(STACK_COPIES_OVER_CAP, "stack_copies_total", "result=\"over_cap\"", \
           "copies dropped because too many samples wait for unwind rows: their stacks end early") \
         X(STACK_COPIES_ORPHANS, "stack_copies_total", "result=\"orphan\"", \

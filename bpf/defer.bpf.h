@@ -47,6 +47,7 @@ enum {
 };
 
 static __always_inline void defer_registers(struct abi_stack *to, const struct scratch *scratch) {
+        to->kept = ABI_KEPT_STACK;
         to->time_ns = scratch->sample.time_ns;
         to->tgid = scratch->sample.tgid;
         to->cpu = scratch->sample.cpu;

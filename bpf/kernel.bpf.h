@@ -76,6 +76,7 @@ struct mm_struct {
         unsigned long total_vm;         /* pages */
         unsigned long start_code;       /* of the executable; 0 until an exec has loaded it */
         unsigned long start_stack;      /* where the first stack began at exec; higher words are arguments */
+        unsigned long arg_start, arg_end, env_start, env_end;   /* texts of arguments and environment */
 } KERNEL_TYPE;
 
 typedef struct {
@@ -107,6 +108,15 @@ struct cred {
 #endif
 
 struct files_struct;
+struct css_set;
+
+struct mnt_namespace {
+        struct ns_common ns;
+} KERNEL_TYPE;
+
+struct nsproxy {
+        struct mnt_namespace *mnt_ns;
+} KERNEL_TYPE;
 
 struct task_struct {
         unsigned int __state;           /* 0 = it can run; since 5.14 */
@@ -124,6 +134,8 @@ struct task_struct {
         const struct cred *real_cred;   /* what /proc/PID/status tells */
         char comm[KERNEL_COMM_SIZE];
         struct files_struct *files;
+        struct nsproxy *nsproxy;        /* NULL while it exits */
+        struct css_set *cgroups;        /* tasks with all control groups in common share one */
         struct signal_struct *signal;
         struct thread_struct thread;
 } KERNEL_TYPE;

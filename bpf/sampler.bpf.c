@@ -31,6 +31,7 @@
 #include "defer.bpf.h"
 #include "registers.bpf.h"
 #include "run-ticks.bpf.h"
+#include "start.bpf.h"
 #include "walk.bpf.h"
 #include "watch.bpf.h"
 
@@ -91,14 +92,22 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
  * The first sample of a process that the daemon does not know yet, and that is likely a target. A function of
  * its own as python_begin().
  */
-static __attribute__((noinline)) void call_for_new(struct task_struct *task, struct scratch *scratch) {
+static __attribute__((noinline)) void call_for_new(struct task_struct *task, const struct recent *recent,
+                                                   struct scratch *scratch, struct counters *counters) {
         struct task_struct *leader;
         struct known_name name;
 
         if (scratch->sample.generation || !daemon_hears)
                 return;
         leader = KERNEL_POINTER(task, group_leader);
-        if (!bpf_core_read(&name, sizeof(name), &leader->comm) && wake_knows_name((const char *)&name))
+        if (bpf_core_read(&name, sizeof(name), &leader->comm))
+                return;
+        wake_trim_name(&name, (const char *)&name);
+        if (!bpf_map_lookup_elem(&known_names, &name))
+                return;
+        if (start_waits(recent, scratch, &name))
+                counters->values[COUNTER_STARTS_WAIT]++;
+        else
                 scratch->calls = WAKE_CALL_AT_ONCE;
 }
 
@@ -172,7 +181,8 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         PART(KERNEL);
         user_part(context, task, recent, scratch, runtimes);
         defer_part(task, scratch, counters);
-        call_for_new(task, scratch);
+        start_part(task, recent, scratch, counters);
+        call_for_new(task, recent, scratch, counters);
         PART(AFTER_WALK);
         record_emit(scratch, process->state == ABI_STATE_UNDECIDED, counters);
         PART(RECORD);

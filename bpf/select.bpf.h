@@ -183,6 +183,8 @@ static __attribute__((noinline)) void select_read(struct task_struct *task, cons
         const struct abi_process *row;
 
         recent->version = __sync_fetch_and_add(&rows_version, 0);
+        if (recent->tgid != identity->tgid)
+                recent->told = 0;
         recent->tgid = identity->tgid;
         recent->nodes = 0;
         recent->has_one_id = !KERNEL_BEHIND(KERNEL_POINTER(task, thread_pid), level);

@@ -45,6 +45,12 @@ const volatile uint64_t setting_stack_bytes = 0;
 /* Whether the exec of a program of a known name calls: processes are chosen by name, and not all of them. */
 const volatile bool setting_names_choose = false;
 
+/* enum abi_starts: what a new process says of itself is sent with its first sample (start.bpf.h). */
+const volatile uint32_t setting_starts = ABI_STARTS_NONE;
+
+/* Age of a process from which on its first sample does not wait, ns. */
+const volatile uint64_t setting_start_wait_ns = 0;
+
 /*
  * What changes while the programs run. A section of its own: an object that is loaded later takes this map
  * over from the first one, so that both see the same (offcpu.bpf.c).

@@ -93,6 +93,15 @@ struct {
         __type(value, uint32_t);
 } known_names SEC(".maps");
 
+/* Daemon writes (sampling/discover/settled-names.h), sampler reads. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_SETTLED_NAMES);
+        __type(key, struct abi_settled_name);
+        __type(value, uint32_t);
+} settled_names SEC(".maps");
+
 /*
  * Processes that are profiled or rejected. Daemon writes, sampler reads. Only rows in use take memory; the
  * loader preallocates below Linux 6.1, which refuses NO_PREALLOC here.
@@ -215,6 +224,8 @@ struct recent {
         uint32_t tgid;
         uint16_t has_row;
         uint16_t has_one_id;            /* its threads: they are in no PID namespace but the first */
+        uint64_t told;                  /* address space of it whose start was sent (start.bpf.h); 0 = none */
+        uint32_t mount_namespace, has_group;    /* what that start said */
 };
 
 enum { N_RECENT = 16 };
@@ -238,7 +249,10 @@ struct {
         __uint(max_entries, 1 << 17);
 } samples SEC(".maps");
 
-/* Stacks that the daemon will walk (defer.bpf.h). The sampler writes, the daemon drains and sets the size. */
+/*
+ * Stacks that the daemon will walk (defer.bpf.h), and starts (start.bpf.h). The sampler writes, the daemon
+ * drains and sets the size.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_RINGBUF);
         __uint(max_entries, 1 << 12);

@@ -31,7 +31,8 @@
  * What is new of a target calls at once, asleep or awake, while the daemon hears (daemon_hears):
  *
  *     exec       by a target, or of a program whose name was a target's lately (known_names)
- *     sample     of a process without a row, whose name was a target's lately
+ *     sample     of a process without a row, whose name was a target's lately, unless all that is needed of
+ *                it came along (start.bpf.h)
  *
  * One call clears daemon_hears. The daemon sets it again once it has drained, as often as its budget allows
  * (service/run/call-budget.h): a storm of short programs costs one drain in 4 ms, not one for each record.
@@ -94,12 +95,17 @@ static __always_inline uint64_t wake_trim(uint64_t word) {
         return zeros ? word & ((zeros & -zeros) - 1) : word;
 }
 
-static __always_inline bool wake_knows_name(const char *comm) {
+static __always_inline void wake_trim_name(struct known_name *name, const char *comm) {
         const uint64_t *words = (const uint64_t *)comm;
+
+        name->words[0] = wake_trim(words[0]);
+        name->words[1] = name->words[0] >> 56 ? wake_trim(words[1]) : 0;
+}
+
+static __always_inline bool wake_knows_name(const char *comm) {
         struct known_name name;
 
-        name.words[0] = wake_trim(words[0]);
-        name.words[1] = name.words[0] >> 56 ? wake_trim(words[1]) : 0;
+        wake_trim_name(&name, comm);
         return bpf_map_lookup_elem(&known_names, &name);
 }
 

@@ -74,6 +74,7 @@ static __always_inline void record_begin(struct abi_sample *sample, struct task_
         sample->kind = ABI_KIND_CPU;
         sample->interrupted = 0;
         sample->task_size = 0;
+        sample->has_start = 0;
         comm_copy(sample->comm, task->comm);
 }
 

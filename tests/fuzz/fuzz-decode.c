@@ -56,7 +56,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!size || !(record = malloc(size - 1 ? size - 1 : 1)))
                 return 0;
         memcpy(record, data + 1, size - 1);
-        if (data[0] == 2) {
+        if (data[0] == 4) {
+                const struct abi_start *start;
+
+                if (!decode_start(record, size - 1, &start))
+                        for (uint32_t i = 0; i < start->n_arguments + start->n_environment; i++)
+                                used += start->bytes[i];
+        } else if (data[0] == 2) {
                 const struct abi_stack *stack;
 
                 if (!decode_stack(record, size - 1, &stack))

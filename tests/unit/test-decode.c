@@ -362,3 +362,18 @@ Test(decode, takes_a_second_piece_of_a_stack_that_lies_inside_the_record) {
         copied.stack.far_address += 8;
         cr_assert_eq(decode_copy(sizeof(copied)), DECODE_E_MALFORMED);
 }
+
+Test(decode_start, refuses_texts_beyond_the_record) {
+        union {
+                struct abi_start start;
+                uint8_t bytes[sizeof(struct abi_start) + 64];
+        } record = { .start = { .n_arguments = 40, .n_environment = 24 } };
+        const struct abi_start *start = NULL;
+
+        cr_assert_eq(decode_start(&record, sizeof(record), &start), 0);
+        cr_assert_eq(start, &record.start);
+        cr_assert_eq(decode_start(&record, sizeof(record) - 1, &start), DECODE_E_MALFORMED);
+        cr_assert_eq(decode_start(&record, sizeof(record.start) - 1, &start), DECODE_E_MALFORMED);
+        record.start.n_environment = UINT32_MAX - 15;   /* their sum runs over 32 bits */
+        cr_assert_eq(decode_start(&record, sizeof(record), &start), DECODE_E_MALFORMED);
+}

@@ -58,6 +58,21 @@ Test(membership, sorts_samples_to_programs_by_time) {
         membership_deinit(membership);
 }
 
+Test(membership, asks_no_program_for_samples_of_one_that_followed_it_unseen) {
+        Membership *membership;
+        Story story;
+
+        begin(&story);
+        membership = &story.membership;
+        story.members[1].until_ns = 150;
+        story.members[2].begin_ns = 170;
+        cr_assert_eq(membership_find(membership, PID, START_NS, 149), &story.members[1]);
+        cr_assert_eq(membership_find(membership, PID, START_NS, 170), &story.members[2]);
+        story.members[0].until_ns = 100;
+        cr_assert_null(membership_find(membership, PID, START_NS, 150));
+        membership_deinit(membership);
+}
+
 Test(membership, gives_dead_programs_back_in_the_order_of_their_death) {
         Membership *membership;
         Story story;

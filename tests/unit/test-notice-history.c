@@ -147,3 +147,21 @@ Test(history, knows_an_exec_by_its_name_before_it_is_told) {
         cr_assert_eq(notice_history_add_exec(history, 9, name, UINT64_C(1000000000)), 0);
         cr_assert_eq(notice_history_exec_under_way(history, 9, name, 29), 29, "too long ago");
 }
+
+Test(history, tells_when_the_next_program_began) {
+        _cleanup_(notice_history_freep) NoticeHistory *history = NULL;
+
+        cr_assert_eq(notice_history_new(&history, 64 << 10), 0);
+        cr_assert_eq(notice_history_add_exec(history, 7, name, 10), 0);
+        add(history, 7, 12, "first");
+        cr_assert_eq(notice_history_add_exec(history, 7, name, 20), 0);
+        add(history, 7, 22, "second");
+        cr_assert_eq(notice_history_add_exec(history, 7, name, 30), 0);
+        cr_assert_eq(notice_history_next_exec(history, 7, 15), 20);
+        cr_assert_eq(notice_history_next_exec(history, 7, 20), 30);
+        cr_assert_eq(notice_history_next_exec(history, 7, 30), 0);
+        cr_assert_eq(notice_history_next_exec(history, 8, 15), 0);
+        cr_assert_eq(notice_history_add_fork(history, 7, 6, 40), 0);
+        cr_assert_eq(notice_history_add_exec(history, 7, name, 50), 0);
+        cr_assert_eq(notice_history_next_exec(history, 7, 45), 50);
+}

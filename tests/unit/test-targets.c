@@ -308,6 +308,87 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
         bench_end(&bench);
 }
 
+/* What comes with the sample of @tgid at @time_ns, of a child of this process. */
+static void send_start(Bench *bench, uint32_t tgid, uint64_t time_ns, const char *variable) {
+        union {
+                struct abi_start told;
+                uint8_t room[sizeof(struct abi_start) + 64];
+        } record = { .told = { .tgid = tgid, .time_ns = time_ns, .group_tgid = (uint32_t)getpid(),
+                               .n_environment = (uint32_t)strlen(variable) + 1 } };
+
+        memcpy(record.told.bytes, variable, record.told.n_environment);
+        targets_start(bench->targets, &record.told);
+}
+
+static const char *service_of(const Process *process) {
+        return process->identity ? process->identity->environment.service_name : NULL;
+}
+
+Test(targets, knows_who_is_gone_by_what_came_with_its_first_sample) {
+        const uint64_t now_ns = clock_monotonic_ns();
+        Selector selector = { .all = true };
+        Member child = start("chosen", NULL), other = start("chosen", NULL);
+        struct abi_sample sample = { .time_ns = now_ns, .start_time_ns = child.start_time_ns,
+                                     .tgid = child.pid, .tid = child.pid, .comm = "chosen",
+                                     .has_start = 1 };
+        Process *process;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        stop(&child);
+        stop(&other);
+        send_start(&bench, child.pid, now_ns, "OTEL_SERVICE_NAME=cart");
+        cr_assert_eq(admit_sample(&bench, &sample, &process), 0);
+        cr_assert_str_eq(service_of(process), "cart");
+        cr_assert_eq(stat_get(COUNTER_STARTS_USED), 1);
+
+        /* exec was under way at its first sample: the texts come with the next one */
+        send_start(&bench, other.pid, now_ns + 10, "OTEL_SERVICE_NAME=shop");
+        sample.tgid = sample.tid = other.pid;
+        sample.start_time_ns = other.start_time_ns;
+        sample.has_start = 0;
+        cr_assert_eq(admit_sample(&bench, &sample, &process), 0);
+        cr_assert_str_eq(service_of(process), "shop");
+        cr_assert_eq(stat_get(COUNTER_STARTS_USED), 2);
+        cr_assert_eq(stat_get(COUNTER_STARTS_MISSED), 0);
+        bench_end(&bench);
+}
+
+/* The process lives, and what was sampled is over. */
+Test(targets, tells_programs_apart_that_one_process_ran_before_anybody_looked) {
+        static const char first_name[ABI_COMM_SIZE] = "first", second_name[ABI_COMM_SIZE] = "second";
+        const uint64_t now_ns = clock_monotonic_ns();
+        Selector selector = { .all = true };
+        Member child = start("second", NULL);
+        struct abi_sample sample = { .time_ns = now_ns - 50, .start_time_ns = child.start_time_ns,
+                                     .tgid = child.pid, .tid = child.pid, .comm = "first",
+                                     .has_start = 1 };
+        Process *first, *second;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, first_name, now_ns - 100), 0);
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, second_name, now_ns - 20), 0);
+        send_start(&bench, child.pid, sample.time_ns, "OTEL_SERVICE_NAME=cart");
+        cr_assert_eq(admit_sample(&bench, &sample, &first), 0);
+        cr_assert_str_eq(first->comm, "first");
+        cr_assert_str_eq(service_of(first), "cart");
+        cr_assert_eq(bench.table.n_set, 0, "no row for what is over");
+
+        strcpy(sample.comm, "second");
+        sample.time_ns = now_ns;
+        sample.has_start = 0;
+        cr_assert_eq(admit_sample(&bench, &sample, &second), 0);
+        cr_assert_str_eq(second->comm, "second");
+        cr_assert_null(service_of(second));
+        cr_assert_eq(bench.table.n_set, 1);
+        sample.time_ns = now_ns - 30;
+        cr_assert_eq(admit_sample(&bench, &sample, &second), 0);
+        cr_assert_eq(second, first);
+        stop(&child);
+        bench_end(&bench);
+}
+
 /* Only another thread than the leader was sampled, and no notice tells of an exec or a fork. */
 Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
         const SelectorRule by_name = { .kind = SELECTOR_KIND_COMM, .pattern = "other" };

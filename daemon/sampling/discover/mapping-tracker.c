@@ -44,6 +44,8 @@ void mapping_tracker_init(MappingTracker *tracker, const MappingTrackerConfig *c
 
 void mapping_tracker_deinit(MappingTracker *tracker) {
         identity_free(tracker->group);
+        for (size_t i = 0; i < ARRAY_SIZE(tracker->groups); i++)
+                identity_free(tracker->groups[i].identity);
 }
 
 void mapping_tracker_begin_turn(MappingTracker *tracker) {
@@ -268,6 +270,59 @@ static int recall_group(MappingTracker *tracker, Process *process) {
         return 0;
 }
 
+/* Of an ancestor that has them in common: read once a second. *groupp: borrowed; NULL = it is gone, too. */
+static int read_group(MappingTracker *tracker, const struct abi_start *start, Identity **groupp) {
+        uint64_t start_ns = start->group_start_ns - start->group_start_ns % ABI_START_TICK_NS;
+        uint64_t now_ns = clock_monotonic_ns();
+        struct TrackedGroup *group;
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        _cleanup_(closep) int fd = -1;
+        int r;
+
+        *groupp = NULL;
+        for (size_t i = 0; i < ARRAY_SIZE(tracker->groups); i++) {
+                group = &tracker->groups[i];
+                if (group->of == start->group_tgid && group->start_ns == start_ns &&
+                    now_ns < group->until_ns) {
+                        *groupp = group->identity;
+                        return 0;
+                }
+        }
+        if (!start->group_tgid || process_open_living((pid_t)start->group_tgid, start_ns, &fd, NULL))
+                return 0;
+        r = identity_new(&identity, fd, IDENTITY_CGROUP);
+        if (r)
+                return r;
+        group = &tracker->groups[tracker->n_groups++ % ARRAY_SIZE(tracker->groups)];
+        identity_free(group->identity);
+        *group = (struct TrackedGroup){ take(identity), start->group_tgid, start_ns, now_ns + GROUP_KEEP_NS };
+        *groupp = group->identity;
+        return 0;
+}
+
+int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct abi_start *start) {
+        const char *texts = (const char *)start->bytes;
+        _cleanup_(identity_freep) Identity *own = NULL;
+        Identity *group = NULL;
+        int r = process->is_open ? identity_new(&own, process->proc_fd, IDENTITY_CGROUP) : 0;
+
+        if (!r && own && own->cgroup)
+                group = own;
+        if (!r && !group)
+                r = read_group(tracker, start, &group);
+        /* one without such an ancestor has moved: its parent's are not its own */
+        if (!r && !group && !own && start->group_tgid) {
+                r = recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &own);
+                group = own;
+        }
+        if (r)
+                return r;
+        return identity_new_told(&process->identity,
+                                 &(IdentityTexts){ texts, texts + start->n_arguments, start->n_arguments,
+                                                   start->n_environment },
+                                 group);
+}
+
 static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
         Process *process = mappings->process;
         Recall from = { tracker, process };
@@ -300,6 +355,24 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
 static bool is_sure(const Mapping *mapping) {
         return mapping->kind == MAPPING_FILE || mapping->kind == MAPPING_VDSO || mapping->path[0] != '/' ||
                 !strcmp(mapping->path, "//anon");
+}
+
+/* Nobody has to look into it, and nobody will find anything there. */
+static bool is_plain(const Object *object) {
+        return !object_is_awaited(object) && !object->thread_symbol.form && !object->runtimes.bits &&
+                (object->look != OBJECT_LOOK_NONE || !object_may_be_runtime(object));
+}
+
+bool mapping_tracker_is_plain(const TrackedMappings *mappings) {
+        const Process *process = mappings->process;
+
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+
+                if (!is_sure(mapping) || (mapping->object && !is_plain(mapping->object)))
+                        return false;
+        }
+        return process->n_mappings;
 }
 
 static int recall_known(void *userdata, const MappingNotice *notice) {
@@ -357,6 +430,7 @@ static int recall_living(MappingTracker *tracker, TrackedMappings *mappings, uin
         if (r)
                 return r;
         stat_add(COUNTER_MAPPINGS_TOLD, 1);
+        mappings->is_told = true;
         process->read_ns = MIN(process->read_ns, time_ns);
         process_close(process);
         mappings->n_read = process->n_mappings;

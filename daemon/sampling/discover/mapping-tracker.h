@@ -25,6 +25,7 @@ typedef struct TrackedMappings {
         uint64_t exec_ns;
         unsigned n_changes;             /* mappings that were noticed since the last flush */
         bool is_outdated;               /* they must be read again */
+        bool is_told;                   /* … by notices alone, and each file was found by its path */
         bool is_forgotten;              /* the process is gone, and no notice tells what it had mapped */
         bool is_changed;                /* it is in the list of those that were */
         struct TrackedMappings *next_changed;
@@ -53,6 +54,12 @@ typedef struct MappingTracker {
         Identity *group;                /* the control group of `group_of`, owned; NULL = none */
         uint32_t group_of;
         uint64_t group_until_ns;        /* it is believed until then */
+        struct TrackedGroup {           /* of ancestors that starts have told of, as a ring */
+                Identity *identity;     /* owned; NULL = none */
+                uint32_t of;
+                uint64_t start_ns, until_ns;
+        } groups[8];
+        uint32_t n_groups;              /* that were read so far */
 } MappingTracker;
 
 enum {
@@ -88,6 +95,15 @@ int mapping_tracker_read(MappingTracker *tracker, TrackedMappings *mappings);
  * MAPPING_TRACKER_E_NOT_NOW, -errno.
  */
 int mapping_tracker_refresh(MappingTracker *tracker, TrackedMappings *mappings);
+
+/*
+ * Who a process is, by what was sent with its first sample, and its groups if it lives. Before its mappings
+ * are read or recalled. Return: 0, -ENOMEM.
+ */
+int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct abi_start *start);
+
+/* Whether all that it has mapped was known, and holds no runtime and no contexts. */
+bool mapping_tracker_is_plain(const TrackedMappings *mappings);
 
 /*
  * Mappings are read when they are needed first, or recalled from notices if the process is gone. @time_ns: of

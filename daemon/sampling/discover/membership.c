@@ -128,7 +128,8 @@ Member *membership_find(const Membership *membership, uint32_t pid, uint64_t sta
                         uint64_t time_ns) {
         Member *member = membership_newest(membership, pid);
 
-        while (member && (member->process->start_time_ns != start_time_ns || time_ns < member->begin_ns))
+        while (member && (member->process->start_time_ns != start_time_ns || time_ns < member->begin_ns ||
+                          (member->until_ns && time_ns >= member->until_ns)))
                 member = member->older;
         return member;
 }

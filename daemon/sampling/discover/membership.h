@@ -29,6 +29,7 @@ typedef struct Member {
         SelectorReason reason;
         uint64_t begin_ns;              /* exec; 0 = as long as the process lives */
         uint64_t end_ns;                /* 0 = alive */
+        uint64_t until_ns;              /* exec of the next program, of one that was gone by then; 0 = none */
         uint64_t missed_ns;             /* when it was first seen gone without a notice of its exit */
         uint64_t cpu_base_ns, cpu_last_ns;
         /* when a look passed by; of the next program too, if no notice told of its exec yet */

@@ -260,6 +260,21 @@ uint64_t notice_history_exec_under_way(const NoticeHistory *history, uint32_t pi
         return exec_ns;
 }
 
+uint64_t notice_history_next_exec(const NoticeHistory *history, uint32_t pid, uint64_t time_ns) {
+        uint64_t next = newest_of(history, pid), exec_ns = 0;
+
+        while (next && next - 1 >= history->tail) {
+                const Item *item = item_at(history, next - 1);
+
+                if (item->time_ns <= time_ns || item->kind == ITEM_FORK)
+                        break;
+                if (item->kind == ITEM_EXEC)
+                        exec_ns = item->time_ns;
+                next = item->previous;
+        }
+        return exec_ns;
+}
+
 uint32_t notice_history_parent(const NoticeHistory *history, uint32_t pid) {
         uint64_t next = newest_of(history, pid);
 

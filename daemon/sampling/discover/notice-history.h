@@ -86,5 +86,8 @@ int notice_history_find_whole(const NoticeHistory *history, uint32_t pid, uint64
 uint64_t notice_history_exec_under_way(const NoticeHistory *history, uint32_t pid,
                                        const char comm[ABI_COMM_SIZE], uint64_t time_ns);
 
+/* When @pid ran another program first after @time_ns; 0 = never, or that is not known. */
+uint64_t notice_history_next_exec(const NoticeHistory *history, uint32_t pid, uint64_t time_ns);
+
 /* The process that forked @pid, 0 = unknown. */
 uint32_t notice_history_parent(const NoticeHistory *history, uint32_t pid);

@@ -32,6 +32,8 @@
 #include "sampling/discover/coroutine-engine.h"
 #include "sampling/discover/mapping-tracker.h"
 #include "sampling/discover/membership.h"
+#include "sampling/discover/settled-names.h"
+#include "sampling/discover/starts.h"
 #include "sampling/discover/sweep.h"
 
 enum {
@@ -42,6 +44,7 @@ enum {
 
 /* not quite a second: a caller that calls once a second calls in time */
 #define WORK_INTERVAL_NS (900 * NS_PER_MS)
+#define START_KEEP_NS NS_PER_SEC        /* a start whose sample does not come */
 #define READ_INTERVAL_NS (5 * NS_PER_MS)        /* between two turns while maps are being read */
 
 /* A program that is or was profiled. */
@@ -59,6 +62,8 @@ struct Targets {
         NoticeHistory *notices;         /* NULL = only living processes become targets */
         Search *search;
         Sweep sweep;
+        Starts starts;
+        SettledNames settled;
         uint64_t next_pass_ns;
         uint32_t pass_at;               /* where the next pass over the targets goes on */
         /* what the pass over /proc at the start has seen */
@@ -160,6 +165,7 @@ Targets *targets_free(Targets *targets) {
         membership_deinit(&targets->membership);
         search_free(targets->search);
         sweep_deinit(&targets->sweep);
+        starts_deinit(&targets->starts);
         notice_history_free(targets->notices);
         free(targets);
         return NULL;
@@ -405,16 +411,20 @@ static int add(Targets *targets, Process **processp, SelectorReason reason, cons
 
 /*
  * One that was gone when its first sample came: the kernel half needs no row of it, and has none. The notice
- * of its exit has been here before its sample: nothing else would end it. Return: as add().
+ * of its exit has been here before its sample: nothing else would end it. @until_ns: its process runs another
+ * program since then; 0 = it is gone. Return: as add().
  */
-static int add_gone(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+static int add_gone(Targets *targets, Process **processp, SelectorReason reason, uint64_t until_ns,
+                    Target **targetp) {
         int r = add_member(targets, processp, reason, targetp);
 
         if (r)
                 return r;
         membership_start(&targets->membership, &(*targetp)->member, true);
         tell_found(*targetp, reason);
-        end_member(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
+        (*targetp)->member.until_ns = until_ns;
+        end_member(targets, *targetp, until_ns ? COUNTER_TARGETS_EXEC : COUNTER_TARGETS_GONE,
+                   until_ns ? until_ns : clock_monotonic_ns(), 0);
         return 0;
 }
 
@@ -837,21 +847,38 @@ int targets_refresh(Targets *targets, Process *process) {
 
 /* ---- samples ---- */
 
+/* When the process began the program that was sampled, by an exec, and when the next one. 0 = not known. */
+static void find_program(const Targets *targets, const struct abi_sample *sample, uint64_t *begin_nsp,
+                         uint64_t *until_nsp) {
+        NoticeHistoryOrigin origin;
+        uint64_t time_ns;
+
+        *begin_nsp = *until_nsp = 0;
+        if (!targets->notices)
+                return;
+        time_ns = notice_history_exec_under_way(targets->notices, sample->tgid, sample->comm,
+                                                sample->time_ns);
+        *until_nsp = notice_history_next_exec(targets->notices, sample->tgid, time_ns);
+        if (!notice_history_find_origin(targets->notices, sample->tgid, 0, time_ns, &origin) &&
+            !origin.parent)
+                *begin_nsp = MIN(origin.time_ns, sample->time_ns);
+}
+
 /*
- * Who it is, as far as that can still be known: one that is gone may have no name any more. Return: 0,
- * -errno.
+ * Who it is, as far as that can still be known: one that is gone may have no name any more. @is_over: the
+ * process runs another program by now. Return: 0, -errno.
  */
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
-                            Process **processp) {
+                            bool is_over, Process **processp) {
         char comm[ABI_COMM_SIZE] = { 0 };
-        int r = process_new_open(processp, (pid_t)sample->tgid);
+        int r = is_over ? PROCESS_E_GONE : process_new_open(processp, (pid_t)sample->tgid);
 
         if (!r && (*processp)->start_time_ns == start_time_ns)
                 return 0;
         if (r < 0)
                 return r;
         *processp = process_free(*processp);
-        stat_add(COUNTER_TARGETS_VANISHED, 1);
+        stat_add(COUNTER_TARGETS_VANISHED, !is_over);
         /* The leader's name is what selectors go by; another thread may have its own. */
         if (sample->tid == sample->tgid)
                 memcpy(comm, sample->comm, sizeof(comm));
@@ -873,15 +900,24 @@ static int inherit_from_parent(Targets *targets, Target *child, uint64_t time_ns
         return parent ? mapping_tracker_fork(&child->mappings, &parent->mappings, origin.time_ns) : 0;
 }
 
-/* Decides on a process that was sampled while undecided. */
+/* What was sent with its sample. Of one that is gone it is all that is known of who it was. */
+static int know(Targets *targets, Target *target, const Start *start) {
+        if (target->member.end_ns)
+                stat_add(start ? COUNTER_STARTS_USED : COUNTER_STARTS_MISSED, 1);
+        return start ? mapping_tracker_know(&targets->mappings, target->process, &start->told) : 0;
+}
+
+/* Decides on a process that was sampled while undecided. @start: what came with it; NULL = nothing. */
 static int decide_sampled(Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
-                          Target **targetp) {
+                          const Start *start, Target **targetp) {
         _cleanup_(process_freep) Process *process = NULL;
+        uint64_t begin_ns, until_ns;
         SelectorReason reason;
         bool is_gone;
         int r;
 
-        r = identify_sampled(targets, sample, start_time_ns, &process);
+        find_program(targets, sample, &begin_ns, &until_ns);
+        r = identify_sampled(targets, sample, start_time_ns, until_ns, &process);
         if (r)
                 return r;
         is_gone = !process->read_ns;
@@ -901,11 +937,17 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 return TARGETS_E_REJECTED;
         r = TARGETS_E_REJECTED;
         if (selector_is_chosen(reason))
-                r = is_gone ? add_gone(targets, &process, reason, targetp)
+                r = is_gone ? add_gone(targets, &process, reason, until_ns, targetp)
                             : add_chosen(targets, &process, reason, targetp);
         if (!r)
+                (*targetp)->member.begin_ns = begin_ns;
+        if (!r && !(*targetp)->process->is_kernel)
+                r = know(targets, *targetp,
+                         start ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, until_ns));
+        if (!r)
                 r = inherit_from_parent(targets, *targetp, sample->time_ns);
-        if (r != TARGETS_E_REJECTED)
+        /* what its process runs now is another matter, and may be chosen */
+        if (r != TARGETS_E_REJECTED || until_ns)
                 return r;
         if (reason == SELECTOR_SILENT && !process->is_kernel && !is_gone) {
                 r = search_add(targets->search, process->pid, start_time_ns, clock_monotonic_ns());
@@ -946,11 +988,37 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid) {
         return member && member->end_ns ? member->end_ns : UINT64_MAX;
 }
 
+void targets_start(Targets *targets, const struct abi_start *start) {
+        starts_add(&targets->starts, start);
+}
+
+/* What was new of a program that has just been met, whose mappings no read of its maps has shown. */
+static void judge_name(Targets *targets, const Target *target, const Start *start) {
+        struct abi_settled_name name = { .mount_namespace = start->told.mount_namespace };
+        SettledNamesChange change;
+
+        if (!targets->config.callbacks.settle_name || (!target->member.end_ns && !target->mappings.is_told))
+                return;
+        memcpy(name.comm, target->process->comm, strnlen(target->process->comm, sizeof(name.comm) - 1));
+        if (!settled_names_judge(&targets->settled, &name, mapping_tracker_is_plain(&target->mappings),
+                                 &change))
+                return;
+        if (*change.removed.comm)
+                targets->config.callbacks.settle_name(targets->config.callbacks.userdata, &change.removed,
+                                                      false);
+        if (*change.added.comm)
+                targets->config.callbacks.settle_name(targets->config.callbacks.userdata, &change.added,
+                                                      true);
+}
+
 int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp) {
+        _cleanup_(start_freep) Start *start =
+                sample->has_start ? starts_take(&targets->starts, sample) : NULL;
         uint64_t start_time_ns = start_tick(sample->start_time_ns);
         Target *target = target_of_member(
                 membership_find(&targets->membership, sample->tgid, start_time_ns, sample->time_ns));
         const Target *now = find_living(targets, sample->tgid);
+        bool is_new = !target;
         int r;
 
         if (!target) {
@@ -958,7 +1026,11 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
                 if (!selector_is_by_name(targets->config.selector) ||
                     (now && now->process->start_time_ns == start_time_ns))
                         return TARGETS_E_REJECTED;
-                r = decide_sampled(targets, sample, start_time_ns, &target);
+                r = decide_sampled(targets, sample, start_time_ns, start, &target);
+                if (r)
+                        return r;
+        } else if (start && !target->process->identity) {       /* the notice of its exec has made it */
+                r = know(targets, target, start);
                 if (r)
                         return r;
         }
@@ -966,6 +1038,8 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
         process_close(target->process);
         if (r)
                 return r;
+        if (is_new && start)
+                judge_name(targets, target, start);
         stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));
         /* Once, since it says so again with the next sample if that was in vain. */
         if (target->publication.wants_context && !target->member.end_ns)
@@ -1109,6 +1183,7 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
 
         targets_begin_turn(targets);
         forget_dead(targets, now_ns);
+        starts_expire(&targets->starts, now_ns - START_KEEP_NS);
         r = expire_rejects(targets, now_ns);
         if (!r && now_ns >= targets->next_pass_ns) {
                 targets->next_pass_ns = now_ns + WORK_INTERVAL_NS;

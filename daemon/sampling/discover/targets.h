@@ -44,6 +44,8 @@ typedef struct TargetsCallbacks {
         int (*stations)(void *userdata, const Process *process);
         /* no process of this name is chosen; 0 or < 0; may be NULL, if `names` is ABI_NAMES_NONE */
         int (*reject_name)(void *userdata, const struct abi_name *name);
+        /* first samples of programs of this name may wait, or may not any more; NULL = they never do */
+        void (*settle_name)(void *userdata, const struct abi_settled_name *name, bool is_settled);
 } TargetsCallbacks;
 
 typedef struct TargetsConfig {
@@ -80,6 +82,9 @@ int targets_scan(Targets *targets);
  * that starts to publish later is found by such a notice too. Return: 0, -errno.
  */
 int targets_notice(Targets *targets, const struct abi_notice *notice);
+
+/* What a new process says of itself; its sample follows. A sound record. */
+void targets_start(Targets *targets, const struct abi_start *start);
 
 /* When targets_work() has to come for what was told since its last call; UINT64_MAX = for nothing of it. */
 uint64_t targets_asked_ns(const Targets *targets);

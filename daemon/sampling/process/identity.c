@@ -167,6 +167,53 @@ int identity_new_by(Identity **identityp, int proc_fd, unsigned what, const Proc
         return 0;
 }
 
+static int read_texts(const IdentityTexts *texts, Environment *environment) {
+        EnvironmentReader reader = { 0 };
+        int r;
+
+        environment_reader_begin(&reader, ENVIRONMENT_ARGUMENTS);
+        environment_reader_feed(&reader, texts->arguments, texts->n_arguments);
+        environment_reader_begin(&reader, ENVIRONMENT_VARIABLES);
+        environment_reader_feed(&reader, texts->environment, texts->n_environment);
+        r = environment_reader_finish(&reader, environment);
+        stat_add(COUNTER_ENVIRONMENT_INVALID, environment->n_invalid);
+        environment_reader_deinit(&reader);
+        return r;
+}
+
+static int copy_text(char **top, const char *from) {
+        *top = from ? strdup(from) : NULL;
+        return from && !*top ? error_origin(-ENOMEM) : 0;
+}
+
+/* But for the text that selectors go by: who is told of has been chosen. */
+static int copy_groups(Identity *identity, const Identity *group) {
+        int r = copy_text(&identity->cgroup, group->cgroup);
+
+        if (!r)
+                r = copy_text(&identity->container, group->container);
+        if (!r)
+                r = copy_text(&identity->unit, group->unit);
+        return r ? r : copy_text(&identity->pod, group->pod);
+}
+
+/* Most programs say nothing of themselves: they have their group's identity. */
+int identity_new_told(Identity **identityp, const IdentityTexts *texts, Identity *group) {
+        _cleanup_(identity_freep) Identity *identity = calloc(1, sizeof(*identity));
+        int r = identity ? read_texts(texts, &identity->environment) : error_origin(-ENOMEM);
+
+        if (r)
+                return r;
+        if (group && !identity->environment.service_name && !identity->environment.n_attributes) {
+                *identityp = identity_ref(group);
+                return 0;
+        }
+        r = group ? copy_groups(identity, group) : 0;
+        if (!r)
+                *identityp = take(identity);
+        return r;
+}
+
 int identity_new(Identity **identityp, int proc_fd, unsigned what) {
         return identity_new_by(identityp, proc_fd, what, NULL);
 }

@@ -47,6 +47,18 @@ int identity_new(Identity **identityp, int proc_fd, unsigned what);
 /* The same, where @look has what IDENTITY_ENVIRONMENT needs. */
 int identity_new_by(Identity **identityp, int proc_fd, unsigned what, const ProcessLook *look);
 
+/* What exec gave to a process, as it lies in memory: texts one behind the other. */
+typedef struct IdentityTexts {
+        const char *arguments, *environment;
+        size_t n_arguments, n_environment;      /* bytes */
+} IdentityTexts;
+
+/*
+ * The identity of a process whose texts are @texts, and whose groups are those of @group, NULL = they are not
+ * known. Return: 0, -ENOMEM.
+ */
+int identity_new_told(Identity **identityp, const IdentityTexts *texts, Identity *group);
+
 /* One more owner: a process has what it was forked from. */
 Identity *identity_ref(Identity *identity);
 

@@ -38,12 +38,15 @@ static uint64_t new_serial(void) {
         return ++last;
 }
 
-/* A leader that has exited before its threads has no executable to show. */
+/*
+ * A leader that has exited before its threads has no executable to show. Return: 0, -ENOMEM, PROCESS_E_GONE =
+ * no thread is left, and nobody has reaped it yet.
+ */
 static int read_threads_exe(Process *process) {
         _cleanup_(closep) int fd = -1;
 
         return process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL)
-                ? 0
+                ? PROCESS_E_GONE
                 : identity_read_exe(fd, &process->exe);
 }
 
@@ -70,7 +73,7 @@ static int make(Process **processp, pid_t pid, bool stays_open) {
         process->is_kernel = stat.is_kernel;
         process->stack_start = stat.stack_start;
         r = stat.state == 'Z' ? read_threads_exe(process) : 0;
-        if (r)
+        if (r < 0 || (r && stays_open))
                 return r;
         process->is_open = stays_open && stat.state != 'Z';     /* its threads have directories of their own */
         if (process->is_open)

@@ -57,7 +57,7 @@ int process_new(Process **processp, pid_t pid);
 
 /*
  * The same, and its directory in /proc stays open: identity, then mappings, which are read now, need not look
- * for it again.
+ * for it again. One without a living thread is gone.
  */
 int process_new_open(Process **processp, pid_t pid);
 void process_close(Process *process);

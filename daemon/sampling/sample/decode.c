@@ -16,7 +16,8 @@ static bool header_is_sound(const struct abi_sample *header) {
                header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
-               header->is_copied <= 1 && (!header->task_size || header->task_size == PYTHON_TASK_SIZE) &&
+               header->is_copied <= 1 && header->has_start <= 1 &&
+               (!header->task_size || header->task_size == PYTHON_TASK_SIZE) &&
                comm_is_terminated(header->comm);
 }
 
@@ -134,6 +135,16 @@ int decode_stack(const void *data, size_t size, const struct abi_stack **stackp)
             (stack->n_far && stack->far_begin < stack->n_bytes) || stack->is_cut > 1)
                 return DECODE_E_MALFORMED;
         *stackp = stack;
+        return 0;
+}
+
+int decode_start(const void *data, size_t size, const struct abi_start **startp) {
+        const struct abi_start *start = data;
+
+        if (size < sizeof(*start) ||
+            (uint64_t)start->n_arguments + start->n_environment > size - sizeof(*start))
+                return DECODE_E_MALFORMED;
+        *startp = start;
         return 0;
 }
 

@@ -67,4 +67,5 @@ const uint64_t *decode_wait_waker(const struct abi_wait *wait);
 /* A sum, which is no record: whether its texts and outcomes can be believed. Return: as above. */
 int decode_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum);
 int decode_stack(const void *data, size_t size, const struct abi_stack **stackp);
+int decode_start(const void *data, size_t size, const struct abi_start **startp);
 int decode_notice(const void *data, size_t size, const struct abi_notice **noticep);

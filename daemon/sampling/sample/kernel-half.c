@@ -203,6 +203,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.row_nodes, PREALLOCATED_NODES },
                                        { skeleton->maps.forks, PREALLOCATED_FORKS },
                                        { skeleton->maps.known_names, 0 },
+                                       { skeleton->maps.settled_names, 0 },
                                        { skeleton->maps.hotspot_processes, 0 },
                                        { skeleton->maps.go_processes, 0 },
                                        { skeleton->maps.python_processes, 0 },
@@ -222,6 +223,8 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_run_ticks = config->waits;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
         skeleton->rodata->setting_names_choose = config->names_choose;
+        skeleton->rodata->setting_starts = config->starts;
+        skeleton->rodata->setting_start_wait_ns = config->start_wait_ns;
         skeleton->rodata->setting_self_tgid = config->self_tgid;
         if (config->helper_comm)
                 memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
@@ -255,6 +258,8 @@ static int identify(KernelHalf *half) {
 static const char *const kernel_types[] = {
         "atomic_t",      "bpf_func_id", "cred",         "kuid_t",        "mm_struct",   "ns_common",     "pid",
         "pid_namespace", "pt_regs",     "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
+        /* of start.bpf.h */
+        "nsproxy", "mnt_namespace",
         /* of wait-file.bpf.h */
         "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
         "super_block",
@@ -606,6 +611,17 @@ void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change) 
         if (*change->removed)
                 bpf_map__delete_elem(names, change->removed, sizeof(change->removed), 0);
         bpf_map__update_elem(names, change->added, sizeof(change->added), &one, sizeof(one), BPF_ANY);
+}
+
+/* Without memory for it in the kernel, the next program of that name calls. */
+void kernel_half_settle_name(KernelHalf *half, const struct abi_settled_name *name, bool is_settled) {
+        const struct bpf_map *names = half->skeleton->maps.settled_names;
+        const uint32_t one = 1;
+
+        if (is_settled)
+                bpf_map__update_elem(names, name, sizeof(*name), &one, sizeof(one), BPF_ANY);
+        else
+                bpf_map__delete_elem(names, name, sizeof(*name), 0);
 }
 
 int kernel_half_samples_fd(const KernelHalf *half) {

@@ -28,6 +28,8 @@ typedef struct SamplerConfig {
         uint32_t names;                 /* enum abi_names: what sampler_reject_name() goes by */
         bool watch_non_targets;         /* post MAPPINGS notices for processes that are no targets */
         bool names_choose;              /* a program of a known name may be a target from its exec on */
+        uint32_t starts;                /* enum abi_starts: what new processes say of themselves is sent */
+        uint64_t start_wait_ns;         /* age up to which those of settled names do not call */
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */
         const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */

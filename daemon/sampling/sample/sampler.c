@@ -97,12 +97,12 @@ static bool is_too_young(const Sampler *sampler, const void *data, size_t size) 
 }
 
 /*
- * A copy is in its ring before its sample is in the other one. So one that comes while the samples are read
- * is looked for again: an empty ring costs two loads.
+ * A copy, or a start, is in its ring before its sample is in the other one. So one that comes while the
+ * samples are read is looked for again: an empty ring costs two loads.
  */
 static int find_stack(Sampler *sampler, const void *data, size_t size) {
         const struct abi_sample *header = data;
-        int r = size >= sizeof(*header) && header->is_copied && sampler->on_stack
+        int r = size >= sizeof(*header) && (header->is_copied || header->has_start) && sampler->on_stack
                 ? kernel_half_drain_stacks(sampler->half)
                 : 0;
 
@@ -511,6 +511,10 @@ void sampler_know_name(Sampler *sampler, const char name[ABI_COMM_SIZE]) {
 
         if (known_names_add(&sampler->known_names, name, &change))
                 kernel_half_change_names(sampler->half, &change);
+}
+
+void sampler_settle_name(Sampler *sampler, const struct abi_settled_name *name, bool is_settled) {
+        kernel_half_settle_name(sampler->half, name, is_settled);
 }
 
 int sampler_read_counters(Sampler *sampler) {

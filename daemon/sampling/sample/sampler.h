@@ -205,6 +205,9 @@ bool sampler_has_mappings(const Sampler *sampler);
 /* A program of this name is a target: the next one likely is, too, and calls as it begins. */
 void sampler_know_name(Sampler *sampler, const char name[ABI_COMM_SIZE]);
 
+/* First samples of a program of this name wait for the next drain, or call again (bpf/start.bpf.h). */
+void sampler_settle_name(Sampler *sampler, const struct abi_settled_name *name, bool is_settled);
+
 /*
  * Adds the kernel's counts since the last call to stat, throttling and a lowered perf_event_max_sample_rate
  * included. Call it about once a second.

@@ -5,7 +5,7 @@
  * (bpf/wake.bpf.h):
  *
  *     an exec of a target, or of a program whose name was a target's
- *     the first sample of a process of such a name
+ *     the first sample of a process of such a name, unless all that is needed came along (bpf/start.bpf.h)
  *
  * From a call to the answer:
  *

@@ -92,6 +92,20 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                                         : aggregator_add(daemon->stages.aggregator, &program, &sample);
 }
 
+int daemon_on_kept(const void *data, size_t size, void *userdata) {
+        const enum abi_kept kept = size >= sizeof(uint64_t) ? *(const uint64_t *)data : 0;
+        const struct abi_start *start;
+        Daemon *daemon = userdata;
+
+        if (kept != ABI_KEPT_START)
+                return daemon_on_stack(data, size, userdata);
+        if (decode_start(data, size, &start))
+                stat_add(COUNTER_STARTS_LOST, 1);
+        else
+                targets_start(daemon->stages.targets, start);
+        return 0;
+}
+
 /* A search is due when its process is old enough, not at the next pass. */
 static int search_in_time(Daemon *daemon) {
         uint64_t due_us = targets_asked_ns(daemon->stages.targets) / NS_PER_US, set_us;
@@ -156,6 +170,12 @@ int daemon_on_rejected_name(void *userdata, const struct abi_name *name) {
         Daemon *daemon = userdata;
 
         return sampler_reject_name(daemon->stages.sampler, name);
+}
+
+void daemon_on_settled_name(void *userdata, const struct abi_settled_name *name, bool is_settled) {
+        Daemon *daemon = userdata;
+
+        sampler_settle_name(daemon->stages.sampler, name, is_settled);
 }
 
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption) {

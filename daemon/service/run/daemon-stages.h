@@ -11,6 +11,8 @@
 
 /* Return of all: 0, -errno. */
 int daemon_on_sample(const void *data, size_t size, void *userdata);
+/* A record of the stacks' ring: a copy of a stack, or a start. */
+int daemon_on_kept(const void *data, size_t size, void *userdata);
 int daemon_on_notice(const void *data, size_t size, void *userdata);
 int daemon_on_mapping(void *userdata, const SidebandRecord *record);
 int daemon_on_mappings_end(void *userdata);
@@ -23,6 +25,7 @@ int daemon_on_wait(const void *data, size_t size, void *userdata);
 int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata);
 int daemon_on_suspended(void *userdata, const CoroSuspended *suspended);
 int daemon_on_rejected_name(void *userdata, const struct abi_name *name);
+void daemon_on_settled_name(void *userdata, const struct abi_settled_name *name, bool is_settled);
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
 int daemon_remove_row(void *userdata, uint32_t tgid);
 

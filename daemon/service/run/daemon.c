@@ -47,7 +47,11 @@ enum {
         UNUSED_OBJECTS = 256,
         /* of stack copies, each CPU: 1,000 small or 400 large ones; at 199 Hz never all of it */
         STACK_BYTES_PER_SECOND = 4 << 20,
+        START_WAIT_SAMPLES = 3,
 };
+
+/* A process of this age is looked at for what it publishes (sampling/context/ring-search.c). */
+#define START_WAIT_NS (30 * NS_PER_MS)
 
 /*
  * Mappings are read with each drain (250 ms at most), counters once a second: older values are not current.
@@ -88,6 +92,16 @@ static int make_uploads(Daemon *daemon) {
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
 
+/*
+ * Whether new processes say who they are with their first sample, so that it can wait. Waits are counted of
+ * processes with a row alone, and each selector but --all may need what only a living process tells.
+ */
+static enum abi_starts starts_of(const Daemon *daemon) {
+        if (!selector_is_all_alone(daemon->selector) || daemon->config->off_cpu)
+                return ABI_STARTS_NONE;
+        return daemon->config->target_environment ? ABI_STARTS_TEXTS : ABI_STARTS_GROUPS;
+}
+
 static int make_sampler(Daemon *daemon) {
         const Config *config = daemon->config;
         uint64_t file_calls[WAIT_FILE_CALLS_WORDS];
@@ -103,6 +117,10 @@ static int make_sampler(Daemon *daemon) {
                 .watch_non_targets = selector_takes_publishers(daemon->selector),
                 /* under --all a program is read at its first sample */
                 .names_choose = selector_is_by_name(daemon->selector) && !daemon->selector->all,
+                .starts = starts_of(daemon),
+                /* each sample that waits is walked here, which costs more than a row after some of them */
+                .start_wait_ns = MIN(START_WAIT_NS,
+                                     START_WAIT_SAMPLES * NS_PER_SEC / (uint64_t)config->frequency),
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .opener = daemon->totals->opener,
@@ -122,7 +140,7 @@ static int make_sampler(Daemon *daemon) {
         other_profilers_init(&daemon->stages.other_profilers, sampler_processes_fd(daemon->stages.sampler));
         sampler_set_callbacks(daemon->stages.sampler, daemon_on_sample, daemon_on_notice, daemon);
         sampler_set_sideband(daemon->stages.sampler, daemon_on_mapping, daemon_on_mappings_end);
-        sampler_set_stacks(daemon->stages.sampler, daemon_on_stack);
+        sampler_set_stacks(daemon->stages.sampler, daemon_on_kept);
         sampler_set_waits(daemon->stages.sampler, daemon_on_wait, daemon_on_wait_sum);
         return 0;
 }
@@ -265,6 +283,8 @@ static int make_targets(Daemon *daemon) {
 
         if (r)
                 return error_fold(r);
+        if (starts_of(daemon))
+                targets.callbacks.settle_name = daemon_on_settled_name;
         targets.objects = daemon->stages.objects;
         r = targets_new(&daemon->stages.targets, &targets);
         if (!r && daemon->totals->zygotes)

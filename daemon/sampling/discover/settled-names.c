@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/discover/settled-names.h"
+
+#include <string.h>
+
+#include "base/util/macro.h"
+
+enum { N_PLAIN = 3 };                   /* programs until a name is settled */
+
+static SettledName *find(SettledNames *settled, const struct abi_settled_name *name) {
+        for (uint32_t i = 0; i < MIN(settled->n, (uint32_t)ABI_MAX_SETTLED_NAMES); i++)
+                if (!memcmp(&settled->names[i].name, name, sizeof(*name)))
+                        return &settled->names[i];
+        return NULL;
+}
+
+static bool is_settled(const SettledName *name) {
+        return name->n_plain >= N_PLAIN;
+}
+
+bool settled_names_judge(SettledNames *settled, const struct abi_settled_name *name, bool is_plain,
+                         SettledNamesChange *changep) {
+        SettledName *known = find(settled, name);
+
+        *changep = (SettledNamesChange){ 0 };
+        if (!*name->comm || (!known && !is_plain))
+                return false;
+        if (!known) {
+                known = &settled->names[settled->n++ % ABI_MAX_SETTLED_NAMES];
+                if (is_settled(known))
+                        changep->removed = known->name;
+                *known = (SettledName){ .name = *name };
+        }
+        if (is_plain && ++known->n_plain == N_PLAIN)
+                changep->added = *name;
+        if (!is_plain && is_settled(known))
+                changep->removed = *name;
+        known->n_plain = is_plain ? MIN(known->n_plain, (uint32_t)N_PLAIN) : 0;
+        return *changep->added.comm || *changep->removed.comm;
+}
