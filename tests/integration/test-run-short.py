@@ -17,7 +17,7 @@ from dump import Dump
 
 SYMBOLS = otlp_read.Symbols()
 PENDING, NO_ROWS, NO_MAPPING, COMPLETE = 11, 3, 2, 0
-HEADER = 208
+HEADER = 216
 CHUNK = 1024
 HZ = 499
 
