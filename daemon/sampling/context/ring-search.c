@@ -11,9 +11,10 @@
  *
  * That cost is without the pages that were read, since these are new ones (seen-pages.h). They have a budget
  * that all processes share, but for those that were there at the start: compilers beside us fill new memory
- * all the time. The list is in the order of births, so a service is served before all of these. A process
- * whose full search would come in its first moments is searched a little later, and most that end soon never
- * are.
+ * all the time. A page that is in no cache takes up to 2.5 µs, so the budget is one of time, 2 ms a second;
+ * what pages have taken so far says how many that is. The list is in the order of births, so a service is
+ * served before all of these. A process whose full search would come in its first moments is searched a
+ * little later, and most that end soon never are.
  */
 #include "sampling/context/ring-search.h"
 
@@ -37,10 +38,11 @@ enum {
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */
         /* pages of all processes that were not there at the start: 256 MiB at once, */
         READS_MAX = 1 << 16,
-        READS_SECOND = 4096,            /* … and this many a second, about 1 ms of them */
-        READS_MIN = 512,                /* fewer do not pay */
+        READS_SECOND = 4096,            /* … and this many a second, or those that take READS_SECOND_NS */
+        READS_MIN = 512,                /* fewer do not pay, nor tell what a page takes */
 };
 
+#define READS_SECOND_NS (2 * NS_PER_MS)
 #define PIECE_INTERVAL_NS (20 * NS_PER_MS)      /* between two goes */
 #define POSTPONED_NS (250 * NS_PER_MS)
 #define AGAIN_NS NS_PER_SEC
@@ -85,6 +87,8 @@ struct Search {
         uint64_t asked_ns;              /* the first of those due that were added since search_work() */
         unsigned n_paused;
         uint64_t n_reads, refilled_ns;  /* pages that may be read; 0 = never refilled */
+        uint64_t reads_second;          /* by how many a second that grows */
+        uint64_t n_priced, priced_ns;   /* pages that were read since that was learnt, and what they took */
 };
 
 int search_new(Search **searchp) {
@@ -92,6 +96,7 @@ int search_new(Search **searchp) {
         if (!*searchp)
                 return error_origin(-ENOMEM);
         (*searchp)->n_reads = READS_MAX;
+        (*searchp)->reads_second = READS_SECOND;
         (*searchp)->asked_ns = UINT64_MAX;
         return 0;
 }
@@ -366,13 +371,26 @@ static uint64_t due_ns(const Search *search, const Item *item, uint64_t now_ns) 
 
 static void refill(Search *search, uint64_t now_ns) {
         uint64_t passed_ns = search->refilled_ns ? MIN(now_ns - search->refilled_ns, MAX_WAIT_NS) : 0,
-                 more = passed_ns * READS_SECOND / NS_PER_SEC;
+                 more = passed_ns * search->reads_second / NS_PER_SEC;
 
         if (search->refilled_ns && !more)
                 return;                 /* the time adds up */
         search->refilled_ns = now_ns;
         if (search->n_reads < READS_MAX)
                 search->n_reads = MIN(search->n_reads + more, (uint64_t)READS_MAX);
+}
+
+/* @n pages have taken @ns. */
+static void learn_price(Search *search, uint64_t n, uint64_t ns) {
+        uint64_t second;
+
+        search->n_priced += n;
+        search->priced_ns += ns;
+        if (search->n_priced < READS_MIN)
+                return;
+        second = search->n_priced * READS_SECOND_NS / MAX(search->priced_ns, UINT64_C(1));
+        search->reads_second = MIN((3 * search->reads_second + second) / 4, (uint64_t)READS_SECOND);
+        search->n_priced = search->priced_ns = 0;
 }
 
 /* What of an item is due. A full search begins with a look, so nothing is looked at just before one. */
@@ -411,6 +429,7 @@ int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userda
                         return r;
         }
         search->n_reads -= n_reads - budget.n_reads;
+        learn_price(search, n_reads - budget.n_reads, budget.read_ns);
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
                 if (is_forgotten(item, now_ns))
