@@ -9,16 +9,17 @@
  * word that is needed (about 80 ns) and serve the next frames from the copy.
  * A copy ends with its page: the next one may not be there, and a fault costs
  * more than a microsecond. A walk that needs a second copy is mostly a long one, so
- * each is larger than the last, up to 1,024 bytes. Where a function takes hundreds of
- * bytes, as an evaluator of Python does, the first one has as many.
+ * each is larger than the last, up to 2,048 bytes. Where a function takes hundreds of
+ * bytes, as an evaluator of Python does, the first one has 1,024.
  *
  * Includes nothing: the same lines run on the host under test (tests/harness/bpf-shim.h).
  */
 
 enum {
         WINDOW_SIZE = 512,
-        WINDOW_GROWTH = 256,            /* a copy is so much larger than the last */
-        WINDOW_MAX_SIZE = 1024,         /* a power of two */
+        WINDOW_WIDE_SIZE = 1024,        /* of the first copy, where functions take hundreds of bytes */
+        WINDOW_GROWTH = 512,            /* a copy is so much larger than the last */
+        WINDOW_MAX_SIZE = 2048,         /* a power of two */
         WINDOW_MASK = WINDOW_MAX_SIZE - 8,      /* offsets of whole words */
         WINDOW_WORD = 8,
         WINDOW_PAIR = 16,               /* bytes of two words */

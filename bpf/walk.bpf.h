@@ -354,7 +354,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                 walk.hotspot = hotspot_of(&scratch->sample);
                 walk.python = python_begin(task, scratch, &python);
                 if (walk.python && walk.python->is_single)
-                        unwind->window.size = WINDOW_MAX_SIZE;
+                        unwind->window.size = WINDOW_WIDE_SIZE;
                 /* Not by ||, which clang makes one of two pointers. */
                 if (walk.hotspot)
                         scratch->has_runtime = true;
