@@ -22,7 +22,8 @@
  * A drain wakes a thread whose memory has left the caches: that costs as much as some ten samples. So it
  * comes four times a second where samples can wait, and the timer of work goes off with it:
  *
- *     a stack was copied in the last second     ─▶ 70 ms: rows are on their way, or processes come and go
+ *     a stack was copied in the last second,    ─▶ 70 ms: rows are on their way. Copies of settled names
+ *     and something called for it                  call nobody (bpf/start.bpf.h): these can wait
  *     waits are recorded (--off-cpu)            ─▶ 70 ms
  *     the ring would be a quarter full          ─▶ 70 ms
  *     a runtime is to be attached again         ─▶ then, in 70 to 250 ms
@@ -37,7 +38,7 @@
  * does not wake the loop, and the drain timer reads them in bulk. A drain that finds nothing puts the loop to
  * sleep:
  *
- *     drain finds nothing ─▶ is_asleep; timers at 450 ms with 550 ms of slack, so they expire together;
+ *     drain finds nothing ─▶ asleep: timers at 450 ms with 550 ms of slack, so they expire together;
  *                            wake_source on; the kernel half is told
  *     first record        ─▶ the kernel half writes to the ring with a wake-up ─▶ drain after 20 ms ─▶ awake
  *
@@ -321,8 +322,12 @@ static int on_call(sd_event_source *source, int fd, uint32_t events, void *userd
 /* @drained: also of the drains by calls since the last one by the clock. */
 static int drain_by_clock(Daemon *daemon, SamplerDrained *drained) {
         const SamplerDrained *called = &daemon->calls.drained;
+        DaemonLoop *loop = &daemon->loop;
         int r = daemon_drain(daemon, drained);
 
+        loop->clock_ns = clock_monotonic_ns();
+        if (called->n_copies || (loop->was_called && drained->n_copies))
+                loop->news_ns = loop->clock_ns;
         *drained = (SamplerDrained){ .n_samples = drained->n_samples + called->n_samples,
                                      .n_bytes = drained->n_bytes + called->n_bytes,
                                      .n_copies = drained->n_copies + called->n_copies,
@@ -343,9 +348,6 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = drain_by_clock(daemon, &drained);
         if (r)
                 return error_fold(r);
-        loop->clock_ns = clock_monotonic_ns();
-        if (drained.n_copies)
-                loop->news_ns = loop->clock_ns;
         r = deferred_work(daemon->stages.deferred);
         if (!r)
                 r = daemon_scan_coroutines(daemon);

@@ -82,7 +82,7 @@ typedef struct DaemonLoop {
         sd_event_source *tables_work, *tables_ready, *threads_ready;
         ClockWatch *clock_watch;
         enum daemon_pace pace;
-        uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found a copied stack */
+        uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found something new */
         bool listens, was_called;       /* since the last drain: calls are wanted; one came */
         uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
         uint64_t drained_ns;            /* when the rings were read last */
