@@ -470,6 +470,13 @@ int sampler_drain(Sampler *sampler, SamplerDrained *drainedp) {
         return MIN(r, 0);
 }
 
+void sampler_drained_add(SamplerDrained *sum, const SamplerDrained *more) {
+        sum->n_samples += more->n_samples;
+        sum->n_bytes += more->n_bytes;
+        sum->n_copies += more->n_copies;
+        sum->n_changes += more->n_changes;
+}
+
 size_t sampler_ring_bytes(const Sampler *sampler) {
         return kernel_half_ring_bytes(sampler->half);
 }

@@ -167,6 +167,8 @@ typedef struct SamplerDrained {
         uint64_t n_changes;
 } SamplerDrained;
 
+void sampler_drained_add(SamplerDrained *sum, const SamplerDrained *more);
+
 /*
  * Reads the rings until they are empty: mappings, notices, samples. @drainedp: may be NULL. Return: 0 or the
  * callback's code.

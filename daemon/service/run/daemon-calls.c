@@ -61,10 +61,7 @@ static int drain(Daemon *daemon) {
         SamplerDrained drained = { 0 };
         int r = daemon_drain(daemon, &drained);
 
-        daemon->calls.drained.n_samples += drained.n_samples;
-        daemon->calls.drained.n_bytes += drained.n_bytes;
-        daemon->calls.drained.n_copies += drained.n_copies;
-        daemon->calls.drained.n_changes += drained.n_changes;
+        sampler_drained_add(&daemon->calls.drained, &drained);
         daemon->calls.is_called = false;
         daemon_hear(daemon);
         return r;

@@ -328,10 +328,7 @@ static int drain_by_clock(Daemon *daemon, SamplerDrained *drained) {
         loop->clock_ns = clock_monotonic_ns();
         if (called->n_copies || (loop->was_called && drained->n_copies))
                 loop->news_ns = loop->clock_ns;
-        *drained = (SamplerDrained){ .n_samples = drained->n_samples + called->n_samples,
-                                     .n_bytes = drained->n_bytes + called->n_bytes,
-                                     .n_copies = drained->n_copies + called->n_copies,
-                                     .n_changes = drained->n_changes + called->n_changes };
+        sampler_drained_add(drained, called);
         daemon->calls.drained = (SamplerDrained){ 0 };
         stat_add(COUNTER_DRAINS, 1);
         return r;
@@ -386,14 +383,25 @@ static bool waits_for_names(const Daemon *daemon) {
                 clock_monotonic_ns() < daemon->sampling_ns + FIRST_WINDOW_NS + FIRST_NAMES_NS;
 }
 
+/*
+ * What waits in the ring is of this window, and stands for its period: the volume of the window may change
+ * the frequency of the next one.
+ */
+static int end_window(Daemon *daemon) {
+        SamplerDrained drained = { 0 };
+        int r = daemon_drain(daemon, &drained);
+
+        sampler_drained_add(&daemon->calls.drained, &drained);
+        return r ? r : daemon_end_window(daemon);
+}
+
 static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         int r;
 
         if (waits_for_names(daemon))
                 return again(source, FIRST_NAMES_STEP_NS);
-        r = daemon_end_window(daemon);
-
+        r = end_window(daemon);
         if (r)
                 return error_fold(r);
         daemon_warn_of_other_profilers(daemon);

@@ -11,7 +11,8 @@
  *     5. The volume of the window may change the frequency (daemon-govern.c).
  *
  * A window closes at each interval, and early when its period or its clock would not be one value any more:
- * at a change of frequency, a pause, a step of CLOCK_REALTIME, and the stop.
+ * at a change of frequency, a pause, a step of CLOCK_REALTIME, and the stop. But for a step, the rings are
+ * read before, so that a sample stands for the period at which it was taken.
  */
 
 #include "service/run/daemon-window.h"
