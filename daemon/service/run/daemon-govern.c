@@ -35,6 +35,7 @@
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
+#include "service/run/daemon-stages.h"
 #include "service/run/daemon-threads.h"
 #include "service/run/daemon-window.h"
 #include "service/run/self.h"
@@ -80,8 +81,6 @@ static bool is_disabled(void) {
 
 /* Samples that were taken before the pause belong to the window that ends here. */
 static int pause_now(Daemon *daemon) {
-        int r;
-
         log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon),
                         "sampling is paused (%s)", daemon_pause_reason(daemon));
         sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
@@ -90,8 +89,7 @@ static int pause_now(Daemon *daemon) {
         daemon->pause.is_on = true;
         if (!daemon->loop.drain_timer)               /* not started yet */
                 return 0;
-        r = sampler_drain(daemon->stages.sampler, NULL);
-        return r ? error_fold(r) : daemon_end_window(daemon);
+        return daemon_drain_window(daemon);
 }
 
 static int resume_now(Daemon *daemon) {
@@ -179,11 +177,8 @@ void daemon_make_governor(Daemon *daemon) {
  * would stand for ten times its time.
  */
 static int change_frequency(Daemon *daemon) {
-        int r;
-
         sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon));
-        r = sampler_drain(daemon->stages.sampler, NULL);
-        return r ? error_fold(r) : daemon_end_window(daemon);
+        return daemon_drain_window(daemon);
 }
 
 static int follow_cpu(Daemon *daemon) {
@@ -239,6 +234,14 @@ int daemon_end_window(Daemon *daemon) {
         if (!r && !daemon->sink)
                 r = follow_volume(daemon, &closed);
         return error_fold(r);
+}
+
+int daemon_drain_window(Daemon *daemon) {
+        SamplerDrained drained = { 0 };
+        int r = daemon_drain(daemon, &drained);
+
+        sampler_drained_add(&daemon->calls.drained, &drained);
+        return r ? error_fold(r) : daemon_end_window(daemon);
 }
 
 /* A closed window has freed its memory, but the allocator keeps it: malloc_trim() gives it back. */

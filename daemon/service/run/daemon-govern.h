@@ -32,3 +32,6 @@ const char *daemon_waits_lack(const Daemon *daemon);
  * Return: 0, -errno.
  */
 int daemon_end_window(Daemon *daemon);
+
+/* The same, after the rings were read: what waits there was taken at this window's period. */
+int daemon_drain_window(Daemon *daemon);

@@ -383,25 +383,13 @@ static bool waits_for_names(const Daemon *daemon) {
                 clock_monotonic_ns() < daemon->sampling_ns + FIRST_WINDOW_NS + FIRST_NAMES_NS;
 }
 
-/*
- * What waits in the ring is of this window, and stands for its period: the volume of the window may change
- * the frequency of the next one.
- */
-static int end_window(Daemon *daemon) {
-        SamplerDrained drained = { 0 };
-        int r = daemon_drain(daemon, &drained);
-
-        sampler_drained_add(&daemon->calls.drained, &drained);
-        return r ? r : daemon_end_window(daemon);
-}
-
 static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         int r;
 
         if (waits_for_names(daemon))
                 return again(source, FIRST_NAMES_STEP_NS);
-        r = end_window(daemon);
+        r = daemon_drain_window(daemon);
         if (r)
                 return error_fold(r);
         daemon_warn_of_other_profilers(daemon);
