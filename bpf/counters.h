@@ -434,6 +434,8 @@
                 "regions of coroutine stations found in targets") \
         X(CORO_REGIONS_REFUSED, "coroutine_regions_total", "result=\"refused\"", \
                 "regions of coroutine stations that were malformed, or too many") \
+        X(CORO_FILES_LEFT, "coroutine_files_left_total", "", \
+                "shared files not looked into for coroutine stations, since the process has more than 1,024") \
         X(CORO_EVENTS, "coroutine_events_total", "result=\"read\"", "events read from coroutine stations") \
         X(CORO_EVENTS_LOST, "coroutine_events_total", "result=\"lost\"", \
                 "events overwritten before they could be read") \

@@ -134,7 +134,7 @@ static pid_t child_with_region(int fd) {
         cr_assert(!pipe(ready));
         pid = fork();
         if (!pid) {
-                if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ||
+                if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ||
                     write(ready[1], "", 1) != 1)
                         _exit(1);
                 for (;;)

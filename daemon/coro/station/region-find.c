@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A mapping is a candidate if it is shared, of a file, and as large as a header and one station:
+ * A mapping is a candidate if it is shared, writable, of a file, and as large as a header and one station:
  *
  *      7f0cc0000000-7f0cc00fb000 rw-s 00000000 00:1a 42    /dev/shm/spanprof-Ab12Cd/region.shm (deleted)
  *
  * The file is opened by /proc/PID/map_files/START-END, which names exactly the mapped file. An open of
  * another user's file can hang, so two checks come first: the device must be of a local filesystem, and the
  * type (statx on an O_PATH descriptor) regular. The first 8 bytes decide: RCRTOROC.
+ *
+ * To open one costs as much as to read the text of 80 mappings. A file that is mapped piece by piece, as
+ * heaps of JVMs are, is opened once; in a loop, MAX_FILES of a process are, and what is left is counted.
  */
 
 #include "coro/station/region-find.h"
@@ -29,12 +32,16 @@
 enum {
         FREE_TEXT = 64 << 10,
         TURN_TEXT = 448 << 10,          /* text of a turn beyond that */
+        FILE_TEXT = 4 << 10,            /* that an open file stands for */
+        MAX_FILES = 1024,
 };
 
 struct Find {
         int proc_fd, maps_fd;
         Mounts mounts;
         MapsReader reader;
+        MapsEntry last;                 /* of the file that was opened last; inode 0 = none was */
+        uint32_t n_left;                /* files that may be opened */
         char path[MAPS_MAX_NAME];
 };
 
@@ -72,11 +79,22 @@ static int open_mapped(int proc_fd, const MapsEntry *entry) {
         return take_fd(fd);
 }
 
+static bool is_same_file(const MapsEntry *a, const MapsEntry *b) {
+        return a->inode == b->inode && a->major == b->major && a->minor == b->minor;
+}
+
 static int look_at(Find *find, const MapsEntry *entry, FindFunc func, void *userdata) {
         int fd;
 
-        if (!maps_is_stations(entry) || !is_local(find, entry))
+        if (!maps_is_stations(entry) || is_same_file(&find->last, entry) || !is_local(find, entry))
                 return 0;
+        if (!find->n_left) {
+                stat_add(COUNTER_CORO_FILES_LEFT, 1);
+                return 0;
+        }
+        find->n_left--;
+        find->last = *entry;
+        maps_reader_charge(&find->reader, FILE_TEXT);
         fd = open_mapped(find->proc_fd, entry);
         if (fd < 0)
                 return 0;
@@ -94,13 +112,14 @@ Find *find_free(Find *find) {
         return NULL;
 }
 
-static int find_new(Find **findp, pid_t pid) {
+static int find_new(Find **findp, pid_t pid, uint32_t n_files) {
         _cleanup_(find_freep) Find *find = calloc(1, sizeof(*find));
         int r;
 
         if (!find)
                 return error_origin(-ENOMEM);
         find->proc_fd = find->maps_fd = -1;
+        find->n_left = n_files;
         r = process_open_living(pid, 0, &find->proc_fd, NULL);
         if (r)
                 return r == PROCESS_E_DENIED ? FIND_E_DENIED : FIND_E_GONE;
@@ -132,7 +151,7 @@ static int walk(Find *find, FindFunc func, void *userdata) {
 
 int find_regions(pid_t pid, FindFunc func, void *userdata) {
         _cleanup_(find_freep) Find *find = NULL;
-        int r = find_new(&find, pid);
+        int r = find_new(&find, pid, UINT32_MAX);
 
         return r ? r : walk(find, func, userdata);
 }
@@ -140,7 +159,7 @@ int find_regions(pid_t pid, FindFunc func, void *userdata) {
 int find_regions_some(pid_t pid, Find **findp, FindFunc func, void *userdata) {
         _cleanup_(find_freep) Find *find = take(*findp);
         size_t left = TURN_TEXT;
-        int r = find ? 0 : find_new(&find, pid);
+        int r = find ? 0 : find_new(&find, pid, MAX_FILES);
 
         if (r)
                 return r;

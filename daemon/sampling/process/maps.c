@@ -122,7 +122,7 @@ bool maps_is_memfd(const MapsEntry *entry) {
 }
 
 bool maps_is_stations(const MapsEntry *entry) {
-        return entry->shared && entry->readable && !entry->offset && maps_is_file(entry) &&
+        return entry->shared && entry->readable && entry->writable && !entry->offset && maps_is_file(entry) &&
                entry->end - entry->start >= 2 * SPANPROF_STATION_SIZE;
 }
 

@@ -59,7 +59,10 @@ bool maps_is_file(const MapsEntry *entry);
 /* Whether it is a piece of a memfd: nothing but memory, though it looks like a file. */
 bool maps_is_memfd(const MapsEntry *entry);
 
-/* Whether the entry may begin with stations of coroutines: a file, mapped for all, from its first byte on. */
+/*
+ * Whether the entry may begin with stations of coroutines: a file, mapped for all to write, from its first
+ * byte on.
+ */
 bool maps_is_stations(const MapsEntry *entry);
 
 /* Private, readable and writable memory without a file, the main stack excepted. */
