@@ -4,7 +4,8 @@
  * From a sample to its coroutine:
  *
  *      sample      process 812, thread 4 (in its namespace), time 8569.301 s
- *      process     its region: looked for at the first sample (region-find.c), after 100 ms, 200 ms … 30 s
+ *      process     its region: looked for (region-find.c) a second after the first sample, then after
+ *                  two more, four … 30 s
  *      region      scanned up to the time of the sample, if it was not yet (region-scan.c)
  *      history     the innermost coroutine resumed on thread 4 at that time (event-history.c)
  *      life        a coroutine that ended is resumed for ever by its last event, so its station is looked at.
@@ -58,8 +59,7 @@ enum {
  * Those that are there already, and those that come with a notice of new mappings, are found by the search of
  * targets (coro_join_watch()): this is for what it misses. Many processes end sooner.
  */
-#define NEW_LOOK_NS (100 * NS_PER_MS)
-#define FIRST_LOOK_NS (100 * NS_PER_MS)
+#define FIRST_LOOK_NS NS_PER_SEC
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
 #define MIN_WAIT_NS NS_PER_MS
@@ -383,7 +383,7 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
         if (!member)
                 return error_origin(-ENOMEM);
         member->generation = generation;
-        member->look_ns = clock_monotonic_ns() + NEW_LOOK_NS;
+        member->look_ns = clock_monotonic_ns() + FIRST_LOOK_NS;
         r = hashmap_put(&join->members, pid, member);
         if (r)
                 free(member);
