@@ -18,7 +18,7 @@
 #include "sampling/runtime/runtimes.h"
 
 enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 2, NATIVE_BIT = 1 << 6,
-       YIELDING_BIT = 1 << 5 };
+       YIELDING_BIT = 1 << 5, SECOND_US = 1100 * 1000 };
 
 static int map_fd = -1;
 static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
@@ -66,7 +66,7 @@ static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames,
                 return RUNTIME_E_UNNAMED;
         if (words[1] == 503)
                 return RUNTIME_E_LATER;
-        spent_ns += words[1] == 202 ? NS_PER_SEC : 0;
+        spent_ns += words[1] == 202 ? NS_PER_SEC : words[1] == 509 ? 6 * NS_PER_SEC : 0;
         for (*np = 0; *np < n_functions && *np < max; ++*np)
                 frames[*np] = (RuntimeFrame){ .function = *np ? "outer" : "inner", .file = "toy.t",
                                               .line = (uint32_t)words[1] };
@@ -561,6 +561,36 @@ Test(runtimes, who_has_had_the_time_of_this_second_is_late) {
         cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 2);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 0);
+        end(&bench);
+}
+
+Test(runtimes, who_has_used_more_than_a_share_of_many_seconds_is_late_in_the_next_too) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(name(&bench, 202), 0, "a second");
+        usleep(SECOND_US);
+        cr_assert_eq(name(&bench, 509), 0, "it may have several, and this takes six");
+        usleep(SECOND_US);
+        cr_assert_eq(name(&bench, 1), RUNTIME_E_UNNAMED);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 1);
+        cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
+        end(&bench);
+}
+
+/* 50 ms, 100 … a second in the first five; then each of the waits is a quarter of all the time before it. */
+Test(runtimes, what_is_never_ready_is_asked_less_and_less_often) {
+        uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + 600 * NS_PER_SEC;
+        Bench bench;
+
+        not_yet = 1000;
+        n_attached = 0;
+        begin(&bench);
+        for (; now_ns < end_ns; now_ns += 10 * NS_PER_MS)
+                cr_assert_eq(runtimes_work(bench.runtimes, now_ns), 0);
+        cr_assert_geq(n_attached, 35, "twice a minute at least");
+        cr_assert_leq(n_attached, 45);
         end(&bench);
 }
 

@@ -5,7 +5,7 @@
  *
  *     maps       …/libjvm.so, 19 MiB of code: its .dynsym has gHotSpotVMStructs, so it is HotSpot's; the
  *                first such process has the kernel half's walk loaded, meanwhile
- *     attach     nothing is in those variables yet: again in 50 ms, then 100, … a second
+ *     attach     nothing is in those variables yet: again in 50 ms, then 100, … a second, later half a minute
  *     attach     layout, code heaps → hotspot_processes[4711]: from now on the kernel half walks its frames
  *     sample     word 02|7f..5c1a3e7c, 412 << 32 | 0x26c, 7f..a08  → Main.work, inlined into Main.run
  *     sample     the same words: known
@@ -50,12 +50,20 @@ enum {
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
 #define LAST_RETRY_NS NS_PER_SEC
 #define PATIENCE_NS (5 * NS_PER_SEC)    /* with one that is not ready, before that is told */
+#define LAST_WAIT_NS (30 * NS_PER_SEC)  /* between attempts at one that stays so */
 /*
  * CPU time and time of each second, for names of one process: what it shows us may be endless. There is more
  * time, since a busy machine would leave frames unnamed; but the loop stands still meanwhile.
  */
 #define NAMES_BUDGET_NS (250 * NS_PER_MS)
 #define NAMES_WAIT_NS (400 * NS_PER_MS)
+/*
+ * A program has most of its names looked up as it warms up. So each process may use MAX_DEBT_NS of CPU time
+ * at that rate, and from then on OWN_SHARE_NS in a second, or its part of ALL_SHARE_NS if that is less.
+ */
+#define MAX_DEBT_NS (5 * NS_PER_SEC)
+#define OWN_SHARE_NS (20 * NS_PER_MS)
+#define ALL_SHARE_NS (100 * NS_PER_MS)
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
 #define MAX_TRUST_MS UINT32_C(64000)
 
@@ -90,6 +98,7 @@ typedef struct Known {
         uint64_t gone_ns;               /* 0 = it lives */
         uint64_t second_ns;             /* this second began */
         uint64_t spent_ns, waited_ns;   /* CPU time and time of this second, looking names up */
+        uint64_t debt_ns;               /* CPU time for names beyond its share of all seconds so far */
         char says[OBJECT_MAX_SAYS];
         char text[RUNTIMES_MAX_TEXT];
 } Known;
@@ -296,16 +305,20 @@ static void say_later(const RuntimeOps *ops, char text[RUNTIMES_MAX_TEXT]) {
 
 /*
  * One that has just begun is not ready, which is nothing to tell; one that stays so is told of, once in the
- * log.
+ * log. It may never be ready, and each attempt costs a worker: so the time until the next is a quarter of the
+ * time that it has had.
  */
 static void wait_for(Known *known, bool was_told, uint64_t now_ns) {
+        uint64_t age_ns = now_ns - known->begin_ns;
         size_t length;
 
         set_retry(&known->retry_ns, &known->next_ns, now_ns);
-        if (now_ns < known->begin_ns + PATIENCE_NS) {
+        if (age_ns < PATIENCE_NS) {
                 *known->text = '\0';
                 return;
         }
+        known->retry_ns = MIN(MAX(age_ns / 4, (uint64_t)LAST_RETRY_NS), (uint64_t)LAST_WAIT_NS);
+        known->next_ns = now_ns + known->retry_ns;
         say_later(known->runtime->ops, known->text);
         length = strlen(known->text);
         snprintf(known->text + length, sizeof(known->text) - length,
@@ -698,14 +711,24 @@ static uint64_t cpu_ns(const Known *known) {
                 (ops->cpu_ns ? ops->cpu_ns(known->state) : 0);
 }
 
-static bool has_time(Known *known) {
-        uint64_t now_ns = clock_monotonic_ns();
+/* @ns: time since its last second began. */
+static void begin_second(const Runtimes *runtimes, Known *known, uint64_t ns) {
+        uint32_t n = MAX(runtimes->processes.n_entries, 1U);
+        uint64_t share_ns = MIN((uint64_t)OWN_SHARE_NS, ALL_SHARE_NS / n);
 
-        if (now_ns - known->second_ns > NS_PER_SEC) {
-                known->second_ns = now_ns;
-                known->spent_ns = 0;
-                known->waited_ns = 0;
-        }
+        known->second_ns += ns;
+        known->spent_ns = 0;
+        known->waited_ns = 0;
+        known->debt_ns -= MIN(known->debt_ns, ns / NS_PER_MS * share_ns / (NS_PER_SEC / NS_PER_MS));
+}
+
+static bool has_time(const Runtimes *runtimes, Known *known) {
+        uint64_t ns = clock_monotonic_ns() - known->second_ns;
+
+        if (ns > NS_PER_SEC)
+                begin_second(runtimes, known, ns);
+        if (known->debt_ns >= MAX_DEBT_NS)
+                return false;
         return known->spent_ns < NAMES_BUDGET_NS && known->waited_ns < NAMES_WAIT_NS;
 }
 
@@ -716,6 +739,7 @@ static int ask_frames(Known *known, const uint64_t *words, RuntimeFrame *frames,
 
         spent_ns = cpu_ns(known) - spent_ns;
         known->spent_ns += spent_ns;
+        known->debt_ns += spent_ns;
         known->waited_ns += clock_monotonic_ns() - begin_ns;
         stat_add(COUNTER_STAGE_NAMING_NS, spent_ns);
         return r;
@@ -726,7 +750,7 @@ static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *
         int r = RUNTIME_E_LATER;
         size_t n = 0;
 
-        if (has_time(known))
+        if (has_time(runtimes, known))
                 r = ask_frames(known, key->words, frames, &n);
         if (r < 0)
                 return error_fold(r);
@@ -765,7 +789,7 @@ static int ask(Runtimes *runtimes, Known *known, const NameKey *key, const uint3
         uint32_t at;
         int r;
 
-        if (index && !has_time(known)) {
+        if (index && !has_time(runtimes, known)) {
                 *names = before;
                 return 0;
         }
