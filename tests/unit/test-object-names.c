@@ -160,6 +160,41 @@ Test(object_names, asks_for_each_address_once) {
         cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 1);
 }
 
+/* Lets the thread answer what has been sent to it. */
+static void work_for(uint64_t ns) {
+        for (uint64_t end_ns = clock_monotonic_ns() + ns; clock_monotonic_ns() < end_ns; usleep(1000))
+                cr_assert_eq(object_names_work(names, false), 0);
+}
+
+Test(object_names, lets_addresses_of_a_known_file_wait_for_others) {
+        uint64_t end_ns = clock_monotonic_ns() + LONG_NS;
+        FrameWord word;
+
+        want((uintptr_t)object_names_marker);
+        while (object_names_n_waiting(names) && clock_monotonic_ns() < end_ns)
+                work_for(NS_PER_MS);
+        cr_assert_eq(object_names_n_waiting(names), 0, "a file that is new is read at once");
+        word = want((uintptr_t)object_names_marker + 1);
+        work_for(100 * NS_PER_MS);
+        cr_assert_eq(object_names_n_waiting(names), 1);
+        cr_assert_eq(object_names_work(names, true), 0);
+        answer();
+        cr_assert_eq(object_names_n_waiting(names), 0);
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+}
+
+Test(object_names, sends_as_many_addresses_as_a_job_takes) {
+        uint64_t end_ns = clock_monotonic_ns() + LONG_NS;
+
+        want((uintptr_t)object_names_marker);
+        answer();
+        for (uintptr_t i = 0; i < NAME_JOB_MAX; i++)
+                want((uintptr_t)object_names_marker + 1 + i);
+        while (object_names_n_waiting(names) && clock_monotonic_ns() < end_ns)
+                work_for(NS_PER_MS);
+        cr_assert_eq(object_names_n_waiting(names), 0);
+}
+
 Test(object_names, takes_many_addresses_of_one_object) {
         uintptr_t first = (uintptr_t)library_function();
         unsigned n = 0;
@@ -480,8 +515,8 @@ static void hold_up(uint64_t n_stuck) {
                 cr_assert_lt(n_asked, MIN(mapping->end - mapping->start, (uint64_t)MAX_TRIES));
                 want(mapping->start + n_asked++);
                 while (object_names_n_waiting(names))
-                        cr_assert_eq(object_names_work(names), 0);
-                cr_assert_eq(object_names_work(names), 0);
+                        cr_assert_eq(object_names_work(names, true), 0);
+                cr_assert_eq(object_names_work(names, true), 0);
                 usleep(1000);
         }
         cr_assert_eq(stat_get(COUNTER_NAMES_STUCK), n_stuck);
@@ -509,7 +544,7 @@ static void wait_until_aged(uint64_t n) {
 
         while (object_names_table_bytes(names) || stat_get(COUNTER_SYMBOL_TABLES_AGED) < n) {
                 cr_assert_lt(clock_monotonic_ns(), end_ns);
-                cr_assert_eq(object_names_work(names), 0);
+                cr_assert_eq(object_names_work(names, true), 0);
                 usleep(1000);
         }
 }

@@ -96,7 +96,9 @@
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
 #define FIRST_NAMES_NS (2 * NS_PER_SEC)
 #define FIRST_NAMES_STEP_NS (50 * NS_PER_MS)
-#define LAST_NAMES_NS (250 * NS_PER_MS)
+#define LAST_NAMES_NS (500 * NS_PER_MS)
+/* before the end of a window: then names are asked for one by one, and a sleeping loop looks once at least */
+#define NAMES_AHEAD_NS (1250 * NS_PER_MS)
 
 /* ---- the end ---- */
 
@@ -334,6 +336,14 @@ static int drain_by_clock(Daemon *daemon, SamplerDrained *drained) {
         return r;
 }
 
+/* A recording can end at any time, and has no later window for names that are late. */
+static bool is_near_window_end(const Daemon *daemon) {
+        uint64_t end_us;
+
+        return daemon->sink || sd_event_source_get_time(daemon->loop.window_timer, &end_us) < 0 ||
+               daemon->loop.clock_ns + NAMES_AHEAD_NS >= end_us * NS_PER_US;
+}
+
 static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         DaemonLoop *loop = &daemon->loop;
@@ -349,7 +359,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         if (!r)
                 r = daemon_scan_coroutines(daemon);
         if (!r)
-                r = naming_work(daemon->stages.naming);
+                r = naming_work(daemon->stages.naming, is_near_window_end(daemon));
         if (!r)
                 r = runtimes_work(daemon->stages.runtimes, clock_monotonic_ns());
         if (!r)

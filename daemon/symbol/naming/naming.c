@@ -116,11 +116,11 @@ FramesNaming naming_hooks(Naming *naming) {
 
 /* ---- between samples, and at the end of a window ---- */
 
-int naming_work(Naming *naming) {
+int naming_work(Naming *naming, bool is_near_end) {
         int r = 0;
 
         if (naming->objects)
-                r = object_names_work(naming->objects);
+                r = object_names_work(naming->objects, is_near_end);
         if (!r && naming->code)
                 r = code_names_work(naming->code);
         return r ? error_fold(r) : 0;
@@ -128,7 +128,7 @@ int naming_work(Naming *naming) {
 
 int naming_window(Naming *naming, Window *window) {
         uint64_t begin_ns = clock_monotonic_ns();
-        int r = naming_work(naming);
+        int r = naming_work(naming, true);
 
         if (!r && naming->objects)
                 r = object_names_apply(naming->objects, window);

@@ -48,8 +48,11 @@ DEFINE_CLEANUP(Naming, naming_free)
 /* Hooks that frames call while stacks are made. */
 FramesNaming naming_hooks(Naming *naming);
 
-/* Between samples: sends questions, takes answers in. Return: 0, -ENOMEM. */
-int naming_work(Naming *naming);
+/*
+ * Between samples: sends questions, takes answers in. @is_near_end: the window ends soon, so no question
+ * waits for others. Return: 0, -ENOMEM.
+ */
+int naming_work(Naming *naming, bool is_near_end);
 
 /* The stage: a window that was closed and is to be encoded. Return: 0, -ENOMEM. */
 int naming_window(Naming *naming, Window *window);

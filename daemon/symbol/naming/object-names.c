@@ -23,8 +23,12 @@
  * windows. A thread that hangs, on a file in FUSE for one, is left behind with its job after ten seconds.
  * When no thread hangs any more, such a file is tried again, at growing intervals.
  *
+ * A name of C++ takes a worker to be made readable, and one worker does that for many. So addresses of a file
+ * whose table a thread has wait for others, until there are 128 or the end of the window is near. An address
+ * of a file that has to be read goes at once, while processes that map it live.
+ *
  * A debug file that a server has sent comes long after its object was read without it. Then all addresses of
- * the object that got no name are stale: they are asked for again, 64 at a time, by a job that reads the
+ * the object that got no name are stale: they are asked for again, 128 at a time, by a job that reads the
  * object anew. Answers that were on their way by then leave no address settled as nameless.
  *
  * Tables are large, and are needed while new addresses come: when a program starts, mostly. So while a thread
@@ -82,6 +86,8 @@ struct NamedObject {
         bool is_renewed;                /* the next job is to read it anew */
         bool has_stale;                 /* addresses, from stale_at on */
         uint32_t serial, stale_at;      /* times that its debug file came; place in `names` */
+        uint64_t answered_ns;           /* when a thread had its table last; 0 = never, or it is void, */
+        uint64_t n_evicted;             /* … and how many tables had been evicted by then */
         NamePlaces places;              /* processes that map it */
 };
 
@@ -99,6 +105,7 @@ struct ObjectNames {
         NamedObject *first_asked;
         bool is_over;                   /* a cap was met: clear when no job is out */
         size_t table_bytes;             /* of the thread, when it answered last */
+        uint64_t n_evicted;             /* tables that made room for others, or went with their thread */
         uint64_t aging_ns;              /* next time to tell it to age them; UINT64_MAX = it was told */
 };
 
@@ -288,6 +295,12 @@ static void try_later(const ObjectNames *names, NamedObject *object, bool is_fai
         object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
 }
 
+/* They go with the thread. */
+static void lose_tables(ObjectNames *names) {
+        names->n_evicted++;
+        names->table_bytes = 0;
+}
+
 /*
  * Each try costs a thread if the file still hangs, and there are few: is_held_up() waits until no thread
  * does.
@@ -296,6 +309,7 @@ static void give_up(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
         NamedObject *object = job->object;
 
+        lose_tables(userdata);
         give_back(userdata, job, COUNTER_NAMES_STUCK);
         try_later(userdata, object, true);
         object->is_stuck = true;
@@ -339,12 +353,12 @@ static void note_asked(ObjectNames *names, NamedObject *object, Name *name) {
 }
 
 static int ask(ObjectNames *names, NamedObject *object, Name *name) {
-        int r = object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
+        int r = object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false);
 
         if (r)
                 return error_fold(r);
         note_asked(names, object, name);
-        return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
+        return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false);
 }
 
 static void begin_window(ObjectNames *names, const Window *window) {
@@ -448,6 +462,18 @@ static void count(const NameJob *job) {
         worker_session_count(&job->workers);
 }
 
+/* Of a job that has found its table, or why there is none. */
+static void note_answered(ObjectNames *names, NamedObject *object) {
+        object->answered_ns = clock_monotonic_ns();
+        object->n_evicted = names->n_evicted;
+}
+
+/* Whether a thread has its table: one that was needed lately is kept. */
+static bool has_table(const ObjectNames *names, const NamedObject *object, uint64_t now_ns) {
+        return object->answered_ns && object->n_evicted == names->n_evicted &&
+                now_ns - object->answered_ns < names->limits.aging_ns / 2;
+}
+
 /* Asks processes that were met meanwhile; if there are none, the next one to be met is asked. */
 static void ask_others(ObjectNames *names, NamedObject *object, const NameJob *job) {
         for (uint32_t i = 0; i < job->n && object->places.n && object->n_asked < NAME_JOB_MAX; i++)
@@ -481,6 +507,7 @@ static void renew(ObjectNames *names, NamedObject *object) {
         }
         object->serial++;
         object->is_renewed = true;
+        object->answered_ns = 0;
         object->stale_at = 0;
         ask_stale(names, object);
 }
@@ -517,6 +544,7 @@ static void take_answers(WorkerJob *base, void *userdata) {
 
         count(job);
         note_tables(names, job->table_bytes);
+        names->n_evicted += job->read.n_evicted;
         object->is_stuck = false;
         name_places_remove(&object->places, &job->gone);
         if (job->is_unopened && job->is_gone && !job->is_failed) {
@@ -528,6 +556,7 @@ static void take_answers(WorkerJob *base, void *userdata) {
         } else {
                 object->n_failed = 0;
                 object->retry_ns = 0;
+                note_answered(names, object);
                 names->n_waiting -= job->n;
                 for (uint32_t i = 0; i < job->n; i++)
                         take_answer(names, job, i);
@@ -547,11 +576,10 @@ static void take_aging(WorkerJob *base, void *userdata) {
         base->discard(base);
 }
 
-/* Its tables go with the thread. */
 static void give_up_aging(WorkerJob *base, void *userdata) {
         ObjectNames *names = userdata;
 
-        names->table_bytes = 0;
+        lose_tables(names);
         names->aging_ns = 0;
 }
 
@@ -576,8 +604,31 @@ static int age_tables(ObjectNames *names) {
         return r < 0 ? error_fold(r) : 0;
 }
 
-int object_names_work(ObjectNames *names) {
-        NamedObject *object;
+/* Those that wait for more stay as they are. */
+static int send_jobs(ObjectNames *names, bool sends_all) {
+        uint64_t now_ns = clock_monotonic_ns();
+        NamedObject *left = names->first_asked;
+
+        names->first_asked = NULL;
+        while (left) {
+                NamedObject *object = left;
+                bool waits = !sends_all && object->n_asked < NAME_JOB_MAX && has_table(names, object, now_ns);
+                int r;
+
+                left = object->next_asked;
+                if (waits) {
+                        object->next_asked = names->first_asked;
+                        names->first_asked = object;
+                        continue;
+                }
+                r = object->n_asked ? send_job(names, object) : 0;
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
+int object_names_work(ObjectNames *names, bool sends_all) {
         int aging = age_tables(names);
 
         if (aging)
@@ -586,15 +637,7 @@ int object_names_work(ObjectNames *names) {
         if (!worker_n_waiting(names->worker) && !names->first_asked && !worker_n_stuck(names->worker))
                 return 0;
         worker_collect(names->worker, clock_monotonic_ns());
-        while ((object = names->first_asked)) {
-                int r;
-
-                names->first_asked = object->next_asked;
-                r = object->n_asked ? send_job(names, object) : 0;
-                if (r)
-                        return error_fold(r);
-        }
-        return 0;
+        return send_jobs(names, sends_all);
 }
 
 /* ---- naming ---- */
@@ -641,7 +684,7 @@ int object_names_wait(ObjectNames *names, uint64_t end_ns) {
         bool is_idle;
 
         do {
-                int r = object_names_work(names);
+                int r = object_names_work(names, true);
 
                 if (r)
                         return error_fold(r);

@@ -32,7 +32,7 @@ typedef struct ObjectNamesLimits {
         /* addresses known; 0 = 131,072. Over it, all are forgotten at the next window */
         uint32_t max_names;
         size_t max_text_bytes;          /* bytes of their names; 0 = 32 MiB. The same */
-        /* jobs that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
+        /* jobs that wait, of up to 128 addresses of one object; 0 = 256. Over it: dropped */
         uint32_t max_jobs;
         uint64_t time_limit_ns;           /* time for one job; 0 = 10 s */
         uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */
@@ -57,8 +57,11 @@ DEFINE_CLEANUP(ObjectNames, object_names_free)
 int object_names_want(ObjectNames *names, const Window *window, const Process *process,
                       const Mapping *mapping, uint64_t address, FrameWord word);
 
-/* Sends what was asked for on its way, and takes in what has come. Return: 0, -ENOMEM. */
-int object_names_work(ObjectNames *names);
+/*
+ * Takes in what has come, and sends what was asked for on its way: all of it, or what will not wait for the
+ * end of the window. Return: 0, -ENOMEM.
+ */
+int object_names_work(ObjectNames *names, bool sends_all);
 
 /* Gives the frames of @window, closed or not, the names that are there. Return: 0, -ENOMEM. */
 int object_names_apply(ObjectNames *names, Window *window);
