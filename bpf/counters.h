@@ -285,6 +285,8 @@
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end") \
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", \
                 "processes not searched now, because the queue was full") \
+        X(RING_SCANS_PUT_OFF, "ring_scans_total", "result=\"put_off\"", \
+                "processes whose like end soon and publish nothing: searched if they live longer") \
         X(RING_SCANS_POSTPONED, "ring_scans_total", "result=\"postponed\"", \
                 "turns that a search waited, because enough new memory had been read") \
         X(RING_PAGES_READ, "ring_pages_total", "result=\"read\"", "pages of processes that were searched for contexts") \

@@ -338,6 +338,117 @@ Test(search, reads_at_once_what_was_there_at_the_start) {
         stop(&child);
 }
 
+/* ---- programs of a kind ---- */
+
+enum { KIND = 17, OTHER_KIND = 19 };
+
+/* Three programs of this kind that have lived for two seconds each. */
+static void end_three(Search *search, uint64_t kind, uint64_t now_ns) {
+        for (uint32_t tgid = 1; tgid <= 3; tgid++) {
+                cr_assert_eq(search_add(search, tgid, tgid, now_ns), 0);
+                search_set_kind(search, tgid, tgid, kind);
+                search_remove(search, tgid, now_ns + 2 * NS_PER_SEC);
+        }
+}
+
+/* When the first full search of a program that was added at @now_ns is over. */
+static uint64_t full_search_ns(Search *search, Member *child, uint64_t now_ns) {
+        uint64_t next_ns = now_ns;
+
+        for (stat_reset(); !stat_get(COUNTER_RING_SCANS);) {
+                cr_assert_neq(next_ns, UINT64_MAX);
+                now_ns = next_ns;
+                cr_assert_eq(search_work(search, now_ns, found, &child->pid, &next_ns), 0);
+        }
+        return now_ns;
+}
+
+Test(search, searches_a_program_later_whose_like_end_soon_and_publish_nothing) {
+        Member child = start("silent", NULL), other = start("silent", NULL);
+        uint64_t now_ns = clock_monotonic_ns();
+        Search *search;
+
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        end_three(search, KIND, now_ns);
+        cr_assert_eq(search_add(search, other.pid, other.start_time_ns - 1234567, now_ns), 0);
+        search_set_kind(search, other.pid, other.start_time_ns - 1234567, OTHER_KIND);
+        cr_assert_lt(full_search_ns(search, &other, now_ns), now_ns + NS_PER_SEC, "of it nothing is known");
+        search_remove(search, other.pid, now_ns);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        search_set_kind(search, child.pid, child.start_time_ns - 1234567, KIND);
+        cr_assert_geq(full_search_ns(search, &child, now_ns), now_ns + 4 * NS_PER_SEC);
+        search_free(search);
+        stop(&child);
+        stop(&other);
+}
+
+Test(search, looks_at_once_at_a_program_that_is_searched_later) {
+        Member child = start("late", body_publish);
+        uint64_t now_ns = clock_monotonic_ns() + NS_PER_SEC, next_ns;
+        Search *search;
+
+        go_on(&child);
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        end_three(search, KIND, now_ns);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        search_set_kind(search, child.pid, child.start_time_ns - 1234567, KIND);
+        cr_assert_eq(search_work(search, now_ns + 30 * NS_PER_MS, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(n_found, 1);
+        search_free(search);
+        stop(&child);
+}
+
+/* Four programs of one file that end at once: how many of them are searched later. */
+static uint64_t n_put_off(const Selector *selector) {
+        Process *process;
+        Member child;
+        Bench bench;
+
+        bench_init(&bench, selector, 0);
+        work_for(&bench, NS_PER_SEC);   /* the start is over */
+        for (int i = 0; i < 4; i++) {
+                child = start("short", NULL);
+                cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+                post(&bench, &child, ABI_NOTICE_EXIT, 0);
+                stop(&child);
+        }
+        bench_end(&bench);
+        return stat_get(COUNTER_RING_SCANS_PUT_OFF);
+}
+
+Test(targets, searches_later_of_all_programs_alone_those_whose_like_have_ended) {
+        const char *const comms[] = { "short" };
+        Selector all = { .all = true }, by_comm = { .comms = comms, .n_comms = 1 };
+
+        cr_assert_eq(n_put_off(&all), 1);
+        cr_assert_eq(n_put_off(&by_comm), 0, "it was asked for");
+}
+
+Test(search, looks_seldom_at_a_program_that_is_searched_later) {
+        Member child = start("late", body_publish);
+        uint64_t now_ns = clock_monotonic_ns() + NS_PER_SEC, next_ns;
+        Search *search;
+
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        end_three(search, KIND, now_ns);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        search_set_kind(search, child.pid, child.start_time_ns - 1234567, KIND);
+        cr_assert_eq(search_work(search, now_ns + 30 * NS_PER_MS, found, &child.pid, &next_ns), 0);
+        go_on(&child);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns + NS_PER_SEC), 0);
+        cr_assert_eq(search_work(search, now_ns + NS_PER_SEC, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(n_found, 0);
+        cr_assert_gt(next_ns, now_ns + NS_PER_SEC);
+        cr_assert_lt(next_ns, now_ns + 4 * NS_PER_SEC, "a look, not a full search");
+        cr_assert_eq(search_work(search, next_ns, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(n_found, 1);
+        search_free(search);
+        stop(&child);
+}
+
 Test(search, is_bounded) {
         uint64_t now_ns = clock_monotonic_ns();
         Search *search;
@@ -348,7 +459,7 @@ Test(search, is_bounded) {
                 cr_assert_eq(search_add(search, i, 1, now_ns), 0);
         cr_assert_eq(search_count(search), 32768);
         cr_assert_eq(stat_get(COUNTER_RING_SCANS_SKIPPED), 232);
-        search_remove(search, 17);
+        search_remove(search, 17, clock_monotonic_ns());
         cr_assert_eq(search_count(search), 32767);
         search_free(search);
 }

@@ -45,6 +45,12 @@ DEFINE_CLEANUP(Search, search_free)
  */
 int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t now_ns);
 
+/*
+ * Tells what program it is: the same @kind for all that are likely to live as long and to publish as much,
+ * never 0. Those that only end soon are searched in full later. Once a search; later ones change nothing.
+ */
+void search_set_kind(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t kind);
+
 /* When the first of those that were added since the last search_work() is due; UINT64_MAX = none was. */
 uint64_t search_asked_ns(const Search *search);
 
@@ -53,7 +59,9 @@ int search_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whol
 
 /* The same of a process that the safety sweep came by; what is found in it is the sweep's. */
 int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
-void search_remove(Search *search, uint32_t tgid);
+
+/* A program has ended at @now_ns, of which the search needs not know. */
+void search_remove(Search *search, uint32_t tgid, uint64_t now_ns);
 
 /* Bytes of maps that may be read, shared with others (maps.h); once the first search_quick() is over. */
 void search_set_text(Search *search, size_t *leftp);

@@ -25,6 +25,7 @@
 #include "base/util/clock.h"
 #include "base/util/directory.h"
 #include "base/util/error.h"
+#include "base/util/intern.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "sampling/context/adopt.h"
@@ -53,6 +54,7 @@ typedef struct Target {
         Member member;
         Publication publication;
         TrackedMappings mappings;
+        bool kind_is_told;              /* to the search */
 } Target;
 
 struct Targets {
@@ -491,6 +493,38 @@ int targets_resolve_waiting(Targets *targets) {
         return error_fold(r);
 }
 
+static const Mapping *find_executable(const Process *process) {
+        for (size_t i = 0; process->exe && i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+
+                if (mapping->object && mapping->kind == MAPPING_FILE && !strcmp(mapping->path, process->exe))
+                        return mapping;
+        }
+        return NULL;
+}
+
+/*
+ * Programs of one file in one control group are of one kind to the search. One that somebody has asked for is
+ * searched as soon as the first of its kind.
+ */
+static void tell_kind(Targets *targets, Target *target) {
+        const Process *process = target->process;
+        const Identity *identity = process->identity;
+        const Mapping *executable;
+        uint64_t parts[2];
+
+        if (target->kind_is_told || target->member.reason != SELECTOR_ALL || !identity || !identity->cgroup)
+                return;
+        executable = find_executable(process);
+        if (!executable)
+                return;
+        target->kind_is_told = true;
+        parts[0] = executable->object->file;
+        parts[1] = hash_bytes(identity->cgroup, strlen(identity->cgroup));
+        search_set_kind(targets->search, process->pid, process->start_time_ns,
+                        hash_bytes(parts, sizeof(parts)) | 1);
+}
+
 /* From then on stacks are walked by them. */
 static int on_mappings_changed(void *userdata, TrackedMappings *mappings) {
         Target *target = target_of_mappings(mappings);
@@ -498,7 +532,10 @@ static int on_mappings_changed(void *userdata, TrackedMappings *mappings) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
         int r = callbacks->mapped ? callbacks->mapped(callbacks->userdata, target->process) : 0;
 
-        return r || target->member.end_ns ? r : resolve_threads(targets, target);
+        if (r || target->member.end_ns)
+                return r;
+        tell_kind(targets, target);
+        return resolve_threads(targets, target);
 }
 
 /*
@@ -731,7 +768,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         if (old && old->process->start_time_ns == notice->start_time_ns &&
             old->process->read_ns > notice->time_ns)
                 return 0;
-        search_remove(targets->search, notice->tgid);
+        search_remove(targets->search, notice->tgid, clock_monotonic_ns());
         r = old ? end_old_program(targets, old, notice) : unreject(targets, notice->tgid);
         if (!r)
                 r = decide_exec(targets, notice, old, &process, &reason);
@@ -747,7 +784,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
 static int notice_exit(Targets *targets, const struct abi_notice *notice) {
         Target *target = find_living(targets, notice->tgid);
 
-        search_remove(targets->search, notice->tgid);
+        search_remove(targets->search, notice->tgid, clock_monotonic_ns());
         if (target && target->process->start_time_ns == notice->start_time_ns)
                 return end_target(targets, target, COUNTER_TARGETS_GONE, notice->time_ns, notice->value);
         membership_settle(&targets->membership, notice);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Lives
+ *
+ * How long programs of one kind have lived, and whether any of them published something. A kind is a number
+ * that the caller makes: the same file, in the same control group.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LIVES_MAX = 128 };               /* kinds; over it, the one that was used least recently goes */
+
+typedef struct LivesKind {
+        uint64_t kind;                  /* 0 = a free place */
+        uint64_t longest_ns;            /* of those that ended; an old one counts ever less */
+        uint64_t used;
+        uint32_t n_ended;
+        bool publishes;
+} LivesKind;
+
+typedef struct Lives {
+        LivesKind kinds[LIVES_MAX];
+        uint64_t clock;                 /* counts uses */
+} Lives;
+
+/* A program has ended, or was lost sight of, after @life_ns. */
+void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns);
+
+/* Something that one of them publishes was found: from then on no program of @kind is called short. */
+void lives_note_publication(Lives *lives, uint64_t kind);
+
+/*
+ * The age at which a program of @kind is none of those that end soon and publish nothing. 0 = it is not known
+ * that they do.
+ */
+uint64_t lives_outlived_ns(Lives *lives, uint64_t kind);
