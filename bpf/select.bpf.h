@@ -8,7 +8,8 @@
  * is a non-target, and so is one that was rejected. It may publish a ring later, and no hook tells us (a hook
  * on mmap would cost every process of the machine). So the tick looks whether the process' address space has
  * changed. If so, it posts a notice, and the daemon looks at the process again: often while the process is
- * new (programs publish as they start), then twice a second at most.
+ * new (programs publish as they start), then twice a second at most. The tick looks less and less often at
+ * memory that stays as it is, since what it reads is in no cache.
  *
  * Where processes are chosen by name, one without a row is undecided: its tick is taken, and the daemon
  * decides. If nothing but name and user can choose it, the daemon keeps the names that it has rejected, and
@@ -28,6 +29,8 @@
 enum {
         SELECT_NOTICE_FIRST_MS = 16,    /* doubles with each notice */
         SELECT_NOTICE_LAST_MS = 512,
+        SELECT_LOOK_FIRST_MS = 16,      /* doubles with each look that finds nothing new */
+        SELECT_LOOK_LAST_MS = 128,
 };
 
 /* /proc tells the daemon the time of a start rounded down to a tick. */
@@ -72,12 +75,16 @@ static __always_inline struct abi_watch *select_seen(uint32_t tgid, struct abi_p
         return &row->watch;
 }
 
+static __always_inline bool select_is_due(const struct abi_watch *seen, const struct abi_watch *now) {
+        return !seen->interval_ms || now->time_ms - seen->time_ms >= seen->interval_ms;
+}
+
 /* Whether the address space has changed since *@seen, and the next notice is due. Fills the rest of *@now. */
 static __always_inline bool select_has_changed(struct task_struct *task, const struct abi_watch *seen,
                                                struct abi_watch *now) {
         struct mm_struct *mm;
 
-        if (seen->interval_ms && now->time_ms - seen->time_ms < seen->interval_ms)
+        if (!select_is_due(seen, now))
                 return false;
         mm = KERNEL_POINTER(task, mm);
         now->total_vm = (uint32_t)BPF_CORE_READ(mm, total_vm);
@@ -123,8 +130,19 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
                                          struct recent *recent) {
         struct abi_watch now = { .time_ms = (uint32_t)(bpf_ktime_get_ns() / 1000000) };
 
-        if (select_has_changed(task, &recent->row.watch, &now))
+        if (!select_is_due(&recent->row.watch, &now) ||
+            now.time_ms - recent->looked_ms < recent->look_interval_ms)
+                return;
+        if (select_has_changed(task, &recent->row.watch, &now)) {
+                recent->look_interval_ms = 0;
                 select_tell(task, identity, recent);
+                return;
+        }
+        recent->looked_ms = now.time_ms;
+        if (!recent->look_interval_ms)
+                recent->look_interval_ms = SELECT_LOOK_FIRST_MS;
+        else if (recent->look_interval_ms < SELECT_LOOK_LAST_MS)
+                recent->look_interval_ms *= 2;
 }
 
 /* Whether the target may start to publish, and that would matter. */
@@ -187,6 +205,7 @@ static __attribute__((noinline)) void select_read(struct task_struct *task, cons
                 recent->told = 0;
         recent->tgid = identity->tgid;
         recent->nodes = 0;
+        recent->look_interval_ms = 0;
         recent->has_one_id = !KERNEL_BEHIND(KERNEL_POINTER(task, thread_pid), level);
         row = bpf_map_lookup_elem(&processes, &identity->tgid);
         recent->has_row = row && select_copy(row, identity->start_time_ns, &recent->row);
