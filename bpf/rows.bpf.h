@@ -28,6 +28,7 @@ enum {
         /* runs, with the entries of 16 bytes each 32 KiB, the largest value a per-CPU map may have */
         ROWS_RUN_SHIFT = 8,
         ROWS_RUN_ENTRIES = ROWS_RUN << ROWS_RUN_SHIFT,
+        ROWS_RUNS_KEPT = 64 / ROWS_RUN_SHIFT,           /* in struct rows_runs */
         ROWS_LINE = 64,                                 /* bytes of a processor's cache line */
 };
 
@@ -63,6 +64,14 @@ struct rows_cache_entry {
 struct rows_cache {
         struct rows_cache_entry runs[ROWS_RUN_ENTRIES];
         struct rows_cache_entry entries[ROWS_CACHE_SIZE];
+};
+
+/* The runs of a walk. */
+struct rows_runs {
+        /* the last ROWS_RUNS_KEPT, ROWS_RUN_SHIFT bits each, the latest in the lowest */
+        uint64_t last;
+        uint32_t place;                 /* of the last frame among the entries of all runs */
+        uint32_t reserved;
 };
 
 /* Mapping of the last frame: the next frame is mostly in the same one. */
@@ -230,13 +239,16 @@ static inline uint32_t rows_cache_index(uint64_t pc) {
         return rows_hash(pc) >> (32 - ROWS_CACHE_SHIFT) & ~(ROWS_WAYS - 1u);
 }
 
-/* Place of a frame in the runs: the next in its run, or the first of another one. @placep: the last one's. */
-static inline struct rows_cache_entry *rows_run_at(struct rows_cache *cache, uint64_t pc, uint32_t *placep) {
-        uint32_t hash = rows_hash(pc), place = *placep + 1;
+/* Place of a frame in the runs: the next in its run, or the first of another one. */
+static inline struct rows_cache_entry *rows_run_at(struct rows_cache *cache, uint64_t pc,
+                                                   struct rows_runs *runs) {
+        uint32_t hash = rows_hash(pc), place = runs->place + 1;
 
-        if (!(place & (ROWS_RUN - 1)) || !(hash >> 8 & (ROWS_RUN_BEGINS - 1)))
+        if (!(place & (ROWS_RUN - 1)) || !(hash >> 8 & (ROWS_RUN_BEGINS - 1))) {
                 place = (hash >> (32 - ROWS_RUN_SHIFT)) * ROWS_RUN;
-        *placep = place;
+                runs->last = runs->last << ROWS_RUN_SHIFT | hash >> (32 - ROWS_RUN_SHIFT);
+        }
+        runs->place = place;
         place &= ROWS_RUN_ENTRIES - 1;
         barrier_var(place);
         place &= ROWS_RUN_ENTRIES - 1;

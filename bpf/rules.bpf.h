@@ -28,12 +28,12 @@ struct rules {
         uint64_t generation;            /* generation of the node, as the walk began */
         uint64_t space;                 /* of the nodes (spaces.bpf.h) */
         struct rows_place place;
+        struct rows_runs runs;
         uint32_t first;                 /* index of frame 0 */
         uint32_t n_signals;
         /* frames from frame 0 to the first that a signal interrupted; 0 = none */
         uint32_t interrupted;
         uint32_t is_sp_lost;            /* arm64: sp of the frame is not known */
-        uint32_t run;                   /* place of the last frame among the runs of the cache */
         uint32_t has_searched;          /* a mapping, in the nodes */
         uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
         uint64_t leaf_value;            /* value of the register that frame 0's rule names */
@@ -73,7 +73,8 @@ static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t gen
         rules->is_exact = 1;
         rules->is_sp_lost = 0;
         rules->has_searched = 0;
-        rules->run = ROWS_RUN - 1;
+        rules->runs.last = 0;
+        rules->runs.place = ROWS_RUN - 1;
 }
 
 static inline bool rules_end(struct unwind *unwind, uint32_t end) {
@@ -153,7 +154,7 @@ static inline bool rules_look_up(const struct rows_walk *walk, uint64_t pc, uint
 static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
         struct rules *rules = walk->rules;
         uint64_t tag = pc ^ rules->generation * ROWS_TAG_FACTOR, rule = 0;
-        struct rows_cache_entry *run = rows_run_at(walk->cache, pc, &rules->run), *entry;
+        struct rows_cache_entry *run = rows_run_at(walk->cache, pc, &rules->runs), *entry;
 
         if (run->tag == tag) {
                 *rulep = run->rule;

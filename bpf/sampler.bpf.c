@@ -61,6 +61,37 @@ static __always_inline void leaf_part(const volatile uint64_t *context, struct t
                 saved_registers((const struct pt_regs *)bpf_task_pt_regs(task), scratch->rules.registers);
 }
 
+/*
+ * Begins to fetch the lines of the runs in @last, of rows_runs: a walk finds each by the run before it, so it
+ * would wait for one after the other. A loop: its code is a line, and that of eight in a row is five.
+ */
+static __always_inline void fetch_runs(const struct rows_cache *cache, uint64_t last) {
+#pragma clang loop unroll(disable)
+        for (int i = 0; i < ROWS_RUNS_KEPT; i++) {
+                uint64_t run = last & ((1 << ROWS_RUN_SHIFT) - 1);
+
+                /* Masked twice, as in memory.bpf.h. */
+                barrier_var(run);
+                run &= (1 << ROWS_RUN_SHIFT) - 1;
+                (void)*(const volatile uint64_t *)&cache->runs[run * ROWS_RUN].tag;
+                last >>= ROWS_RUN_SHIFT;
+        }
+}
+
+/*
+ * Begins to fetch what the sample needs later: rules, and the positions of the ring, by a question whose
+ * answer nobody waits for. It stands behind the clock of record_begin(): a clock waits for all loads before
+ * it.
+ */
+static __always_inline void fetch_ahead(const struct recent *recent) {
+        uint32_t zero = 0;
+        const struct rows_cache *cache = bpf_map_lookup_elem(&row_caches, &zero);
+
+        if (cache)
+                fetch_runs(cache, recent->runs);
+        bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
+}
+
 static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
                                       struct recent *recent, struct scratch *scratch, bool runtimes) {
         struct space space = { .version = recent->version };
@@ -80,6 +111,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
                         walk_by_rows(task, scratch, &space, runtimes);
                 else
                         pc_alone(scratch);
+                recent->runs = scratch->rules.runs.last;
         }
         if (space.generation && unwind->end == ABI_STACK_NO_MAPPING &&
             wake_calls(space.number, scratch->sample.time_ns))
@@ -168,6 +200,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         }
         record_begin(&scratch->sample, task, &identity, process,
                      recent->has_one_id ? task->pid : identity_innermost(task));
+        fetch_ahead(recent);
         PART(HEAD);
         context_read(process, scratch);
         if (setting_run_ticks)

@@ -226,6 +226,7 @@ struct recent {
         uint16_t has_one_id;            /* its threads: they are in no PID namespace but the first */
         uint64_t told;                  /* address space of it whose start was sent (start.bpf.h); 0 = none */
         uint32_t mount_namespace, has_group;    /* what that start said */
+        uint64_t runs;                  /* of rules, that its last walk ended with: rows_runs.last */
         /* when its memory was looked at last, and until it is looked at again at least; 0 = at once */
         uint32_t looked_ms, look_interval_ms;
 };

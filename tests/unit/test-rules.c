@@ -556,6 +556,7 @@ static void lay_out(uint32_t first, uint32_t n) {
 /* The caller's frame is where the callee's was: what single pcs have in the cache is not needed. */
 Test(rules, of_callers_lie_beside_those_of_their_callees) {
         enum { N = 24 };
+        uint64_t last;
 
         lay_out(0, N);
         walk_from(in(F_RSP) - 1, at(0), 0, 0, 512);
@@ -567,6 +568,8 @@ Test(rules, of_callers_lie_beside_those_of_their_callees) {
         walk_from(in(F_RSP) - 1, at(0), 0, 0, 512);
         cr_assert_eq(unwind.n_frames, N + 1);
         cr_assert_lt(shim_n_searches, N / 4, "some runs meet in one place: %u", shim_n_searches);
+        last = rules.runs.last;
+        cr_assert_eq(last % (1 << ROWS_RUN_SHIFT), rules.runs.place / ROWS_RUN, "the run of the last frame");
 
         /* Another caller where the run has this one: its own rule counts. */
         words[2 * 9 + 1] = in(F_BAD);
@@ -583,6 +586,7 @@ Test(rules, of_callers_lie_beside_those_of_their_callees) {
         walk_from(in(F_RSP) + 2, at(6), 0, 0, 512);
         cr_assert_eq(unwind.end, ABI_STACK_COMPLETE);
         cr_assert_lt(shim_n_searches, N / 2, "%u", shim_n_searches);
+        cr_assert_eq((uint32_t)rules.runs.last, (uint32_t)last, "so the next walk is known to end with them");
 }
 
 Test(rules, are_missing_with_their_table) {
