@@ -2,9 +2,9 @@
 
 /*
  * Looks for debug files as the daemon does, by a DebugFetcher with intervals of the caller's:
- * `debug-fetch URLS CACHE RETRY-MS AGAIN-MS N-LOOKS BUILD-ID…`. Each build id is looked for N-LOOKS times,
- * AGAIN-MS apart. Then it waits until no one waits for an answer, or 20 s. Prints `came ID` for each that did,
- * and the counts.
+ * `debug-fetch URLS CACHE RETRY-MS AGAIN-MS N-LOOKS BUILD-ID…`. Each build id is looked for N-LOOKS times, each
+ * time AGAIN-MS and a tenth after nobody waits for an answer any more, or 20 s. Prints `came ID` for each that
+ * did, and the counts.
  */
 
 #include <stdio.h>
@@ -17,33 +17,35 @@
 #include "service/run/worker-main.h"
 #include "symbol/remote/debug-fetcher.h"
 
-static void look(const NameRemote *remote, int n_looks, uint64_t again_ms, char **ids, int n) {
-        for (int i = 0; i < n_looks; i++) {
-                for (int k = 0; k < n; k++) {
-                        uint64_t size;
-                        int fd;
+/* Return: how many still wait. */
+static uint32_t wait_for_answers(DebugFetcher *fetcher) {
+        uint64_t end_ns = clock_monotonic_ns() + 20 * NS_PER_SEC;
+        DebugFetcherState state;
 
-                        if (!remote->remote.fetch(remote->remote.userdata, ids[k], &fd, &size))
-                                close(fd);
-                }
-                usleep((useconds_t)(again_ms * 1100));
+        for (;;) {
+                debug_fetcher_state(fetcher, &state);
+                if (!state.n_waiting || clock_monotonic_ns() >= end_ns)
+                        return state.n_waiting;
+                usleep(2000);
         }
 }
 
-static void wait_for_answers(DebugFetcher *fetcher, const NameRemote *remote) {
-        uint64_t end_ns = clock_monotonic_ns() + 20 * NS_PER_SEC;
-        DebugFetcherState state;
+static void look(DebugFetcher *fetcher, const NameRemote *remote, char **ids, int n) {
+        for (int k = 0; k < n; k++) {
+                uint64_t size;
+                int fd;
+
+                if (!remote->remote.fetch(remote->remote.userdata, ids[k], &fd, &size))
+                        close(fd);
+        }
+        printf("waiting %u\n", wait_for_answers(fetcher));
+}
+
+static void print_those_that_came(const NameRemote *remote) {
         char id[256];
 
-        do {
-                debug_fetcher_state(fetcher, &state);
-                while (remote->next(remote->remote.userdata, id, sizeof(id)))
-                        printf("came %s\n", id);
-                usleep(2000);
-        } while (state.n_waiting && clock_monotonic_ns() < end_ns);
         while (remote->next(remote->remote.userdata, id, sizeof(id)))
                 printf("came %s\n", id);
-        printf("waiting %u\n", state.n_waiting);
 }
 
 int main(int argc, char **argv) {
@@ -71,8 +73,12 @@ int main(int argc, char **argv) {
         if (debug_fetcher_new(&fetcher, &config))
                 return 1;
         remote = debug_fetcher_remote(fetcher);
-        look(&remote, atoi(argv[5]), strtoull(argv[4], NULL, 10), argv + 6, argc - 6);
-        wait_for_answers(fetcher, &remote);
+        for (int i = 0; i < atoi(argv[5]); i++) {
+                if (i)
+                        usleep((useconds_t)(strtoull(argv[4], NULL, 10) * 1100));
+                look(fetcher, &remote, argv + 6, argc - 6);
+        }
+        print_those_that_came(&remote);
         debug_fetcher_collect(fetcher);
         for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
                 printf("%s %llu\n", counts[i].name, (unsigned long long)stat_get(counts[i].counter));
