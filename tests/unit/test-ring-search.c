@@ -351,6 +351,21 @@ static void end_three(Search *search, uint64_t kind, uint64_t now_ns) {
         }
 }
 
+/* A search to which KIND is known, after its first time. */
+static Search *search_of_kind(Member *child, uint64_t now_ns) {
+        Search *search;
+
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child->pid), 0);
+        end_three(search, KIND, now_ns);
+        return search;
+}
+
+static void add_kind(Search *search, const Member *child, uint64_t kind, uint64_t now_ns) {
+        cr_assert_eq(search_add(search, child->pid, child->start_time_ns - 1234567, now_ns), 0);
+        search_set_kind(search, child->pid, child->start_time_ns - 1234567, kind);
+}
+
 /* When the first full search of a program that was added at @now_ns is over. */
 static uint64_t full_search_ns(Search *search, Member *child, uint64_t now_ns) {
         uint64_t next_ns = now_ns;
@@ -368,15 +383,11 @@ Test(search, searches_a_program_later_whose_like_end_soon_and_publish_nothing) {
         uint64_t now_ns = clock_monotonic_ns();
         Search *search;
 
-        cr_assert_eq(search_new(&search), 0);
-        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
-        end_three(search, KIND, now_ns);
-        cr_assert_eq(search_add(search, other.pid, other.start_time_ns - 1234567, now_ns), 0);
-        search_set_kind(search, other.pid, other.start_time_ns - 1234567, OTHER_KIND);
+        search = search_of_kind(&child, now_ns);
+        add_kind(search, &other, OTHER_KIND, now_ns);
         cr_assert_lt(full_search_ns(search, &other, now_ns), now_ns + NS_PER_SEC, "of it nothing is known");
         search_remove(search, other.pid, now_ns);
-        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
-        search_set_kind(search, child.pid, child.start_time_ns - 1234567, KIND);
+        add_kind(search, &child, KIND, now_ns);
         cr_assert_geq(full_search_ns(search, &child, now_ns), now_ns + 4 * NS_PER_SEC);
         search_free(search);
         stop(&child);
@@ -389,11 +400,8 @@ Test(search, looks_at_once_at_a_program_that_is_searched_later) {
         Search *search;
 
         go_on(&child);
-        cr_assert_eq(search_new(&search), 0);
-        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
-        end_three(search, KIND, now_ns);
-        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
-        search_set_kind(search, child.pid, child.start_time_ns - 1234567, KIND);
+        search = search_of_kind(&child, now_ns);
+        add_kind(search, &child, KIND, now_ns);
         cr_assert_eq(search_work(search, now_ns + 30 * NS_PER_MS, found, &child.pid, &next_ns), 0);
         cr_assert_eq(n_found, 1);
         search_free(search);
@@ -431,11 +439,8 @@ Test(search, looks_seldom_at_a_program_that_is_searched_later) {
         uint64_t now_ns = clock_monotonic_ns() + NS_PER_SEC, next_ns;
         Search *search;
 
-        cr_assert_eq(search_new(&search), 0);
-        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
-        end_three(search, KIND, now_ns);
-        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
-        search_set_kind(search, child.pid, child.start_time_ns - 1234567, KIND);
+        search = search_of_kind(&child, now_ns);
+        add_kind(search, &child, KIND, now_ns);
         cr_assert_eq(search_work(search, now_ns + 30 * NS_PER_MS, found, &child.pid, &next_ns), 0);
         go_on(&child);
         cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns + NS_PER_SEC), 0);
