@@ -67,9 +67,9 @@ Test(region_find, opens_a_file_once_that_is_mapped_piece_by_piece) {
         for (size_t i = 0; i < N_PIECES; i++)
                 map_at(i, fd, PROT_READ | PROT_WRITE);
         close(fd);
-        cr_assert_eq(look(), 1);
+        look();
         cr_assert_eq(n_found, 1);
-        cr_assert_eq(stat_get(COUNTER_CORO_FILES_LEFT), 0);
+        cr_assert_eq(stat_get(COUNTER_CORO_FILES_LEFT), 0, "more pieces than files may be opened");
 }
 
 static void map_files(int rights) {
@@ -93,7 +93,7 @@ Test(region_find, opens_so_many_files_in_turns_and_counts_what_is_left) {
 /* As programs do that search large indexes. */
 Test(region_find, opens_no_file_that_the_process_cannot_write) {
         map_files(PROT_READ);
-        cr_assert_eq(look(), 1);
+        look();
         cr_assert_eq(n_found, 1);
         cr_assert_eq(stat_get(COUNTER_CORO_FILES_LEFT), 0);
 }
