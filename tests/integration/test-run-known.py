@@ -184,7 +184,9 @@ class Known(session.TestCase):
         for sample in whole:
             called = names(sample)
             self.assertIn("main", called, called)
-            self.assertLessEqual(len(called), 8, called)
+            # ld.so runs the library's initialisers deep below dlopen().
+            if "call_init" not in called:
+                self.assertLessEqual(len(called), 8, called)
         print(f"one build id: {len(whole)} of {len(inside)} stacks whole")
         self.assertGreater(len(inside), 200)
         self.assertGreater(len(whole) / len(inside), 0.85)
