@@ -408,6 +408,51 @@ Test(search, looks_at_once_at_a_program_that_is_searched_later) {
         stop(&child);
 }
 
+/* Three programs of this kind end after a look at each has found nothing. */
+static void end_looked_at(Search *search, Member *children, uint64_t now_ns) {
+        uint64_t next_ns;
+
+        for (int i = 0; i < 3; i++) {
+                children[i] = start("silent", NULL);
+                add_kind(search, &children[i], KIND, now_ns);
+                cr_assert_eq(search_work(search, now_ns + 30 * NS_PER_MS, found, &children[i].pid, &next_ns),
+                             0);
+                search_remove(search, children[i].pid, now_ns + 2 * NS_PER_SEC);
+        }
+        cr_assert_eq(n_found, 0);
+}
+
+/* How long after its begin a program of the kind is looked at, which publishes. */
+static uint64_t look_ns(Search *search, Member *child, uint64_t now_ns) {
+        uint64_t next_ns = now_ns, at_ns;
+
+        add_kind(search, child, KIND, now_ns);
+        n_found = 0;
+        do {
+                at_ns = next_ns;
+                cr_assert_eq(search_work(search, at_ns, found, &child->pid, &next_ns), 0);
+        } while (!n_found);
+        return at_ns - now_ns;
+}
+
+Test(search, looks_later_at_a_program_whose_like_end_soon_and_publish_nothing) {
+        Member child = start("late", body_publish), children[3];
+        uint64_t now_ns = clock_monotonic_ns() + NS_PER_SEC, late_ns;
+        Search *search;
+
+        go_on(&child);
+        search = search_of_kind(&child, now_ns);
+        end_looked_at(search, children, now_ns);
+        late_ns = look_ns(search, &child, now_ns);
+        cr_assert_geq(late_ns, 300 * NS_PER_MS);
+        cr_assert_lt(late_ns, NS_PER_SEC, "earlier than its like have ended");
+        cr_assert_lt(look_ns(search, &child, now_ns), 100 * NS_PER_MS, "one of them publishes by now");
+        search_free(search);
+        stop(&child);
+        for (int i = 0; i < 3; i++)
+                stop(&children[i]);
+}
+
 /* Four programs of one file that end at once: how many of them are searched later. */
 static uint64_t n_put_off(const Selector *selector) {
         Process *process;

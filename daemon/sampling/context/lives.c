@@ -8,7 +8,9 @@
 #define SHORT_NS (10 * NS_PER_SEC)
 
 enum {
-        N_ENDED = 3,                    /* programs until a kind is known */
+        N_ENDED = 3,                    /* programs until a kind is known, */
+        N_SILENT = 3,                   /* … and until its looks are */
+        LOOKED_AT = 8,                  /* one in so many is looked at all the same */
         OUTLIVES = 2,                   /* times the longest life */
         FORGETS = 8,                    /* each end takes an eighth off a longer life before it */
 };
@@ -34,11 +36,12 @@ static LivesKind *get(Lives *lives, uint64_t kind) {
         return found;
 }
 
-void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns) {
+void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns, bool was_looked_at) {
         LivesKind *known = get(lives, kind);
 
         known->longest_ns = MAX(known->longest_ns - known->longest_ns / FORGETS, life_ns);
         known->n_ended += known->n_ended < N_ENDED;
+        known->n_silent += was_looked_at && known->n_silent < N_SILENT;
 }
 
 void lives_note_publication(Lives *lives, uint64_t kind) {
@@ -54,4 +57,12 @@ uint64_t lives_outlived_ns(Lives *lives, uint64_t kind) {
         if (known->n_ended < N_ENDED || known->publishes || known->longest_ns > SHORT_NS)
                 return 0;
         return OUTLIVES * known->longest_ns;
+}
+
+bool lives_look_may_wait(Lives *lives, uint64_t kind) {
+        LivesKind *known = find(lives, kind);
+
+        if (!known || !lives_outlived_ns(lives, kind) || known->n_silent < N_SILENT)
+                return false;
+        return ++known->n_asked % LOOKED_AT;
 }

@@ -18,6 +18,8 @@ typedef struct LivesKind {
         uint64_t longest_ns;            /* of those that ended; an old one counts ever less */
         uint64_t used;
         uint32_t n_ended;
+        uint32_t n_silent;              /* that ended after a look had found nothing */
+        uint32_t n_asked;               /* questions whether the next one is looked at */
         bool publishes;
 } LivesKind;
 
@@ -26,8 +28,8 @@ typedef struct Lives {
         uint64_t clock;                 /* counts uses */
 } Lives;
 
-/* A program has ended, or was lost sight of, after @life_ns. */
-void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns);
+/* A program has ended, or was lost sight of, after @life_ns. @was_looked_at: and that has found nothing. */
+void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns, bool was_looked_at);
 
 /* Something that one of them publishes was found: from then on no program of @kind is called short. */
 void lives_note_publication(Lives *lives, uint64_t kind);
@@ -37,3 +39,9 @@ void lives_note_publication(Lives *lives, uint64_t kind);
  * that they do.
  */
 uint64_t lives_outlived_ns(Lives *lives, uint64_t kind);
+
+/*
+ * Whether the first look at the next program of a short @kind may wait until it is that old, since looks at
+ * such programs have found nothing. One in eight is looked at all the same: a kind may begin to publish.
+ */
+bool lives_look_may_wait(Lives *lives, uint64_t kind);
