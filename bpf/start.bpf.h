@@ -20,7 +20,7 @@
  *
  * So nobody need come at once for a process of a settled name (sampling/discover/settled-names.h). What such
  * a name does not tell makes its sample call as before: texts that cannot be read, groups of its own, no room
- * for a copy of the stack, or an age at which a process is searched for what it publishes.
+ * for a copy of the stack, or an age at which a row pays, since each copy has to be walked by the daemon.
  *
  * A process may change its name and its texts, which decides about its own samples alone.
  */

@@ -52,6 +52,26 @@ Test(settled_names, count_in_their_mount_namespace) {
         cr_assert_eq(change.removed.mount_namespace, 1);
 }
 
+static bool publish(const char *comm) {
+        struct abi_settled_name name = name_of(comm, 1);
+
+        return settled_names_note_publication(&settled, &name, &change);
+}
+
+Test(settled_names, are_none_of_programs_that_publish) {
+        settle("ls");
+        cr_assert(publish("ls"));
+        cr_assert_str_eq(change.removed.comm, "ls");
+        cr_assert_not(publish("ls"), "it is settled no more");
+        cr_assert_not(publish("cat"), "it never was");
+        for (unsigned i = 0; i < 5; i++) {
+                cr_assert_not(judge("ls", 1, true));
+                cr_assert_not(judge("cat", 1, true));
+        }
+        cr_assert_not(publish(""));
+        settle("cp");
+}
+
 Test(settled_names, do_not_count_without_a_name) {
         for (unsigned i = 0; i < 5; i++)
                 cr_assert_not(judge("", 1, true));
@@ -70,4 +90,10 @@ Test(settled_names, over_the_cap_take_the_place_of_the_oldest) {
         cr_assert_str_eq(change.removed.comm, "oldest");
         cr_assert_not(judge("another", 1, true), "in the place of one that was not settled");
         settle("oldest");
+        for (unsigned i = 1; i < ABI_MAX_SETTLED_NAMES; i++) {
+                snprintf(comm, sizeof(comm), "name-%u", i);
+                cr_assert_not(publish(comm));
+        }
+        cr_assert(publish("one-more"));
+        cr_assert_str_eq(change.removed.comm, "oldest");
 }

@@ -18,23 +18,46 @@ static bool is_settled(const SettledName *name) {
         return name->n_plain >= N_PLAIN;
 }
 
+/* In the place of the oldest, which may be settled. */
+static SettledName *add(SettledNames *settled, const struct abi_settled_name *name,
+                        SettledNamesChange *changep) {
+        SettledName *known = &settled->names[settled->n++ % ABI_MAX_SETTLED_NAMES];
+
+        if (is_settled(known))
+                changep->removed = known->name;
+        *known = (SettledName){ .name = *name };
+        return known;
+}
+
 bool settled_names_judge(SettledNames *settled, const struct abi_settled_name *name, bool is_plain,
                          SettledNamesChange *changep) {
         SettledName *known = find(settled, name);
 
         *changep = (SettledNamesChange){ 0 };
-        if (!*name->comm || (!known && !is_plain))
+        if (!*name->comm || (known ? known->publishes : !is_plain))
                 return false;
-        if (!known) {
-                known = &settled->names[settled->n++ % ABI_MAX_SETTLED_NAMES];
-                if (is_settled(known))
-                        changep->removed = known->name;
-                *known = (SettledName){ .name = *name };
-        }
+        if (!known)
+                known = add(settled, name, changep);
         if (is_plain && ++known->n_plain == N_PLAIN)
                 changep->added = *name;
         if (!is_plain && is_settled(known))
                 changep->removed = *name;
         known->n_plain = is_plain ? MIN(known->n_plain, (uint32_t)N_PLAIN) : 0;
         return *changep->added.comm || *changep->removed.comm;
+}
+
+bool settled_names_note_publication(SettledNames *settled, const struct abi_settled_name *name,
+                                    SettledNamesChange *changep) {
+        SettledName *known = find(settled, name);
+
+        *changep = (SettledNamesChange){ 0 };
+        if (!*name->comm)
+                return false;
+        if (!known)
+                known = add(settled, name, changep);
+        else if (is_settled(known))
+                changep->removed = *name;
+        known->n_plain = 0;
+        known->publishes = true;
+        return *changep->removed.comm;
 }

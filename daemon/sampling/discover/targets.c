@@ -55,6 +55,7 @@ typedef struct Target {
         Publication publication;
         TrackedMappings mappings;
         bool kind_is_told;              /* to the search */
+        struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
 
 struct Targets {
@@ -450,6 +451,40 @@ static int add_chosen(Targets *targets, Process **processp, SelectorReason reaso
                           clock_monotonic_ns());
 }
 
+/* ---- names of programs with nothing new ---- */
+
+static void change_settled(Targets *targets, const SettledNamesChange *change) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+
+        if (*change->removed.comm)
+                callbacks->settle_name(callbacks->userdata, &change->removed, false);
+        if (*change->added.comm)
+                callbacks->settle_name(callbacks->userdata, &change->added, true);
+}
+
+/* What was new of a program that has just been met, whose mappings no read of its maps has shown. */
+static void judge_name(Targets *targets, Target *target, const Start *start) {
+        SettledNamesChange change;
+
+        if (!targets->config.callbacks.settle_name)
+                return;
+        target->name = (struct abi_settled_name){ .mount_namespace = start->told.mount_namespace };
+        memcpy(target->name.comm, target->process->comm,
+               strnlen(target->process->comm, sizeof(target->name.comm) - 1));
+        if ((target->member.end_ns || target->mappings.is_told) &&
+            settled_names_judge(&targets->settled, &target->name,
+                                mapping_tracker_is_plain(&target->mappings), &change))
+                change_settled(targets, &change);
+}
+
+/* Samples of the next one of this name call us at once. */
+static void unsettle_name(Targets *targets, const Target *target) {
+        SettledNamesChange change;
+
+        if (settled_names_note_publication(&targets->settled, &target->name, &change))
+                change_settled(targets, &change);
+}
+
 /* ---- what targets publish ---- */
 
 static int set_context(Targets *targets, Target *target, uint64_t address) {
@@ -560,6 +595,7 @@ static void note_find(Targets *targets, uint32_t tgid, const SearchFinding *find
 static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
         int r = 0;
 
+        unsettle_name(targets, target);
         if (finding->ring_address) {
                 publication_set_ring(&target->publication, finding->ring_address, finding->ring_capacity);
                 r = renew_row(targets, target);
@@ -1027,25 +1063,6 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid) {
 
 void targets_start(Targets *targets, const struct abi_start *start) {
         starts_add(&targets->starts, start);
-}
-
-/* What was new of a program that has just been met, whose mappings no read of its maps has shown. */
-static void judge_name(Targets *targets, const Target *target, const Start *start) {
-        struct abi_settled_name name = { .mount_namespace = start->told.mount_namespace };
-        SettledNamesChange change;
-
-        if (!targets->config.callbacks.settle_name || (!target->member.end_ns && !target->mappings.is_told))
-                return;
-        memcpy(name.comm, target->process->comm, strnlen(target->process->comm, sizeof(name.comm) - 1));
-        if (!settled_names_judge(&targets->settled, &name, mapping_tracker_is_plain(&target->mappings),
-                                 &change))
-                return;
-        if (*change.removed.comm)
-                targets->config.callbacks.settle_name(targets->config.callbacks.userdata, &change.removed,
-                                                      false);
-        if (*change.added.comm)
-                targets->config.callbacks.settle_name(targets->config.callbacks.userdata, &change.added,
-                                                      true);
 }
 
 int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp) {

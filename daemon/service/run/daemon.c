@@ -47,11 +47,14 @@ enum {
         UNUSED_OBJECTS = 256,
         /* of stack copies, each CPU: 1,000 small or 400 large ones; at 199 Hz never all of it */
         STACK_BYTES_PER_SECOND = 4 << 20,
-        START_WAIT_SAMPLES = 3,
+        START_WAIT_SAMPLES = 9,
 };
 
-/* A process of this age is looked at for what it publishes (sampling/context/ring-search.c). */
-#define START_WAIT_NS (30 * NS_PER_MS)
+/*
+ * Most programs of a settled name are gone at this age. Those that publish have none (settled-names.h), so
+ * nothing that the search would find is missed by waiting.
+ */
+#define START_WAIT_NS (90 * NS_PER_MS)
 
 /*
  * Mappings are read with each drain (250 ms at most), counters once a second: older values are not current.
