@@ -43,7 +43,6 @@ void mapping_tracker_init(MappingTracker *tracker, const MappingTrackerConfig *c
 }
 
 void mapping_tracker_deinit(MappingTracker *tracker) {
-        identity_free(tracker->group);
         for (size_t i = 0; i < ARRAY_SIZE(tracker->groups); i++)
                 identity_free(tracker->groups[i].identity);
 }
@@ -188,12 +187,8 @@ static int recall_mapping(void *userdata, const MappingNotice *notice) {
         return process_change(process, &mapping, notice->time_ns);
 }
 
-/* MONOTONIC, rounded down: as if the machine had not been suspended since. */
 static uint64_t begin_of(const Process *process) {
-        uint64_t now_ns = clock_monotonic_ns(), boot_ns = clock_read_ns(CLOCK_BOOTTIME);
-        uint64_t offset_ns = boot_ns - MIN(boot_ns, now_ns);
-
-        return process->start_time_ns - MIN(process->start_time_ns, offset_ns);
+        return process_begin_ns(process->start_time_ns);
 }
 
 static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time_ns, unsigned depth);
@@ -247,29 +242,6 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
         return r ? r : notice_history_visit(notice_history, pid, since_ns, time_ns, recall_mapping, recall);
 }
 
-/* Many short programs have one parent: its group is read once a second. */
-static int recall_group(MappingTracker *tracker, Process *process) {
-        const NoticeHistory *history = tracker->config.notices;
-        uint32_t parent = notice_history_parent(history, process->pid);
-        uint64_t now_ns = clock_monotonic_ns();
-        int r;
-
-        if (process->identity)
-                return 0;
-        if (parent && parent == tracker->group_of && now_ns < tracker->group_until_ns) {
-                process->identity = identity_ref(tracker->group);
-                return 0;
-        }
-        r = recall_identity(history, process->pid, IDENTITY_CGROUP, &process->identity);
-        if (r || !process->identity)
-                return r;
-        identity_free(tracker->group);
-        tracker->group = identity_ref(process->identity);
-        tracker->group_of = parent;
-        tracker->group_until_ns = now_ns + GROUP_KEEP_NS;
-        return 0;
-}
-
 /* Of an ancestor that has them in common: read once a second. *groupp: borrowed; NULL = it is gone, too. */
 static int read_group(MappingTracker *tracker, const struct abi_start *start, Identity **groupp) {
         uint64_t start_ns = start->group_start_ns - start->group_start_ns % ABI_START_TICK_NS;
@@ -304,23 +276,19 @@ int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct
         const char *texts = (const char *)start->bytes;
         _cleanup_(identity_freep) Identity *own = NULL;
         Identity *group = NULL;
-        int r = process->is_open ? identity_new(&own, process->proc_fd, IDENTITY_CGROUP) : 0;
+        int r = read_group(tracker, start, &group);
 
-        if (!r && own && own->cgroup)
-                group = own;
-        if (!r && !group)
-                r = read_group(tracker, start, &group);
+        if (!r && !group && process->is_open)
+                r = identity_new(&own, process->proc_fd, IDENTITY_CGROUP);
         /* one without such an ancestor has moved: its parent's are not its own */
-        if (!r && !group && !own && start->group_tgid) {
+        else if (!r && !group && start->group_tgid)
                 r = recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &own);
-                group = own;
-        }
         if (r)
                 return r;
         return identity_new_told(&process->identity,
                                  &(IdentityTexts){ texts, texts + start->n_arguments, start->n_arguments,
                                                    start->n_environment },
-                                 group);
+                                 group ?: own);
 }
 
 static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
@@ -336,7 +304,9 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
-        r = recall_group(tracker, process);
+        r = process->identity ? 0
+                              : recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP,
+                                                &process->identity);
         if (r)
                 return r;
         /*

@@ -51,10 +51,7 @@ typedef struct MappingTracker {
         TrackedMappings *first_reading;
         unsigned n_reading;
         size_t text_left;               /* bytes of maps that may still be read in this turn */
-        Identity *group;                /* the control group of `group_of`, owned; NULL = none */
-        uint32_t group_of;
-        uint64_t group_until_ns;        /* it is believed until then */
-        struct TrackedGroup {           /* of ancestors that starts have told of, as a ring */
+        struct TrackedGroup {           /* control groups of ancestors that starts have told of, as a ring */
                 Identity *identity;     /* owned; NULL = none */
                 uint32_t of;
                 uint64_t start_ns, until_ns;

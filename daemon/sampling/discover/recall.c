@@ -18,13 +18,25 @@ static int recall_exe(void *userdata, const MappingNotice *notice) {
         return identity->exe ? 0 : error_origin(-ENOMEM);
 }
 
-static int identity_of_ancestor(const NoticeHistory *history, uint32_t tgid, unsigned what,
+/* One that began after @time_ns has the id of an ancestor that is gone. */
+static int open_ancestor(uint32_t tgid, uint64_t time_ns, int *fdp) {
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+        int r = process_identify((pid_t)tgid, &stat, comm);
+
+        if (!r && process_begin_ns(stat.start_time_ns) > time_ns)
+                r = PROCESS_E_GONE;
+        return r ? r : process_open_living((pid_t)tgid, stat.start_time_ns, fdp, NULL);
+}
+
+/* The nearest that lives. @time_ns: @tgid itself was there then. */
+static int identity_of_ancestor(const NoticeHistory *history, uint32_t tgid, uint64_t time_ns, unsigned what,
                                 Identity **identityp) {
         for (unsigned i = 0; i < RECALL_DEPTH && tgid; i++) {
                 _cleanup_(closep) int fd = -1;
 
                 tgid = notice_history_parent(history, tgid);
-                if (tgid && process_open_living((pid_t)tgid, 0, &fd, NULL) == 0)
+                if (tgid && open_ancestor(tgid, time_ns, &fd) == 0)
                         return identity_new(identityp, fd, what);
         }
         return 0;
@@ -41,7 +53,7 @@ int recall_identity(const NoticeHistory *history, uint32_t tgid, unsigned what, 
         /* an exec gives another executable and another environment than the parent's */
         if (!origin.parent)
                 inherited &= ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT);
-        r = identity_of_ancestor(history, tgid, inherited, &identity);
+        r = identity_of_ancestor(history, tgid, origin.time_ns, inherited, &identity);
         if (!r && identity && !origin.parent && what & IDENTITY_EXE)
                 r = notice_history_visit(history, tgid, 0, UINT64_MAX, recall_exe, identity);
         if (!r && identity && (identity->exe || !(what & IDENTITY_EXE)))

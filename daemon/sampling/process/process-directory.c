@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
 #include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/file.h"
@@ -185,6 +186,12 @@ int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp
         if (tidp)
                 *tidp = tid;
         return 0;
+}
+
+uint64_t process_begin_ns(uint64_t start_time_ns) {
+        uint64_t now_ns = clock_monotonic_ns(), boot_ns = clock_read_ns(CLOCK_BOOTTIME);
+
+        return start_time_ns - MIN(start_time_ns, boot_ns - MIN(boot_ns, now_ns));
 }
 
 int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {

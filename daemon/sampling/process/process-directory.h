@@ -61,5 +61,11 @@ bool process_has_memory(int proc_fd);
 /* Pure. @text: the line, NUL behind @size bytes. Return: 0, 1 = no such line. */
 int process_parse_stat(const char *text, size_t size, ProcessStat *statp);
 
+/*
+ * A start time, which is of BOOTTIME, as one of MONOTONIC, rounded down: as if the machine had not been
+ * suspended since.
+ */
+uint64_t process_begin_ns(uint64_t start_time_ns);
+
 /* Reads start time and leader's comm only. Return: 0, PROCESS_E_*. */
 int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]);
