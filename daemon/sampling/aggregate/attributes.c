@@ -351,17 +351,21 @@ static void add_int(ResourceBuilder *builder, const char *key, int64_t value) {
  */
 static void add_host_id(ResourceBuilder *builder) {
         char text[SD_ID128_STRING_MAX];
-        sd_id128_t id;
-        int r;
+        static sd_id128_t hashed;       /* to make it again would take as long as the rest of a resource */
+        sd_id128_t id = hashed;
+        int r = 0;
 
         if (builder->filter->host_id == LABEL_HOST_NONE)
                 return;
         if (builder->filter->host_id == LABEL_HOST_MACHINE)
                 r = sd_id128_get_machine(&id);
-        else
+        else if (sd_id128_is_null(id))
                 r = sd_id128_get_machine_app_specific(APPLICATION_ID, &id);
-        if (r >= 0)     /* an image may have none */
-                add_string(builder, "host.id", sd_id128_to_string(id, text));
+        if (r < 0)
+                return;                 /* an image may have none */
+        if (builder->filter->host_id != LABEL_HOST_MACHINE)
+                hashed = id;
+        add_string(builder, "host.id", sd_id128_to_string(id, text));
 }
 
 static void add_host(ResourceBuilder *builder) {
