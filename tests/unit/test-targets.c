@@ -308,6 +308,29 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
         bench_end(&bench);
 }
 
+Test(targets, looks_for_nobody_whose_exit_was_noticed) {
+        Selector selector = { .comms = chosen, .n_comms = 1 };
+        Member child = start("chosen", NULL), other = child;
+        Process *process;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        other.start_time_ns -= NS_PER_SEC;
+        post(&bench, &other, ABI_NOTICE_EXIT, 0);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        cr_assert_not_null(process->exe, "that was another process of this id");
+        bench_end(&bench);
+
+        bench_init(&bench, &selector, 0);
+        post(&bench, &child, ABI_NOTICE_EXIT, 0);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        cr_assert_str_eq(process->comm, "chosen");
+        cr_assert_null(process->exe, "it lives in fact, but nobody has looked");
+        cr_assert_eq(bench.table.n_set, 0);
+        bench_end(&bench);
+        stop(&child);
+}
+
 /* What comes with the sample of @tgid at @time_ns, of a child of this process. */
 static void send_start(Bench *bench, uint32_t tgid, uint64_t time_ns, const char *variable) {
         union {

@@ -65,6 +65,16 @@ int membership_decide(const Membership *membership, const SelectorFacts *facts, 
 }
 
 /* A fork is called what its parent is called. */
+void membership_note_exit(Membership *membership, uint32_t tgid, uint64_t start_time_ns) {
+        membership->exits[tgid % MEMBERSHIP_EXITS] = (struct MembershipExit){ start_time_ns, tgid };
+}
+
+bool membership_has_exited(const Membership *membership, uint32_t tgid, uint64_t start_time_ns) {
+        const struct MembershipExit *exit = &membership->exits[tgid % MEMBERSHIP_EXITS];
+
+        return exit->tgid == tgid && exit->start_time_ns == start_time_ns;
+}
+
 void membership_recall_comm(const Membership *membership, uint32_t tgid, uint64_t time_ns,
                             char comm[ABI_COMM_SIZE]) {
         for (unsigned i = 0; i < RECALL_DEPTH && membership->notices; i++) {

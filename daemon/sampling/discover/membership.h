@@ -36,6 +36,8 @@ typedef struct Member {
         uint64_t cpu_passed_ns;
 } Member;
 
+enum { MEMBERSHIP_EXITS = 256 };        /* exits that are remembered; a later one takes the place */
+
 typedef struct Membership {
         const Selector *selector;       /* borrowed */
         const NoticeHistory *notices;   /* borrowed; NULL = none */
@@ -48,6 +50,10 @@ typedef struct Membership {
         uint64_t cpu_done_ns;           /* of members that are gone */
         uint64_t cpu_reported_ns, cpu_passed_ns;
         uint64_t start_ticks_ns;        /* BOOTTIME when the set was made */
+        struct MembershipExit {         /* by pid, modulo their number */
+                uint64_t start_time_ns;
+                uint32_t tgid;
+        } exits[MEMBERSHIP_EXITS];
 } Membership;
 
 enum {
@@ -68,6 +74,13 @@ void membership_deinit(Membership *membership);
  * notices if the process is gone; what cannot be known matches nothing. Return: 0, -ENOMEM.
  */
 int membership_decide(const Membership *membership, const SelectorFacts *facts, SelectorReason *reasonp);
+
+/*
+ * Exits of all processes, so that nobody looks for one that is known to be gone: most short programs are,
+ * when their first sample is read. has_exited: false = it is not known.
+ */
+void membership_note_exit(Membership *membership, uint32_t tgid, uint64_t start_time_ns);
+bool membership_has_exited(const Membership *membership, uint32_t tgid, uint64_t start_time_ns);
 
 /* What the leader of a process that is gone was called at @time_ns; @comm stays if that is unknown. */
 void membership_recall_comm(const Membership *membership, uint32_t tgid, uint64_t time_ns,

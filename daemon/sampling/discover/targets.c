@@ -820,6 +820,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
 static int notice_exit(Targets *targets, const struct abi_notice *notice) {
         Target *target = find_living(targets, notice->tgid);
 
+        membership_note_exit(&targets->membership, notice->tgid, notice->start_time_ns);
         search_remove(targets->search, notice->tgid, clock_monotonic_ns());
         if (target && target->process->start_time_ns == notice->start_time_ns)
                 return end_target(targets, target, COUNTER_TARGETS_GONE, notice->time_ns, notice->value);
@@ -944,7 +945,9 @@ static void find_program(const Targets *targets, const struct abi_sample *sample
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                             bool is_over, Process **processp) {
         char comm[ABI_COMM_SIZE] = { 0 };
-        int r = is_over ? PROCESS_E_GONE : process_new_open(processp, (pid_t)sample->tgid);
+        int r = is_over || membership_has_exited(&targets->membership, sample->tgid, start_time_ns)
+                ? PROCESS_E_GONE
+                : process_new_open(processp, (pid_t)sample->tgid);
 
         if (!r && (*processp)->start_time_ns == start_time_ns)
                 return 0;
