@@ -482,7 +482,7 @@ Test(object_names, asks_again_for_all_that_had_no_name_when_its_debug_file_came,
         cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
         cr_assert_eq(object_names_new(&names, NULL, zygotes), 0);
         object_names_set_remote(names, &remote);
-        for (uintptr_t at = first; at < first + 8192 && at < mapping->end; at++)
+        for (uintptr_t at = first; at < first + (64 << 10) && at < mapping->end; at++)
                 want(at);
         answer();
         n_named = stat_get(COUNTER_NAMES_NAMED);

@@ -198,18 +198,22 @@ static int send_names(Work *work, const Names *names) {
                                   .kind = SYMBOL_ASK_READABLE,
                                   .n = names->n - names->n_done,
                                   .style = symbolizer_style(work->symbolizer) };
-        _cleanup_(freep) char *all = malloc(names->n * (sizeof(uint32_t) + SYMBOL_MAX_NAME));
+        _cleanup_(freep) char *all = NULL;
+        size_t size = 0;
         int r;
 
+        for (uint32_t i = names->n_done; i < names->n; i++)
+                size += sizeof(uint32_t) + strlen(names->names[i]);
+        all = malloc(size);
         if (!all)
                 return error_origin(-ENOMEM);
         put_ids(&request, work->object);
         for (uint32_t i = names->n_done; i < names->n; i++) {
-                uint32_t size = (uint32_t)strlen(names->names[i]);
+                uint32_t n = (uint32_t)strlen(names->names[i]);
 
-                memcpy(all + request.bytes, &size, sizeof(size));
-                memcpy(all + request.bytes + sizeof(size), names->names[i], size);
-                request.bytes += (uint32_t)sizeof(size) + size;
+                memcpy(all + request.bytes, &n, sizeof(n));
+                memcpy(all + request.bytes + sizeof(n), names->names[i], n);
+                request.bytes += (uint32_t)sizeof(n) + n;
         }
         r = worker_session_send(&work->session, &request, sizeof(request), -1);
         return r ?: worker_session_send(&work->session, all, request.bytes, -1);

@@ -28,7 +28,7 @@ enum {
         SYMBOL_WIRE_MAGIC = 0x53594d31,
         SYMBOL_WIRE_MAX_BYTES = 128 << 20,      /* bytes of a table in memory */
         SYMBOL_WIRE_PIECE = 4096,       /* functions that are sent at a time */
-        SYMBOL_WIRE_MAX_NAMES = 128,    /* names of one request */
+        SYMBOL_WIRE_MAX_NAMES = 1024,   /* names of one request */
         SYMBOL_WIRE_ID = 136,           /* bytes of a build id's text */
 };
 

@@ -4,8 +4,8 @@
 /*
  * Name Job
  *
- * The thread's part of object-names: opens the file of one object, has it read, and looks up to 128 of its
- * addresses up in it. A file whose table the thread still has is not opened. Else it is asked of one process
+ * The thread's part of object-names: opens the file of one object, has it read, and finds up to 1,024 of its
+ * addresses in it. A file whose table the thread still has is not opened. Else it is asked of one process
  * after the other that had it mapped, and last looked for at its path here; what is opened is always the very
  * file. A job owns all that it uses, as its thread may be given up and go on alone.
  *
@@ -23,7 +23,7 @@
 #include "symbol/function/symbolizer.h"
 
 enum {
-        NAME_JOB_MAX = 128,
+        NAME_JOB_MAX = 1024,            /* addresses */
         NAME_MAX_PLACES = 4,
         /* bytes of a thread's symbol tables; one table that is larger is kept alone */
         NAME_MAX_TABLE_BYTES = 64 << 20,

@@ -24,11 +24,11 @@
  * When no thread hangs any more, such a file is tried again, at growing intervals.
  *
  * A name of C++ takes a worker to be made readable, and one worker does that for many. So addresses of a file
- * whose table a thread has wait for others, until there are 128 or the end of the window is near. An address
- * of a file that has to be read goes at once, while processes that map it live.
+ * whose table a thread has wait for others, until there are 1,024 or the end of the window is near. An
+ * address of a file that has to be read goes at once, while processes that map it live.
  *
  * A debug file that a server has sent comes long after its object was read without it. Then all addresses of
- * the object that got no name are stale: they are asked for again, 128 at a time, by a job that reads the
+ * the object that got no name are stale: they are asked for again, 1,024 at a time, by a job that reads the
  * object anew. Answers that were on their way by then leave no address settled as nameless.
  *
  * Tables are large, and are needed while new addresses come: when a program starts, mostly. So while a thread
@@ -71,13 +71,14 @@ typedef struct Name {
         uint64_t address;
         uint32_t name, linkage_name;    /* Intern texts; NO_TEXT = the same as name */
         NameState state;
+        struct Name *next_asked;        /* of its object, while it is not sent */
 } Name;
 
 struct NamedObject {
         NameSubject subject;            /* its texts are owned */
         uint64_t file;                  /* Object.file */
         Hashmap names;                  /* address → Name */
-        Name *asked[NAME_JOB_MAX];      /* not sent yet */
+        Name *first_name;               /* of those that are not sent yet */
         uint32_t n_asked;
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
@@ -324,13 +325,13 @@ static int send_job(ObjectNames *names, NamedObject *object) {
         job->job.done = take_answers;
         job->job.stuck = give_up;
         job->object = object;
-        job->n = object->n_asked;
         job->serial = object->serial;
         job->is_renewed = object->is_renewed;
-        for (uint32_t i = 0; i < job->n; i++) {
-                job->names[i] = object->asked[i];
-                job->addresses[i] = object->asked[i]->address;
+        for (Name *name = object->first_name; name; name = name->next_asked) {
+                job->names[job->n] = name;
+                job->addresses[job->n++] = name->address;
         }
+        object->first_name = NULL;
         object->n_asked = 0;
         object->is_renewed = false;
         r = worker_push(names->worker, &job->job);
@@ -349,7 +350,9 @@ static void note_asked(ObjectNames *names, NamedObject *object, Name *name) {
                 object->next_asked = names->first_asked;
                 names->first_asked = object;
         }
-        object->asked[object->n_asked++] = name;
+        name->next_asked = object->first_name;
+        object->first_name = name;
+        object->n_asked++;
 }
 
 static int ask(ObjectNames *names, NamedObject *object, Name *name) {
