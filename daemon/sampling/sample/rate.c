@@ -9,6 +9,9 @@
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
 
+/* To read the file of a setting costs as much as a drain. */
+#define LOOK_INTERVAL_NS (5 * NS_PER_SEC)
+
 /*
  * Jitter. A timer with a fixed period sees work in step with it always at the same place: a loop that takes 5
  * ms, sampled at 200 Hz, would show one line of code. So each period is drawn from 0.75 … 1.25 × a mean:
@@ -42,8 +45,12 @@ void rate_watch_begin(RateWatch *watch, uint32_t frequency) {
 
 /* The kernel lowers the limit by itself when interrupts take too long. An administrator may lower it, too. */
 void rate_watch(RateWatch *watch) {
+        uint64_t now_ns = clock_monotonic_ns();
         int64_t rate;
 
+        if (now_ns < watch->look_ns)
+                return;
+        watch->look_ns = now_ns + LOOK_INTERVAL_NS;
         if (machine_setting("perf_event_max_sample_rate", &rate))
                 return;
         if (rate < watch->max_rate) {

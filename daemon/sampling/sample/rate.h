@@ -19,8 +19,9 @@ uint64_t rate_draw_period(uint64_t nominal_ns, uint32_t *drawp);
 typedef struct RateWatch {
         uint32_t frequency;
         int64_t max_rate;               /* perf_event_max_sample_rate at the last look */
+        uint64_t look_ns;               /* no look before */
 } RateWatch;
 
-/* Warns if the limit is too low now, or has fallen since the last call (counted). */
+/* Warns if the limit is too low now, or has fallen since the last look (counted): one in five seconds. */
 void rate_watch_begin(RateWatch *watch, uint32_t frequency);
 void rate_watch(RateWatch *watch);
