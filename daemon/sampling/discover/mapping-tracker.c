@@ -560,13 +560,10 @@ int mapping_tracker_inherit(TrackedMappings *mappings, const TrackedMappings *ol
 
 /* Whether the process has other code somewhere in @old, as far as it has been read. */
 static bool has_other(const Process *process, const Mapping *old) {
-        for (size_t i = 0; i < process->n_mappings; i++) {
-                const Mapping *mapping = &process->mappings[i];
-
-                if (mapping->start < old->end && mapping->end > old->start &&
-                    !mapping_is_same_file(mapping, old))
+        for (size_t i = process_first_mapping(process, old->start);
+             i < process->n_mappings && process->mappings[i].start < old->end; i++)
+                if (!mapping_is_same_file(&process->mappings[i], old))
                         return true;
-        }
         return false;
 }
 

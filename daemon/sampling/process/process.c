@@ -168,8 +168,7 @@ int process_cpu_time(const Process *process, uint64_t *cpu_nsp) {
 
 /* ---- its mappings, as notices tell of them, and all at once by a fork ---- */
 
-/* Index of the first mapping that ends above @address. */
-static size_t search_mapping(const Process *process, uint64_t address) {
+size_t process_first_mapping(const Process *process, uint64_t address) {
         size_t low = 0, high = process->n_mappings;
 
         while (low < high) {
@@ -184,7 +183,7 @@ static size_t search_mapping(const Process *process, uint64_t address) {
 }
 
 const Mapping *process_find_mapping(const Process *process, uint64_t address) {
-        size_t i = search_mapping(process, address);
+        size_t i = process_first_mapping(process, address);
 
         return i < process->n_mappings && process->mappings[i].start <= address ? &process->mappings[i]
                                                                                 : NULL;
@@ -284,7 +283,7 @@ static int change_past(Process *process, Mapping *mapping, uint64_t time_ns) {
 
         if (is_mapped(process, mapping))
                 return 0;
-        for (size_t i = search_mapping(process, mapping->start);
+        for (size_t i = process_first_mapping(process, mapping->start);
              !is_known && !r && i < process->n_mappings && process->mappings[i].start < mapping->end; i++)
                 r = bury_piece(process, &process->mappings[i], mapping, time_ns);
         return r ? r
@@ -293,7 +292,7 @@ static int change_past(Process *process, Mapping *mapping, uint64_t time_ns) {
 }
 
 static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
-        size_t first = search_mapping(process, mapping->start), end = first;
+        size_t first = process_first_mapping(process, mapping->start), end = first;
 
         if (time_ns <= process->maps_read_ns)
                 return change_past(process, mapping, time_ns);

@@ -135,6 +135,9 @@ static inline bool process_is_current(const Process *process, uint64_t time_ns) 
         return !mapping_history_reaches(&process->history, time_ns);
 }
 
+/* Index of the first mapping that ends behind @address; n_mappings = none does. */
+size_t process_first_mapping(const Process *process, uint64_t address);
+
 /* The mapping that holds @address now, or NULL. */
 const Mapping *process_find_mapping(const Process *process, uint64_t address);
 
