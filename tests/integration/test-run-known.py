@@ -109,16 +109,18 @@ class Known(session.TestCase):
                     self.assertEqual(own(sample, CHAIN), CHAIN)
 
     def test_forked_children_that_end_at_once_have_no_names_of_their_parent_in_their_library(self):
-        samples = self.forked("--comm", "victim-brief", library=[tap.VICTIMS / "libswap-b.so"])
-        inside = [s for s in samples if "library_inner" in names(s)]
-        self.assertGreater(len(inside), 50)
-        for sample in inside:
-            self.assertEqual(names(sample)[0], "library_inner")
-            found = own(sample, LIBRARY)
-            self.assertEqual(found, LIBRARY[:len(found)])
-        for sample in samples:
-            found = own(sample, CHAIN)
-            self.assertEqual(found, [n for n in CHAIN if n in found])
+        for options in (("--comm", "victim-brief"), ("--all",)):
+            with self.subTest(options=options):
+                samples = self.forked(*options, library=[tap.VICTIMS / "libswap-b.so"])
+                inside = [s for s in samples if "library_inner" in names(s)]
+                self.assertGreater(len(inside), 50)
+                for sample in inside:
+                    self.assertEqual(names(sample)[0], "library_inner")
+                    found = own(sample, LIBRARY)
+                    self.assertEqual(found, LIBRARY[:len(found)])
+                for sample in samples:
+                    found = own(sample, CHAIN)
+                    self.assertEqual(found, [n for n in CHAIN if n in found])
 
     def test_forked_children_with_a_library_of_their_own(self):
         run = self.start("--comm", "victim-brief", *HZ)

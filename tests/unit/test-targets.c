@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "targets-bench.h"
 
 Test(targets, finds_publishers_in_the_pass_over_proc) {
@@ -329,6 +332,49 @@ Test(targets, looks_for_nobody_whose_exit_was_noticed) {
         cr_assert_eq(bench.table.n_set, 0);
         bench_end(&bench);
         stop(&child);
+}
+
+static void *code;                      /* of this file in two processes, of another one in the child */
+
+static void map_code(const char *path) {
+        int fd = open(path, O_RDONLY);
+
+        code = mmap(code, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | (code ? MAP_FIXED : 0), fd, 0);
+        cr_assert_neq(code, MAP_FAILED);
+        close(fd);
+}
+
+static void body_map_over(int ready, int go) {
+        map_code("/usr/bin/true");
+}
+
+/* Nobody has read its mappings before that. */
+Test(targets, doubts_samples_of_a_forked_child_that_has_mapped_code_over_its_parents) {
+        Selector selector = { .all = true };
+        Process *process;
+        ProcessAnswer answer;
+        Member parent, child;
+        uint64_t fork_ns;
+        Bench bench;
+
+        map_code("/proc/self/exe");
+        parent = start("parent", NULL);
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(admit(&bench, &parent, clock_monotonic_ns(), &process), 0);
+        fork_ns = clock_monotonic_ns();
+        child = start("child", body_map_over);
+        cr_assert_eq(targets_fork(bench.targets, child.pid, parent.pid, fork_ns), 0);
+        go_on(&child);
+        cr_assert_eq(admit(&bench, &child, fork_ns + 1, &process), 0);
+        process_resolve(process, (uintptr_t)code, fork_ns + 1, &answer);
+        cr_assert(answer.is_stale, "walked by its parent's rows");
+        process_resolve(process, (uintptr_t)code, clock_monotonic_ns() + NS_PER_SEC, &answer);
+        cr_assert_not(answer.is_stale);
+        cr_assert_not_null(answer.mapping);
+        cr_assert_not_null(strstr(answer.mapping->path, "true"));
+        bench_end(&bench);
+        stop(&child);
+        stop(&parent);
 }
 
 /* What comes with the sample of @tgid at @time_ns, of a child of this process. */

@@ -963,12 +963,12 @@ static int identify_sampled(const Targets *targets, const struct abi_sample *sam
         return process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, comm);
 }
 
-/* A forked child was walked by its parent's rows until now. */
+/* A forked child, whose mappings were read just now, was walked by its parent's rows until then. */
 static int inherit_from_parent(Targets *targets, Target *child, uint64_t time_ns) {
         NoticeHistoryOrigin origin;
         Target *parent;
 
-        if (!targets->notices ||
+        if (!targets->notices || child->member.end_ns ||
             notice_history_find_origin(targets->notices, child->process->pid, 0, time_ns, &origin) ||
             !origin.parent)
                 return 0;
@@ -1020,8 +1020,6 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         if (!r && !(*targetp)->process->is_kernel)
                 r = know(targets, *targetp,
                          start ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, until_ns));
-        if (!r)
-                r = inherit_from_parent(targets, *targetp, sample->time_ns);
         /* what its process runs now is another matter, and may be chosen */
         if (r != TARGETS_E_REJECTED || until_ns)
                 return r;
@@ -1092,6 +1090,8 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
                         return r;
         }
         r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns, true);
+        if (!r && is_new)
+                r = inherit_from_parent(targets, target, sample->time_ns);
         process_close(target->process);
         if (r)
                 return r;
