@@ -34,6 +34,7 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
+#include "base/util/list.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "coro/station/event-history.h"
@@ -219,7 +220,9 @@ static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
 /* ---- processes ---- */
 
 typedef struct Member {
+        struct Member *previous, *next; /* among those that are gone, in the order of their ends */
         uint64_t generation;
+        uint32_t pid;
         Followed *followed;                 /* NULL = no region (yet) */
         uint64_t look_ns, wait_ns;      /* time of the next look for one, and the wait after it */
         Find *find;                     /* a look that goes on; NULL = none */
@@ -228,8 +231,9 @@ typedef struct Member {
 
 struct CoroJoin {
         Hashmap members;                /* pid → Member */
+        struct { Member *first, *last; } gone;
         Followed *regions[MAX_REGIONS];
-        size_t n_regions, n_gone;
+        size_t n_regions;
         unsigned n_finding;             /* looks that go on, each with its descriptors */
         Pace pace;
         uint64_t due_ns;                /* earliest time of the next scan */
@@ -283,25 +287,20 @@ static void drop(CoroJoin *join, uint32_t pid) {
 
         if (!member)
                 return;
-        join->n_gone -= member->gone_ns != 0;
+        if (member->gone_ns)
+                list_remove(&join->gone, member);
         stop_finding(join, member);
         leave(join, member->followed);
         free(member);
 }
 
-/* Drops one at a time: the map must not change while it is walked. */
 static void drop_gone(CoroJoin *join, uint64_t now_ns) {
-        HashmapEntry *entry;
-        uint32_t at = 0;
+        while (join->gone.first && now_ns - join->gone.first->gone_ns >= KEEP_GONE_NS)
+                drop(join, join->gone.first->pid);
+}
 
-        while (join->n_gone && (entry = hashmap_next(&join->members, &at))) {
-                const Member *member = entry->value;
-
-                if (!member->gone_ns || now_ns - member->gone_ns < KEEP_GONE_NS)
-                        continue;
-                drop(join, (uint32_t)entry->key);
-                return;
-        }
+size_t coro_join_count(const CoroJoin *join) {
+        return join->members.n_entries;
 }
 
 /* ---- finding ---- */
@@ -383,6 +382,7 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
         if (!member)
                 return error_origin(-ENOMEM);
         member->generation = generation;
+        member->pid = pid;
         member->look_ns = clock_monotonic_ns() + FIRST_LOOK_NS;
         r = hashmap_put(&join->members, pid, member);
         if (r)
@@ -530,7 +530,7 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
         if (!member || member->gone_ns)
                 return 0;
         member->gone_ns = clock_monotonic_ns();
-        join->n_gone++;
+        list_append(&join->gone, member);
         if (!member->followed || member->followed->pid != pid ||
             member->followed->generation != member->generation)
                 return 0;
@@ -564,30 +564,42 @@ static bool is_dead(void *userdata, uint32_t station) {
         return true;
 }
 
-int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns,
-                   CoroMatch *match) {
-        Question question = { .time_ns = time_ns };
-        RegionScanFound found;
-        Member *member;
-        uint32_t station;
-        int r = find_member(join, pid, generation, &member);
+/* Of a process that has ended there is nothing left to look for. Return: 0, -ENOMEM. */
+static int find_followed(CoroJoin *join, const CoroRun *run, Followed **followedp) {
+        Member *member = hashmap_get(&join->members, run->pid);
+        int r = 0;
 
-        if (!r && member && !member->followed)
-                r = look_for_region(join, pid, member, clock_monotonic_ns());
-        if (r || !member || !member->followed)
+        *followedp = NULL;
+        if (run->has_ended && (!member || member->generation != run->generation))
+                return 0;
+        r = find_member(join, run->pid, run->generation, &member);
+        if (!r && member && !member->followed && !run->has_ended)
+                r = look_for_region(join, run->pid, member, clock_monotonic_ns());
+        if (!r && member)
+                *followedp = member->followed;
+        return r;
+}
+
+int coro_join_find(CoroJoin *join, const CoroRun *run, CoroMatch *match) {
+        Question question = { .time_ns = run->time_ns };
+        RegionScanFound found;
+        Followed *followed;
+        uint32_t station;
+        int r = find_followed(join, run, &followed);
+
+        if (r || !followed)
                 return r ? r : CORO_JOIN_E_NONE;
-        question.followed = member->followed;
-        if (member->followed->scanned_ns < time_ns) {
-                if (clock_monotonic_ns() - member->followed->scanned_ns <
-                    BUSY_SHARE * member->followed->cost_ns) {
+        question.followed = followed;
+        if (followed->scanned_ns < run->time_ns) {
+                if (clock_monotonic_ns() - followed->scanned_ns < BUSY_SHARE * followed->cost_ns) {
                         stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
                         return CORO_JOIN_E_UNKNOWN;
                 }
-                r = followed_scan(member->followed, &found);
+                r = followed_scan(followed, &found);
         }
         if (r)
                 return r;
-        r = event_history_find(&member->followed->history, ns_tid, time_ns, is_dead, &question, &station);
+        r = event_history_find(&followed->history, run->ns_tid, run->time_ns, is_dead, &question, &station);
         if (r || question.ambiguous) {
                 stat_add(question.ambiguous                    ? COUNTER_CORO_SAMPLES_AMBIGUOUS
                                  : r == EVENT_HISTORY_E_LAPPED ? COUNTER_CORO_SAMPLES_LAPPED
@@ -596,8 +608,8 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
                 return r == EVENT_HISTORY_E_NONE && !question.ambiguous ? CORO_JOIN_E_NONE
                                                                         : CORO_JOIN_E_UNKNOWN;
         }
-        *match = (CoroMatch){ .station = station, .probe_id = member->followed->scan.states[station].probe_id,
-                              .birth_ns = member->followed->scan.states[station].birth_ns };
+        *match = (CoroMatch){ .station = station, .probe_id = followed->scan.states[station].probe_id,
+                              .birth_ns = followed->scan.states[station].birth_ns };
         stat_add(COUNTER_CORO_SAMPLES, 1);
         return 0;
 }

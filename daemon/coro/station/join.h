@@ -32,13 +32,18 @@ int coro_join_new(CoroJoin **joinp);
 CoroJoin *coro_join_free(CoroJoin *join);
 DEFINE_CLEANUP(CoroJoin, coro_join_free)
 
-/*
- * Finds the coroutine that ran on thread @ns_tid (id in the process' own namespace) of process @pid at
- * @time_ns, which is past. @generation: of the process; another generation is another program. Return: 0 and
- * *match, CORO_JOIN_E_*, -ENOMEM.
- */
-int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns,
-                   CoroMatch *match);
+typedef struct CoroRun {
+        uint32_t pid, ns_tid;           /* the latter in the process' own namespace */
+        uint64_t generation;            /* of the process; another generation is another program */
+        uint64_t time_ns;               /* past */
+        bool has_ended;                 /* the process by now: who was not followed before is not looked at */
+} CoroRun;
+
+/* Finds the coroutine that ran on a thread at some time. Return: 0 and *match, CORO_JOIN_E_*, -ENOMEM. */
+int coro_join_find(CoroJoin *join, const CoroRun *run, CoroMatch *match);
+
+/* Processes that are followed, or looked at, or have ended lately. */
+size_t coro_join_count(const CoroJoin *join);
 
 /*
  * Follows the stations of this process from now on, whether it is ever sampled or not.

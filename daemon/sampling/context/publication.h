@@ -54,6 +54,7 @@ typedef struct Publication {
 typedef struct Program {
         Process *process;
         Publication *publication;
+        bool has_ended;
 } Program;
 
 /* Gives back what it holds; all zeros is a publication of nothing. */

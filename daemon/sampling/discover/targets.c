@@ -1052,7 +1052,7 @@ int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program
                 return TARGETS_E_REJECTED;
         r = mapping_tracker_ensure(&targets->mappings, &target->mappings,
                                    end_ns ? end_ns : clock_monotonic_ns(), false);
-        *programp = (Program){ target->process, &target->publication };
+        *programp = (Program){ target->process, &target->publication, target->member.end_ns };
         return r;
 }
 
@@ -1101,7 +1101,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
         /* Once, since it says so again with the next sample if that was in vain. */
         if (target->publication.wants_context && !target->member.end_ns)
                 r = poll_context(targets, target);
-        *programp = (Program){ target->process, &target->publication };
+        *programp = (Program){ target->process, &target->publication, target->member.end_ns };
         return r;
 }
 /* ---- the sweep ---- */

@@ -33,15 +33,19 @@
 /* ---- from the kernel half ---- */
 
 /* Before the sample's attributes are made: which coroutine ran is one of them. */
-static int join_coroutine(Daemon *daemon, const Process *process, Sample *sample) {
+static int join_coroutine(Daemon *daemon, const Program *program, Sample *sample) {
         const struct abi_sample *header = sample->header;
+        const CoroRun run = { .pid = program->process->pid,
+                              .ns_tid = header->ns_tid,
+                              .generation = program->process->generation,
+                              .time_ns = header->time_ns,
+                              .has_ended = program->has_ended };
         CoroMatch match;
         int r;
 
         if (header->kind != ABI_KIND_CPU)
                 return 0;
-        r = coro_join_find(daemon->stages.coroutines, process->pid, process->generation, header->ns_tid,
-                           header->time_ns, &match);
+        r = coro_join_find(daemon->stages.coroutines, &run, &match);
         if (!r)
                 sample->coroutine = (SampleCoroutine){ match.probe_id, match.birth_ns, match.station, true };
         return r < 0 ? error_fold(r) : 0;
@@ -83,7 +87,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 return error_fold(r);
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
-        r = join_coroutine(daemon, program.process, &sample);
+        r = join_coroutine(daemon, &program, &sample);
         if (!r && daemon->stages.span_cpu)
                 r = span_cpu_learn(daemon->stages.span_cpu, &program, &sample);
         if (r)
