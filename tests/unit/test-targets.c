@@ -377,16 +377,23 @@ Test(targets, doubts_samples_of_a_forked_child_that_has_mapped_code_over_its_par
         stop(&parent);
 }
 
-/* What comes with the sample of @tgid at @time_ns, of a child of this process. */
-static void send_start(Bench *bench, uint32_t tgid, uint64_t time_ns, const char *variable) {
+/* What comes with the sample of @tgid at @time_ns, which has its control groups in common with @ancestor. */
+static void send_start_below(Bench *bench, uint32_t tgid, uint64_t time_ns, const char *variable,
+                             const Member *ancestor) {
         union {
                 struct abi_start told;
                 uint8_t room[sizeof(struct abi_start) + 64];
-        } record = { .told = { .tgid = tgid, .time_ns = time_ns, .group_tgid = (uint32_t)getpid(),
+        } record = { .told = { .tgid = tgid, .time_ns = time_ns, .group_tgid = ancestor->pid,
+                               .group_start_ns = ancestor->start_time_ns,
                                .n_environment = (uint32_t)strlen(variable) + 1 } };
 
         memcpy(record.told.bytes, variable, record.told.n_environment);
         targets_start(bench->targets, &record.told);
+}
+
+/* The same of a child of this process. */
+static void send_start(Bench *bench, uint32_t tgid, uint64_t time_ns, const char *variable) {
+        send_start_below(bench, tgid, time_ns, variable, &(Member){ .pid = (uint32_t)getpid() });
 }
 
 static const char *service_of(const Process *process) {
@@ -424,6 +431,40 @@ Test(targets, knows_who_is_gone_by_what_came_with_its_first_sample) {
 }
 
 /* The process lives, and what was sampled is over. */
+/* The control group of a program that is gone, by its ancestor; "" = not known. */
+static const char *group_of(Bench *bench, const Member *ancestor) {
+        Member child = start("short", NULL);
+        uint64_t now_ns = clock_monotonic_ns();
+        struct abi_sample sample = { .time_ns = now_ns, .start_time_ns = child.start_time_ns,
+                                     .tgid = child.pid, .tid = child.pid, .comm = "short", .has_start = 1 };
+        Process *process;
+
+        stop(&child);
+        send_start_below(bench, child.pid, now_ns, "TERM=dumb", ancestor);
+        cr_assert_eq(admit_sample(bench, &sample, &process), 0);
+        return process->identity->cgroup ?: "";
+}
+
+Test(targets, knows_the_group_of_an_ancestor_that_has_ended_with_its_children) {
+        Selector selector = { .all = true };
+        Member ancestor = start("ancestor", NULL), other = start("other", NULL);
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_str_neq(group_of(&bench, &ancestor), "");
+        stop(&ancestor);
+        stop(&other);
+        usleep(1200000);                /* it is to be read again, and cannot be */
+        cr_assert_str_neq(group_of(&bench, &ancestor), "");
+        cr_assert_str_eq(group_of(&bench, &other), "", "nobody has read it while it lived");
+        ancestor.start_time_ns += NS_PER_SEC;
+        cr_assert_str_eq(group_of(&bench, &ancestor), "", "another process of that id");
+        usleep(2000000);
+        ancestor.start_time_ns -= NS_PER_SEC;
+        cr_assert_str_eq(group_of(&bench, &ancestor), "", "it may have moved since");
+        bench_end(&bench);
+}
+
 Test(targets, tells_programs_apart_that_one_process_ran_before_anybody_looked) {
         static const char first_name[ABI_COMM_SIZE] = "first", second_name[ABI_COMM_SIZE] = "second";
         const uint64_t now_ns = clock_monotonic_ns();

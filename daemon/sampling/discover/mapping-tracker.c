@@ -36,6 +36,7 @@ enum {
 #define REFRESH_MIN_NS (100 * NS_PER_MS)
 #define REFRESH_MAX_NS (10 * NS_PER_SEC)
 #define GROUP_KEEP_NS NS_PER_SEC
+#define GROUP_GONE_NS (3 * NS_PER_SEC)          /* of one that cannot be read again */
 #define EXEC_MAX_NS NS_PER_SEC          /* from the begin of an exec to the notice of its end */
 
 void mapping_tracker_init(MappingTracker *tracker, const MappingTrackerConfig *config) {
@@ -242,32 +243,36 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
         return r ? r : notice_history_visit(notice_history, pid, since_ns, time_ns, recall_mapping, recall);
 }
 
-/* Of an ancestor that has them in common: read once a second. *groupp: borrowed; NULL = it is gone, too. */
+static struct TrackedGroup *find_group(MappingTracker *tracker, uint32_t tgid, uint64_t start_ns) {
+        for (size_t i = 0; i < ARRAY_SIZE(tracker->groups); i++)
+                if (tracker->groups[i].of == tgid && tracker->groups[i].start_ns == start_ns)
+                        return &tracker->groups[i];
+        return NULL;
+}
+
+/*
+ * Of an ancestor that has them in common: read once a second. One that ends with the last of its children is
+ * known by what was read before. *groupp: borrowed; NULL = it is gone, too.
+ */
 static int read_group(MappingTracker *tracker, const struct abi_start *start, Identity **groupp) {
         uint64_t start_ns = start->group_start_ns - start->group_start_ns % ABI_START_TICK_NS;
+        struct TrackedGroup *group = find_group(tracker, start->group_tgid, start_ns);
         uint64_t now_ns = clock_monotonic_ns();
-        struct TrackedGroup *group;
         _cleanup_(identity_freep) Identity *identity = NULL;
         _cleanup_(closep) int fd = -1;
         int r;
 
-        *groupp = NULL;
-        for (size_t i = 0; i < ARRAY_SIZE(tracker->groups); i++) {
-                group = &tracker->groups[i];
-                if (group->of == start->group_tgid && group->start_ns == start_ns &&
-                    now_ns < group->until_ns) {
-                        *groupp = group->identity;
-                        return 0;
-                }
-        }
-        if (!start->group_tgid || process_open_living((pid_t)start->group_tgid, start_ns, &fd, NULL))
+        *groupp = group && now_ns < group->read_ns + GROUP_GONE_NS ? group->identity : NULL;
+        if (!start->group_tgid || (group && now_ns < group->read_ns + GROUP_KEEP_NS) ||
+            process_open_living((pid_t)start->group_tgid, start_ns, &fd, NULL))
                 return 0;
         r = identity_new(&identity, fd, IDENTITY_CGROUP);
-        if (r)
+        if (r || !identity->cgroup)
                 return r;
-        group = &tracker->groups[tracker->n_groups++ % ARRAY_SIZE(tracker->groups)];
+        if (!group)
+                group = &tracker->groups[tracker->n_groups++ % ARRAY_SIZE(tracker->groups)];
         identity_free(group->identity);
-        *group = (struct TrackedGroup){ take(identity), start->group_tgid, start_ns, now_ns + GROUP_KEEP_NS };
+        *group = (struct TrackedGroup){ take(identity), start->group_tgid, start_ns, now_ns };
         *groupp = group->identity;
         return 0;
 }

@@ -54,7 +54,7 @@ typedef struct MappingTracker {
         struct TrackedGroup {           /* control groups of ancestors that starts have told of, as a ring */
                 Identity *identity;     /* owned; NULL = none */
                 uint32_t of;
-                uint64_t start_ns, until_ns;
+                uint64_t start_ns, read_ns;
         } groups[8];
         uint32_t n_groups;              /* that were read so far */
 } MappingTracker;
