@@ -168,7 +168,8 @@ class Starts(session.TestCase):
         self.assertEqual({s.resource["service.name"] for s in after}, {"after"})
         print(f"before: {len(before)} of {len(by_name['sh'])} samples; after: {len(after)} of {len(by_name[SHORT.name])}")
         self.assertGreater(len(before), max(N / 4, 0.9 * len(by_name["sh"])))
-        self.assertGreater(len(after), max(N / 2, 0.9 * len(by_name[SHORT.name])))
+        # a tick while exec sets the texts up has none, and may be the only one
+        self.assertGreater(len(after), max(N / 4, 0.75 * len(by_name[SHORT.name])))
         for sample in self.burning(samples):
             self.assertEqual(sample.resource["process.executable.name"], SHORT.name)
 
