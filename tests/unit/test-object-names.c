@@ -467,7 +467,7 @@ static bool next_news(void *userdata, char *build_id_gnu, size_t size) {
 }
 
 /* More than one job takes. */
-Test(object_names, asks_again_for_all_that_had_no_name_when_its_debug_file_came, .timeout = 120) {
+Test(object_names, asks_again_for_all_that_had_no_name_when_its_debug_file_came) {
         const NameRemote remote = { .remote = { .fetch = fetch_nothing },
                                     .ref = count_ref,
                                     .unref = count_unref,
