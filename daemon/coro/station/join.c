@@ -564,19 +564,20 @@ static bool is_dead(void *userdata, uint32_t station) {
         return true;
 }
 
-/* Of a process that has ended there is nothing left to look for. Return: 0, -ENOMEM. */
+/* *followedp: NULL = the process has no region. Return: 0, -ENOMEM. */
 static int find_followed(CoroJoin *join, const CoroRun *run, Followed **followedp) {
-        Member *member = hashmap_get(&join->members, run->pid);
-        int r = 0;
+        Member *member;
+        int r;
 
-        *followedp = NULL;
-        if (run->has_ended && (!member || member->generation != run->generation))
+        if (run->has_ended) {           /* there is nothing left to look for */
+                member = hashmap_get(&join->members, run->pid);
+                *followedp = member && member->generation == run->generation ? member->followed : NULL;
                 return 0;
+        }
         r = find_member(join, run->pid, run->generation, &member);
-        if (!r && member && !member->followed && !run->has_ended)
+        if (!r && member && !member->followed)
                 r = look_for_region(join, run->pid, member, clock_monotonic_ns());
-        if (!r && member)
-                *followedp = member->followed;
+        *followedp = !r && member ? member->followed : NULL;
         return r;
 }
 

@@ -346,26 +346,31 @@ static void add_int(ResourceBuilder *builder, const char *key, int64_t value) {
 /* What hashed ids are made of beside the machine's: another one would be another name for each host. */
 #define APPLICATION_ID SD_ID128_MAKE(a5,6b,ef,a2,62,56,45,a3,b7,b0,c3,43,22,89,76,21)
 
+/* To hash it again would take as long as the rest of a resource. Return: as the library's function. */
+static int hashed_machine_id(sd_id128_t *idp) {
+        static sd_id128_t hashed;
+        int r = sd_id128_is_null(hashed) ? sd_id128_get_machine_app_specific(APPLICATION_ID, &hashed) : 0;
+
+        *idp = hashed;
+        return r;
+}
+
 /*
  * machine-id(5) asks not to show the plain id to others, since it names the machine to all that runs there.
  */
 static void add_host_id(ResourceBuilder *builder) {
         char text[SD_ID128_STRING_MAX];
-        static sd_id128_t hashed;       /* to make it again would take as long as the rest of a resource */
-        sd_id128_t id = hashed;
-        int r = 0;
+        sd_id128_t id;
+        int r;
 
         if (builder->filter->host_id == LABEL_HOST_NONE)
                 return;
         if (builder->filter->host_id == LABEL_HOST_MACHINE)
                 r = sd_id128_get_machine(&id);
-        else if (sd_id128_is_null(id))
-                r = sd_id128_get_machine_app_specific(APPLICATION_ID, &id);
-        if (r < 0)
-                return;                 /* an image may have none */
-        if (builder->filter->host_id != LABEL_HOST_MACHINE)
-                hashed = id;
-        add_string(builder, "host.id", sd_id128_to_string(id, text));
+        else
+                r = hashed_machine_id(&id);
+        if (r >= 0)     /* an image may have none */
+                add_string(builder, "host.id", sd_id128_to_string(id, text));
 }
 
 static void add_host(ResourceBuilder *builder) {

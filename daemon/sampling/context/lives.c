@@ -48,21 +48,23 @@ void lives_note_publication(Lives *lives, uint64_t kind) {
         get(lives, kind)->publishes = true;
 }
 
+static bool ends_soon(const LivesKind *known) {
+        return known->n_ended >= N_ENDED && !known->publishes && known->longest_ns <= SHORT_NS;
+}
+
 uint64_t lives_outlived_ns(Lives *lives, uint64_t kind) {
         LivesKind *known = find(lives, kind);
 
         if (!known)
                 return 0;
         known->used = ++lives->clock;
-        if (known->n_ended < N_ENDED || known->publishes || known->longest_ns > SHORT_NS)
-                return 0;
-        return OUTLIVES * known->longest_ns;
+        return ends_soon(known) ? OUTLIVES * known->longest_ns : 0;
 }
 
 bool lives_look_may_wait(Lives *lives, uint64_t kind) {
         LivesKind *known = find(lives, kind);
 
-        if (!known || !lives_outlived_ns(lives, kind) || known->n_silent < N_SILENT)
+        if (!known || !ends_soon(known) || known->n_silent < N_SILENT)
                 return false;
         return ++known->n_asked % LOOKED_AT;
 }
