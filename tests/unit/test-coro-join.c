@@ -27,7 +27,7 @@ static void find(uint32_t pid, bool has_ended) {
         cr_assert_eq(coro_join_find(join, &run, &match), CORO_JOIN_E_NONE);
 }
 
-Test(coro_join, remembers_nobody_who_has_ended_before_the_first_sample) {
+Test(coro_join, remembers_no_process_that_has_ended_before_its_first_sample) {
         for (uint32_t pid = 1; pid <= N_ENDED; pid++)
                 find(pid, true);
         cr_assert_eq(coro_join_count(join), 0);

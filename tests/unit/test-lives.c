@@ -63,7 +63,7 @@ Test(lives, lets_seven_of_eight_looks_wait_where_looks_have_found_nothing) {
 
         for (int i = 0; i < 10; i++)
                 lives_note_end(&lives, KIND, NS_PER_SEC, false);
-        cr_assert(!lives_look_may_wait(&lives, KIND), "nobody has looked");
+        cr_assert(!lives_look_may_wait(&lives, KIND), "no look yet");
         end_some(&lives, KIND, 2, NS_PER_SEC);
         cr_assert(!lives_look_may_wait(&lives, KIND));
         end_some(&lives, KIND, 1, NS_PER_SEC);

@@ -311,7 +311,7 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
         bench_end(&bench);
 }
 
-Test(targets, looks_for_nobody_whose_exit_was_noticed) {
+Test(targets, looks_for_no_process_whose_exit_was_noticed) {
         Selector selector = { .comms = chosen, .n_comms = 1 };
         Member child = start("chosen", NULL), other = child;
         Process *process;
@@ -328,7 +328,7 @@ Test(targets, looks_for_nobody_whose_exit_was_noticed) {
         post(&bench, &child, ABI_NOTICE_EXIT, 0);
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
         cr_assert_str_eq(process->comm, "chosen");
-        cr_assert_null(process->exe, "it lives in fact, but nobody has looked");
+        cr_assert_null(process->exe, "it lives in fact, but /proc was not read");
         cr_assert_eq(bench.table.n_set, 0);
         bench_end(&bench);
         stop(&child);
@@ -348,7 +348,7 @@ static void body_map_over(int ready, int go) {
         map_code("/usr/bin/true");
 }
 
-/* Nobody has read its mappings before that. */
+/* Its mappings are read after that. */
 Test(targets, doubts_samples_of_a_forked_child_that_has_mapped_code_over_its_parents) {
         Selector selector = { .all = true };
         Process *process;
@@ -430,7 +430,6 @@ Test(targets, knows_who_is_gone_by_what_came_with_its_first_sample) {
         bench_end(&bench);
 }
 
-/* The process lives, and what was sampled is over. */
 /* The control group of a program that is gone, by its ancestor; "" = not known. */
 static const char *group_of(Bench *bench, const Member *ancestor) {
         Member child = start("short", NULL);
@@ -456,7 +455,7 @@ Test(targets, knows_the_group_of_an_ancestor_that_has_ended_with_its_children) {
         stop(&other);
         usleep(1200000);                /* it is to be read again, and cannot be */
         cr_assert_str_neq(group_of(&bench, &ancestor), "");
-        cr_assert_str_eq(group_of(&bench, &other), "", "nobody has read it while it lived");
+        cr_assert_str_eq(group_of(&bench, &other), "", "it was not read while it lived");
         ancestor.start_time_ns += NS_PER_SEC;
         cr_assert_str_eq(group_of(&bench, &ancestor), "", "another process of that id");
         usleep(2000000);
@@ -465,6 +464,7 @@ Test(targets, knows_the_group_of_an_ancestor_that_has_ended_with_its_children) {
         bench_end(&bench);
 }
 
+/* The process lives, and what was sampled is over. */
 Test(targets, tells_programs_apart_that_one_process_ran_before_anybody_looked) {
         static const char first_name[ABI_COMM_SIZE] = "first", second_name[ABI_COMM_SIZE] = "second";
         const uint64_t now_ns = clock_monotonic_ns();

@@ -76,8 +76,8 @@ void membership_deinit(Membership *membership);
 int membership_decide(const Membership *membership, const SelectorFacts *facts, SelectorReason *reasonp);
 
 /*
- * Exits of all processes, so that nobody looks for one that is known to be gone: most short programs are,
- * when their first sample is read. has_exited: false = it is not known.
+ * Exits of all processes: one that is known to be gone need not be looked for. Most short programs are, when
+ * their first sample is read. has_exited: false = it is not known.
  */
 void membership_note_exit(Membership *membership, uint32_t tgid, uint64_t start_time_ns);
 bool membership_has_exited(const Membership *membership, uint32_t tgid, uint64_t start_time_ns);
