@@ -24,6 +24,7 @@ LICENCES = {
     "libmicrohttpd": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),
     "protobuf-c": ("BSD-2-Clause", "https://github.com/protobuf-c/protobuf-c"),
     "zlib": ("Zlib", "https://zlib.net/"),
+    "libdeflate": ("MIT", "https://github.com/ebiggers/libdeflate"),
     "libxxhash": ("BSD-2-Clause", "https://xxhash.com/"),
     "libcjson": ("MIT", "https://github.com/DaveGamble/cJSON"),
     "libzstd": ("BSD-3-Clause OR GPL-2.0-only", "https://facebook.github.io/zstd/"),

@@ -85,7 +85,7 @@ LIBRARIES = {
         "daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
         "daemon/formats/otlp/message-field.h"
     },
-    r"zlib\.h": {"daemon/base/util/gzip.c"},
+    r"(zlib|libdeflate)\.h": {"daemon/base/util/gzip.c"},
     r"zstd\.h": {"daemon/base/util/zstd.c"},
     r"lz4.*\.h": {"daemon/base/util/lz4.c"},
     r"lzma\.h": {"daemon/base/util/xz.c"},

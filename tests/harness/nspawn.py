@@ -24,17 +24,18 @@ import tap
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
 # systemd, and what our package depends on, so that installing that needs no network
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "libbpf1", "libcjson1",
-            "libcurl4", "libdw1", "libelf1", "liblz4-1", "liblzma5", "libmicrohttpd12", "libprotobuf-c1",
-            "libsqlite3-0", "libssl3", "libsystemd0", "libzstd1", "zlib1g")
+            "libcurl4", "libdeflate0", "libdw1", "libelf1", "liblz4-1", "liblzma5", "libmicrohttpd12",
+            "libprotobuf-c1", "libsqlite3-0", "libssl3", "libsystemd0", "libzstd1", "zlib1g")
 
 
 def cached_root():
-    """The pristine root, made if need be."""
-    root, new = CACHE / "bookworm", CACHE / "bookworm.new"
+    """The pristine root, made if need be; one of other packages is made anew."""
+    root, new, packages = CACHE / "bookworm", CACHE / "bookworm.new", CACHE / "bookworm.packages"
+    wanted = " ".join(PACKAGES)
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not root.exists():
+        if not root.exists() or not packages.exists() or packages.read_text() != wanted:
             shutil.rmtree(new, ignore_errors=True)
             done = subprocess.run([
                 tap.need_tool("debootstrap"), "--variant=minbase", f"--include={','.join(PACKAGES)}",
@@ -43,7 +44,9 @@ def cached_root():
             if done.returncode:
                 tap.skip(
                     f"machine: debootstrap failed (no network?): {done.stdout.strip().splitlines()[-1:]}")
+            shutil.rmtree(root, ignore_errors=True)
             new.rename(root)
+            packages.write_text(wanted)
     return root
 
 

@@ -2,6 +2,7 @@
 #include "base/util/gzip.h"
 
 #include <errno.h>
+#include <libdeflate.h>
 #include <limits.h>
 #include <string.h>
 #include <zlib.h>
@@ -12,10 +13,9 @@
 
 enum {
         GZIP_WINDOW = 15 + 16,          /* zlib: + 16 selects the gzip header */
-        GZIP_MEMORY = 8,
         GZIP_FIRST_ROOM = 16 << 10,
-        /* of a large page, 1 % more than by zlib's usual one, in two thirds of the time */
-        LEVEL = 5,
+        /* libdeflate's; of requests some 2 % less or more than by zlib's fifth, in less than half of the time */
+        LEVEL = 4,
 };
 
 uint32_t gzip_crc32(uint32_t sum, const void *data, size_t size) {
@@ -23,33 +23,23 @@ uint32_t gzip_crc32(uint32_t sum, const void *data, size_t size) {
 }
 
 int gzip_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep) {
-        z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
+        struct libdeflate_compressor *compressor = libdeflate_alloc_compressor(LEVEL);
+        size_t room = libdeflate_gzip_compress_bound(compressor, size), n = 0;
         _cleanup_(freep) uint8_t *to = NULL;
         uint8_t *fitted;
-        size_t room;
-        int r;
 
-        if (size > UINT_MAX / 2)
-                return error_origin(-EFBIG);
-        if (deflateInit2(&stream, LEVEL, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
+        if (compressor)
+                to = malloc(room);
+        if (to)
+                n = libdeflate_gzip_compress(compressor, data, size, to, room);
+        libdeflate_free_compressor(compressor);
+        if (!n)
                 return error_origin(-ENOMEM);
-        room = deflateBound(&stream, size);
-        to = malloc(room);
-        if (!to) {
-                deflateEnd(&stream);
-                return error_origin(-ENOMEM);
-        }
-        stream.next_out = to;
-        stream.avail_out = (uInt)room;
-        r = deflate(&stream, Z_FINISH);
-        deflateEnd(&stream);
-        if (r != Z_STREAM_END)
-                return error_origin(-EIO);
         /* The bound is about the size of the input; what waits in a queue should hold what it says. */
-        fitted = realloc(to, stream.total_out);
+        fitted = realloc(to, n);
         if (fitted)
                 to = fitted;
-        *sizep = stream.total_out;
+        *sizep = n;
         *datap = take(to);
         return 0;
 }
