@@ -28,6 +28,11 @@ void *hashmap_get(const Hashmap *map, uint64_t key) {
         return map->n_slots ? probe(map, key)->value : NULL;
 }
 
+void hashmap_prefetch(const Hashmap *map, uint64_t key) {
+        if (map->n_slots)
+                __builtin_prefetch(&map->entries[home(map, key)]);
+}
+
 static int grow(Hashmap *map) {
         Hashmap bigger = { .n_entries = map->n_entries,
                            .n_slots = map->n_slots ? map->n_slots * 2 : HASHMAP_FIRST_SLOTS };

@@ -29,6 +29,7 @@ enum {
         N_TABLES = 7,
         EMPTY_ROW = 2,                  /* tag and length of row 0 */
         FIRST_WORDS = 256,
+        FIRST_INDEXES = 4096,
 };
 
 static int table_init(DictionaryTable *table, uint32_t n_window) {
@@ -86,9 +87,6 @@ int dictionary_init(Dictionary *dictionary, const Window *window) {
                 r = table_init(&dictionary->stacks, window_n_stacks(window));
         if (!r)
                 r = table_init(&dictionary->frame_rows, window_n_frames(window));
-        dictionary->frames = r ? NULL : malloc(WINDOW_MAX_DEPTH * sizeof(*dictionary->frames));
-        if (!r && !dictionary->frames)
-                r = error_origin(-ENOMEM);
         if (r)
                 dictionary_deinit(dictionary);
         return r;
@@ -103,7 +101,7 @@ void dictionary_deinit(Dictionary *dictionary) {
         free(dictionary->stacks.local);
         free(dictionary->frame_rows.local);
         free(dictionary->words);
-        free(dictionary->frames);
+        free(dictionary->indexes);
         hashmap_deinit(&dictionary->locations);
         *dictionary = (Dictionary){ 0 };
 }
@@ -118,6 +116,7 @@ void dictionary_reset(Dictionary *dictionary) {
         table_reset(&dictionary->frame_rows);
         hashmap_deinit(&dictionary->locations);
         dictionary->n_locations = 1;
+        dictionary->n_indexes = dictionary->stacks_size = 0;
         dictionary->size = N_TABLES * EMPTY_ROW;
 }
 
@@ -318,25 +317,48 @@ static int32_t add_location(Dictionary *dictionary, FrameWord word) {
         return (int32_t)dictionary->n_locations++;
 }
 
-/* Into dictionary->frames. Return: how many. */
-static size_t fill_stack(Dictionary *dictionary, uint32_t index) {
-        const FrameWord *words;
-        size_t n;
+static bool reserve_indexes(Dictionary *dictionary, size_t n) {
+        size_t size = MAX(dictionary->indexes_size, (size_t)FIRST_INDEXES);
+        int32_t *indexes;
 
-        words = window_get_stack(dictionary->window, index, &n);
-        for (size_t i = 0; i < n; i++)
-                dictionary->frames[i] = add_location(dictionary, words[i]);
-        return n;
+        if (dictionary->n_indexes + n <= dictionary->indexes_size)
+                return true;
+        while (dictionary->n_indexes + n > size)
+                size *= 2;
+        indexes = realloc(dictionary->indexes, size * sizeof(*indexes));
+        if (!indexes)
+                return false;
+        dictionary->indexes = indexes;
+        dictionary->indexes_size = size;
+        return true;
 }
 
-static size_t stack_size(const Dictionary *dictionary, size_t n) {
-        return n ? wire_field_size(wire_indexes_size(dictionary->frames, n)) : 0;
+static size_t stack_size(const int32_t *indexes, size_t n) {
+        return n ? wire_field_size(wire_indexes_size(indexes, n)) : 0;
 }
 
+/* Locations are looked up once: arranging and writing go by their indexes. */
 int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
+        const FrameWord *words;
+        int32_t *indexes;
+        size_t n, size;
+
         if (!index || dictionary->stacks.local[index])
                 return (int32_t)dictionary->stacks.local[index];
-        dictionary->size += wire_field_size(stack_size(dictionary, fill_stack(dictionary, index)));
+        words = window_get_stack(dictionary->window, index, &n);
+        if (!reserve_indexes(dictionary, n)) {
+                dictionary->failed = true;
+                return 0;
+        }
+        for (size_t i = 0; i < n; i++)
+                hashmap_prefetch(&dictionary->locations, words[i]);
+        indexes = dictionary->indexes + dictionary->n_indexes;
+        for (size_t i = 0; i < n; i++)
+                indexes[i] = add_location(dictionary, words[i]);
+        dictionary->n_indexes += n;
+        size = wire_field_size(stack_size(indexes, n));
+        dictionary->stacks_size += size;
+        dictionary->size += size;
         return table_add(&dictionary->stacks, index);
 }
 
@@ -367,17 +389,22 @@ static int by_address(const void *a, const void *b) {
         return x->index < y->index ? -1 : 1;
 }
 
-/* Of all stacks. @places: counts the uses of each location there; or NULL. */
-static size_t stacks_size(Dictionary *dictionary, Place *places) {
-        size_t size = 0;
+/* The indexes of stack @row of this dictionary; *atp: where they begin, then where the next stack's do. */
+static const int32_t *next_stack(const Dictionary *dictionary, uint32_t row, size_t *atp, size_t *np) {
+        const int32_t *indexes = dictionary->indexes + *atp;
+
+        window_get_stack(dictionary->window, dictionary->stacks.rows[row], np);
+        *atp += *np;
+        return indexes;
+}
+
+static size_t stacks_size(const Dictionary *dictionary) {
+        size_t size = 0, at = 0, n;
 
         for (uint32_t i = 1; i < dictionary->stacks.n; i++) {
-                size_t n = fill_stack(dictionary, dictionary->stacks.rows[i]);
+                const int32_t *indexes = next_stack(dictionary, i, &at, &n);
 
-                size += wire_field_size(stack_size(dictionary, n));
-                for (size_t j = 0; places && j < n; j++)
-                        if (dictionary->frames[j])
-                                places[dictionary->frames[j] - 1].n_uses++;
+                size += wire_field_size(stack_size(indexes, n));
         }
         return size;
 }
@@ -401,34 +428,33 @@ static void sort_places(Place *places, size_t n) {
         }
 }
 
-static int renumber(Dictionary *dictionary, const Place *places, size_t n) {
-        for (uint32_t i = 0; i < n; i++) {
-                uint32_t row = window_frame_row(places[i].word);
-
+/* @places stand in the new order. @numbers: room for the new index of each old one. */
+static void renumber(Dictionary *dictionary, const Place *places, size_t n, int32_t *numbers) {
+        numbers[0] = 0;
+        for (size_t i = 0; i < n; i++) {
                 dictionary->words[i + 1] = places[i].word;
-                if (row)
-                        dictionary->frame_rows.local[row] = i + 1;
-                else if (hashmap_put(&dictionary->locations, places[i].word, (void *)(uintptr_t)(i + 1)))
-                        return error_origin(-ENOMEM);
+                numbers[places[i].index] = (int32_t)i + 1;
         }
-        return 0;
+        for (size_t i = 0; i < dictionary->n_indexes; i++)
+                dictionary->indexes[i] = numbers[dictionary->indexes[i]];
 }
 
 int dictionary_arrange(Dictionary *dictionary) {
-        size_t n = dictionary->n_locations - 1, before;
-        _cleanup_(freep) Place *places = calloc(MAX(n, (size_t)1), sizeof(*places));
-        int r;
+        size_t n = dictionary->n_locations - 1, before = dictionary->stacks_size;
+        _cleanup_(freep) Place *places = calloc(n + 1, sizeof(*places));
+        _cleanup_(freep) int32_t *numbers = calloc(n + 1, sizeof(*numbers));
 
-        if (!places)
+        if (!places || !numbers)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n; i++)
                 fill_place(dictionary, i + 1, &places[i]);
-        before = stacks_size(dictionary, places);
+        for (size_t i = 0; i < dictionary->n_indexes; i++)
+                if (dictionary->indexes[i])
+                        places[dictionary->indexes[i] - 1].n_uses++;
         sort_places(places, n);
-        r = renumber(dictionary, places, n);
-        if (r)
-                return error_fold(r);
-        dictionary->size -= before - stacks_size(dictionary, NULL);
+        renumber(dictionary, places, n, numbers);
+        dictionary->stacks_size = stacks_size(dictionary);
+        dictionary->size -= before - dictionary->stacks_size;
         return 0;
 }
 
@@ -513,12 +539,14 @@ static uint8_t *write_attributes(Dictionary *dictionary, uint8_t tag, uint8_t *t
 }
 
 static uint8_t *write_stacks(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        size_t at = 0, n;
+
         to = wire_put_header(to, tag, 0);
         for (uint32_t i = 1; i < dictionary->stacks.n; i++) {
-                size_t n = fill_stack(dictionary, dictionary->stacks.rows[i]);
+                const int32_t *indexes = next_stack(dictionary, i, &at, &n);
 
-                to = wire_put_header(to, tag, stack_size(dictionary, n));
-                to = wire_put_indexes(to, dictionary->tags.stack_locations, dictionary->frames, n);
+                to = wire_put_header(to, tag, stack_size(indexes, n));
+                to = wire_put_indexes(to, dictionary->tags.stack_locations, indexes, n);
         }
         return to;
 }

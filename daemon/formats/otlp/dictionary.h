@@ -39,7 +39,8 @@ typedef struct Dictionary {
         DictionaryTable frame_rows;
         Hashmap locations;              /* any other frame word → index, as a pointer */
         FrameWord *words;               /* index → frame word */
-        int32_t *frames;                /* scratch: the stack that is being packed */
+        int32_t *indexes;               /* the locations of each frame: one stack behind the other */
+        size_t n_indexes, indexes_size, stacks_size;    /* the last: bytes of the packed stacks */
         DictionaryTags tags;
         uint32_t n_locations, words_size;
         size_t size;                    /* bytes of the packed message */
@@ -61,7 +62,8 @@ int32_t dictionary_stack(Dictionary *dictionary, uint32_t index);
 
 /*
  * Numbers locations anew, so that the request packs well: when all rows are there, and before anything is
- * written. dictionary->size may be less then, and is never more. Return: 0, -ENOMEM (nothing may be written).
+ * written. No other stack may be asked for after that. dictionary->size may be less then, and is never more.
+ * Return: 0, -ENOMEM (nothing may be written).
  */
 int dictionary_arrange(Dictionary *dictionary);
 
