@@ -216,15 +216,15 @@ Test(frames, keeps_the_raw_address_where_nothing_is_known_and_counts_it) {
 
 static unsigned n_told;
 
-static int count_told(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
-                      uint64_t address, FrameWord word) {
-        n_told++;
+static int count_told(void *userdata, const Window *window, const Process *process, const FileFrame *frames,
+                      size_t n) {
+        n_told += (unsigned)n;
         return 0;
 }
 
 Test(frames, resolves_a_repeated_stack_once_a_window) {
         uint64_t user[] = { (uintptr_t)printf + 4, (uintptr_t)malloc + 4 }, other[] = { user[1], user[0] };
-        const FramesNaming naming = { .object = count_told };
+        const FramesNaming naming = { .files = count_told };
         Bench b = bench(getpid());
         Window *next;
         uint32_t first;

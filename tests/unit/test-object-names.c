@@ -91,7 +91,7 @@ static FrameWord want(uintptr_t pc) {
                 0);
         cr_assert_eq(window_module(window, &row, &module), 0);
         cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module, address, &word), 0);
-        cr_assert_eq(object_names_want(names, window, process, mapping, address, word), 0);
+        cr_assert_eq(object_names_want(names, window, process, &(FileFrame){ mapping, address, word }, 1), 0);
         return word;
 }
 

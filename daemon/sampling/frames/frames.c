@@ -75,6 +75,8 @@ struct Frames {
         uint32_t stacks_size;
         StackKey key;                   /* scratch */
         FrameWord words[MAX_FRAMES];    /* scratch */
+        FileFrame files[MAX_FRAMES];    /* scratch: those of the stack in files, for `naming` */
+        size_t n_files;
         /* scratch: of the user frames, by their first word; those of runtimes have none */
         ProcessAnswer answers[ABI_MAX_USER_WORDS];
         Runtimes *runtimes;             /* borrowed; NULL = none are known */
@@ -143,7 +145,7 @@ static int add_module(const Frames *frames, Window *window, const Object *object
                              .start = load->address,
                              .limit = load->address + load->memory_size,
                              .offset = load->offset,
-                             .file = frames->naming.object ? object->file : 0 };
+                             .file = frames->naming.files ? object->file : 0 };
         int r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu);
 
         if (!r)
@@ -235,9 +237,8 @@ static int code_frame(Frames *frames, Window *window, const StackInput *input, u
         return unknown_frame(window, COUNTER_FRAMES_ANONYMOUS, pc, wordp);
 }
 
-static int object_frame(Frames *frames, Window *window, const Process *process, const Mapping *mapping,
-                        uint64_t pc, FrameWord *wordp) {
-        const FramesNaming *naming = &frames->naming;
+static int object_frame(Frames *frames, Window *window, const Mapping *mapping, uint64_t pc,
+                        FrameWord *wordp) {
         uint32_t segment, module;
         uint64_t address;
         int r;
@@ -251,8 +252,8 @@ static int object_frame(Frames *frames, Window *window, const Process *process, 
                 return r;
         stat_add(mapping->kind == MAPPING_VDSO ? COUNTER_FRAMES_VDSO : COUNTER_FRAMES_NATIVE, 1);
         r = window_native_frame(window, FRAME_MARK_NATIVE, module, address, wordp);
-        if (!r && naming->object && module)     /* without one, frames of all files are alike */
-                r = naming->object(naming->userdata, window, process, mapping, address, *wordp);
+        if (!r && frames->naming.files && module)       /* without one, frames of all files are alike */
+                frames->files[frames->n_files++] = (FileFrame){ mapping, address, *wordp };
         return r;
 }
 
@@ -262,7 +263,7 @@ static int user_frame(Frames *frames, Window *window, const StackInput *input, c
                 return unknown_frame(window, COUNTER_FRAMES_UNMAPPED, pc, wordp);
         if (mapping->kind == MAPPING_ANONYMOUS)
                 return code_frame(frames, window, input, pc, wordp);
-        return object_frame(frames, window, input->process, mapping, pc, wordp);
+        return object_frame(frames, window, mapping, pc, wordp);
 }
 
 /* The instruction that a frame stands for: the leaf's own, a caller's call. */
@@ -376,6 +377,14 @@ static int user_frames(Frames *frames, Window *window, const StackInput *input, 
         return r;
 }
 
+static int tell_files(Frames *frames, const Window *window, const Process *process) {
+        const FramesNaming *naming = &frames->naming;
+
+        return frames->n_files
+                       ? naming->files(naming->userdata, window, process, frames->files, frames->n_files)
+                       : 0;
+}
+
 static int kernel_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *words) {
         static const KernelPaths paths = { .kallsyms = "/proc/kallsyms", .modules = "/proc/modules",
                                            .notes = "/sys/kernel/notes", .module_directory = "/sys/module" };
@@ -476,9 +485,12 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
         read_frame_counters(before);
         frames->is_preliminary = false;
         frames->last.mapping = NULL;
+        frames->n_files = 0;
         r = kernel_frames(frames, window, input, frames->words);
         if (!r)
                 r = user_frames(frames, window, input, frames->words + n_kernel, &n);
+        if (!r)
+                r = tell_files(frames, window, input->process);
         if (!r)
                 r = window_stack(window, frames->words, n_kernel + n, &stackp->stack);
         if (r)

@@ -43,6 +43,13 @@ enum {
         FRAMES_E_LATER,
 };
 
+/* A frame in a file. */
+typedef struct FileFrame {
+        const Mapping *mapping;         /* has an object */
+        uint64_t address;               /* in the object */
+        FrameWord word;
+} FileFrame;
+
 /* Where frames get names from. Each may be NULL: then they get none. */
 typedef struct FramesNaming {
         /*
@@ -55,11 +62,11 @@ typedef struct FramesNaming {
         /* A number that is another one when a name of code of the process may be. Return: 0, -ENOMEM. */
         int (*serial)(void *userdata, const Process *process, uint64_t *serialp);
         /*
-         * Told of each frame in a file, of a stack that the window has not seen; it is named, or not, when
-         * the window closes.
+         * Told of the frames in files, of a stack that the window has not seen; they are named, or not, when
+         * the window closes. Return: 0, -ENOMEM.
          */
-        int (*object)(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
-                      uint64_t address, FrameWord word);
+        int (*files)(void *userdata, const Window *window, const Process *process, const FileFrame *frames,
+                     size_t n);
         void *userdata;
 } FramesNaming;
 

@@ -97,20 +97,22 @@ static int code_serial(void *userdata, const Process *process, uint64_t *serialp
         return r ? error_fold(r) : 0;
 }
 
-static int want_object(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
-                       uint64_t address, FrameWord word) {
+static int want_names(void *userdata, const Window *window, const Process *process, const FileFrame *frames,
+                      size_t n) {
         Naming *naming = userdata;
-        int r = naming->see ? naming->see(naming->userdata, process, mapping) : 0;
+        int r = 0;
 
+        for (size_t i = 0; i < n && naming->see && !r; i++)
+                r = naming->see(naming->userdata, process, frames[i].mapping);
         if (!r && naming->objects)
-                r = object_names_want(naming->objects, window, process, mapping, address, word);
+                r = object_names_want(naming->objects, window, process, frames, n);
         return r ? error_fold(r) : 0;
 }
 
 FramesNaming naming_hooks(Naming *naming) {
         return (FramesNaming){ .code = naming->code ? name_code : NULL,
                                .serial = naming->code ? code_serial : NULL,
-                               .object = naming->objects || naming->see ? want_object : NULL,
+                               .files = naming->objects || naming->see ? want_names : NULL,
                                .userdata = naming };
 }
 

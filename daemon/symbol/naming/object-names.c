@@ -378,27 +378,38 @@ static bool is_held_up(const ObjectNames *names, const NamedObject *object) {
                 (object->is_stuck && worker_n_stuck(names->worker));
 }
 
-int object_names_want(ObjectNames *names, const Window *window, const Process *process,
-                      const Mapping *mapping, uint64_t address, FrameWord word) {
+/* @known: by the word of @frame in this window; NULL = it is new. */
+static int want(ObjectNames *names, const Process *process, const FileFrame *frame, Name *known) {
         NamedObject *object = NULL;
-        Name *name = NULL;
+        Name *name = known;
         int r;
+
+        if (name && (name->state == NAME_KNOWN || name->state == NAME_NONE))
+                return 0;
+        r = find_object(names, frame->mapping, &object);
+        if (!r && object && !name)
+                r = find_name(names, object, frame->address, &name);
+        if (r || !object || !name)
+                return r;
+        r = known ? 0 : hashmap_put(&names->words, frame->word, name);
+        if (r || name->state == NAME_KNOWN || name->state == NAME_NONE)
+                return r;
+        note_place(object, process, frame->mapping);
+        return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
+}
+
+/* Most frames are known, and neither the table of words nor the names are in the cache. */
+int object_names_want(ObjectNames *names, const Window *window, const Process *process,
+                      const FileFrame *frames, size_t n) {
+        int r = 0;
 
         if (names->window_serial != window_serial(window))
                 begin_window(names, window);
-        name = hashmap_get(&names->words, word);
-        if (name && (name->state == NAME_KNOWN || name->state == NAME_NONE))
-                return 0;
-        r = find_object(names, mapping, &object);
-        if (!r && object && !name)
-                r = find_name(names, object, address, &name);
-        if (r || !object || !name)
-                return r;
-        r = hashmap_put(&names->words, word, name);
-        if (r || name->state == NAME_KNOWN || name->state == NAME_NONE)
-                return r;
-        note_place(object, process, mapping);
-        return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
+        for (size_t i = 0; i < n; i++)
+                hashmap_prefetch(&names->words, frames[i].word);
+        for (size_t i = 0; i < n && !r; i++)
+                r = want(names, process, &frames[i], hashmap_get(&names->words, frames[i].word));
+        return r;
 }
 
 /* ---- answers ---- */

@@ -23,6 +23,7 @@
 #include "base/sandbox/zygotes.h"
 #include "base/util/macro.h"
 #include "profile/window.h"
+#include "sampling/frames/frames.h"
 #include "sampling/process/process.h"
 #include "symbol/naming/name-job.h"
 
@@ -51,11 +52,9 @@ void object_names_set_remote(ObjectNames *names, const NameRemote *remote);
 ObjectNames *object_names_free(ObjectNames *names);
 DEFINE_CLEANUP(ObjectNames, object_names_free)
 
-/*
- * A frame of @window that lies at @address of the object of @mapping, which @process has. Return: 0, -ENOMEM.
- */
+/* Frames of @window in files that @process has mapped. Return: 0, -ENOMEM. */
 int object_names_want(ObjectNames *names, const Window *window, const Process *process,
-                      const Mapping *mapping, uint64_t address, FrameWord word);
+                      const FileFrame *frames, size_t n);
 
 /*
  * Takes in what has come, and sends what was asked for on its way: all of it, or what will not wait for the
