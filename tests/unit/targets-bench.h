@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/util/clock.h"
 #include "base/util/stat.h"
@@ -228,4 +229,15 @@ static inline void body_rename(int ready, int go) {
 
 static inline void body_exec(int ready, int go) {
         execl("/bin/cat", "cat", NULL);
+}
+
+/* Lets one with that body go on. execve() renames the process before it has made its stack. */
+static inline void exec_cat(Member *child) {
+        ProcessStat stat;
+
+        tell(child);
+        do {
+                usleep(1000);
+                cr_assert_eq(process_identify((pid_t)child->pid, &stat, child->comm), 0);
+        } while (strcmp(child->comm, "cat") || !stat.stack_start);
 }

@@ -62,17 +62,6 @@ Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
         stop(&child);
 }
 
-/* execve() renames the process before it has made its stack. */
-static void exec_cat(Member *child) {
-        ProcessStat stat;
-
-        tell(child);
-        do {
-                usleep(1000);
-                cr_assert_eq(process_identify((pid_t)child->pid, &stat, child->comm), 0);
-        } while (strcmp(child->comm, "cat") || !stat.stack_start);
-}
-
 /*
  * Whoever lets processes come and go so fast that notices are lost all the time does not keep us busy with
  * that.

@@ -112,22 +112,13 @@ Test(targets, starts_a_new_generation_with_exec_and_sorts_samples_by_time) {
         uint64_t before_ns, generation, next_ns;
         struct abi_notice exec;
         Process *process;
-        char comm[16] = "";
         Bench bench;
 
         bench_init(&bench, &selector, 0);
         cr_assert_eq(targets_scan(bench.targets), 0);
         generation = row_of(&bench.table, child.pid)->row.generation;
         before_ns = clock_monotonic_ns();
-        tell(&child);
-        for (int i = 0; i < 5000 && strcmp(comm, "cat"); i++) {         /* until exec is through */
-                ProcessStat stat;
-
-                usleep(1000);
-                process_identify((pid_t)child.pid, &stat, comm);
-        }
-        cr_assert_str_eq(comm, "cat");
-        memcpy(child.comm, "cat\0", 4);
+        exec_cat(&child);
         exec = notice_of(&child, ABI_NOTICE_EXEC, 0);
         cr_assert_eq(targets_notice(bench.targets, &exec), 0);
         cr_assert_gt(row_of(&bench.table, child.pid)->row.generation, generation);
@@ -267,19 +258,11 @@ Test(targets, looks_at_a_rejected_process_again_when_it_execs) {
         Selector selector = { .comms = names, .n_comms = 1 };
         Member child = start("other", body_exec);
         Process *process;
-        char comm[16] = "";
         Bench bench;
 
         bench_init(&bench, &selector, 0);
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), TARGETS_E_REJECTED);
-        tell(&child);
-        for (int i = 0; i < 5000 && strcmp(comm, "cat"); i++) {
-                ProcessStat stat;
-
-                usleep(1000);
-                process_identify((pid_t)child.pid, &stat, comm);
-        }
-        memcpy(child.comm, "cat\0", 4);
+        exec_cat(&child);
         post(&bench, &child, ABI_NOTICE_EXEC, 0);
         cr_assert_eq(row_of(&bench.table, child.pid)->row.state, ABI_STATE_TARGET);
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
@@ -493,8 +476,107 @@ Test(targets, tells_programs_apart_that_one_process_ran_before_anybody_looked) {
         cr_assert_null(service_of(second));
         cr_assert_eq(bench.table.n_set, 1);
         sample.time_ns = now_ns - 30;
+        strcpy(sample.comm, "first");
         cr_assert_eq(admit_sample(&bench, &sample, &second), 0);
         cr_assert_eq(second, first);
+        stop(&child);
+        bench_end(&bench);
+}
+
+static struct abi_sample sample_of(const Member *child, uint64_t time_ns, const char *comm) {
+        struct abi_sample sample = { .time_ns = time_ns, .start_time_ns = child->start_time_ns,
+                                     .tgid = child->pid, .tid = child->pid };
+
+        strcpy(sample.comm, comm);
+        return sample;
+}
+
+static Process *admitted(Bench *bench, struct abi_sample sample, const char *service) {
+        char text[64];
+        Process *process;
+
+        if (service) {
+                snprintf(text, sizeof(text), "OTEL_SERVICE_NAME=%s", service);
+                send_start(bench, sample.tgid, sample.time_ns, text);
+                sample.has_start = 1;
+        }
+        cr_assert_eq(admit_sample(bench, &sample, &process), 0);
+        return process;
+}
+
+Test(targets, gives_ticks_of_an_exec_that_is_under_way_to_the_new_program) {
+        const char name[ABI_COMM_SIZE] = "cat";
+        Selector selector = { .all = true };
+        Member child = start("first", body_exec);
+        struct abi_notice notice;
+        uint64_t exec_ns;
+        Process *first;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        first = admitted(&bench, sample_of(&child, clock_monotonic_ns(), "first"), "cart");
+        exec_cat(&child);
+        exec_ns = clock_monotonic_ns();
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, name, exec_ns), 0);
+        notice = notice_of(&child, ABI_NOTICE_EXEC, 0);
+        notice.time_ns = exec_ns + 100;
+        cr_assert_eq(targets_notice(bench.targets, &notice), 0);
+        cr_assert_str_eq(admitted(&bench, sample_of(&child, exec_ns + 50, name), NULL)->comm, name);
+        cr_assert_str_eq(admitted(&bench, sample_of(&child, exec_ns - 1, name), NULL)->comm, name,
+                         "it had the name a moment before that was told");
+        cr_assert_eq(admitted(&bench, sample_of(&child, exec_ns - 1, "first"), NULL), first);
+        stop(&child);
+        bench_end(&bench);
+}
+
+/* It runs the next one when it is looked at, of which no notice has told yet. */
+Test(targets, takes_no_program_for_the_one_before_it) {
+        const char name[ABI_COMM_SIZE] = "second";
+        const uint64_t now_ns = clock_monotonic_ns();
+        Selector selector = { .all = true };
+        Member child = start("second", NULL);
+        Process *first, *second;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        first = admitted(&bench, sample_of(&child, now_ns - 50, "first"), "cart");
+        cr_assert_str_eq(first->comm, "first");
+        cr_assert_str_eq(service_of(first), "cart");
+        cr_assert_eq(bench.table.n_set, 0, "no row for what is over");
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, name, now_ns - 20), 0);
+        second = admitted(&bench, sample_of(&child, now_ns - 10, name), NULL);
+        cr_assert_str_eq(second->comm, name);
+        cr_assert_null(service_of(second));
+        cr_assert_eq(bench.table.n_set, 1);
+        cr_assert_eq(admitted(&bench, sample_of(&child, now_ns - 30, "first"), NULL), first);
+        stop(&child);
+        bench_end(&bench);
+}
+
+Test(targets, takes_no_program_for_the_one_before_it_of_the_same_name) {
+        const char name[ABI_COMM_SIZE] = "same";
+        const uint64_t now_ns = clock_monotonic_ns();
+        Selector selector = { .all = true };
+        Member child = start("same", NULL);
+        struct abi_notice notice;
+        Process *first, *second;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        first = admitted(&bench, sample_of(&child, now_ns - 50, name), "cart");
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, name, now_ns - 20), 0);
+        notice = notice_of(&child, ABI_NOTICE_EXEC, 0);
+        notice.time_ns = now_ns - 15;
+        cr_assert_eq(targets_notice(bench.targets, &notice), 0);
+        second = admitted(&bench, sample_of(&child, now_ns - 10, name), NULL);
+        cr_assert_neq(second, first);
+        cr_assert_null(service_of(second));
+        cr_assert_eq(admitted(&bench, sample_of(&child, now_ns - 30, name), NULL), first);
+
+        /* a sample of the new one has found it already: the notice says nothing new */
+        notice.time_ns = now_ns - 60;
+        cr_assert_eq(targets_notice(bench.targets, &notice), 0);
+        cr_assert_eq(admitted(&bench, sample_of(&child, now_ns - 10, name), NULL), second);
         stop(&child);
         bench_end(&bench);
 }

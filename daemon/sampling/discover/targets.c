@@ -55,6 +55,7 @@ typedef struct Target {
         Publication publication;
         TrackedMappings mappings;
         bool kind_is_told;              /* to the search */
+        uint64_t sampled_ns;            /* of the sample that made it a target, 0 = none did */
         struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
 
@@ -794,15 +795,34 @@ static int end_old_program(Targets *targets, Target *old, const struct abi_notic
                            cpu_ns);
 }
 
+/*
+ * When the new program began. The notice is posted at the end of an exec. The kernel's record of the new name
+ * comes some 100 µs before, and a tick between them has that name: it is the new program's.
+ */
+static uint64_t exec_begin_ns(const Targets *targets, const struct abi_notice *notice, const Target *old) {
+        NoticeHistoryOrigin origin;
+
+        if (!targets->notices ||
+            notice_history_find_origin(targets->notices, notice->tgid, old ? old->member.begin_ns : 0,
+                                       notice->time_ns, &origin) ||
+            origin.parent || origin.may_lack)
+                return notice->time_ns;
+        return origin.time_ns;
+}
+
 static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         _cleanup_(process_freep) Process *process = NULL;
         Target *old = find_living(targets, notice->tgid), *target = NULL;
         SelectorReason reason;
         int r;
 
-        /* It may have been found with the new program already, before the notice of it came. */
+        /*
+         * It may have been found with the new program already, before the notice of it came: but not by a
+         * sample of the old one.
+         */
         if (old && old->process->start_time_ns == notice->start_time_ns &&
-            old->process->read_ns > notice->time_ns)
+            old->process->read_ns > notice->time_ns &&
+            (!old->sampled_ns || old->sampled_ns >= exec_begin_ns(targets, notice, old)))
                 return 0;
         search_remove(targets->search, notice->tgid, clock_monotonic_ns());
         r = old ? end_old_program(targets, old, notice) : unreject(targets, notice->tgid);
@@ -813,7 +833,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         r = add_chosen(targets, &process, reason, &target);
         if (r)
                 return r < 0 ? r : 0;
-        target->member.begin_ns = notice->time_ns;
+        target->member.begin_ns = exec_begin_ns(targets, notice, old);
         return old ? mapping_tracker_inherit(&target->mappings, &old->mappings) : 0;
 }
 
@@ -882,10 +902,14 @@ int targets_mapping(Targets *targets, const MappingNotice *notice) {
 }
 
 int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
-        Target *target = find_living(targets, tgid);
+        Member *member = membership_newest(&targets->membership, tgid);
+        Target *target = target_of_member(member);
 
-        if (target && time_ns > MAX(target->member.begin_ns, target->process->read_ns))
+        if (target && !member->end_ns && time_ns > MAX(member->begin_ns, target->process->read_ns))
                 mapping_tracker_exec_begins(&target->mappings, time_ns);
+        /* that exec was seen before it was told, so its time was not known */
+        if (member && member->until_ns > time_ns && time_ns > member->begin_ns)
+                member->until_ns = time_ns;
         return targets->notices ? notice_history_add_exec(targets->notices, tgid, comm, time_ns) : 0;
 }
 
@@ -938,23 +962,45 @@ static void find_program(const Targets *targets, const struct abi_sample *sample
                 *begin_nsp = MIN(origin.time_ns, sample->time_ns);
 }
 
+/* The program that it is of. One that a process begins just now is called by its name already. */
+static Target *find_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns) {
+        Member *member = membership_find(&targets->membership, sample->tgid, start_time_ns, sample->time_ns);
+        uint64_t exec_ns;
+
+        if (!member || !targets->notices || !strncmp(sample->comm, member->process->comm, ABI_COMM_SIZE))
+                return target_of_member(member);
+        exec_ns = notice_history_exec_under_way(targets->notices, sample->tgid, sample->comm,
+                                                sample->time_ns);
+        return target_of_member(
+                membership_find(&targets->membership, sample->tgid, start_time_ns, exec_ns));
+}
+
+/* A process that has another name than at its sample runs another program by now, or is about to tell so. */
+static bool is_called_as_sampled(const Process *process, const struct abi_sample *sample) {
+        return process->is_kernel || sample->tid != sample->tgid ||
+               !strncmp(sample->comm, process->comm, ABI_COMM_SIZE);
+}
+
 /*
- * Who it is, as far as that can still be known: one that is gone may have no name any more. @is_over: the
- * process runs another program by now. Return: 0, -errno.
+ * Who it is, as far as that can still be known: one that is gone may have no name any more. *until_nsp: when
+ * the process began another program, 0 = not known; then it is set if that is seen. Return: 0, -errno.
  */
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
-                            bool is_over, Process **processp) {
+                            uint64_t *until_nsp, Process **processp) {
         char comm[ABI_COMM_SIZE] = { 0 };
-        int r = is_over || membership_has_exited(&targets->membership, sample->tgid, start_time_ns)
+        int r = *until_nsp || membership_has_exited(&targets->membership, sample->tgid, start_time_ns)
                 ? PROCESS_E_GONE
                 : process_new_open(processp, (pid_t)sample->tgid);
 
-        if (!r && (*processp)->start_time_ns == start_time_ns)
-                return 0;
         if (r < 0)
                 return r;
+        if (!r && (*processp)->start_time_ns == start_time_ns) {
+                if (is_called_as_sampled(*processp, sample))
+                        return 0;
+                *until_nsp = (*processp)->read_ns;
+        }
         *processp = process_free(*processp);
-        stat_add(COUNTER_TARGETS_VANISHED, !is_over);
+        stat_add(COUNTER_TARGETS_VANISHED, !*until_nsp);
         /* The leader's name is what selectors go by; another thread may have its own. */
         if (sample->tid == sample->tgid)
                 memcpy(comm, sample->comm, sizeof(comm));
@@ -993,7 +1039,7 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         int r;
 
         find_program(targets, sample, &begin_ns, &until_ns);
-        r = identify_sampled(targets, sample, start_time_ns, until_ns, &process);
+        r = identify_sampled(targets, sample, start_time_ns, &until_ns, &process);
         if (r)
                 return r;
         is_gone = !process->read_ns;
@@ -1004,19 +1050,14 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                            &reason);
         if (r)
                 return r;
-        /*
-         * Chosen by a name that it has taken since, by an exec that we have not heard of yet: what ran then
-         * was not.
-         */
-        if (reason == SELECTOR_COMM && sample->tid == sample->tgid &&
-            strncmp(sample->comm, process->comm, sizeof(process->comm)) != 0)
-                return TARGETS_E_REJECTED;
         r = TARGETS_E_REJECTED;
         if (selector_is_chosen(reason))
                 r = is_gone ? add_gone(targets, &process, reason, until_ns, targetp)
                             : add_chosen(targets, &process, reason, targetp);
-        if (!r)
+        if (!r) {
                 (*targetp)->member.begin_ns = begin_ns;
+                (*targetp)->sampled_ns = sample->time_ns;
+        }
         if (!r && !(*targetp)->process->is_kernel)
                 r = know(targets, *targetp,
                          start ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, until_ns));
@@ -1070,8 +1111,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
         _cleanup_(start_freep) Start *start =
                 sample->has_start ? starts_take(&targets->starts, sample) : NULL;
         uint64_t start_time_ns = start_tick(sample->start_time_ns);
-        Target *target = target_of_member(
-                membership_find(&targets->membership, sample->tgid, start_time_ns, sample->time_ns));
+        Target *target = find_sampled(targets, sample, start_time_ns);
         const Target *now = find_living(targets, sample->tgid);
         bool is_new = !target;
         int r;
