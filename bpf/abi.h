@@ -154,6 +154,8 @@ enum {
         ABI_PROCESS_PUBLISHES = 1 << 1, /* a process context is known: its mappings need not be watched */
         /* set by the kernel half: it runs another program now, its nodes are the old one's */
         ABI_PROCESS_REPLACED = 1 << 2,
+        /* the daemon has not read who it is: its next sample is its first one (start.bpf.h) */
+        ABI_PROCESS_UNREAD = 1 << 3,
 };
 
 /*

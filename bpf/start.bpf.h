@@ -4,10 +4,10 @@
 /*
  * Starts
  *
- * Under --all a process is read when its first sample comes, and a short one is gone by then. What only a
- * living one tells is its environment, its arguments and its control groups. So its first sample takes them
- * along (struct abi_start), in the ring of the copied stacks: it runs at that moment, and exec has just
- * written these texts.
+ * Under --all a process is read when its first sample comes, and a short one is gone by then. A row changes
+ * nothing of that: the notice of an exec may have made it. What only a living process tells is its
+ * environment, its arguments and its control groups. So its first sample takes them along (struct abi_start),
+ * in the ring of the copied stacks: it runs at that moment, and exec has just written these texts.
  *
  *     tick of `ls`, no row     copy of its stack ─▶ stacks     start: texts, ancestor ─▶ stacks     sample
  *     the next tick of it      copy of its stack ─▶ stacks                                          sample
@@ -125,15 +125,16 @@ static __attribute__((noinline)) uint64_t start_send(struct task_struct *task, s
 }
 
 /*
- * Sends it once for each program of a process that has no row, or that of the program before, and for each
- * CPU that meets it.
+ * Sends it once for each program of a process that has no row, that of the program before, or one by which it
+ * is unread; and for each CPU that meets it.
  */
 static __always_inline void start_part(struct task_struct *task, struct recent *recent,
                                        struct scratch *scratch, struct counters *counters) {
+        const uint8_t begins = ABI_PROCESS_REPLACED | ABI_PROCESS_UNREAD;
         uint64_t mm;
 
         if (setting_starts == ABI_STARTS_NONE ||
-            (scratch->sample.generation && !(recent->row.flags & ABI_PROCESS_REPLACED)))
+            (scratch->sample.generation && !(recent->row.flags & begins)))
                 return;
         mm = (uint64_t)KERNEL_POINTER(task, mm);
         if (!mm || recent->told == mm)

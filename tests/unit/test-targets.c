@@ -529,6 +529,35 @@ Test(targets, gives_ticks_of_an_exec_that_is_under_way_to_the_new_program) {
         bench_end(&bench);
 }
 
+Test(targets, asks_for_the_start_of_a_program_that_only_its_exec_has_told_of) {
+        const char name[ABI_COMM_SIZE] = "cat";
+        Selector selector = { .all = true };
+        Member child = start("first", NULL), other = start("first", NULL), *both[] = { &child, &other };
+        struct abi_notice notice;
+        uint64_t now_ns;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        for (unsigned i = 0; i < 2; i++) {
+                admitted(&bench, sample_of(both[i], clock_monotonic_ns(), "first"), "cart");
+                cr_assert_eq(row_of(&bench.table, both[i]->pid)->row.flags, 0, "its own sample came with it");
+                notice = notice_of(both[i], ABI_NOTICE_EXEC, 0);
+                strcpy(notice.comm, name);
+                cr_assert_eq(targets_notice(bench.targets, &notice), 0);
+                cr_assert_eq(row_of(&bench.table, both[i]->pid)->row.flags, ABI_PROCESS_UNREAD);
+        }
+        now_ns = clock_monotonic_ns();
+        admitted(&bench, sample_of(&other, now_ns, name), NULL);
+        cr_assert_eq(row_of(&bench.table, other.pid)->row.flags, 0, "it was read while it lived");
+        stop(&child);
+        stop(&other);
+        post(&bench, &child, ABI_NOTICE_EXIT, 0);
+        cr_assert_str_eq(service_of(admitted(&bench, sample_of(&child, now_ns, name), "shop")), "shop");
+        cr_assert_eq(stat_get(COUNTER_STARTS_USED), 1);
+        cr_assert_eq(stat_get(COUNTER_STARTS_MISSED), 0);
+        bench_end(&bench);
+}
+
 /* It runs the next one when it is looked at, of which no notice has told yet. */
 Test(targets, takes_no_program_for_the_one_before_it) {
         const char name[ABI_COMM_SIZE] = "second";

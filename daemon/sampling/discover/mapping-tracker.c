@@ -302,6 +302,7 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
         NoticeHistoryOrigin origin = { 0 };
         int r;
 
+        stat_add(COUNTER_STARTS_MISSED, mappings->end_ns && !process->identity);
         time_ns = notice_history_exec_under_way(tracker->config.notices, process->pid, process->comm,
                                                 time_ns);
         r = recall(&from, process->pid, begin_of(process), time_ns, 0);

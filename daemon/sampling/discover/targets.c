@@ -56,6 +56,7 @@ typedef struct Target {
         TrackedMappings mappings;
         bool kind_is_told;              /* to the search */
         uint64_t sampled_ns;            /* of the sample that made it a target, 0 = none did */
+        bool is_unread;                 /* its row says so: it was no sample that made it a target */
         struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
 
@@ -217,7 +218,8 @@ static int set_row(Targets *targets, Target *target) {
                 .thread_module = publication->thread.module,
                 .thread_model = publication->thread.model,
                 .thread_form = publication->thread.form,
-                .flags = publication->context ? ABI_PROCESS_PUBLISHES : 0,
+                .flags = (uint8_t)((publication->context ? ABI_PROCESS_PUBLISHES : 0) |
+                                   (target->is_unread ? ABI_PROCESS_UNREAD : 0)),
         };
         int r = adopt(targets, target, &row);
 
@@ -388,29 +390,32 @@ static int add_member(Targets *targets, Process **processp, SelectorReason reaso
         return push(targets, processp, reason, targetp);
 }
 
-/*
- * Makes a target of a process that is none. Takes *processp over where the set has room for it. @finding:
- * what a search has found in it; NULL = nothing.
- * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
- */
-static int add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,
-               Target **targetp) {
-        Target *target = NULL;
-        int r = add_member(targets, processp, reason, &target);
+/* Its first row. Return: as add(). */
+static int enter(Targets *targets, Target *target, SelectorReason reason) {
+        int r = set_row(targets, target);
 
-        if (r)
-                return r;
-        if (finding)
-                publication_set_ring(&target->publication, finding->ring_address, finding->ring_capacity);
-        r = set_row(targets, target);
         if (r > 0)
                 return refuse(targets, target);
         if (r)
                 return r;
         membership_start(&targets->membership, &target->member, reason != SELECTOR_PUBLISHER);
         tell_found(target, reason);
-        *targetp = target;
         return 0;
+}
+
+/*
+ * Makes a target of a process that is none. Takes *processp over where the set has room for it. @finding:
+ * what a search has found in it.
+ * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
+ */
+static int add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,
+               Target **targetp) {
+        int r = add_member(targets, processp, reason, targetp);
+
+        if (r)
+                return r;
+        publication_set_ring(&(*targetp)->publication, finding->ring_address, finding->ring_capacity);
+        return enter(targets, *targetp, reason);
 }
 
 /*
@@ -432,15 +437,23 @@ static int add_gone(Targets *targets, Process **processp, SelectorReason reason,
         return 0;
 }
 
-/* One that is chosen by pid, name or --all: with mappings and, if it is there, its ring. Return: as add(). */
-static int add_chosen(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+/*
+ * One that is chosen by pid, name or --all: with mappings and, if it is there, its ring. @is_sampled: it is
+ * read with the sample that it was found by. Return: as add().
+ */
+static int add_chosen(Targets *targets, Process **processp, SelectorReason reason, bool is_sampled,
+                      Target **targetp) {
         Target *target;
-        int r = add(targets, processp, reason, NULL, &target);
+        int r = add_member(targets, processp, reason, &target);
 
         if (r)
                 return r;
+        /* Under --all most processes are never on a CPU: they are read at their first sample. */
+        target->is_unread = reason == SELECTOR_ALL && !is_sampled && !target->process->is_kernel;
+        r = enter(targets, target, reason);
+        if (r)
+                return r;
         *targetp = target;
-        /* Under --all most processes are never on a CPU: their mappings are read at their first sample. */
         if (reason != SELECTOR_ALL) {
                 r = mapping_tracker_read(&targets->mappings, &target->mappings);
                 if (r)
@@ -694,7 +707,7 @@ static int scan_process(Targets *targets, pid_t pid) {
                 stat_add(COUNTER_TARGETS_VANISHED, r > 0);
                 return r < 0 ? r : 0;
         }
-        r = add_chosen(targets, &process, reason, &target);
+        r = add_chosen(targets, &process, reason, false, &target);
         return r < 0 ? r : 0;
 }
 
@@ -830,7 +843,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
                 r = decide_exec(targets, notice, old, &process, &reason);
         if (r || !process)
                 return r;
-        r = add_chosen(targets, &process, reason, &target);
+        r = add_chosen(targets, &process, reason, false, &target);
         if (r)
                 return r < 0 ? r : 0;
         target->member.begin_ns = exec_begin_ns(targets, notice, old);
@@ -1022,11 +1035,19 @@ static int inherit_from_parent(Targets *targets, Target *child, uint64_t time_ns
         return parent ? mapping_tracker_fork(&child->mappings, &parent->mappings, origin.time_ns) : 0;
 }
 
-/* What was sent with its sample. Of one that is gone it is all that is known of who it was. */
-static int know(Targets *targets, Target *target, const Start *start) {
+/*
+ * What was sent with its sample, or with a later one before @until_ns: an exec that is under way has no texts
+ * yet. Of one that is gone it is all that is known of who it was.
+ */
+static int know(Targets *targets, Target *target, const struct abi_sample *sample, const Start *own,
+                uint64_t until_ns) {
+        const Start *start = own ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, until_ns);
+
+        if (!start)
+                return 0;
         if (target->member.end_ns)
-                stat_add(start ? COUNTER_STARTS_USED : COUNTER_STARTS_MISSED, 1);
-        return start ? mapping_tracker_know(&targets->mappings, target->process, &start->told) : 0;
+                stat_add(COUNTER_STARTS_USED, 1);
+        return mapping_tracker_know(&targets->mappings, target->process, &start->told);
 }
 
 /* Decides on a process that was sampled while undecided. @start: what came with it; NULL = nothing. */
@@ -1053,14 +1074,13 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         r = TARGETS_E_REJECTED;
         if (selector_is_chosen(reason))
                 r = is_gone ? add_gone(targets, &process, reason, until_ns, targetp)
-                            : add_chosen(targets, &process, reason, targetp);
+                            : add_chosen(targets, &process, reason, true, targetp);
         if (!r) {
                 (*targetp)->member.begin_ns = begin_ns;
                 (*targetp)->sampled_ns = sample->time_ns;
         }
         if (!r && !(*targetp)->process->is_kernel)
-                r = know(targets, *targetp,
-                         start ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, until_ns));
+                r = know(targets, *targetp, sample, start, until_ns);
         /* what its process runs now is another matter, and may be chosen */
         if (r != TARGETS_E_REJECTED || until_ns)
                 return r;
@@ -1114,6 +1134,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
         Target *target = find_sampled(targets, sample, start_time_ns);
         const Target *now = find_living(targets, sample->tgid);
         bool is_new = !target;
+        uint64_t begin_ns, until_ns;
         int r;
 
         if (!target) {
@@ -1124,12 +1145,17 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
                 r = decide_sampled(targets, sample, start_time_ns, start, &target);
                 if (r)
                         return r;
-        } else if (start && !target->process->identity) {       /* the notice of its exec has made it */
-                r = know(targets, target, start);
+        } else if (!target->process->identity && (start || target->is_unread)) {
+                find_program(targets, sample, &begin_ns, &until_ns);
+                r = know(targets, target, sample, start, until_ns);
                 if (r)
                         return r;
         }
         r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns, true);
+        if (!r && target->is_unread && target->process->identity) {
+                target->is_unread = false;
+                r = target->member.end_ns ? 0 : renew_row(targets, target);
+        }
         if (!r && is_new)
                 r = inherit_from_parent(targets, target, sample->time_ns);
         process_close(target->process);
