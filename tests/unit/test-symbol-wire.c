@@ -47,6 +47,7 @@ enum {
         LIE_TEXT = 50,
         LIE_TEXT_NUL,
         LIE_TEXT_DIE,
+        LIE_TEXT_DIE_AMONG,             /* over the second of three */
         LIE_SILENT, /* of names, or in time */
 };
 
@@ -58,18 +59,20 @@ static const SymbolAnswer honest = { .magic = SYMBOL_WIRE_MAGIC,
                                      .n = 3,
                                      .names_size = 15 };
 static const SymbolWireFunction functions[3] = { { 0, 16 }, { 16, 16 }, { 32, 16 } };
-static const char names[15] = "alpha\0b\0_Z3foo";
+static const char names[15] = "alpha\0b\0_Z3foo", readable[18] = "_Z1av\0_Z1bv\0_Z1cv";
 
 /* Bytes behind an answer that is refused are never asked for. */
 static void lie(int socket, int how) {
         static char name[SYMBOL_MAX_NAME + 2];
         SymbolWireFunction wrong[3];
         SymbolAnswer answer = honest;
-        char text[sizeof(names)];
+        char text[sizeof(readable)];
         SymbolOffer offer;
 
         memcpy(wrong, functions, sizeof(wrong));
-        memcpy(text, names, sizeof(text));
+        memcpy(text, names, sizeof(names));
+        if (how == LIE_TEXT_DIE_AMONG)
+                memcpy(text, readable, sizeof(readable));
         if (how == LIE_DIE)
                 *(volatile int *)NULL = 1;
         answer.magic += how == LIE_MAGIC;
@@ -83,6 +86,7 @@ static void lie(int socket, int how) {
         answer.names_size = how == LIE_NAMES ? 5
                 : how == LIE_LONG_NAME       ? sizeof(name) + 4
                 : how == LIE_MORE_NAMES      ? 14
+                : how == LIE_TEXT_DIE_AMONG  ? sizeof(readable)
                                              : answer.names_size;
         answer.go = how == LIE_GO ? SYMBOL_N_GO : 0;
         if (how == LIE_LINK)
@@ -113,6 +117,29 @@ static void lie(int socket, int how) {
                      how == LIE_LONG_NAME ? 4 : answer.names_size, -1);
 }
 
+/* Answers with the letter; all at the end, or each at once. */
+static void die_among_names(int socket, const SymbolRequest *request) {
+        static char asked[3 * (4 + 5)], answers[3 * (4 + 1)];
+        const size_t one = 4 + 1;
+        const uint32_t size = 1;
+        size_t n = 0;
+
+        channel_receive_all(socket, asked, request->bytes);
+        for (size_t at = 0; at < request->bytes; at += 4 + 5) {
+                char letter = asked[at + 4 + 3];
+
+                if (letter == 'b')
+                        *(volatile int *)NULL = 1;
+                memcpy(answers + n, &size, 4);
+                answers[n + 4] = letter;
+                if (request->one_by_one)
+                        channel_send(socket, answers, one, -1);
+                else
+                        n += one;
+        }
+        channel_send(socket, answers, n, -1);
+}
+
 static void lie_of_names(int socket, int how, uint32_t bytes) {
         static char asked[SYMBOL_WIRE_MAX_NAMES * (4 + SYMBOL_MAX_NAME)], text[DEMANGLE_MAX_OUTPUT];
         uint32_t size = how == LIE_TEXT ? DEMANGLE_MAX_OUTPUT : 3;
@@ -141,7 +168,9 @@ static void work(int socket) {
 
                 while (how == LIE_SILENT)
                         poll(NULL, 0, -1);
-                if (request.kind == SYMBOL_ASK_READABLE)
+                if (request.kind == SYMBOL_ASK_READABLE && how == LIE_TEXT_DIE_AMONG)
+                        die_among_names(socket, &request);
+                else if (request.kind == SYMBOL_ASK_READABLE)
                         lie_of_names(socket, how, request.bytes);
                 else
                         lie(socket, how);
@@ -321,6 +350,19 @@ Test(symbol_wire, names_that_kill_stay_as_they_are) {
                 cr_assert_eq(counts.n_malformed, 2, "%d: %u", how, counts.n_malformed);
                 cr_assert_str_eq(name_in(remote, &object, 0x1020).name, "_Z3foo");
         }
+}
+
+/* What a worker said before it died may be on its way together: which name it was is found out one by one. */
+Test(symbol_wire, a_name_that_kills_takes_no_other_with_it) {
+        uint64_t addresses[] = { 0x1000, 0x1010, 0x1020, 0x1004, 0x1014 };
+        SymbolObject object = liar(LIE_TEXT_DIE_AMONG);
+
+        cr_assert_eq(run(&object, addresses, ARRAY_SIZE(addresses)), 0);
+        cr_assert_eq(counts.n_died, 3, "%u", counts.n_died);
+        cr_assert_eq(counts.n_malformed + counts.n_late, 0);
+        cr_assert_str_eq(name_in(remote, &object, 0x1000).name, "a");
+        cr_assert_str_eq(name_in(remote, &object, 0x1010).name, "_Z1bv");
+        cr_assert_str_eq(name_in(remote, &object, 0x1020).name, "c");
 }
 
 Test(symbol_wire, one_that_is_silent_is_late) {

@@ -89,21 +89,29 @@ static bool wait_for_bytes(const WorkerSession *session) {
         return r > 0;
 }
 
-int worker_session_receive(WorkerSession *session, void *data, size_t size) {
-        for (size_t at = 0; at < size;) {
-                ssize_t n;
+int worker_session_receive_some(WorkerSession *session, void *data, size_t size, size_t *np) {
+        ssize_t n;
 
+        do {
                 if (!wait_for_bytes(session))
                         return fail(session, true);
-                n = channel_receive(session->socket, (char *)data + at, size - at, NULL, MSG_DONTWAIT);
-                if (n == -EAGAIN)
-                        continue;
-                if (n <= 0)
-                        return fail(session, false);
-                at += (size_t)n;
-                /* there is always more to read of one that never stops talking */
-                if (!left_ns(session))
-                        return fail(session, true);
+                n = channel_receive(session->socket, data, size, NULL, MSG_DONTWAIT);
+        } while (n == -EAGAIN);
+        if (n <= 0)
+                return fail(session, false);
+        /* there is always more to read of one that never stops talking */
+        if (!left_ns(session))
+                return fail(session, true);
+        *np = (size_t)n;
+        return 0;
+}
+
+int worker_session_receive(WorkerSession *session, void *data, size_t size) {
+        for (size_t at = 0, n; at < size; at += n) {
+                int r = worker_session_receive_some(session, (char *)data + at, size - at, &n);
+
+                if (r)
+                        return r;
         }
         return 0;
 }

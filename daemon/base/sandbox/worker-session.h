@@ -40,6 +40,9 @@ int worker_session_begin(WorkerSession *session);
 /* @fd: -1 = none; borrowed. Return: 0, WORKER_SESSION_E_DIED, WORKER_SESSION_E_LATE. */
 int worker_session_send(WorkerSession *session, const void *data, size_t size, int fd);
 
+/* What is there, 1 to @size bytes. Return: the same. */
+int worker_session_receive_some(WorkerSession *session, void *data, size_t size, size_t *np);
+
 /* Exactly @size bytes; what is complete only after the deadline is late, too. Return: the same. */
 int worker_session_receive(WorkerSession *session, void *data, size_t size);
 

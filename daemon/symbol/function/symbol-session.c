@@ -184,20 +184,32 @@ static int read_object(Work *work) {
 typedef struct Names {
         const char *names[SYMBOL_WIRE_MAX_NAMES];
         uint32_t n, n_done;
+        bool one_by_one;                /* a worker died over one of many */
 } Names;
 
-static void add(Names *names, const char *name) {
+static int by_place(const void *a, const void *b) {
+        uintptr_t x = (uintptr_t)*(const char *const *)a, y = (uintptr_t)*(const char *const *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+/* Many addresses have one name: each stays once. */
+static void leave_each_once(Names *names) {
+        uint32_t n = 0;
+
+        qsort(names->names, names->n, sizeof(names->names[0]), by_place);
         for (uint32_t i = 0; i < names->n; i++)
-                if (names->names[i] == name)
-                        return;
-        names->names[names->n++] = name;
+                if (!n || names->names[n - 1] != names->names[i])
+                        names->names[n++] = names->names[i];
+        names->n = n;
 }
 
 static int send_names(Work *work, const Names *names) {
         SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC,
                                   .kind = SYMBOL_ASK_READABLE,
                                   .n = names->n - names->n_done,
-                                  .style = symbolizer_style(work->symbolizer) };
+                                  .style = symbolizer_style(work->symbolizer),
+                                  .one_by_one = names->one_by_one };
         _cleanup_(freep) char *all = NULL;
         size_t size = 0;
         int r;
@@ -219,19 +231,44 @@ static int send_names(Work *work, const Names *names) {
         return r ?: worker_session_send(&work->session, all, request.bytes, -1);
 }
 
+/* What a worker has sent of its answers, ahead of what was taken. */
+typedef struct Pieces {
+        char bytes[16 << 10];
+        size_t n, n_taken;
+} Pieces;
+
+/* Return: as worker_session_receive(). */
+static int take_bytes(Work *work, Pieces *pieces, void *to, size_t size) {
+        for (size_t at = 0, n; at < size; at += n) {
+                if (pieces->n_taken == pieces->n) {
+                        int r = worker_session_receive_some(&work->session, pieces->bytes,
+                                                            sizeof(pieces->bytes), &pieces->n);
+
+                        if (r)
+                                return r;
+                        pieces->n_taken = 0;
+                }
+                n = MIN(size - at, pieces->n - pieces->n_taken);
+                memcpy((char *)to + at, pieces->bytes + pieces->n_taken, n);
+                pieces->n_taken += n;
+        }
+        return 0;
+}
+
 /* Return: 0, WORKER_SESSION_E_*, -ENOMEM; finished names are kept. */
 static int ask_names(Work *work, Names *names) {
         char text[DEMANGLE_MAX_OUTPUT];
+        Pieces pieces = { .n = 0 };
         int r = worker_session_begin(&work->session);
 
         r = r ?: send_names(work, names);
         while (!r && names->n_done < names->n) {
                 uint32_t size;
 
-                r = worker_session_receive(&work->session, &size, sizeof(size));
+                r = take_bytes(work, &pieces, &size, sizeof(size));
                 if (!r && size >= sizeof(text))
                         r = worker_session_refuse(&work->session);
-                r = r ?: worker_session_receive(&work->session, text, size);
+                r = r ?: take_bytes(work, &pieces, text, size);
                 if (!r && memchr(text, 0, size))
                         r = worker_session_refuse(&work->session);
                 if (r)
@@ -245,17 +282,25 @@ static int ask_names(Work *work, Names *names) {
         return r;
 }
 
-/* A name over which two workers died stays as it is in the file; the others are asked for again. */
+/*
+ * A name over which two workers died stays as it is in the file; the others are asked for again. Answers that
+ * come together do not say which name it was, so then they come one by one.
+ */
 static int read_names(Work *work, Names *names) {
         const char *suspect = NULL;
         unsigned n_died = 0;
         int r = 0;
 
         while (!r && names->n_done < names->n) {
+                bool is_sure = names->one_by_one || names->n - names->n_done == 1;
+
                 r = ask_names(work, names);
-                if (r != WORKER_SESSION_E_DIED || ++n_died > MAX_DEATHS)
+                if (r != WORKER_SESSION_E_DIED || (is_sure && ++n_died > MAX_DEATHS))
                         break;
                 r = 0;
+                names->one_by_one = true;
+                if (!is_sure)
+                        continue;
                 if (names->names[names->n_done] == suspect)
                         r = symbolizer_put_readable(work->symbolizer, work->object,
                                                     names->names[names->n_done++], "", 0);
@@ -281,8 +326,9 @@ int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObj
                 const char *name = symbolizer_unread(symbolizer, object, addresses[i]);
 
                 if (name)
-                        add(&names, name);
+                        names.names[names.n++] = name;
         }
+        leave_each_once(&names);
         if (!r)
                 r = read_names(&work, &names);
         worker_session_end(&work.session);

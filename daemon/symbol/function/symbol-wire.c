@@ -218,16 +218,34 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
 
 /* ---- names ---- */
 
-static int send_readable(int socket, const char *name, DemangleStyle style) {
-        static struct { uint32_t size; char text[DEMANGLE_MAX_OUTPUT]; } answer;
+/* Answers that have not been sent: each message wakes its reader, who may have to wait for a CPU. */
+typedef struct Answers {
+        char bytes[64 << 10];
+        size_t n;
+} Answers;
 
-        answer.size = (uint32_t)demangle(name, style, answer.text, sizeof(answer.text));
-        return channel_send(socket, &answer, sizeof(answer.size) + answer.size, -1);
+static int send_answers(int socket, Answers *answers) {
+        size_t n = answers->n;
+
+        answers->n = 0;
+        return channel_send(socket, answers->bytes, n, -1);
+}
+
+static int answer_readable(int socket, const SymbolRequest *request, const char *name, Answers *answers) {
+        char *to = answers->bytes + answers->n;
+        uint32_t size = (uint32_t)demangle(name, request->style, to + sizeof(size), DEMANGLE_MAX_OUTPUT);
+
+        memcpy(to, &size, sizeof(size));
+        answers->n += sizeof(size) + size;
+        if (!request->one_by_one && sizeof(answers->bytes) - answers->n >= sizeof(size) + DEMANGLE_MAX_OUTPUT)
+                return 0;
+        return send_answers(socket, answers);
 }
 
 static int serve_readable(int socket, const SymbolRequest *request) {
         static char names[SYMBOL_WIRE_MAX_NAMES * (sizeof(uint32_t) + SYMBOL_MAX_NAME)],
                 name[SYMBOL_MAX_NAME + 1];
+        static Answers answers;
         size_t at = 0;
 
         if (request->n > SYMBOL_WIRE_MAX_NAMES || request->bytes > sizeof(names) ||
@@ -245,10 +263,10 @@ static int serve_readable(int socket, const SymbolRequest *request) {
                 memcpy(name, names + at, size);
                 name[size] = 0;
                 at += size;
-                if (send_readable(socket, name, request->style))
+                if (answer_readable(socket, request, name, &answers))
                         return SERVE_E_OVER;
         }
-        return 0;
+        return send_answers(socket, &answers) ? SERVE_E_OVER : 0;
 }
 
 void symbol_serve(int socket, int fd, const SymbolRequest *first) {

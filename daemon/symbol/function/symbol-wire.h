@@ -42,6 +42,7 @@ typedef struct SymbolRequest {
         uint32_t n, bytes;              /* READABLE: names, and all that follows */
         uint32_t style;
         uint32_t is_itself;             /* the file is the object itself, also without a build id */
+        uint32_t one_by_one;            /* READABLE: each answer is sent before the next name is looked at */
         char gnu[SYMBOL_WIRE_ID], go[SYMBOL_WIRE_ID];   /* the object's build ids */
 } SymbolRequest;
 

@@ -20,10 +20,11 @@
 #include "base/util/arena.h"
 #include "base/util/worker.h"
 #include "sampling/process/object-file.h"
+#include "symbol/function/symbol-wire.h"
 #include "symbol/function/symbolizer.h"
 
 enum {
-        NAME_JOB_MAX = 1024,            /* addresses */
+        NAME_JOB_MAX = SYMBOL_WIRE_MAX_NAMES,   /* addresses */
         NAME_MAX_PLACES = 4,
         /* bytes of a thread's symbol tables; one table that is larger is kept alone */
         NAME_MAX_TABLE_BYTES = 64 << 20,
