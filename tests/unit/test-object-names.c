@@ -76,7 +76,7 @@ static const Mapping *mapping_of(uintptr_t pc) {
 }
 
 /* The frame of @pc as frames/ makes it. */
-static FrameWord want(uintptr_t pc) {
+static FileFrame frame_at(uintptr_t pc) {
         const Mapping *mapping = mapping_of(pc);
         const Object *object = mapping->object;
         uint32_t segment, module;
@@ -91,8 +91,14 @@ static FrameWord want(uintptr_t pc) {
                 0);
         cr_assert_eq(window_module(window, &row, &module), 0);
         cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module, address, &word), 0);
-        cr_assert_eq(object_names_want(names, window, process, &(FileFrame){ mapping, address, word }, 1), 0);
-        return word;
+        return (FileFrame){ mapping, address, word };
+}
+
+static FrameWord want(uintptr_t pc) {
+        FileFrame frame = frame_at(pc);
+
+        cr_assert_eq(object_names_want(names, window, process, &frame, 1), 0);
+        return frame.word;
 }
 
 static const char *name_of(FrameWord word) {
@@ -158,6 +164,25 @@ Test(object_names, asks_for_each_address_once) {
         cr_assert_eq(object_names_n_waiting(names), 1);
         answer();
         cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 1);
+}
+
+Test(object_names, takes_the_frames_of_a_deep_stack_at_once) {
+        const uintptr_t marker = (uintptr_t)object_names_marker, library = (uintptr_t)library_function();
+        FileFrame frames[200];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(frames); i++)
+                frames[i] = frame_at(i % 2 ? library + 1 : marker + i % 4 / 2);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(object_names_want(names, window, process, frames, ARRAY_SIZE(frames)), 0);
+                cr_assert_eq(object_names_n_waiting(names), 3);
+        }
+        answer();
+        for (unsigned i = 0; i < ARRAY_SIZE(frames); i++)
+                if (i % 2)
+                        cr_assert(is_library_function(frames[i].word));
+                else
+                        cr_assert_str_eq(name_of(frames[i].word), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 3);
 }
 
 /* Lets the thread answer what has been sent to it. */

@@ -15,7 +15,7 @@ void hashmap_deinit(Hashmap *map) {
 }
 
 static uint32_t home(const Hashmap *map, uint64_t key) {
-        return (uint32_t)hash_bytes(&key, sizeof(key)) & (map->n_slots - 1);
+        return (uint32_t)hash_number(key) & (map->n_slots - 1);
 }
 
 static HashmapEntry *probe(const Hashmap *map, uint64_t key) {

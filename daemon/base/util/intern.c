@@ -16,12 +16,21 @@ enum {
         INTERN_LEAST_ITEMS = 32,        /* that a table grows by */
 };
 
-uint64_t hash_bytes(const void *data, size_t size) {
+static uint64_t own_seed(void) {
         static uint64_t seed;
 
         if (!seed && getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
                 seed = (uintptr_t)&seed;
-        return XXH3_64bits_withSeed(data, size, seed);
+        return seed;
+}
+
+uint64_t hash_bytes(const void *data, size_t size) {
+        return XXH3_64bits_withSeed(data, size, own_seed());
+}
+
+/* The size is a constant: what is left of XXH3 then is a few instructions. */
+uint64_t hash_number(uint64_t number) {
+        return XXH3_64bits_withSeed(&number, sizeof(number), own_seed());
 }
 
 void intern_init(Intern *intern, uint32_t max_items) {

@@ -55,5 +55,8 @@ static inline const InternItem *intern_get(const Intern *intern, uint32_t index)
 /* XXH3 over @size bytes with the per-process seed. */
 uint64_t hash_bytes(const void *data, size_t size);
 
+/* The same of the bytes of @number. */
+uint64_t hash_number(uint64_t number);
+
 /* XXH3 without a seed: the same everywhere and for ever, for files. */
 uint64_t hash_stable(const void *data, size_t size);

@@ -58,6 +58,7 @@ enum {
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_OBJECTS = 16 << 10,
         NO_TEXT = UINT32_MAX,
+        AHEAD = 64,                     /* frames that are fetched at once */
         MAX_ID = 136,                   /* bytes of a build id's text, with its NUL */
         /* doublings of that interval, after failures in a row: eleven minutes */
         MAX_DOUBLINGS = 6,
@@ -378,7 +379,7 @@ static bool is_held_up(const ObjectNames *names, const NamedObject *object) {
                 (object->is_stuck && worker_n_stuck(names->worker));
 }
 
-/* @known: by the word of @frame in this window; NULL = it is new. */
+/* @known: by the word of @frame in this window; NULL = it was new when the stack came. */
 static int want(ObjectNames *names, const Process *process, const FileFrame *frame, Name *known) {
         NamedObject *object = NULL;
         Name *name = known;
@@ -398,17 +399,33 @@ static int want(ObjectNames *names, const Process *process, const FileFrame *fra
         return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
 }
 
-/* Most frames are known, and neither the table of words nor the names are in the cache. */
+/*
+ * Most frames are known, and neither the table of words nor the names are in the cache: both are fetched for
+ * all frames before the first one waits for them. @n: up to AHEAD.
+ */
+static int want_some(ObjectNames *names, const Process *process, const FileFrame *frames, size_t n) {
+        Name *known[AHEAD];
+        int r = 0;
+
+        for (size_t i = 0; i < n; i++)
+                hashmap_prefetch(&names->words, frames[i].word);
+        for (size_t i = 0; i < n; i++) {
+                known[i] = hashmap_get(&names->words, frames[i].word);
+                __builtin_prefetch(known[i]);
+        }
+        for (size_t i = 0; i < n && !r; i++)
+                r = want(names, process, &frames[i], known[i]);
+        return r;
+}
+
 int object_names_want(ObjectNames *names, const Window *window, const Process *process,
                       const FileFrame *frames, size_t n) {
         int r = 0;
 
         if (names->window_serial != window_serial(window))
                 begin_window(names, window);
-        for (size_t i = 0; i < n; i++)
-                hashmap_prefetch(&names->words, frames[i].word);
-        for (size_t i = 0; i < n && !r; i++)
-                r = want(names, process, &frames[i], hashmap_get(&names->words, frames[i].word));
+        for (size_t at = 0; at < n && !r; at += AHEAD)
+                r = want_some(names, process, frames + at, MIN((size_t)AHEAD, n - at));
         return r;
 }
 
