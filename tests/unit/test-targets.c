@@ -610,6 +610,48 @@ Test(targets, takes_no_program_for_the_one_before_it_of_the_same_name) {
         bench_end(&bench);
 }
 
+/* The process lives, and its executable is another one than that of the program that was sampled. */
+Test(targets, chooses_by_the_executable_that_ran_then) {
+        const SelectorRule by_exe = { .kind = SELECTOR_KIND_EXE, .pattern = "cat" },
+                           excluded[] = { { .kind = SELECTOR_KIND_UNIT, .pattern = "nothing" },
+                                          { .kind = SELECTOR_KIND_EXE, .pattern = "cat" },
+                                          { .kind = SELECTOR_KIND_EXE, .pattern = "first" },
+                                          { .kind = SELECTOR_KIND_EXE, .pattern = "any" } };
+        const char first[ABI_COMM_SIZE] = "first", cat[ABI_COMM_SIZE] = "cat";
+        Selector selector = { .rules = &by_exe, .n_rules = 1 };
+        Member child = start("first", body_exec);
+        uint64_t now_ns = clock_monotonic_ns();
+        MappingNotice notice = { .time_ns = now_ns - 90, .pid = child.pid, .tid = child.pid, .start = 4096,
+                                 .size = 4096, .prot = PROT_EXEC, .path = "/bin/first", .path_size = 10 };
+        struct abi_sample sample = sample_of(&child, now_ns - 50, first);
+        Process *process;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        exec_cat(&child);
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, first, now_ns - 100), 0);
+        cr_assert_eq(targets_mapping(bench.targets, &notice), 0);
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, cat, now_ns - 20), 0);
+        cr_assert_eq(admit_sample(&bench, &sample, &process), TARGETS_E_REJECTED);
+        cr_assert_null(row_of(&bench.table, child.pid), "what runs now is another matter");
+        process = admitted(&bench, sample_of(&child, now_ns, cat), NULL);
+        cr_assert_str_eq(process->exe, "/usr/bin/cat");
+        bench_end(&bench);
+
+        /* What is known of it leaves it out, or does not: nothing else. */
+        for (unsigned i = 0; i < ARRAY_SIZE(excluded); i++) {
+                selector = (Selector){ .all = true, .exclude_rules = &excluded[i], .n_exclude_rules = 1 };
+                bench_init(&bench, &selector, 0);
+                cr_assert_eq(targets_exec_begins(bench.targets, child.pid, first, now_ns - 100), 0);
+                if (i < 3)
+                        cr_assert_eq(targets_mapping(bench.targets, &notice), 0);
+                cr_assert_eq(targets_exec_begins(bench.targets, child.pid, cat, now_ns - 20), 0);
+                cr_assert_eq(admit_sample(&bench, &sample, &process), i < 2 ? 0 : TARGETS_E_REJECTED, "%u", i);
+                bench_end(&bench);
+        }
+        stop(&child);
+}
+
 /* Only another thread than the leader was sampled, and no notice tells of an exec or a fork. */
 Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
         const SelectorRule by_name = { .kind = SELECTOR_KIND_COMM, .pattern = "other" };

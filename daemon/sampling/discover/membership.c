@@ -43,7 +43,8 @@ void membership_deinit(Membership *membership) {
 
 /* ---- decisions ---- */
 
-int membership_decide(const Membership *membership, const SelectorFacts *facts, SelectorReason *reasonp) {
+int membership_decide(const Membership *membership, const SelectorFacts *facts, uint64_t time_ns,
+                      SelectorReason *reasonp) {
         unsigned what = selector_needs(membership->selector);
         _cleanup_(identity_freep) Identity *identity = NULL;
         _cleanup_(closep) int fd = -1;
@@ -51,7 +52,10 @@ int membership_decide(const Membership *membership, const SelectorFacts *facts, 
         int r = 0;
 
         if (what && process_open_living((pid_t)facts->pid, 0, &fd, NULL) == 0) {
-                r = identity_new(&identity, fd, what);
+                r = identity_new(&identity, fd, time_ns ? what & ~(unsigned)IDENTITY_EXE : what);
+                if (!r && time_ns && what & IDENTITY_EXE)
+                        r = recall_executable(membership->notices, facts->pid, time_ns, identity);
+                more.is_inherited = time_ns && what & IDENTITY_EXE && !(identity && identity->exe);
         } else if (what) {
                 r = recall_identity(membership->notices, facts->pid, what, &identity);
                 more.is_inherited = true;

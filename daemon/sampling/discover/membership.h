@@ -71,9 +71,11 @@ void membership_deinit(Membership *membership);
 
 /*
  * What the selectors say of a process. Its identity is read if the selectors need it, or recalled from
- * notices if the process is gone; what cannot be known matches nothing. Return: 0, -ENOMEM.
+ * notices if the process is gone; what cannot be known matches nothing. @time_ns: of a program that ran then
+ * and is over; 0 = of the one that runs now. Return: 0, -ENOMEM.
  */
-int membership_decide(const Membership *membership, const SelectorFacts *facts, SelectorReason *reasonp);
+int membership_decide(const Membership *membership, const SelectorFacts *facts, uint64_t time_ns,
+                      SelectorReason *reasonp);
 
 /*
  * Exits of all processes: one that is known to be gone need not be looked for. Most short programs are, when

@@ -42,6 +42,14 @@ static int identity_of_ancestor(const NoticeHistory *history, uint32_t tgid, uin
         return 0;
 }
 
+int recall_executable(const NoticeHistory *history, uint32_t tgid, uint64_t time_ns, Identity *identity) {
+        NoticeHistoryOrigin origin;
+
+        if (!history || notice_history_find_origin(history, tgid, 0, time_ns, &origin) || origin.parent)
+                return 0;
+        return MIN(notice_history_visit(history, tgid, 0, time_ns, recall_exe, identity), 0);
+}
+
 int recall_identity(const NoticeHistory *history, uint32_t tgid, unsigned what, Identity **identityp) {
         _cleanup_(identity_freep) Identity *identity = NULL;
         unsigned inherited = what;
@@ -55,7 +63,7 @@ int recall_identity(const NoticeHistory *history, uint32_t tgid, unsigned what, 
                 inherited &= ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT);
         r = identity_of_ancestor(history, tgid, origin.time_ns, inherited, &identity);
         if (!r && identity && !origin.parent && what & IDENTITY_EXE)
-                r = notice_history_visit(history, tgid, 0, UINT64_MAX, recall_exe, identity);
+                r = recall_executable(history, tgid, UINT64_MAX, identity);
         if (!r && identity && (identity->exe || !(what & IDENTITY_EXE)))
                 *identityp = take(identity);
         return MIN(r, 0);

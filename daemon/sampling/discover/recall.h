@@ -17,3 +17,9 @@ enum { RECALL_DEPTH = 8 };              /* forks of forks that are all gone */
  * IDENTITY_*. *identityp stays as it is if the notices tell too little. Return: 0, -ENOMEM.
  */
 int recall_identity(const NoticeHistory *history, uint32_t tgid, unsigned what, Identity **identityp);
+
+/*
+ * The executable of the program that @tgid ran at @time_ns, if it began that by an exec. identity->exe stays
+ * NULL if the notices tell too little. Return: 0, -ENOMEM.
+ */
+int recall_executable(const NoticeHistory *history, uint32_t tgid, uint64_t time_ns, Identity *identity);

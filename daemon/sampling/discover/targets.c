@@ -658,7 +658,7 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
                 return r < 0 ? r : 0;
         }
         r = membership_decide(&targets->membership,
-                              &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true },
+                              &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true }, 0,
                               &reason);
         if (r || !selector_is_chosen(reason))
                 return r;
@@ -691,7 +691,7 @@ static int scan_process(Targets *targets, pid_t pid) {
         }
         r = membership_decide(
                 &targets->membership,
-                &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel },
+                &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel }, 0,
                 &reason);
         if (r)
                 return r;
@@ -718,7 +718,7 @@ static bool is_excluded(const Targets *targets, uint32_t pid) {
 
         return process_identify((pid_t)pid, &stat, comm) == 0 &&
                 membership_decide(&targets->membership,
-                               &(SelectorFacts){ .pid = pid, .comm = comm, .is_kernel = stat.is_kernel },
+                               &(SelectorFacts){ .pid = pid, .comm = comm, .is_kernel = stat.is_kernel }, 0,
                                &reason) == 0 &&
                 reason == SELECTOR_EXCLUDED;
 }
@@ -779,7 +779,7 @@ static int decide_exec(Targets *targets, const struct abi_notice *notice, bool w
                 return r;
         if (!was_target && selector_is_all_alone(targets->config.selector))
                 return 0;
-        r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = notice->tgid, .comm = comm },
+        r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = notice->tgid, .comm = comm }, 0,
                               reasonp);
         if (r)
                 return r;
@@ -1068,7 +1068,7 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                            &(SelectorFacts){ .pid = sample->tgid,
                                              .comm = is_gone && !*process->comm ? NULL : process->comm,
                                              .is_kernel = process->is_kernel },
-                           &reason);
+                           until_ns ? sample->time_ns : 0, &reason);
         if (r)
                 return r;
         r = TARGETS_E_REJECTED;
@@ -1214,7 +1214,7 @@ static int look(void *userdata, uint32_t pid) {
                 return notice_for(targets, target->process, &stat, comm);
         if (target && target->publication.ring_address)
                 return 0;
-        r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = pid, .comm = comm }, &reason);
+        r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = pid, .comm = comm }, 0, &reason);
         if (r || (!target && reason != SELECTOR_SILENT))
                 return r;
         return search_sweep(targets->search, pid, stat.start_time_ns, targets->sweep.is_resync,
