@@ -5,8 +5,13 @@
  * its libraries are some ten MiB, beside a daemon that takes ten in all. So nothing is read ahead, and what
  * was not in the cache before leaves it again. What was there stays for those who need it:
  *
- *     preadv2(RWF_NOWAIT)   64 KiB: all of it was in the cache, and stays
- *     preadv2(RWF_NOWAIT)   EAGAIN → pread(), posix_fadvise(DONTNEED)
+ *     preadv2(RWF_DONTCACHE)   from Linux 6.14 on, where the filesystem has it: that is what it does
+ *
+ *     preadv2(RWF_NOWAIT)      else; 64 KiB: all of it was in the cache, and stays
+ *     preadv2(RWF_NOWAIT)      EAGAIN → pread(), posix_fadvise(DONTNEED)
+ *
+ * The second way is not sure: RWF_NOWAIT begins to read what is not there, and a disk that is fast enough has
+ * read it before the call looks again. Then it stays in the cache as if it had been there.
  */
 #include "sampling/unwind/reader.h"
 
@@ -19,6 +24,10 @@
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/macro.h"
+
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x80              /* linux/fs.h of 6.14 */
+#endif
 
 int reader_init_file(Reader *reader, int fd) {
         *reader = (Reader){ .fd = fd, .next_fill = READER_WINDOW_MIN };
@@ -38,8 +47,22 @@ void reader_deinit(Reader *reader) {
         *reader = (Reader){ .fd = -1 };
 }
 
-/* As file_pread(). */
-static ssize_t read_once(int fd, void *data, size_t size, uint64_t offset) {
+/* Return: whether all up to the end of the file was read; *np: bytes. */
+static bool read_uncached(int fd, void *data, size_t size, uint64_t offset, ssize_t *np) {
+        ssize_t n = 1;
+
+        for (*np = 0; n > 0 && *np < (ssize_t)size; *np += MAX(n, (ssize_t)0)) {
+                const struct iovec to = { (char *)data + *np, size - (size_t)*np };
+
+                do
+                        n = preadv2(fd, &to, 1, (off_t)offset + *np, RWF_DONTCACHE);
+                while (n < 0 && errno == EINTR);
+        }
+        return n >= 0;
+}
+
+/* As file_pread(), for kernels and filesystems without RWF_DONTCACHE. */
+static ssize_t read_and_drop(int fd, void *data, size_t size, uint64_t offset) {
         const struct iovec to = { data, size };
         ssize_t n_cached = preadv2(fd, &to, 1, (off_t)offset, RWF_NOWAIT), n;
         bool was_cold = n_cached >= 0 || errno == EAGAIN;
@@ -51,6 +74,16 @@ static ssize_t read_once(int fd, void *data, size_t size, uint64_t offset) {
         if (n > 0 && n != n_cached && was_cold)
                 (void)posix_fadvise(fd, (off_t)offset, n, POSIX_FADV_DONTNEED);
         return n;
+}
+
+/* As file_pread(). */
+static ssize_t read_once(Reader *reader, void *data, size_t size, uint64_t offset) {
+        ssize_t n;
+
+        if (!reader->has_no_uncached && read_uncached(reader->fd, data, size, offset, &n))
+                return n;
+        reader->has_no_uncached = true;
+        return read_and_drop(reader->fd, data, size, offset);
 }
 
 /*
@@ -68,7 +101,7 @@ static void fill(Reader *reader, uint64_t offset, size_t size) {
         reader->at = offset;
         reader->size = 0;
         reader->n_reads++;
-        n = read_once(reader->fd, reader->buffer, MAX(size, reader->next_fill), offset);
+        n = read_once(reader, reader->buffer, MAX(size, reader->next_fill), offset);
         if (n > 0)
                 reader->size = (size_t)n;
 }

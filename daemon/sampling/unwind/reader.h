@@ -11,6 +11,7 @@
  * the tests and the fuzzer.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ typedef struct Reader {
         uint64_t at;                    /* offset of the window in the file */
         size_t size;                    /* bytes in it */
         size_t next_fill;
+        bool has_no_uncached;           /* its filesystem has no RWF_DONTCACHE (reader.c) */
         uint64_t n_reads;               /* number of reads, for tests of the cost */
 } Reader;
 
