@@ -146,6 +146,7 @@ class Hotspot(session.NamingCase):
                     self.assertEqual(kinds, {"jvm"})
                     if options == "-Xint":
                         self.assertEqual(compilations(samples), {"interpreted"})
+                    child.stop()            # it burns, and names of the next one would come late
 
     def test_a_loop_without_a_safepoint_has_no_guessed_frame(self):
         """The serial collector leaves none in a counted loop, as `burn` is. What stands next to it in the
