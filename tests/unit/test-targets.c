@@ -646,7 +646,8 @@ Test(targets, chooses_by_the_executable_that_ran_then) {
                 if (i < 3)
                         cr_assert_eq(targets_mapping(bench.targets, &notice), 0);
                 cr_assert_eq(targets_exec_begins(bench.targets, child.pid, cat, now_ns - 20), 0);
-                cr_assert_eq(admit_sample(&bench, &sample, &process), i < 2 ? 0 : TARGETS_E_REJECTED, "%u", i);
+                cr_assert_eq(admit_sample(&bench, &sample, &process), i < 2 ? 0 : TARGETS_E_REJECTED, "%u",
+                             i);
                 bench_end(&bench);
         }
         stop(&child);

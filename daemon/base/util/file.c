@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/util/error.h"
@@ -112,10 +113,16 @@ int file_open_seen(int path_fd) {
 }
 
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset) {
+        return file_pread_flags(fd, data, size, offset, 0);
+}
+
+ssize_t file_pread_flags(int fd, void *data, size_t size, uint64_t offset, int flags) {
         size_t done = 0;
 
         while (done < size) {
-                ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(offset + done));
+                const struct iovec to = { (char *)data + done, size - done };
+                off_t at = (off_t)(offset + done);
+                ssize_t n = flags ? preadv2(fd, &to, 1, at, flags) : pread(fd, to.iov_base, to.iov_len, at);
 
                 if (n < 0 && errno == EINTR)
                         continue;

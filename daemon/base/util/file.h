@@ -57,5 +57,8 @@ int file_open_null(int mode);
 /* pread() until @size bytes or the end. Return: bytes read, or -errno. */
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset);
 
+/* The same by preadv2(). @flags: RWF_*. */
+ssize_t file_pread_flags(int fd, void *data, size_t size, uint64_t offset, int flags);
+
 /* write() until all is written. Return: 0 or -errno. */
 int file_write(int fd, const void *data, size_t size);

@@ -116,7 +116,7 @@ void dictionary_reset(Dictionary *dictionary) {
         table_reset(&dictionary->frame_rows);
         hashmap_deinit(&dictionary->locations);
         dictionary->n_locations = 1;
-        dictionary->n_indexes = dictionary->stacks_size = 0;
+        dictionary->n_indexes = 0;
         dictionary->size = N_TABLES * EMPTY_ROW;
 }
 
@@ -333,6 +333,7 @@ static bool reserve_indexes(Dictionary *dictionary, size_t n) {
         return true;
 }
 
+/* Without its tag and length. */
 static size_t stack_size(const int32_t *indexes, size_t n) {
         return n ? wire_field_size(wire_indexes_size(indexes, n)) : 0;
 }
@@ -341,7 +342,7 @@ static size_t stack_size(const int32_t *indexes, size_t n) {
 int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
         const FrameWord *words;
         int32_t *indexes;
-        size_t n, size;
+        size_t n;
 
         if (!index || dictionary->stacks.local[index])
                 return (int32_t)dictionary->stacks.local[index];
@@ -356,9 +357,7 @@ int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
         for (size_t i = 0; i < n; i++)
                 indexes[i] = add_location(dictionary, words[i]);
         dictionary->n_indexes += n;
-        size = wire_field_size(stack_size(indexes, n));
-        dictionary->stacks_size += size;
-        dictionary->size += size;
+        dictionary->size += wire_field_size(stack_size(indexes, n));
         return table_add(&dictionary->stacks, index);
 }
 
@@ -428,9 +427,8 @@ static void sort_places(Place *places, size_t n) {
         }
 }
 
-/* @places stand in the new order. @numbers: room for the new index of each old one. */
+/* @places stand in the new order. @numbers: zeros, room for the new index of each old one. */
 static void renumber(Dictionary *dictionary, const Place *places, size_t n, int32_t *numbers) {
-        numbers[0] = 0;
         for (size_t i = 0; i < n; i++) {
                 dictionary->words[i + 1] = places[i].word;
                 numbers[places[i].index] = (int32_t)i + 1;
@@ -440,7 +438,7 @@ static void renumber(Dictionary *dictionary, const Place *places, size_t n, int3
 }
 
 int dictionary_arrange(Dictionary *dictionary) {
-        size_t n = dictionary->n_locations - 1, before = dictionary->stacks_size;
+        size_t n = dictionary->n_locations - 1, before = stacks_size(dictionary);
         _cleanup_(freep) Place *places = calloc(n + 1, sizeof(*places));
         _cleanup_(freep) int32_t *numbers = calloc(n + 1, sizeof(*numbers));
 
@@ -453,8 +451,7 @@ int dictionary_arrange(Dictionary *dictionary) {
                         places[dictionary->indexes[i] - 1].n_uses++;
         sort_places(places, n);
         renumber(dictionary, places, n, numbers);
-        dictionary->stacks_size = stacks_size(dictionary);
-        dictionary->size -= before - dictionary->stacks_size;
+        dictionary->size -= before - stacks_size(dictionary);
         return 0;
 }
 

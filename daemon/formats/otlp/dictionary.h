@@ -40,7 +40,7 @@ typedef struct Dictionary {
         Hashmap locations;              /* any other frame word → index, as a pointer */
         FrameWord *words;               /* index → frame word */
         int32_t *indexes;               /* the locations of each frame: one stack behind the other */
-        size_t n_indexes, indexes_size, stacks_size;    /* the last: bytes of the packed stacks */
+        size_t n_indexes, indexes_size;
         DictionaryTags tags;
         uint32_t n_locations, words_size;
         size_t size;                    /* bytes of the packed message */

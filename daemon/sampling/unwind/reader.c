@@ -47,20 +47,6 @@ void reader_deinit(Reader *reader) {
         *reader = (Reader){ .fd = -1 };
 }
 
-/* Return: whether all up to the end of the file was read; *np: bytes. */
-static bool read_uncached(int fd, void *data, size_t size, uint64_t offset, ssize_t *np) {
-        ssize_t n = 1;
-
-        for (*np = 0; n > 0 && *np < (ssize_t)size; *np += MAX(n, (ssize_t)0)) {
-                const struct iovec to = { (char *)data + *np, size - (size_t)*np };
-
-                do
-                        n = preadv2(fd, &to, 1, (off_t)offset + *np, RWF_DONTCACHE);
-                while (n < 0 && errno == EINTR);
-        }
-        return n >= 0;
-}
-
 /* As file_pread(), for kernels and filesystems without RWF_DONTCACHE. */
 static ssize_t read_and_drop(int fd, void *data, size_t size, uint64_t offset) {
         const struct iovec to = { data, size };
@@ -78,9 +64,11 @@ static ssize_t read_and_drop(int fd, void *data, size_t size, uint64_t offset) {
 
 /* As file_pread(). */
 static ssize_t read_once(Reader *reader, void *data, size_t size, uint64_t offset) {
-        ssize_t n;
+        ssize_t n = reader->has_no_uncached
+                            ? -EOPNOTSUPP
+                            : file_pread_flags(reader->fd, data, size, offset, RWF_DONTCACHE);
 
-        if (!reader->has_no_uncached && read_uncached(reader->fd, data, size, offset, &n))
+        if (n >= 0)
                 return n;
         reader->has_no_uncached = true;
         return read_and_drop(reader->fd, data, size, offset);
