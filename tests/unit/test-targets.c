@@ -578,6 +578,14 @@ Test(targets, takes_no_program_for_the_one_before_it) {
         cr_assert_null(service_of(second));
         cr_assert_eq(bench.table.n_set, 1);
         cr_assert_eq(admitted(&bench, sample_of(&child, now_ns - 30, "first"), NULL), first);
+        bench_end(&bench);
+
+        /* what a later sample brought may be the next program's */
+        bench_init(&bench, &selector, 0);
+        send_start(&bench, child.pid, now_ns - 10, "OTEL_SERVICE_NAME=shop");
+        first = admitted(&bench, sample_of(&child, now_ns - 50, "first"), NULL);
+        cr_assert_str_eq(first->comm, "first");
+        cr_assert_null(service_of(first));
         stop(&child);
         bench_end(&bench);
 }

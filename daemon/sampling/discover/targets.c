@@ -1054,12 +1054,13 @@ static int know(Targets *targets, Target *target, const struct abi_sample *sampl
 static int decide_sampled(Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                           const Start *start, Target **targetp) {
         _cleanup_(process_freep) Process *process = NULL;
-        uint64_t begin_ns, until_ns;
+        uint64_t begin_ns, until_ns, told_ns;
         SelectorReason reason;
         bool is_gone;
         int r;
 
-        find_program(targets, sample, &begin_ns, &until_ns);
+        find_program(targets, sample, &begin_ns, &told_ns);
+        until_ns = told_ns;
         r = identify_sampled(targets, sample, start_time_ns, &until_ns, &process);
         if (r)
                 return r;
@@ -1079,8 +1080,9 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 (*targetp)->member.begin_ns = begin_ns;
                 (*targetp)->sampled_ns = sample->time_ns;
         }
+        /* Where the next program was only seen, a later start may be that one's. */
         if (!r && !(*targetp)->process->is_kernel)
-                r = know(targets, *targetp, sample, start, until_ns);
+                r = know(targets, *targetp, sample, start, told_ns == until_ns ? until_ns : sample->time_ns);
         /* what its process runs now is another matter, and may be chosen */
         if (r != TARGETS_E_REJECTED || until_ns)
                 return r;
