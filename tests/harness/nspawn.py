@@ -23,7 +23,7 @@ import tap
 
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
 # systemd, and what our package depends on, so that installing that needs no network
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "libbpf1", "libcjson1",
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "python3-minimal", "libbpf1", "libcjson1",
             "libcurl4", "libdeflate0", "libdw1", "libelf1", "liblz4-1", "liblzma5", "libmicrohttpd12",
             "libprotobuf-c1", "libsqlite3-0", "libssl3", "libsystemd0", "libzstd1", "zlib1g")
 
@@ -51,9 +51,10 @@ def cached_root():
 
 
 class Machine:
-    def __init__(self, test):
+    def __init__(self, test, options=()):
+        """@options: of systemd-nspawn, beside its usual ones."""
         tap.need_root()
-        self.test, lower = test, cached_root()
+        self.test, self.options, lower = test, options, cached_root()
         base = test.directory()
         self.root = base / "root"
         self._mount("tmpfs", base, [])
@@ -73,7 +74,8 @@ class Machine:
         self.child = self.test.spawn([
             tap.need_tool("systemd-nspawn"), "--quiet", f"--directory={self.root}",
             f"--machine={self.root.parent.name.replace('_', '0')}", "--keep-unit", "--register=no",
-            "--capability=all", "--system-call-filter=bpf perf_event_open", "--boot", "--console=pipe"
+            "--capability=all", "--system-call-filter=bpf perf_event_open @keyring", "--boot", "--console=pipe",
+            *self.options
         ])
 
         def leader():

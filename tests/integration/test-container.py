@@ -6,7 +6,6 @@ import oracle
 oracle.enter()
 
 import ctypes
-import importlib
 import json
 import os
 import re
@@ -14,16 +13,14 @@ import signal
 import subprocess
 import urllib.request
 
-import boxed
 import buildah
 import otlp_read
-import runc
 import session
+import sidecar
 import tap
+from sidecar import FOLDER, OWN_USER, capabilities, container_of, documents, module, pod_of
 
-FOLDER = tap.SOURCE_DIR / "packaging/kubernetes"
 FOR_THE_START = {"SETUID", "SETGID", "SETPCAP", "CHOWN"}        # given up before anything of a target is read
-OWN_USER = 29473                        # of the image
 NUMBERS = {
     "CHOWN": 0, "SETGID": 6, "SETUID": 7, "SETPCAP": 8, "DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYSLOG": 34,
     "PERFMON": 38, "BPF": 39, "CHECKPOINT_RESTORE": 40
@@ -33,32 +30,6 @@ CLONE_NEWNS = 0x20000
 MAX_IMAGE_BYTES = 30 << 20
 
 KUBERNETES = ("1.29", "1.37")           # the oldest that anybody still runs, and the newest of the schemas
-
-
-def module(name):
-    """Of the virtual environment."""
-    oracle.need()
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        tap.skip(f"library: no {name}; run tests/interop/setup-venv.sh {tap.BUILD_DIR}")
-
-
-def documents(name):
-    return list(module("yaml").safe_load_all((FOLDER / name).read_text()))
-
-
-def pod_of(objects):
-    pod = next(d for d in objects if d["kind"] in ("Pod", "DaemonSet"))["spec"]
-    return pod.get("template", {"spec": pod})["spec"]
-
-
-def container_of(name):
-    return next(c for c in pod_of(documents(name))["containers"] if c["name"] == "spanprof")
-
-
-def capabilities(name):
-    return container_of(name)["securityContext"]["capabilities"]["add"]
 
 
 class Kubernetes(tap.TestCase):
@@ -184,14 +155,7 @@ def contents(root):
     }
 
 
-class Image(session.TestCase):
-    def image(self):
-        """What the first stage of the Containerfile leaves."""
-        root = self.directory() / "image"
-        self.run_command([tap.SOURCE_DIR / "packaging/container/collect", tap.SPANPROF, root], expect=0)
-        self.assertTrue([*root.rglob("libcurl.so.*")], "loaded when it is needed: ldd does not show it")
-        return root
-
+class Image(sidecar.Case):
     def built(self):
         """The image that buildah makes of it by the Containerfile, whose first stage (a compiler) is what we have built already."""
         engine, stage = buildah.Buildah(self), self.image()
@@ -298,79 +262,22 @@ class Image(session.TestCase):
                 self.assertEqual(run.stop(), 0)
                 self.assertEqual([probe(command) for command in probes], [(1, "")] * len(probes))
 
-    def service(self):
-        """A container whose processes the others of its pod see; its program publishes contexts."""
-        bundle = self.directory()
-        boxed.make_root(bundle / "root", session.SERVICE)
-        return runc.Box(
-            self, bundle, {
-                "ociVersion": "1.0.2",
-                "root": {"path": "root"},
-                "process": {
-                    "args": ["/bin/boxed", "--duration", "300"], "cwd": "/", "user": {
-                        "uid": 1000, "gid": 1000
-                    }, "noNewPrivileges": True, "env": ["OTEL_SERVICE_NAME=checkout"]
-                },
-                "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-                "linux": {
-                    "namespaces": [{"type": name} for name in ("pid", "ipc", "uts", "mount", "network")]
-                },
-            })
-
-    def sidecar(self, pid, **environment):
-        """As an engine makes it from the example, in the PID namespace of @pid. Its network is the host's, where the receiver is."""
-        example, root = container_of("sidecar.yaml"), self.image()
-        rights, held = example["securityContext"], [f"CAP_{name}" for name in capabilities("sidecar.yaml")]
-        self.assertEqual((rights["privileged"], rights["seccompProfile"], rights["capabilities"]["drop"]),
-                         (False, {"type": "Unconfined"}, ["ALL"]))
-        for name in ("proc", "sys", "dev", "run/spanprof"):
-            (root / name).mkdir(parents=True, exist_ok=True)
-        variables = {entry["name"]: entry["value"] for entry in example["env"]} | environment
-        return runc.Box(
-            self, root.parent, {
-                "ociVersion": "1.0.2",
-                "root": {"path": root.name, "readonly": rights["readOnlyRootFilesystem"]},
-                "process": {
-                    "args": ["/usr/sbin/spanprof", *example["args"]], "cwd": "/", "user": {
-                        "uid": rights["runAsUser"], "gid": 0
-                    }, "env": [f"{key}={value}" for key, value in variables.items()
-                               ], "noNewPrivileges": not rights["allowPrivilegeEscalation"],
-                    "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")}
-                },
-                "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}, {
-                    "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
-                    "options": ["nosuid", "mode=755"]
-                }, {
-                    "destination": "/sys", "type": "sysfs", "source": "sysfs",
-                    "options": ["nosuid", "noexec", "nodev", "ro"]
-                }, *({"destination": mount["mountPath"], "type": "tmpfs", "source": "tmpfs"}
-                     for mount in example["volumeMounts"])],
-                "linux": {
-                    "namespaces": [{"type": "pid", "path": f"/proc/{pid}/ns/pid"},
-                                   *({"type": name} for name in ("ipc", "uts", "mount"))],
-                    "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
-                    "readonlyPaths": [
-                        "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"
-                    ]
-                },
-            })
-
     def test_sidecar_profiles_its_pod_and_nobody_else(self):
         service, receiver = self.service(), session.Receiver(self)
         outside = self.spawn([session.SERVICE, "--duration", "300"])
-        sidecar = self.sidecar(service.pid, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
-                               SPANPROF_METRICS="127.0.0.1:0", SPANPROF_FREQUENCY="499",
-                               SPANPROF_EXPORT_INTERVAL="1s", SPANPROF_STOP_TIMEOUT="20s",
-                               SPANPROF_VALIDATE="on")
-        tap.wait_until(lambda: "profiles go to" in sidecar.output, "its start")
-        status = open(f"/proc/{sidecar.pid}/status").read()
+        box = self.sidecar(service.pid, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
+                           SPANPROF_METRICS="127.0.0.1:0", SPANPROF_FREQUENCY="499",
+                           SPANPROF_EXPORT_INTERVAL="1s", SPANPROF_STOP_TIMEOUT="20s",
+                           SPANPROF_VALIDATE="on")
+        tap.wait_until(lambda: "profiles go to" in box.output, "its start")
+        status = open(f"/proc/{box.pid}/status").read()
         expected = sum(1 << NUMBERS[name] for name in set(capabilities("sidecar.yaml")) - FOR_THE_START)
         for name, value in {"CapBnd": 0, "CapInh": 0, "CapAmb": 0, "CapEff": expected,
                             "CapPrm": expected}.items():
             self.assertEqual(int(re.search(rf"{name}:\s*(\w+)", status)[1], 16), value, status)
         self.assertRegex(status, rf"Uid:(\s+{OWN_USER}){{4}}\nGid:(\s+{OWN_USER}){{4}}\n")
         self.assertRegex(status, r"NoNewPrivs:\s*1\n")
-        self.assertEqual(os.readlink(f"/proc/{sidecar.pid}/ns/pid"),
+        self.assertEqual(os.readlink(f"/proc/{box.pid}/ns/pid"),
                          os.readlink(f"/proc/{service.pid}/ns/pid"))
 
         def arrived():
@@ -378,15 +285,15 @@ class Image(session.TestCase):
             return found if sum(bool(s.span_id) for s in found) > 100 else None
 
         samples = tap.wait_until(
-            lambda: self.assertEqual(sidecar.state()["status"], "running", sidecar.output) or arrived(),
+            lambda: self.assertEqual(box.state()["status"], "running", box.output) or arrived(),
             "samples in spans", 2 * tap.PATIENCE)
-        port = re.search(r"metrics are at (http://127\.0\.0\.1:\d+)/", sidecar.output)[1]
+        port = re.search(r"metrics are at (http://127\.0\.0\.1:\d+)/", box.output)[1]
         self.assertEqual(urllib.request.urlopen(port + "/healthz", timeout=tap.PATIENCE).status, 200)
         probe = container_of("sidecar.yaml")["livenessProbe"]["exec"]["command"]
-        self.assertEqual(sidecar.execute(probe), (0, "ok\n"))
-        sidecar.kill("TERM")
-        tap.wait_until(lambda: sidecar.state()["status"] == "stopped", "the end of the sidecar")
-        self.assertRegex(sidecar.output, r"[1-9]\d* samples delivered \+ 0 lost")
+        self.assertEqual(box.execute(probe), (0, "ok\n"))
+        box.kill("TERM")
+        tap.wait_until(lambda: box.state()["status"] == "stopped", "the end of the sidecar")
+        self.assertRegex(box.output, r"[1-9]\d* samples delivered \+ 0 lost")
         self.assertIsNone(outside.status)
         self.assertEqual(
             {(s.resource["service.name"], s.resource["process.pid"], s.resource["process.executable.path"])

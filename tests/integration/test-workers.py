@@ -135,6 +135,7 @@ class Workers(session.TestCase):
             self.assertRegex(limits, r"Max file size +0 +0 ")
             self.assertRegex(limits, r"Max open files +16 +16 ")
         for pid in workers:
+            self.assertRegex(pathlib.Path(f"/proc/{pid}/limits").read_text(), r"Max cpu time +20 +20 ")
             self.assertEqual([link.split(":")[0] for link in descriptors(pid)], ["socket"])
         for pid in nurseries:
             self.assertEqual(sorted(link.split(":")[0] for link in descriptors(pid)), ["/dev/null", "socket"])
