@@ -11,6 +11,7 @@ static int run(Cli *cli) {
 
         doctor.config = &cli->config;
         doctor.place = doctor_place();
+        doctor_look(&doctor);
         doctor_check_kernel(&doctor);
         doctor_check_rights(&doctor);
         doctor_check_limits(&doctor);
@@ -32,6 +33,8 @@ const Verb verb_doctor = {
                 "Looks at the kernel, our rights and limits, the spool and the receiver, with the configuration that `run`\n"
                 "would have: `ok`, `warn` (something works less well) or `fail` (it would not work), and how to mend it. The\n"
                 "kernel half is loaded for a moment, and the receiver gets a request without profiles. Changes nothing.\n"
+                "Where a daemon runs it is asked what it may and can read, which its sandbox may cut; all else is as this\n"
+                "command sees it, with its own rights.\n"
                 "The exit status is 1 if anything failed.",
         .run = run,
 };

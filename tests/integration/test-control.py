@@ -635,4 +635,118 @@ class Limits(Case):
         self.assertGreater(last, 1e9 / 8000 * 1.5)
 
 
+class KernelFiles(Case):
+    """What a sandbox hides from the daemon, as the daemon says it."""
+
+    def covering(self, *paths):
+        """A prefix: a mount namespace with what systemd puts over inaccessible files, an empty one with mode 000."""
+        cover = self.directory() / "inaccessible"
+        cover.touch(mode=0)
+        cover.chmod(0)
+        mounts = " && ".join(f"mount --bind {cover} {path}" for path in paths)
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts} && exec "$@"', "sh"]
+
+    def readable(self):
+        """Of each file that it tells of: whether it can be read."""
+        samples = self.metrics()["spanprof_kernel_file_readable"].samples
+        return {dict(labels)["file"]: value == 1 for labels, value in samples.items()}
+
+    def text(self):
+        return self.spanprof("status", "--control", self.socket).stdout
+
+    def test_all_can_be_read(self):
+        run, _ = self.begin()
+        self.assertEqual(set(self.readable().values()), {True})
+        self.assertIn("all capabilities", run.log)
+        self.assertNotIn("kernel frames have no names", run.log)
+        run.wait_events(20)
+        functions = sum(" t " in line.lower() for line in open("/proc/kallsyms"))
+        n = tap.wait_until(lambda: self.status()["kernel_symbols"], "kernel frames")
+        self.assertTrue(functions / 2 < n <= functions * 1.1, (n, functions))
+        self.assertIn(f"\nkernel names of {n} functions\n", self.text())
+        run.stop()
+
+    def test_one_that_is_covered_and_uncovered(self):
+        """CAP_SYSLOG is held all the time; CAP_DAC_READ_SEARCH opens the cover, and it reads as nothing."""
+        configuration = self.directory() / "spanprof.conf"
+        configuration.write_text("[sampling]\n")
+        run, _ = self.begin("--config", configuration, prefix=self.covering("/proc/kallsyms"))
+        tap.wait_until(lambda: prometheus.value(self.metrics(), "spanprof_frames_total", kind="kernel_hidden"),
+                       "kernel frames")
+        self.assertEqual({name for name, can in self.readable().items() if not can}, {"kallsyms"})
+        self.assertRegex(run.log, r"kernel frames have no names: /proc/kallsyms .+ ProtectKernelTunables=no")
+        self.assertEqual(run.log.count("kernel frames have no names"), 1, "it warns once")
+        self.assertNotIn("all capabilities", run.log)
+        self.assertRegex(self.text(), r"\nkernel names none: /proc/kallsyms is covered")
+        self.assertEqual((self.status()["kernel_files"]["kallsyms"], self.status()["kernel_symbols"]), ("covered", 0))
+
+        os.kill(run.pid, signal.SIGHUP)
+        tap.wait_until(lambda: run.log.count("profiles go to") == 2, "a reload")
+        self.assertEqual(run.log.count("kernel frames have no names"), 1, "nothing has changed")
+        self.run_command(["nsenter", "--target", run.pid, "--mount", "umount", "/proc/kallsyms"], expect=0)
+        os.kill(run.pid, signal.SIGHUP)
+        tap.wait_until(lambda: run.log.count("profiles go to") == 3, "another reload")
+        self.assertIn("/proc/kallsyms can be read now", run.log)
+        self.assertEqual(run.log.count("all capabilities"), 1)
+        self.assertEqual(set(self.readable().values()), {True})
+        tap.wait_until(lambda: self.status()["kernel_symbols"], "names of kernel frames")
+        self.assertGreater(run.stop().counter("frames_total", "kernel"), 0)
+
+    def test_others_that_are_covered(self):
+        paths = ["/proc/stat", "/sys/kernel/notes", "/proc/sys/kernel/perf_event_max_sample_rate",
+                 "/sys/devices/system/cpu/online"]
+        run, _ = self.begin(prefix=self.covering(*paths))
+        self.assertEqual({name for name, can in self.readable().items() if not can},
+                         {"stat", "notes", "sample-rate-limit", "online-cpus"})
+        for path in paths:
+            self.assertIn(f": {path} is covered", run.log)
+            self.assertRegex(self.text(), rf"\nhidden +\S.+: {path} is covered")
+        self.assertNotIn("all capabilities", run.log)
+        run.stop()
+
+    def test_a_proc_that_shows_processes_alone(self):
+        """As ProcSubset=pid makes it."""
+        run, _ = self.begin(prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                    'mount -t proc -o subset=pid proc /proc && exec "$@"', "sh"], ready=False)
+        run.child.wait_for("profiles go to")
+        self.assertEqual(self.status()["kernel_files"]["kallsyms"], "absent")
+        self.assertRegex(run.log, r"kernel frames have no names: /proc/kallsyms is not there.+ProcSubset=all")
+        run.stop(check=False)
+
+    def test_no_right_to_see_addresses(self):
+        add = "-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search,+checkpoint_restore"
+        run, _ = self.begin(prefix=["setpriv", f"--inh-caps={add}", f"--bounding-set={add}"])
+        self.assertEqual(self.status()["kernel_files"]["kallsyms"], "no-syslog")
+        self.assertRegex(run.log, r"kernel frames have no names: /proc/kallsyms hides its addresses: CAP_SYSLOG .+")
+        self.assertNotIn("all capabilities", run.log)
+        run.stop()
+
+    def test_nobody_misses_what_is_not_wanted(self):
+        run, _ = self.begin("--kernel-stacks=off", prefix=self.covering("/proc/kallsyms"))
+        self.assertNotIn("kallsyms", self.readable())
+        self.assertNotIn("kernel frames have no names", run.log)
+        self.assertIn("all capabilities", run.log)
+        self.assertIn("\nkernel names none: kernel-stacks = off\n", self.text())
+        run.stop()
+
+    def test_the_doctor_asks_the_daemon_and_not_itself(self):
+        run, _ = self.begin(prefix=self.covering("/proc/kallsyms"))
+        other = session.Receiver(self)          # a doctor's request is empty, which no run sends
+        done = self.spanprof("doctor", "--json", "--control", self.socket, "--endpoint", other.url)
+        findings = {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}
+        self.assertEqual((findings["kallsyms"]["view"], findings["kallsyms"]["result"]), ("daemon", "warn"))
+        self.assertIn("ProtectKernelTunables=no", findings["kallsyms"]["fix"])
+        self.assertEqual({name for name, finding in findings.items() if finding["view"] == "daemon"},
+                         {"btf", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH",
+                          "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG", "kallsyms", "cgroup", "pid-namespace"})
+        text = self.spanprof("doctor", "--control", self.socket, "--endpoint", other.url).stdout
+        self.assertIn(f"\nAs the daemon that runs sees it (process {run.pid}):\n", text)
+        self.assertIn("As this command sees it:\n", text)
+        run.stop()
+        alone = json.loads(self.spanprof("doctor", "--json", "--control", self.socket, "--endpoint", other.url,
+                                         expect=None).stdout)
+        kallsyms = next(finding for finding in alone["checks"] if finding["name"] == "kallsyms")
+        self.assertEqual((kallsyms["view"], kallsyms["result"]), ("command", "ok"))
+
+
 tap.main()

@@ -32,6 +32,7 @@ MINUTES = 180
 LOST = 'spanprof_lost_total{reason="%s"}'
 SPOOL_BYTES, SPOOL_MAX = 'spanprof_receiver_spool_bytes{receiver="away"}', 'spanprof_receiver_spool_max_bytes{receiver="away"}'
 CERTIFICATE = 'spanprof_certificate_end_seconds{receiver="tls",certificate="client"}'
+KALLSYMS = 'spanprof_kernel_file_readable{file="kallsyms"}'
 DAY = 86400
 # alert → the series that a fault changes, from minute 60 on; the first minute in which it fires; what must
 # stay silent
@@ -48,6 +49,7 @@ FAULTS = {
     "SpanprofSlowed": ({'spanprof_frequency_changes_total{direction="lowered"}': "0x59 0 1x120"}, 61,
                        {'spanprof_frequency_changes_total{direction="raised"}': "0x59 0 1x120"}),
     "SpanprofSpoolUnused": ({"spanprof_spools_unusable": "0x59 1x120"}, 65, {"spanprof_spools_unusable": "0x59 1x3 0x117"}),
+    "SpanprofKernelFileHidden": ({KALLSYMS: "1x59 0x120"}, 65, {KALLSYMS: "1x59 0x3 1x117"}),
     "SpanprofReloadRefused": ({'spanprof_reloads_total{result="refused"}': "0x59 0 1x120"}, 61,
                               {'spanprof_reloads_total{result="applied"}': "0x59 0 1x120"}),
     "SpanprofPaused": ({"spanprof_paused": "0x59 1x120"}, 120, {"spanprof_paused": "0x59 1x55 0x65"}),
@@ -217,6 +219,12 @@ class Real(Certificates, Case):
     def test_a_spool_that_cannot_be_used(self):
         run = self.begin(environment={"STATE_DIRECTORY": "/proc/1"})
         self.assert_fires("SpanprofSpoolUnused", (self.page(), 10))
+        run.stop()
+
+    def test_a_sandbox_that_hides_names_of_the_kernel(self):
+        run = self.begin(prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                 'mount --bind /dev/null /proc/kallsyms && exec "$@"', "sh"])
+        self.assert_fires("SpanprofKernelFileHidden", (self.page(), 10), file="kallsyms")
         run.stop()
 
     def test_too_little_memory_and_too_little_cpu_time(self):

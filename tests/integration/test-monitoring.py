@@ -24,6 +24,10 @@ def known():
                            (tap.SOURCE_DIR / "daemon/service/run/metrics.c").read_text()):
         families[name] = {}
     families["spanprof_build_info"] = {}
+    files = (tap.SOURCE_DIR / "daemon/service/run/kernel-files.c").read_text()
+    families["spanprof_kernel_file_readable"] = {
+        "file": set(re.findall(r'\[KERNEL_FILE_\w+\] = \{ "([\w-]+)", "/', files))
+    }
     exports = (tap.SOURCE_DIR / "daemon/service/run/exports.c").read_text()
     for name in re.findall(r'^        \{ "(\w+)", "[^"]+",\s', exports, re.M):
         families[f"spanprof_receiver_{name}"] = {"receiver": {"[export]"}}
@@ -67,6 +71,7 @@ class Monitoring(tap.TestCase):
     def test_the_check_finds_mistakes(self):
         families = known()
         self.assertIn("ring_full", families["spanprof_lost_total"]["reason"])
+        self.assertIn("kallsyms", families["spanprof_kernel_file_readable"]["file"])
         self.assertEqual(len(list(problems('rate(spanprof_lots_total[5m])', families))), 1)
         self.assertEqual(len(list(problems('rate(spanprof_lost_total{cause="stop"}[5m])', families))), 2)
         self.assertEqual(len(list(problems('rate(spanprof_lost_total{reason="bad luck"}[5m])', families))), 1)

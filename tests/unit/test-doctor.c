@@ -35,6 +35,56 @@ static void judge(uint64_t set) {
         doctor_judge_capabilities(&doctor, status);
 }
 
+Test(doctor, says_of_each_file_that_is_hidden_what_is_lost) {
+        KernelFiles files = { { KERNEL_FILE_COVERED, KERNEL_FILE_READ, KERNEL_FILE_READ, KERNEL_FILE_READ,
+                                KERNEL_FILE_ABSENT, KERNEL_FILE_READ, KERNEL_FILE_READ } };
+
+        doctor_judge_files(&doctor, &files);
+        cr_assert_eq(find("kallsyms")->verdict, DOCTOR_WARN);
+        cr_assert(strstr(find("kallsyms")->text, "kernel frames have no names"));
+        cr_assert(strstr(find("kallsyms")->fix, "ProtectKernelTunables=no"));
+        cr_assert_eq(find("stat")->verdict, DOCTOR_WARN);
+        cr_assert_eq(find("cgroup")->verdict, DOCTOR_OK);
+        cr_assert_eq(doctor.n_findings, 3, "the others can be read, and nobody asks for them");
+}
+
+Test(doctor, says_whose_view_each_finding_is) {
+        Text text = { 0 }, json = { 0 };
+
+        doctor.view.pid = 812;
+        doctor_add(&doctor, "a", DOCTOR_OK, NULL, "ours");
+        doctor.of_daemon = true;
+        doctor_add(&doctor, "b", DOCTOR_OK, NULL, "its own");
+        doctor_add(&doctor, "c", DOCTOR_OK, NULL, "its own, too");
+        doctor.of_daemon = false;
+        doctor_add(&doctor, "d", DOCTOR_OK, NULL, "ours again");
+        doctor_print(&doctor, &text);
+        doctor_print_json(&doctor, &json);
+        cr_assert_str_eq(text.data, "As this command sees it:\n"
+                                    "ok    a                        ours\n"
+                                    "As the daemon that runs sees it (process 812):\n"
+                                    "ok    b                        its own\n"
+                                    "ok    c                        its own, too\n"
+                                    "As this command sees it:\n"
+                                    "ok    d                        ours again\n"
+                                    "4 ok, 0 warnings, 0 failed\n");
+        cr_assert(strstr(json.data, "\"name\": \"b\", \"result\": \"ok\", \"view\": \"daemon\""));
+        cr_assert(strstr(json.data, "\"name\": \"d\", \"result\": \"ok\", \"view\": \"command\""));
+        text_deinit(&text);
+        text_deinit(&json);
+}
+
+Test(doctor, cures_of_each_state_are_whole) {
+        for (KernelFileState state = KERNEL_FILE_ABSENT; state < KERNEL_FILE_N_STATES; state++) {
+                KernelFiles files = { { state } };
+
+                setup();
+                doctor_judge_files(&doctor, &files);
+                cr_assert_str_eq(find("kallsyms")->fix, kernel_file_fix(state), "it was cut");
+                cr_assert(strstr(find("kallsyms")->text, "have no names"), "it was cut");
+        }
+}
+
 Test(doctor, names_each_capability_that_is_missing_alone) {
         static const struct {
                 unsigned bit;

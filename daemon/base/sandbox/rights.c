@@ -68,6 +68,12 @@ bool rights_hold(int capability) {
         return !get_capabilities(words) && words[capability / 32].effective & 1u << capability % 32;
 }
 
+uint64_t rights_held(void) {
+        CapabilityWords words;
+
+        return get_capabilities(words) ? 0 : (uint64_t)words[1].effective << 32 | words[0].effective;
+}
+
 bool rights_can_change(void) {
         return rights_hold(CAP_SETUID) && rights_hold(CAP_SETGID) && rights_hold(CAP_CHOWN);
 }

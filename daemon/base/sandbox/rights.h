@@ -36,8 +36,9 @@ enum {
  */
 int rights_find_user(const char *name, RightsUser *user);
 
-/* Whether @capability (CAP_…) is effective. */
+/* Whether @capability (CAP_…) is effective; all that are, by RIGHTS_OF() (0 = they cannot be asked for). */
 bool rights_hold(int capability);
+uint64_t rights_held(void);
 
 /* Whether we may become another user, and give files away; a container may hold root without that. */
 bool rights_can_change(void);

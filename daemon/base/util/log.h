@@ -55,6 +55,7 @@ _printf_(3, 4) void log_write_target(int level, uint32_t pid, const char *format
 #define LOG_EVENTS(X) \
         X(READY, "8ef9f6a1cb0242dbac4420f063bd0ef1") \
         X(CAPABILITIES_MISSING, "2ae7a228a4b9446184891a22e54f39ec") \
+        X(FILE_HIDDEN, "25172b0e9d394f7c99a5099954ca4b01") \
         X(CONFIG_REFUSED, "c99283d11d294041a3ff8d76c5b6e853") \
         X(PAUSED, "993c5585d3f14e399fd2b65320bd989e") \
         X(RESUMED, "d21bb139b019424abe70e98a40b04894") \

@@ -122,6 +122,11 @@ const char *frames_task_name(Frames *frames, const Process *process, const uint8
         return frames->runtimes ? runtimes_task_name(frames->runtimes, process, task) : NULL;
 }
 
+size_t frames_kernel_symbols(const Frames *frames, bool *loadedp) {
+        *loadedp = frames->kernel != NULL;
+        return frames->kernel ? kernel_n_symbols(frames->kernel) : 0;
+}
+
 size_t frames_memory(const Frames *frames) {
         return sizeof(*frames) + frames->keys.arena.total + frames->keys.n_slots * sizeof(uint32_t) +
                frames->keys.items_size * sizeof(InternItem) + frames->stacks_size * sizeof(CachedStack) +

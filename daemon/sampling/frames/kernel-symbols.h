@@ -44,5 +44,8 @@ int kernel_frame(Kernel *kernel, Window *window, uint64_t address, FrameWord *wo
 /* Where the linker had put _text. */
 uint64_t kernel_link_text(const Kernel *kernel);
 
+/* How many functions have a name. */
+size_t kernel_n_symbols(const Kernel *kernel);
+
 /* Bytes held. */
 size_t kernel_memory(const Kernel *kernel);

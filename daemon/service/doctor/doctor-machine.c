@@ -31,6 +31,7 @@
 #include "sampling/sample/sampler-config.h"
 #include "sampling/sample/sampler.h"
 #include "service/doctor/doctor.h"
+#include "service/run/control.h"
 
 enum {
         FILE_MAX_BYTES = 4 << 20,
@@ -74,6 +75,8 @@ static void check_btf(Doctor *doctor) {
         const char *path = getenv("SPANPROF_BTF") ?: SAMPLER_BTF_PATH;
         bool there = !access(path, R_OK), sound = there && is_btf(path);
 
+        if (doctor->view.pid)
+                return;         /* the daemon has read it */
         if (there && !sound)
                 doctor_add(doctor, "btf", DOCTOR_FAIL,
                            "unset SPANPROF_BTF   # or make that file anew: pahole --btf_encode_detached FILE vmlinux",
@@ -252,6 +255,32 @@ void doctor_check_kernel(Doctor *doctor) {
 
 /* ---- rights ---- */
 
+/* Without a `capabilities` line it is no view: an older daemon knows no such page. */
+static bool ask_daemon(const Config *config, DoctorView *view) {
+        const char *path = *config->control ? config->control : CONTROL_DEFAULT, *line;
+        _cleanup_(text_deinit) Text answer = { 0 };
+        int status;
+
+        if (control_ask(path, "GET", "/view", &status, &answer) || status != 200 || !answer.data ||
+            sscanf(answer.data, "pid %" SCNu32 "\ncapabilities %" SCNx64, &view->pid, &view->capabilities) != 2)
+                return false;
+        line = strstr(answer.data, "\npid-namespace ");
+        view->has_namespace = line && sscanf(line, "\npid-namespace %" SCNu32, &view->pid_namespace) == 1;
+        kernel_files_parse(&view->files, answer.data);
+        return true;
+}
+
+void doctor_look(Doctor *doctor) {
+        DoctorView *view = &doctor->view;
+
+        *view = (DoctorView){ 0 };
+        if (ask_daemon(doctor->config, view))
+                return;
+        *view = (DoctorView){ .capabilities = rights_held() };
+        view->has_namespace = !machine_namespace(&view->pid_namespace);
+        kernel_files_look(&view->files, doctor->config->kernel_stacks);
+}
+
 /* linux/capability.h; CAP_SYS_ADMIN stands for those of which it was once a part. */
 static const struct {
         unsigned bit;
@@ -278,9 +307,7 @@ static bool holds(uint64_t set, unsigned bit, bool admin_too) {
         return set & UINT64_C(1) << bit || (admin_too && set & UINT64_C(1) << 21);
 }
 
-void doctor_judge_capabilities(Doctor *doctor, const char *status) {
-        uint64_t set = effective(status);
-
+static void judge_capabilities(Doctor *doctor, uint64_t set) {
         for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
                 char cure[DOCTOR_CURE_MAX];
                 bool has = holds(set, capabilities[i].bit, capabilities[i].admin_too);
@@ -289,6 +316,10 @@ void doctor_judge_capabilities(Doctor *doctor, const char *status) {
                 doctor_add(doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict, cure, "%s%s",
                            has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
         }
+}
+
+void doctor_judge_capabilities(Doctor *doctor, const char *status) {
+        judge_capabilities(doctor, effective(status));
 }
 
 #define WRITABLE "whoever takes it over may write into other processes of root"
@@ -344,42 +375,51 @@ void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon, b
         doctor_add(doctor, "perf_event_paranoid", verdict, cure, "%" PRId64 "%s", paranoid, what);
 }
 
-static void check_kallsyms(Doctor *doctor) {
-        FILE *file = fopen("/proc/kallsyms", "re");
-        unsigned long long address = 0;
-        int n = 0;
+static bool has_cgroup2(void) {
+        return !access("/sys/fs/cgroup/cgroup.controllers", F_OK) ||
+                !access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK);
+}
 
-        while (file && !address && n++ < 100 && fscanf(file, "%llx %*[^\n]", &address) == 1)
-                ;
-        if (file)
-                fclose(file);
-        doctor_add(
-                doctor, "kallsyms", address ? DOCTOR_OK : DOCTOR_WARN,
-                "sudo sysctl -w kernel.kptr_restrict=1   # and grant CAP_SYSLOG; in a container, do not mask /proc/kallsyms",
-                address ? "shows addresses" : "hides addresses: kernel frames have no names");
+/* Names and control groups are told of in any case, the others where they are hidden. */
+void doctor_judge_files(Doctor *doctor, const KernelFiles *files) {
+        for (KernelFile file = 0; file < KERNEL_FILE_N; file++) {
+                KernelFileState state = files->states[file];
+
+                if (kernel_file_is_hidden(state))
+                        doctor_add(doctor, kernel_file_name(file), DOCTOR_WARN, kernel_file_fix(state),
+                                   "%s %s: %s", kernel_file_path(file), kernel_file_cause(state),
+                                   kernel_file_loss(file));
+                else if (file == KERNEL_FILE_KALLSYMS)
+                        doctor_add(doctor, kernel_file_name(file), DOCTOR_OK, NULL, "%s",
+                                   state == KERNEL_FILE_READ ? "shows addresses"
+                                                             : "is not needed: kernel-stacks = off");
+                else if (file == KERNEL_FILE_CGROUP)
+                        doctor_add(doctor, kernel_file_name(file), DOCTOR_OK, NULL, "%s",
+                                   has_cgroup2() ? "version 2" : "version 1");
+        }
 }
 
 static void check_namespace(Doctor *doctor) {
-        uint32_t inode = 0;
-        bool known = !machine_namespace(&inode);
+        const DoctorView *view = &doctor->view;
         char cure[DOCTOR_CURE_MAX];
 
         doctor_cure_namespace(doctor->place, cure);
-        doctor_add(
-                doctor, "pid-namespace", known && inode ? DOCTOR_WARN : DOCTOR_OK, cure,
-                !known          ? "is not shown"
-                        : inode ? "not the machine's: only processes of this container are seen"
-                                : "the machine's");
+        doctor_add(doctor, "pid-namespace",
+                   view->has_namespace && view->pid_namespace ? DOCTOR_WARN : DOCTOR_OK, cure,
+                   !view->has_namespace  ? "is not shown"
+                           : view->pid_namespace ? "not the machine's: only processes of this container are seen"
+                                                 : "the machine's");
 }
 
-static void check_cgroup(Doctor *doctor) {
-        bool v2 = !access("/sys/fs/cgroup/cgroup.controllers", F_OK) ||
-                !access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK);
-        bool readable = !access("/proc/self/cgroup", R_OK);
-
-        doctor_add(doctor, "cgroup", readable ? DOCTOR_OK : DOCTOR_WARN, "zgrep CONFIG_CGROUPS= /proc/config.gz /boot/config-$(uname -r)   # boot a kernel with =y; in a container, mount /proc whole",
-                   readable ? "%s" : "%s are not shown: containers and units have no names",
-                   v2 ? "version 2" : "control groups");
+/* What a sandbox may hold back from the daemon alone. */
+static void check_view(Doctor *doctor) {
+        doctor->of_daemon = doctor->view.pid;
+        if (doctor->of_daemon)
+                doctor_add(doctor, "btf", DOCTOR_OK, NULL, "was read when the kernel half was loaded");
+        judge_capabilities(doctor, doctor->view.capabilities);
+        doctor_judge_files(doctor, &doctor->view.files);
+        check_namespace(doctor);
+        doctor->of_daemon = false;
 }
 
 /*
@@ -444,15 +484,12 @@ void doctor_check_rights(Doctor *doctor) {
         _cleanup_(freep) char *status = read_text("/proc/self/status");
         int64_t paranoid;
 
-        doctor_judge_capabilities(doctor, status ? status : "");
+        check_view(doctor);
         check_user(doctor);
         if (!machine_setting("perf_event_paranoid", &paranoid))
                 doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true),
                                       passes(try_event), rights_hold(CAP_SYS_ADMIN));
         check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
-        check_kallsyms(doctor);
-        check_namespace(doctor);
-        check_cgroup(doctor);
 }
 
 /* ---- limits ---- */
@@ -460,9 +497,13 @@ void doctor_check_rights(Doctor *doctor) {
 static void check_rate(Doctor *doctor) {
         int64_t rate = 0;
         bool known = !machine_setting("perf_event_max_sample_rate", &rate);
-        bool low = known && rate < (int64_t)doctor->config->frequency;
+        bool low = rate < (int64_t)doctor->config->frequency;
         char fix[DOCTOR_CURE_MAX];
 
+        if (!known) {
+                doctor_add(doctor, "sample-rate", DOCTOR_OK, NULL, "is not shown");
+                return;
+        }
         snprintf(fix, sizeof(fix), "sudo sysctl -w kernel.perf_event_max_sample_rate=%" PRIu64 "   # or a lower frequency",
                  doctor->config->frequency);
         doctor_add(doctor, "sample-rate", low ? DOCTOR_WARN : DOCTOR_OK,

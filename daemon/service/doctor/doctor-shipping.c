@@ -59,6 +59,20 @@ static void check_coverage(Doctor *doctor, const char *path) {
         doctor_add(doctor, "coverage", cause ? DOCTOR_WARN : DOCTOR_OK, coverage_cause_fix(cause), "%s", line);
 }
 
+/* Where packages and administrators put it. */
+static bool has_unit(void) {
+        static const char *const paths[] = {
+                "/etc/systemd/system/spanprof.service",
+                "/usr/lib/systemd/system/spanprof.service",
+                "/lib/systemd/system/spanprof.service",
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+                if (!access(paths[i], F_OK))
+                        return true;
+        return false;
+}
+
 static void check_daemon(Doctor *doctor) {
         const char *path = *doctor->config->control ? doctor->config->control : CONTROL_DEFAULT;
         _cleanup_(text_deinit) Text answer = { 0 };
@@ -68,9 +82,16 @@ static void check_daemon(Doctor *doctor) {
                 doctor_add(doctor, "daemon", status == 200 ? DOCTOR_OK : DOCTOR_WARN, "spanprof status",
                            "runs, and says: %.*s", (int)strcspn(answer.data ? answer.data : "", "\n"),
                            answer.data ? answer.data : "");
+                if (!doctor->view.pid)
+                        doctor_add(doctor, "sandbox", DOCTOR_WARN, "sudo systemctl restart spanprof && sudo spanprof doctor",
+                                   "the daemon that runs does not say what it can read: it is older than this command");
                 check_coverage(doctor, path);
         } else {
-                doctor_add(doctor, "daemon", DOCTOR_OK, NULL, "none runs (%s)", path);
+                doctor_add(doctor, "daemon", DOCTOR_OK, NULL, "none runs (%s): all this is as this command sees it", path);
+                if (has_unit())
+                        doctor_add(doctor, "sandbox", DOCTOR_OK, NULL,
+                                   "that of the unit may hold back what this command has: `sudo systemctl start spanprof`, then "
+                                   "`sudo spanprof doctor` asks the service");
         }
 }
 

@@ -13,7 +13,7 @@ void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *f
         Finding *finding = &doctor->findings[MIN(doctor->n_findings, (size_t)DOCTOR_MAX_FINDINGS - 1)];
         va_list args;
 
-        *finding = (Finding){ .verdict = verdict };
+        *finding = (Finding){ .verdict = verdict, .of_daemon = doctor->of_daemon };
         snprintf(finding->name, sizeof(finding->name), "%s", name);
         snprintf(finding->fix, sizeof(finding->fix), "%s", fix && verdict != DOCTOR_OK ? fix : "");
         va_start(args, format);
@@ -30,10 +30,23 @@ static size_t count(const Doctor *doctor, Verdict verdict) {
         return n;
 }
 
+/* Whose view the findings from @i on are, where there are two. */
+static void print_head(const Doctor *doctor, size_t i, Text *text) {
+        bool of_daemon = doctor->findings[i].of_daemon;
+
+        if (!doctor->view.pid || (i && doctor->findings[i - 1].of_daemon == of_daemon))
+                return;
+        if (of_daemon)
+                text_printf(text, "As the daemon that runs sees it (process %u):\n", doctor->view.pid);
+        else
+                text_printf(text, "As this command sees it:\n");
+}
+
 size_t doctor_print(const Doctor *doctor, Text *text) {
         for (size_t i = 0; i < doctor->n_findings; i++) {
                 const Finding *finding = &doctor->findings[i];
 
+                print_head(doctor, i, text);
                 text_printf(text, "%-5s %-24s ", words[finding->verdict], finding->name);
                 text_append_masked(text, finding->text);
                 if (*finding->fix)
@@ -52,6 +65,7 @@ static void print_finding(const Finding *finding, JsonWriter *json) {
         json_open(json, NULL, '{');
         json_text(json, "name", finding->name);
         json_text(json, "result", words[finding->verdict]);
+        json_text(json, "view", finding->of_daemon ? "daemon" : "command");
         json_text(json, "text", finding->text);
         json_text(json, "fix", finding->fix);
         json_close(json, '}');

@@ -18,6 +18,7 @@
 #include "base/util/text.h"
 #include "service/config/config.h"
 #include "service/doctor/doctor-cure.h"
+#include "service/run/kernel-files.h"
 
 typedef enum Verdict {
         DOCTOR_OK,
@@ -28,15 +29,27 @@ typedef enum Verdict {
 typedef struct Finding {
         char name[32];                  /* of the check */
         Verdict verdict;
+        bool of_daemon;                 /* the daemon that runs has seen it, in its sandbox; else we have */
         char text[256];                 /* what was found, and what is lost */
         char fix[DOCTOR_CURE_MAX];      /* what to paste into a shell, "" = nothing */
 } Finding;
 
-enum { DOCTOR_MAX_FINDINGS = 40 };
+enum { DOCTOR_MAX_FINDINGS = 48 };
+
+/* What a process may and can read of the machine. */
+typedef struct DoctorView {
+        uint32_t pid;                   /* of the daemon that says so; 0 = it is our own view */
+        uint64_t capabilities;          /* effective */
+        bool has_namespace;
+        uint32_t pid_namespace;         /* its inode, 0 = the machine's */
+        KernelFiles files;
+} DoctorView;
 
 typedef struct Doctor {
         const Config *config;
         DoctorPlace place;
+        DoctorView view;                /* by doctor_look(); the checks below judge it */
+        bool of_daemon;                 /* findings that are added now */
         Finding findings[DOCTOR_MAX_FINDINGS];
         size_t n_findings;
 } Doctor;
@@ -44,6 +57,12 @@ typedef struct Doctor {
 /* A finding; over the cap the last one is replaced. @fix may be NULL. */
 _printf_(5, 6) void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *fix,
                                const char *format, ...);
+
+/*
+ * Asks the daemon that runs what it may and can read. Where none answers, or an older one, it is what we may:
+ * a daemon that starts in a sandbox may have less.
+ */
+void doctor_look(Doctor *doctor);
 
 /* The checks, by what they look at. */
 void doctor_check_kernel(Doctor *doctor);
@@ -53,10 +72,11 @@ void doctor_check_place(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
 
 /*
- * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration,
- * @lockdown of securityfs, @state of adjtimex(2).
+ * Judgements of texts and facts, for tests: @status of /proc/PID/status, @config of the kernel's
+ * configuration, @lockdown of securityfs, @state of adjtimex(2).
  */
 void doctor_judge_capabilities(Doctor *doctor, const char *status);
+void doctor_judge_files(Doctor *doctor, const KernelFiles *files);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
 void doctor_judge_time(Doctor *doctor, time_t seconds, int state);

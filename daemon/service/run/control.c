@@ -117,6 +117,8 @@ static int private_page(const char *method, const char *path, const char *accept
                 return steer(control, false, page);
         if (!strcmp(method, "GET") && !strcmp(path, "/status"))
                 return show(control, metrics_print_status, page);
+        if (!strcmp(method, "GET") && !strcmp(path, "/view"))
+                return show(control, metrics_print_view, page);
         if (!strcmp(method, "GET") && !strcmp(path, "/status.json")) {
                 *typep = "application/json";
                 return show(control, metrics_print_json, page);

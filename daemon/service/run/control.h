@@ -5,7 +5,7 @@
  * Control
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
- * /status.json, /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if
+ * /status.json, /view, /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if
  * wanted, on a port for Prometheus. control-client.c is the client.
  */
 

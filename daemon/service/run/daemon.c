@@ -474,14 +474,28 @@ static void log_targets(Daemon *daemon) {
                 log_info("no process matches yet; `--all` would profile %zu processes", n_all);
 }
 
+/* A reload says what has changed since. */
+static void look_at_kernel(Daemon *daemon) {
+        DaemonTotals *totals = daemon->totals;
+        KernelFiles files;
+
+        kernel_files_look(&files, daemon->config->kernel_stacks);
+        kernel_files_log(&files, totals->has_files ? &totals->files : NULL);
+        totals->files = files;
+        totals->has_files = true;
+}
+
+/* A capability is worth nothing where a sandbox covers what it opens: then nobody reads of all of them. */
 static void log_start(Daemon *daemon) {
         struct utsname name;
         char lost[512];
+        bool whole;
 
         uname(&name);
         machine_lost_features(lost, sizeof(lost));
+        whole = !*lost && kernel_files_are_read(&daemon->totals->files);
         log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB",
-                 SPANPROF_VERSION, name.release, *lost ? "" : " and all capabilities", daemon->window.n_cpus,
+                 SPANPROF_VERSION, name.release, whole ? " and all capabilities" : "", daemon->window.n_cpus,
                  daemon->config->frequency, sampler_map_bytes(daemon->stages.sampler) >> 10);
         if (*lost)
                 log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
@@ -552,7 +566,9 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .span_cpu = stages->span_cpu,
                 .has_exemplars = strcmp(daemon->config->links, "off") != 0,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
+                .files = daemon->totals->has_files ? &daemon->totals->files : NULL,
         };
+        metrics->n_kernel_symbols = frames_kernel_symbols(stages->frames, &metrics->has_kernel_symbols);
         if (stages->uploads) {
                 uploads_collect(stages->uploads);
                 uploads_state(stages->uploads, &metrics->uploads);
@@ -586,6 +602,7 @@ static int open_to_others(Daemon *daemon) {
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         stat_add(COUNTER_RELOADS, daemon->totals->is_reload);
+        look_at_kernel(daemon);
         log_start(daemon);
         if (!daemon->sink)
                 sd_notify(0, "READY=1");

@@ -25,6 +25,7 @@
 #include "service/config/config.h"
 #include "service/run/control-servers.h"
 #include "service/run/coverage.h"
+#include "service/run/kernel-files.h"
 #include "service/run/summary.h"
 
 typedef struct Daemon Daemon;
@@ -58,6 +59,8 @@ typedef struct DaemonTotals {
         uint64_t exported_ns;           /* when a request was accepted last */
         uint64_t n_exported;            /* requests accepted until then */
         DaemonLosses losses;
+        KernelFiles files;              /* what of the kernel the last one could read, at its start */
+        bool has_files;
         CoverageClock clock;            /* at the first start */
         bool paused;                    /* `spanprof pause` is in force */
         bool is_reload;                 /* the next one has a new configuration, that a reload has read */

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/build-revision.h"
+#include "base/sandbox/rights.h"
 #include "base/util/clock.h"
 #include "base/util/json-writer.h"
 #include "base/util/macro.h"
 #include "base/util/stat.h"
+#include "sampling/sample/machine.h"
 #include "service/run/openmetrics.h"
 
 enum { MAX_GO_GROUPS = 16 };            /* lines of the status that tell of programs of Go */
@@ -158,6 +160,16 @@ static void append_process(Text *text, const Self *self) {
                       "when it started, since 1970");
 }
 
+/* One series for each file that the configuration needs. */
+static void append_files(Text *text, const KernelFiles *files) {
+        text_printf(text, "# HELP spanprof_kernel_file_readable 1 while the daemon can read this file of the kernel\n"
+                          "# TYPE spanprof_kernel_file_readable gauge\n");
+        for (KernelFile file = 0; file < KERNEL_FILE_N; file++)
+                if (files->states[file] != KERNEL_FILE_UNWANTED)
+                        text_printf(text, "spanprof_kernel_file_readable{file=\"%s\"} %d\n",
+                                    kernel_file_name(file), !kernel_file_is_hidden(files->states[file]));
+}
+
 /* ---- CPU of spans ---- */
 
 typedef struct SpanCpuPage {
@@ -238,6 +250,8 @@ static void append_all(Text *text, const Metrics *metrics, bool with_exemplars) 
                 if (is_first(counter))
                         append_family(text, counter);
         append_gauges(text, metrics);
+        if (metrics->files)
+                append_files(text, metrics->files);
         if (metrics->exports)
                 exports_append_metrics(metrics->exports, text);
         if (metrics->span_cpu)
@@ -322,6 +336,32 @@ static void append_naming(Text *text, const Metrics *m) {
                 text_printf(text, "; %u processes make code, of which %" PRIu64 " functions are known",
                             m->naming.n_processes, stat_get(COUNTER_CODE_RECORDS));
         text_printf(text, "\n");
+}
+
+static void append_hidden(Text *text, const KernelFiles *files, KernelFile file) {
+        text_printf(text, "%s %s; %s\n", kernel_file_path(file), kernel_file_cause(files->states[file]),
+                    kernel_file_advice(files->states[file]));
+}
+
+/* What a sandbox hides shows nowhere else. */
+static void append_kernel(Text *text, const Metrics *m) {
+        KernelFileState names = m->files->states[KERNEL_FILE_KALLSYMS];
+
+        text_printf(text, "kernel names ");
+        if (kernel_file_is_hidden(names)) {
+                text_printf(text, "none: ");
+                append_hidden(text, m->files, KERNEL_FILE_KALLSYMS);
+        } else if (names == KERNEL_FILE_UNWANTED)
+                text_printf(text, "none: kernel-stacks = off\n");
+        else if (m->has_kernel_symbols)
+                text_printf(text, "of %zu functions\n", m->n_kernel_symbols);
+        else
+                text_printf(text, "can be read, at the first kernel frame\n");
+        for (KernelFile file = KERNEL_FILE_KALLSYMS + 1; file < KERNEL_FILE_N; file++)
+                if (kernel_file_is_hidden(m->files->states[file])) {
+                        text_printf(text, "hidden       %s: ", kernel_file_loss(file));
+                        append_hidden(text, m->files, file);
+                }
 }
 
 /* Each process that is not walked, with its reason; the others are in the sum. */
@@ -466,6 +506,8 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 text_printf(text, "\n");
         }
         append_coverage(text, &m->coverage);
+        if (m->files)
+                append_kernel(text, m);
         append_naming(text, m);
         append_runtimes(text, m);
         if (m->has_uploads)
@@ -539,6 +581,17 @@ static void append_json_naming(JsonWriter *json, const Metrics *m) {
         json_number(json, "naming_bytes", m->naming.memory);
         json_number(json, "symbol_table_bytes", m->naming.table_bytes);
         json_number(json, "max_symbol_table_bytes", m->naming.max_table_bytes);
+}
+
+static void append_json_kernel(JsonWriter *json, const Metrics *m) {
+        if (!m->files)
+                return;
+        json_line(json, 2);
+        json_number(json, "kernel_symbols", m->n_kernel_symbols);
+        json_open(json, "kernel_files", '{');
+        for (KernelFile file = 0; file < KERNEL_FILE_N; file++)
+                json_text(json, kernel_file_name(file), kernel_file_state_word(m->files->states[file]));
+        json_close(json, '}');
 }
 
 static void append_json_runtime(void *userdata, uint32_t pid, const char *text, bool is_walked) {
@@ -632,6 +685,7 @@ void metrics_print_json(Text *text, const Metrics *m) {
         append_json_sampling(&json, m);
         append_json_losses(&json);
         append_json_export(&json, m);
+        append_json_kernel(&json, m);
         append_json_naming(&json, m);
         append_json_runtimes(&json, m);
         if (m->has_uploads)
@@ -642,4 +696,14 @@ void metrics_print_json(Text *text, const Metrics *m) {
         json_line(&json, 0);
         json_close(&json, '}');
         json_end(&json);
+}
+
+void metrics_print_view(Text *text, const Metrics *m) {
+        uint32_t namespace = 0;
+
+        text_printf(text, "pid %u\ncapabilities %016" PRIx64 "\n", m->pid, rights_held());
+        if (!machine_namespace(&namespace))
+                text_printf(text, "pid-namespace %u\n", namespace);
+        if (m->files)
+                kernel_files_print(m->files, text);
 }

@@ -16,6 +16,7 @@
 #include "sampling/runtime/runtimes.h"
 #include "service/run/coverage.h"
 #include "service/run/exports.h"
+#include "service/run/kernel-files.h"
 #include "service/run/self.h"
 #include "symbol/naming/naming.h"
 #include "symbol/remote/debug-fetcher.h"
@@ -45,6 +46,9 @@ typedef struct Metrics {
         DebugFetcherState fetcher;
         const SpanCpu *span_cpu;        /* NULL = nothing is said of it */
         bool has_exemplars;             /* … and OpenMetrics may name spans */
+        const KernelFiles *files;       /* NULL = nothing is said of them */
+        bool has_kernel_symbols;        /* a kernel frame has come, and they were read for it … */
+        size_t n_kernel_symbols;        /* … so many */
         CoverageFacts coverage;         /* until the last window ended */
         Self self;
 } Metrics;
@@ -54,6 +58,9 @@ void metrics_print(Text *text, const Metrics *metrics);
 
 /* OpenMetrics 1.0, with exemplars. */
 void metrics_print_open(Text *text, const Metrics *metrics);
+
+/* What the daemon itself may and can read, as lines NAME VALUE: for `spanprof doctor`. */
+void metrics_print_view(Text *text, const Metrics *metrics);
 
 /* For `spanprof status`. */
 void metrics_print_status(Text *text, const Metrics *metrics);
