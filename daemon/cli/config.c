@@ -5,29 +5,22 @@
 #include "base/util/log.h"
 #include "base/util/text.h"
 #include "cli/cli.h"
-#include "delivery/export/endpoint.h"
 #include "service/config/config-check.h"
+#include "service/config/config-effective.h"
 #include "service/config/config-files.h"
 #include "service/config/config-load.h"
 
-static const char *origin(const ConfigOrigin *origin) {
-        return origin->where ? origin->where : "default";
+static void print_line(const Option *option, const Text *value, const Text *origin) {
+        printf("%-20s = %-24s # %s\n", option->name,
+               !value->size ? "" : option->secret ? "(set, not shown)" : value->data,
+               origin->data ? origin->data : "default");
 }
 
 static void print_setting(const Option *option, const Config *config) {
-        _cleanup_(text_deinit) Text plain = { 0 };
-        Text value = { 0 };
+        _cleanup_(text_deinit) Text value = { 0 }, origin = { 0 };
 
-        option_print(option, config, &value);
-        if (option->kind == OPTION_URL && value.size) {
-                plain = value;
-                value = (Text){ 0 };
-                endpoint_append_shown(&value, plain.data);
-        }
-        printf("%-20s = %-24s # %s\n", option->name,
-               !value.size ? "" : option->secret ? "(set, not shown)" : value.data,
-               origin(&config->origins[option_index(option)]));
-        text_deinit(&value);
+        config_effective(config, option, CONFIG_ASKED_FROM_OUTSIDE, &value, &origin);
+        print_line(option, &value, &origin);
 }
 
 static int print_file(const ConfigFile *file, void *userdata) {
@@ -166,10 +159,10 @@ const Verb verb_config = {
         .reads_files = true,
         .summary = "show every setting and its origin, or check a file",
         .description =
-                "`show` prints every setting with where it comes from: command line, environment, file and line,\n"
-                "or default. `check` names file and line of each mistake; without FILE it checks what is installed\n"
-                "and the environment. What it takes `run` takes, but for what others hold when it starts (a port,\n"
-                "a process that is gone). `endpoint` prints where profiles go, and fails if nobody has set it: the\n"
-                "service does not start then.",
+                "`show` prints what is in force of every setting, and where it comes from: command line, environment,\n"
+                "file and line, or default, and what a default follows from. `check` names file and line of each mistake;\n"
+                "without FILE it checks what is installed and the environment. What it takes `run` takes, but for what\n"
+                "others hold when it starts (a port, a process that is gone). `endpoint` prints where profiles go, and\n"
+                "fails if nobody has set it: the service does not start then.",
         .run = run,
 };

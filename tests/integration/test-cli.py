@@ -229,6 +229,37 @@ class Parsing(Cli):
         self.assertEqual(shown["compression"], ("none", "OTEL_EXPORTER_OTLP_COMPRESSION"))
         self.assertEqual(shown["jitter"], ("on", "default"))
 
+    def test_show_says_what_defaults_follow_from(self):
+        """From where it would run, and from other settings."""
+        none = self.file("")
+        in_unit = self.shown("-c", none, STATE_DIRECTORY="/var/lib/mine")
+        self.assertEqual(in_unit["spool"], ("/var/lib/mine/spool", "STATE_DIRECTORY"))
+        path = self.file("[export]\nspool =\n")
+        self.assertEqual(self.shown("-c", path, STATE_DIRECTORY="/var/lib/mine")["spool"], ("", f"{path}:2"))
+        self.assertEqual(in_unit["control"][0], "/run/spanprof/control.sock")
+        self.assertEqual(in_unit["publishers"], ("on", "default: nothing else chooses processes"))
+        self.assertEqual(self.shown("-c", none, "--comm=xz")["publishers"], ("off", "default"))
+        self.assertEqual(self.shown("-c", none, "--publishers=on")["publishers"], ("on", "command line"))
+        self.assertEqual(in_unit["endpoint"][0], "http://localhost:4318")
+        self.assertEqual(self.shown("-c", none, SPANPROF_BACKEND="pyroscope")["endpoint"][0], "http://localhost:4040")
+        sections = self.shown("-c", self.file("[export a]\nendpoint = http://127.0.0.1:9\n"))
+        self.assertEqual(sections["endpoint"][0], "http://127.0.0.1:9", "the last of that name is the section's")
+        denied = self.shown("-c", none, SPANPROF_ATTRIBUTES_DENY="mapping.*")
+        self.assertEqual(denied["mapping-paths"], ("none", "attributes-deny"))
+        self.assertEqual(self.shown("-c", none)["mapping-paths"], ("full", "default"))
+
+    def test_show_says_who_a_daemon_becomes(self):
+        tap.need_root()
+        names = [line.split(":")[0] for line in open("/etc/passwd")]
+        self.assertEqual(self.shown("-c", self.file(""))["run-as"],
+                         ("spanprof" if "spanprof" in names else "nobody", "default: root becomes this one"))
+        path = self.file("")
+        path.chmod(0o644)
+        path.parent.chmod(0o755)
+        done = self.run_command(["setpriv", "--reuid=4321", "--clear-groups", tap.SPANPROF, "config", "show", "-c", path],
+                                env=environment(), expect=OK)
+        self.assertRegex(done.stdout, r"(?m)^run-as += 4321 +# default: who runs it$")
+
     def test_each_variable_of_opentelemetry_is_read_that_of_the_signal_before_that_of_all(self):
         """And before both our own, and before all the command line. One that is empty is none."""
         pem = [self.directory() / name for name in ("all", "signal", "own", "here")]

@@ -70,6 +70,32 @@ class Status(Case):
         self.assertGreaterEqual(result.summary["delivered"], status["delivered"])
         self.assertFalse(self.socket.exists() and self.connects())
 
+    def test_says_which_settings_are_in_force_and_why(self):
+        state = self.directory()
+        state.chmod(0o777)
+        configuration = self.directory() / "spanprof.conf"
+        configuration.write_text("[daemon]\nmax-memory = 384MiB\n")
+        run, _ = self.begin("--config", configuration, environment={"STATE_DIRECTORY": str(state),
+                                                                    "SPANPROF_MAX_CPU": "90"})
+        settings = {name: (entry["value"], entry["origin"]) for name, entry in self.status()["settings"].items()}
+        self.assertEqual(settings["spool"], (f"{state}/spool", "STATE_DIRECTORY"))
+        self.assertEqual(settings["max-memory"], ("384MiB", f"{configuration}:2"))
+        self.assertEqual(settings["max-cpu"], ("90", "SPANPROF_MAX_CPU"))
+        self.assertEqual(settings["control"], (str(self.socket), "command line"))
+        self.assertEqual((settings["host-id"], settings["symbols"]), (("hashed", "default"), ("remote", "default")))
+        uid = re.search(r"\nUid:\t(\d+)", pathlib.Path(f"/proc/{run.pid}/status").read_text())[1]
+        self.assertEqual(settings["run-as"], (uid, "default: who runs it"))
+        text = self.spanprof("status", "--control", self.socket).stdout
+        self.assertIn(f"\nsettings     spool = {state}/spool (STATE_DIRECTORY)\n", text)
+        self.assertIn(f"\n             max-memory = 384MiB ({configuration}:2)\n", text)
+        run.stop()
+
+    def test_says_that_nothing_outlives_a_daemon_without_a_spool(self):
+        run, _ = self.begin()
+        self.assertIn("settings     spool =  (default: none, what cannot be sent waits in memory)",
+                      self.spanprof("status", "--control", self.socket).stdout)
+        run.stop()
+
     def connects(self):
         try:
             Unix(self.socket).connect()

@@ -141,4 +141,48 @@ class Condition(tap.TestCase):
         self.endpoint("nonsense = 1\n", 0)
 
 
+class Shipped(tap.TestCase):
+    """Lines of the shipped configuration that are commented out, beside what is in force in the unit without them."""
+    SETTING = re.compile(r"# ?([a-z-]+) =(?: (.*))?$")
+
+    def shown(self, text):
+        """Option → value and origin, in the unit's environment (systemd.exec(5)), with @text for a configuration."""
+        state = re.search(r"^StateDirectory=(.+)$", UNIT.read_text(), re.M)[1]
+        path = self.directory() / "a.conf"
+        path.write_text(text)
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("SPANPROF_", "OTEL_"))}
+        done = self.spanprof("config", "show", "--config", path, env={**env, "STATE_DIRECTORY": f"/var/lib/{state}"})
+        return {m[1]: (m[2].strip(), m[3].replace(str(path), "FILE"))
+                for m in re.finditer(r"^([a-z-]+) += (.*?) +# (.*)$", done.stdout, re.M)}
+
+    def lines(self, text):
+        """(option, value, whether it is an example) of each line that is commented out and looks like a setting."""
+        example, found = False, []
+        for line in text.splitlines():
+            setting = self.SETTING.fullmatch(line)
+            if setting:
+                found.append((setting[1], setting[2] or "", example))
+            else:
+                example = bool(re.match(r"#.*\bExamples?:$", line))
+        return found
+
+    def test_comments_tell_the_truth_of_defaults(self):
+        n = 0
+        for path in (FOLDER / "spanprof.conf", tap.SOURCE_DIR / "packaging/10-service.conf"):
+            text = path.read_text()
+            shown = self.shown(text)
+            for option, value, is_example in self.lines(text):
+                with self.subTest(file=path.name, option=option):
+                    self.assertNotIn("FILE", shown[option][1], "it is set beside its own default")
+                    self.assertEqual(shown[option][0] == value, not is_example, shown[option])
+                n += not is_example
+        self.assertGreaterEqual(n, 5)
+
+    def test_the_service_has_a_spool_and_limits(self):
+        shown = self.shown((tap.SOURCE_DIR / "packaging/10-service.conf").read_text())
+        self.assertEqual(shown["spool"], ("/var/lib/spanprof/spool", "STATE_DIRECTORY"))
+        self.assertEqual((shown["max-cpu"][0], shown["max-memory"][0]), ("50", "384MiB"))
+        self.assertRegex(shown["max-cpu"][1], r"^FILE:\d+$")
+
+
 tap.main()

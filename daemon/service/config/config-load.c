@@ -517,12 +517,18 @@ static int deny_paths(Config *config) {
                 denied |= !fnmatch(deny->items[i], key, 0);
         for (size_t i = 0; denied && i <= config->n_exports; i++) {
                 Config *own = i ? config->exports[i - 1].config : config;
-                char *none = strdup("none");
+                ConfigOrigin *origin = &own->origins[option_index(option_find("mapping-paths", 13))];
+                char *none = strdup("none"), *where = strdup("attributes-deny");
 
-                if (!none)
+                if (!none || !where) {
+                        free(none);
+                        free(where);
                         return error_origin(-ENOMEM);
+                }
                 free(own->mapping_paths);
                 own->mapping_paths = none;
+                free(origin->where);
+                origin->where = where;
         }
         return 0;
 }

@@ -566,6 +566,7 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .span_cpu = stages->span_cpu,
                 .has_exemplars = strcmp(daemon->config->links, "off") != 0,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
+                .config = daemon->config,
                 .files = daemon->totals->has_files ? &daemon->totals->files : NULL,
         };
         metrics->n_kernel_symbols = frames_kernel_symbols(stages->frames, &metrics->has_kernel_symbols);

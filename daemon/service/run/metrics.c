@@ -12,6 +12,7 @@
 #include "base/util/macro.h"
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
+#include "service/config/config-effective.h"
 #include "service/run/openmetrics.h"
 
 enum { MAX_GO_GROUPS = 16 };            /* lines of the status that tell of programs of Go */
@@ -489,6 +490,24 @@ static void append_coverage(Text *text, const CoverageFacts *facts) {
                             100 * coverage_ratio(facts), facts->expected, *cause ? ": " : "", cause);
 }
 
+/* Settings whose values follow from where it runs, or who started it. */
+static const char *const placed[] = { "spool",   "control", "metrics", "max-cpu", "max-memory",
+                                      "symbols", "host-id", "run-as" };
+
+static void read_setting(const Config *config, const char *name, Text *value, Text *origin) {
+        config_effective(config, option_find(name, strlen(name)), CONFIG_ASKED_BY_DAEMON, value, origin);
+}
+
+static void append_settings(Text *text, const Config *config) {
+        for (size_t i = 0; i < ARRAY_SIZE(placed); i++) {
+                _cleanup_(text_deinit) Text value = { 0 }, origin = { 0 };
+
+                read_setting(config, placed[i], &value, &origin);
+                text_printf(text, "%-12s %s = %s (%s)\n", i ? "" : "settings", placed[i],
+                            value.data ? value.data : "", origin.data ? origin.data : "");
+        }
+}
+
 void metrics_print_status(Text *text, const Metrics *m) {
         text_printf(text, "spanprof %s, pid %u, up ", SPANPROF_VERSION, m->pid);
         append_age(text, m->age_ns);
@@ -517,6 +536,8 @@ void metrics_print_status(Text *text, const Metrics *m) {
         append_export(text, m);
         if (m->exports)
                 exports_append_status(m->exports, text);
+        if (m->config)
+                append_settings(text, m->config);
         text_printf(text,
                     "itself       %.1f s CPU, %.1f MiB memory, %.1f MiB of BPF maps, %" PRIu64
                     " descriptors\n",
@@ -652,6 +673,21 @@ static void append_json_fetcher(JsonWriter *json, const Metrics *m) {
         json_close(json, '}');
 }
 
+static void append_json_settings(JsonWriter *json, const Config *config) {
+        json_line(json, 2);
+        json_open(json, "settings", '{');
+        for (size_t i = 0; i < ARRAY_SIZE(placed); i++) {
+                _cleanup_(text_deinit) Text value = { 0 }, origin = { 0 };
+
+                read_setting(config, placed[i], &value, &origin);
+                json_open(json, placed[i], '{');
+                json_text(json, "value", value.data ? value.data : "");
+                json_text(json, "origin", origin.data ? origin.data : "");
+                json_close(json, '}');
+        }
+        json_close(json, '}');
+}
+
 static void append_json_itself(JsonWriter *json, const Metrics *m) {
         json_line(json, 2);
         if (m->exported_ns == UINT64_MAX)
@@ -692,6 +728,8 @@ void metrics_print_json(Text *text, const Metrics *m) {
                 append_json_uploads(&json, m);
         if (m->has_fetcher)
                 append_json_fetcher(&json, m);
+        if (m->config)
+                append_json_settings(&json, m->config);
         append_json_itself(&json, m);
         json_line(&json, 0);
         json_close(&json, '}');

@@ -14,6 +14,7 @@
 #include "base/util/text.h"
 #include "sampling/aggregate/span-cpu.h"
 #include "sampling/runtime/runtimes.h"
+#include "service/config/config.h"
 #include "service/run/coverage.h"
 #include "service/run/exports.h"
 #include "service/run/kernel-files.h"
@@ -46,6 +47,7 @@ typedef struct Metrics {
         DebugFetcherState fetcher;
         const SpanCpu *span_cpu;        /* NULL = nothing is said of it */
         bool has_exemplars;             /* … and OpenMetrics may name spans */
+        const Config *config;           /* NULL = nothing is said of settings */
         const KernelFiles *files;       /* NULL = nothing is said of them */
         bool has_kernel_symbols;        /* a kernel frame has come, and they were read for it … */
         size_t n_kernel_symbols;        /* … so many */
