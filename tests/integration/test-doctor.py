@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import socket
+import socketserver
 import struct
 import subprocess
 import threading
@@ -217,6 +218,52 @@ class Doctor(session.TestCase):
         finding = self.doctor("--endpoint", receiver.url, "--control", sock)["daemon"]
         self.assertEqual(finding["text"], "runs, and says: ok")
         run.stop()
+
+    def test_says_whose_view_it_is_where_none_runs_or_cannot_be_asked(self):
+        receiver = session.Receiver(self)
+        sock = self.directory() / "c.sock"
+        findings = self.doctor("--endpoint", receiver.url, "--control", sock)
+        self.assertEqual({finding["view"] for finding in findings.values()}, {"command"})
+        self.assertRegex(findings["daemon"]["text"], r"^none runs \(.+\): all this is as this command sees it$")
+
+        unit = ["unshare", "--mount", "sh", "-c",
+                "mkdir -p /etc/systemd/system && mount -t tmpfs none /etc/systemd/system && "
+                "touch /etc/systemd/system/spanprof.service && exec \"$@\"", "sh"]
+        findings = self.doctor("--endpoint", receiver.url, "--control", sock, prefix=unit)
+        self.assertIn("systemctl start spanprof", findings["sandbox"]["text"])
+
+        with socket.socket(socket.AF_UNIX) as closed:
+            closed.bind(str(sock))
+            sock.chmod(0o600)
+            sock.parent.chmod(0o755)
+            findings = self.doctor("--endpoint", receiver.url, "--control", sock, prefix=without())
+        self.assertEqual((findings["daemon"]["result"], findings["daemon"]["fix"]), ("warn", "sudo spanprof doctor"))
+        self.assertIn("as this command sees it", findings["daemon"]["text"])
+
+    def test_an_older_daemon_does_not_say_what_it_can_read(self):
+        """It knows /readyz and /status, and no page of its view."""
+        receiver, path = session.Receiver(self), self.directory() / "c.sock"
+
+        class Older(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if self.path in ("/readyz", "/status", "/healthz") else 404)
+                self.end_headers()
+                self.wfile.write(b"ok\n")
+
+            def address_string(self):
+                return "a client"
+
+            def log_message(self, *_):
+                pass
+
+        server = socketserver.ThreadingUnixStreamServer(str(path), Older)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        findings = self.doctor("--endpoint", receiver.url, "--control", path)
+        self.assertEqual((findings["sandbox"]["result"], findings["daemon"]["text"]), ("warn", "runs, and says: ok"))
+        self.assertIn("older than this command", findings["sandbox"]["text"])
+        self.assertEqual(findings["kallsyms"]["view"], "command")
 
 
 tap.main()

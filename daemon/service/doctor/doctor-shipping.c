@@ -76,9 +76,9 @@ static bool has_unit(void) {
 static void check_daemon(Doctor *doctor) {
         const char *path = *doctor->config->control ? doctor->config->control : CONTROL_DEFAULT;
         _cleanup_(text_deinit) Text answer = { 0 };
-        int status;
+        int status, r = control_ask(path, "GET", "/readyz", &status, &answer);
 
-        if (!control_ask(path, "GET", "/readyz", &status, &answer)) {
+        if (!r) {
                 doctor_add(doctor, "daemon", status == 200 ? DOCTOR_OK : DOCTOR_WARN, "spanprof status",
                            "runs, and says: %.*s", (int)strcspn(answer.data ? answer.data : "", "\n"),
                            answer.data ? answer.data : "");
@@ -86,6 +86,9 @@ static void check_daemon(Doctor *doctor) {
                         doctor_add(doctor, "sandbox", DOCTOR_WARN, "sudo systemctl restart spanprof && sudo spanprof doctor",
                                    "the daemon that runs does not say what it can read: it is older than this command");
                 check_coverage(doctor, path);
+        } else if (errno == EACCES) {
+                doctor_add(doctor, "daemon", DOCTOR_WARN, "sudo spanprof doctor",
+                           "%s is for root and the group of the daemon: all this is as this command sees it", path);
         } else {
                 doctor_add(doctor, "daemon", DOCTOR_OK, NULL, "none runs (%s): all this is as this command sees it", path);
                 if (has_unit())
