@@ -97,6 +97,7 @@ FAULTS = {
         "is filtered by seccomp": ("doctor", "a_filter_of_system_calls_that_forbids_ours"),
         "has no BTF": ("doctor", "no_btf"),
         "has garbage for BTF": ("doctor", "btf_that_is_none"),
+        "has names of the kernel hidden by a sandbox": ("control", "one_that_is_covered_and_uncovered"),
         "may use no BPF": ("run-faults", "a_kernel_that_allows_no_bpf"),
     },
     "port": {
