@@ -14,6 +14,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "base/util/stop-signals.h"
 #include "cli/cli.h"
 #include "delivery/export/endpoint.h"
 #include "delivery/export/exporter.h"
@@ -52,7 +53,7 @@ typedef struct Receive {
         const char *output;
         RightsUser user;                /* what root becomes */
         bool becomes, stays;            /* root has started us; it stays user 0, without rights */
-        bool stopping;
+        StopSignals signals;
         uint64_t n_requests, n_samples;
         uint64_t n_overexpanded;        /* refused for the memory or the JSON that they would take */
         uint64_t n_over_share;          /* refused since their sender has its share of the store */
@@ -318,11 +319,20 @@ static void on_stopped(void *userdata) {
 
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
         Receive *receive = userdata;
+        int number = (int)info->ssi_signo;
 
-        /* the second signal does not wait for what is left to forward */
-        if (!receive->exporter || receive->stopping || !exporter_queued_events(receive->exporter))
+        switch (stop_signals_take(&receive->signals, number, info->ssi_code, clock_monotonic_ns())) {
+        case STOP_WISH_DUPLICATE:
+                return 0;
+        case STOP_WISH_IMPATIENT:
+                log_warning("%s, once more: waits for the next receiver no longer", strsignal(number));
+                exporter_give_up(receive->exporter);
                 return sd_event_exit(receive->event, 0);
-        receive->stopping = true;
+        case STOP_WISH_FIRST:
+                break;
+        }
+        if (!receive->exporter || !exporter_queued_events(receive->exporter))
+                return sd_event_exit(receive->event, 0);
         return exporter_stop(receive->exporter, clock_monotonic_ns() + receive->config->stop_timeout_ns,
                              on_stopped, receive);
 }

@@ -410,10 +410,22 @@ static int run_session(Record *record) {
                 return r < 0 ? r : STATUS_FAILURE;
         if (command_has_ended(&record->session.command))
                 failure = command_failure(&record->session.command);
-        if (!failure)
-                return finish(record);
-        log_error("%s: cannot be started: %s", record->session.command.name, strerror(failure));
-        return 0;
+        if (failure) {
+                log_error("%s: cannot be started: %s", record->session.command.name, strerror(failure));
+                return 0;
+        }
+        return finish(record);
+}
+
+/* Return: the signal that has ended the wait, 0 = none. */
+static int wait_for_command(Record *record) {
+        Command *command = &record->session.command;
+        int number = command_wait(command, &record->session.signals);
+
+        if (number)
+                log_warning("%s, once more: does not wait for %s any longer, which runs on as process %d",
+                            strsignal(number), command->name, (int)command->pid);
+        return number;
 }
 
 static int run_record(Record *record) {
@@ -441,7 +453,7 @@ static int run_record(Record *record) {
         if (r < 0)
                 log_error("stopped by an error: %s", strerror(-r));
         if (command->pid && command->go < 0)
-                number = command_wait(command);
+                number = wait_for_command(record);
         if (command->pid && (command->is_done || number) && (!r || command_exit_status(command)))
                 r = number ? 128 + number : command_exit_status(command);
         session_deinit(&record->session);

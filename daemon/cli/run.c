@@ -157,9 +157,10 @@ const Verb verb_run = {
         .reads_files = true,
         .summary = "profile services in production and ship OTLP profiles (the daemon)",
         .description =
-                "Runs in the foreground until SIGTERM or SIGINT, as a service manager expects. Without a selector it\n"
-                "profiles every process that publishes a trace context; those of the section \"Targets\" choose others:\n"
-                "a process is profiled if any of them fits and no --exclude does.\n"
+                "Runs in the foreground until SIGTERM or SIGINT, as a service manager expects, and sends the last window\n"
+                "then. Another one a second later or more does not wait for that. Without a selector it profiles every\n"
+                "process that publishes a trace context; those of the section \"Targets\" choose others: a process is\n"
+                "profiled if any of them fits and no --exclude does.\n"
                 "SIGHUP reads the configuration anew, and keeps the one in force if the new one is wrong; of a daemon on\n"
                 "a terminal it is the end.\n"
                 "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Root's daemon becomes the user of --run-as\n"

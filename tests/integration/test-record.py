@@ -263,6 +263,7 @@ class Signals(Record):
         tap.wait_until(ends, "the end by more of them")
         self.assertEqual(child.status, 128 + signal.SIGTERM)
         self.assertTrue(os.path.exists(f"/proc/{pid}"))
+        self.assertIn(f"does not wait for sh any longer, which runs on as process {pid}", child.err)
 
 
 class Compare(Record):

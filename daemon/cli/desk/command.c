@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/macro.h"
 
@@ -98,32 +99,30 @@ bool command_has_ended(Command *command) {
         return command->is_done;
 }
 
-void command_pass_on(const Command *command, int number) {
-        if (command->pid && !command->is_done)
-                kill(command->pid, number);
+/* Not by its id, which may be another's once it has been waited for. */
+void command_pass_on(const Command *command, const StopSignals *signals) {
+        if (command->pidfd >= 0 && !signals->by_terminal)
+                syscall(SYS_pidfd_send_signal, command->pidfd, signals->number, NULL, 0);
 }
 
-int command_wait(Command *command) {
-        bool told = false;
+int command_wait(Command *command, StopSignals *signals) {
         sigset_t set;
 
-        sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGHUP);
+        stop_signals_fill(&set);
         sigaddset(&set, SIGCHLD);
         sigprocmask(SIG_BLOCK, &set, NULL);
         while (command->pid && !command_has_ended(command)) {
                 siginfo_t info;
                 int number = sigwaitinfo(&set, &info);
+                StopWish wish;
 
                 if (number < 0 || number == SIGCHLD)
                         continue;
-                if (told)
+                wish = stop_signals_take(signals, number, info.si_code, clock_monotonic_ns());
+                if (wish == STOP_WISH_IMPATIENT)
                         return number;
-                told = true;
-                if (info.si_code != SI_KERNEL)
-                        command_pass_on(command, number);
+                if (wish == STOP_WISH_FIRST)
+                        command_pass_on(command, signals);
         }
         return 0;
 }

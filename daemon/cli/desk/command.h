@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/util/stop-signals.h"
+
 enum { COMMAND_STATUS_FAILED = 125, COMMAND_STATUS_DENIED = 126, COMMAND_STATUS_ABSENT = 127 };
 
 typedef struct Command {
@@ -39,13 +41,13 @@ int command_let_go(Command *command);
 bool command_has_ended(Command *command);
 
 /*
- * Waits for its end. A signal that ends programs is passed on to it once, if it was sent to us alone and not
- * by the terminal, which tells it too. Return: 0, or the number of a second such signal: it runs on.
+ * Waits for its end. @signals: those that were taken until then. The first is passed on to it. Return: 0, or
+ * the number of an impatient one: it runs on.
  */
-int command_wait(Command *command);
+int command_wait(Command *command, StopSignals *signals);
 
-/* The same for a signal that was taken before. */
-void command_pass_on(const Command *command, int number);
+/* The first of @signals, unless the terminal has sent it, which tells it too. From any thread. */
+void command_pass_on(const Command *command, const StopSignals *signals);
 
 /* What its errno was, if it could not be executed; else 0. After it has ended. */
 int command_failure(Command *command);

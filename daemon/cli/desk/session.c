@@ -155,8 +155,10 @@ int session_run(Session *session) {
         r = daemon_new(&session->daemon, session->options->config, &session->totals, &session->sink);
         if (!r)
                 r = daemon_run(session->daemon);
-        session->signal = session->daemon ? daemon_stop_signal(session->daemon) : 0;
-        if (session->signal && session->daemon && !daemon_stopped_by_terminal(session->daemon))
-                command_pass_on(&session->command, session->signal);
+        if (session->daemon)
+                session->signals = *daemon_stop_signals(session->daemon);
+        session->signal = session->signals.number;
+        if (session->signal)
+                command_pass_on(&session->command, &session->signals);
         return r;
 }

@@ -11,12 +11,13 @@
  *     session_init(&session, &options)         the command waits
  *     session_run(&session)                    … is let go once samples are taken; until it, a signal or the
  *                                              duration ends it
- *     command_wait(&session.command)           when the result has been written
+ *     command_wait(&session.command, …)        when the result has been written
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/util/stop-signals.h"
 #include "cli/desk/command.h"
 #include "service/config/config.h"
 #include "service/run/daemon.h"
@@ -42,6 +43,7 @@ typedef struct Session {
         uint32_t root;                  /* of the tree of processes */
         sd_event_source *ended, *timer;
         int signal;                     /* that has ended it, 0 = none */
+        StopSignals signals;            /* also those that came later */
 } Session;
 
 int session_init(Session *session, const SessionOptions *options);

@@ -43,6 +43,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/short-turns.h"
+#include "base/util/stop-signals.h"
 #include "coro/engine/engine-directory.h"
 #include "coro/engine/socket-holder.h"
 
@@ -77,6 +78,7 @@ typedef struct Engine {
         Recording recording;
         SocketHolder holder;
         Child child;
+        StopSignals signals;
         struct pollfd fds[FIRST + MAX_CONNECTIONS];
         nfds_t n_fds;
         uint64_t look_ns;               /* the last look at signals and the child */
@@ -226,14 +228,25 @@ static void add_connections(Engine *engine) {
                 engine->n_fds < ARRAY_SIZE(engine->fds) && engine->holder.unheld < 0 ? POLLIN : 0;
 }
 
+/* What comes again within a second is one signal for the command, too. Others are not for the end. */
+static bool is_duplicate(Engine *engine, const struct signalfd_siginfo *info) {
+        int number = (int)info->ssi_signo;
+        sigset_t set;
+
+        stop_signals_fill(&set);
+        return sigismember(&set, number) == 1 &&
+                stop_signals_take(&engine->signals, number, info->ssi_code, clock_monotonic_ns()) ==
+                STOP_WISH_DUPLICATE;
+}
+
 static void pass_signal(Engine *engine) {
         struct signalfd_siginfo info;
 
         while (read(engine->fds[SIGNALS].fd, &info, sizeof(info)) == sizeof(info)) {
                 int number = (int)info.ssi_signo;
 
-                if (info.ssi_code == SI_KERNEL)
-                        continue;               /* sent by the terminal, also to the command */
+                if (is_duplicate(engine, &info) || info.ssi_code == SI_KERNEL)
+                        continue;               /* the second is sent by the terminal, also to the command */
                 if (number == SIGINT && engine->options->term_on_interrupt)
                         number = SIGTERM;
                 if (!engine->child.ended)

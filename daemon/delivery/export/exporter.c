@@ -568,6 +568,18 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
         return 0;
 }
 
+void exporter_give_up(Exporter *exporter) {
+        uint64_t n_queued = exporter_queued_events(exporter);
+        QueueDropped dropped = abandon(exporter);
+
+        if (dropped.n_events)
+                log_warning("export: %llu samples in %llu requests are given up: they are not sent",
+                            (unsigned long long)dropped.n_events, (unsigned long long)dropped.n_batches);
+        if (n_queued > dropped.n_events)
+                log_notice("export: %llu samples are not sent now, and go to the spool",
+                           (unsigned long long)(n_queued - dropped.n_events));
+}
+
 static int on_finished(sd_event_source *source, void *userdata) {
         Exporter *exporter = userdata;
         BatchStore *store = &exporter->store;

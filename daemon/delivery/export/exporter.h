@@ -101,6 +101,9 @@ int exporter_submit(Exporter *exporter, const ExportRequest *request);
  */
 int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
+/* As if the deadline were now, but @done is not called. Says how many samples are lost, and how many kept. */
+void exporter_give_up(Exporter *exporter);
+
 /* In memory: waiting, in flight, on the way to the disk. */
 uint64_t exporter_queued_events(const Exporter *exporter);
 size_t exporter_queued_bytes(const Exporter *exporter);

@@ -50,8 +50,8 @@
  * Stop
  *
  * SIGTERM, SIGINT, the duration, or the exit of the last chosen process: the samplers are detached, the rings
- * drained, the last window closed, and the exporters get `stop-timeout` to send it. A second signal exits at
- * once.
+ * drained, the last window closed, and the exporters get `stop-timeout` to send it. An impatient signal
+ * (stop-signals.h) exits at once, and what is given up for that is said.
  *
  * Reload
  *
@@ -154,19 +154,33 @@ int daemon_stop(Daemon *daemon) {
                             on_flushed, daemon);
 }
 
+static int give_up(Daemon *daemon, int number) {
+        log_warning("%s, once more: waits for no receiver any longer", strsignal(number));
+        if (daemon->stages.exports)
+                exports_give_up(daemon->stages.exports);
+        return sd_event_exit(daemon->loop.event, 0);
+}
+
 /*
  * A daemon that already flushes (its duration is over, or it reloads) goes on with that at the first signal.
  */
 static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
         Daemon *daemon = userdata;
-        bool already = daemon->stop.time_ns && !daemon->stop.signal;
+        DaemonStop *stop = &daemon->stop;
+        int number = (int)info->ssi_signo, r;
+        StopWish wish = stop_signals_take(&stop->signals, number, info->ssi_code, clock_monotonic_ns());
 
-        log_info("%s: %s", strsignal((int)info->ssi_signo),
-                 already ? "is stopping already; once more, and it ends at once" : "stopping");
-        daemon->stop.signal = (int)info->ssi_signo;
-        daemon->stop.by_terminal = info->ssi_code == SI_KERNEL;
-        daemon->stop.is_reload = false;
-        return already ? 0 : daemon_stop(daemon);
+        if (wish != STOP_WISH_FIRST)
+                return wish == STOP_WISH_IMPATIENT ? give_up(daemon, number) : 0;
+        log_info("%s: %s", strsignal(number),
+                 stop->time_ns ? "is stopping already; once more, a second later, and it ends at once"
+                               : "stopping");
+        stop->is_reload = false;
+        if (stop->time_ns)
+                return 0;
+        r = daemon_stop(daemon);
+        stop_signals_drop_pending();    /* the stop took a while, in which nobody looked */
+        return r;
 }
 
 /* systemd takes the reload as done at the first READY=1 after this time. */
@@ -586,9 +600,7 @@ static int add_signals(Daemon *daemon) {
         sigset_t set;
         int r;
 
-        sigemptyset(&set);
-        for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-                sigaddset(&set, signals[i].signal);
+        stop_signals_fill(&set);
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return error_origin(-errno);
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {

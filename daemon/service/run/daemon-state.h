@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "base/util/stop-signals.h"
 #include "coro/station/join.h"
 #include "runtime/hotspot/hotspot-link.h"
 #include "runtime/python/python-link.h"
@@ -174,8 +175,7 @@ typedef struct DaemonStop {
         DaemonReload reload;            /* NULL = SIGHUP stops */
         void *reload_userdata;
         uint64_t time_ns;               /* 0 = still sampling */
-        int signal;                     /* 0 = none */
-        bool by_terminal;
+        StopSignals signals;
         bool is_reload;                 /* this stop is for a new configuration */
         bool lost_workers;              /* the reason: there are no workers any more */
 } DaemonStop;

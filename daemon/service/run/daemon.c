@@ -669,12 +669,8 @@ sd_event *daemon_loop(Daemon *daemon) {
         return daemon->loop.event;
 }
 
-int daemon_stop_signal(const Daemon *daemon) {
-        return daemon->stop.signal;
-}
-
-bool daemon_stopped_by_terminal(const Daemon *daemon) {
-        return daemon->stop.by_terminal;
+const StopSignals *daemon_stop_signals(const Daemon *daemon) {
+        return &daemon->stop.signals;
 }
 
 size_t daemon_n_targets(const Daemon *daemon) {

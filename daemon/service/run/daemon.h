@@ -19,6 +19,7 @@
 
 #include "base/sandbox/zygotes.h"
 #include "base/util/macro.h"
+#include "base/util/stop-signals.h"
 #include "profile/window.h"
 #include "sampling/discover/targets.h"
 #include "sampling/sample/event-opener.h"
@@ -109,9 +110,8 @@ sd_event *daemon_loop(Daemon *daemon);
 /* Ends daemon_run(), as a signal would. Return: 0, -errno. */
 int daemon_stop(Daemon *daemon);
 
-/* The signal that has ended it, 0 = none; whether a terminal sent it, to its whole foreground group. */
-int daemon_stop_signal(const Daemon *daemon);
-bool daemon_stopped_by_terminal(const Daemon *daemon);
+/* What has ended it; number 0 = no signal has. The signals stay blocked after daemon_run(). */
+const StopSignals *daemon_stop_signals(const Daemon *daemon);
 
 /* How many processes are sampled now, and what was done until now or, after daemon_run(), in all. */
 size_t daemon_n_targets(const Daemon *daemon);

@@ -180,6 +180,11 @@ int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *user
         return 0;
 }
 
+void exports_give_up(Exports *exports) {
+        for (size_t i = 0; i < exports->n; i++)
+                exporter_give_up(exports->items[i].exporter);
+}
+
 uint64_t exports_queued_events(const Exports *exports) {
         uint64_t n = 0;
 

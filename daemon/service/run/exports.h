@@ -37,6 +37,7 @@ int exports_window(Exports *exports, const Window *window, ExportsLook look);
 
 /* As exporter.h's; @done is called once, when all of them are. */
 int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
+void exports_give_up(Exports *exports);
 
 uint64_t exports_queued_events(const Exports *exports);
 size_t exports_lacking_spools(const Exports *exports);  /* receivers whose spool could not be used */
