@@ -50,6 +50,7 @@ typedef struct Record {
         Symbolizer *baseline_names;     /* … and what it borrows */
         uint64_t begin_ns;              /* REALTIME */
         size_t most_targets;            /* at one time */
+        uint64_t n_kept;                /* samples, when the last was taken */
         uint64_t max_memory_bytes;
         bool is_full;                   /* it ended for that */
         bool progress_shown;
@@ -268,6 +269,7 @@ static int write_file(Record *record) {
         if (!r && !record->output.size && !strcmp(record->writer->name, "json"))
                 /* without a sample there is no request, but a document there is */
                 r = outfile_write(&record->output, "{}\n", 3);
+        session_unwatch_signals(&record->session);      /* from here on it is written */
         if (r > 0)
                 return STATUS_FAILURE;
         if (!r)
@@ -378,6 +380,15 @@ static int status_of(const Record *record) {
         return has_any || record->cli->n_arguments ? 0 : STATUS_FAILURE;
 }
 
+/* In a thread of its own: the main one is anywhere between the last sample and the end of the file. */
+static void give_up(void *userdata) {
+        const Record *record = userdata;
+
+        log_warning("stopped once more: the recording is given up, %" PRIu64 " samples; %s is not written",
+                    record->n_kept, strcmp(record->path, "-") ? record->path : "standard output");
+        outfile_abandon(&record->output);
+}
+
 static int finish(Record *record) {
         int r, r_tables;
 
@@ -414,7 +425,11 @@ static int run_session(Record *record) {
                 log_error("%s: cannot be started: %s", record->session.command.name, strerror(failure));
                 return 0;
         }
-        return finish(record);
+        record->n_kept = window_n_events(record->convert.window);
+        session_watch_signals(&record->session);
+        r = finish(record);
+        session_unwatch_signals(&record->session);
+        return r;
 }
 
 /* Return: the signal that has ended the wait, 0 = none. */
@@ -434,7 +449,8 @@ static int run_record(Record *record) {
                 .command = record->cli->n_arguments ? record->cli->arguments : NULL,
                 .interval_ns = WINDOW_NS,
                 .progress_ns = wants_progress(record) ? PROGRESS_NS : 0,
-                .window = on_window, .started = on_started, .progress = show_progress, .userdata = record,
+                .window = on_window, .started = on_started, .progress = show_progress, .give_up = give_up,
+                .userdata = record,
         };
         Command *command = &record->session.command;
         FilterWords types = { record->cli->config.types.items, record->cli->config.types.n_items };
@@ -497,7 +513,8 @@ const Verb verb_record = {
                 "\n"
                 "COMMAND is started as whoever has started spanprof: under sudo, as root, as with other profilers; for a\n"
                 "program that should not be, `sudo spanprof record -- sudo -u \"$USER\" ./app`. A new recording belongs to\n"
-                "the caller of sudo. If the duration ends first, COMMAND runs on, and spanprof waits for it. The exit\n"
+                "the caller of sudo. If the duration ends first, COMMAND runs on, and spanprof waits for it. Once told to\n"
+                "end, it gives up what it still does if it is told again a second later or more, and says so. The exit\n"
                 "status is COMMAND's, 128 + N for signal N, 126 if it cannot be executed and 127 if it is not found;\n"
                 "failures of spanprof itself are 1, 2 and 78, and 3 is what --fail-above found. Without a COMMAND it is a\n"
                 "failure, too, if there is not one sample; what was missing is said.\n"

@@ -173,6 +173,14 @@ static int show(Stacks *stacks) {
                               : print(stacks);
 }
 
+/* In a thread of its own. */
+static void give_up(void *userdata) {
+        const Stacks *stacks = userdata;
+
+        log_warning("stopped once more: the stacks of %zu threads are given up, and not written", stacks->threads.n);
+        outfile_abandon(&stacks->outputs.file);
+}
+
 static int run_session(Stacks *stacks) {
         int r = session_run(&stacks->session);
 
@@ -180,8 +188,12 @@ static int run_session(Stacks *stacks) {
                 return STATUS_CONFIG;
         if (r)
                 return r < 0 ? r : STATUS_FAILURE;
+        session_watch_signals(&stacks->session);
         r = close_window(stacks);
-        return r ? r : show(stacks);
+        if (!r)
+                r = show(stacks);
+        session_unwatch_signals(&stacks->session);
+        return r;
 }
 
 static int run_stacks(Stacks *stacks) {
@@ -189,6 +201,7 @@ static int run_stacks(Stacks *stacks) {
                                          .interval_ns = 3600 * NS_PER_SEC,
                                          .window = on_window,
                                          .started = on_started,
+                                         .give_up = give_up,
                                          .userdata = stacks };
         int r;
 

@@ -197,6 +197,17 @@ class Record(Stop):
         self.assertEqual(child.wait(), 0, child)
         self.check_recording(path, summary, victim.pid)
 
+    def test_a_later_signal_gives_the_recording_up_and_says_so(self):
+        """The reader of the pipe never comes."""
+        os.mkfifo(self.where / "pipe.otlp")
+        victim = self.victim("shares")
+        child, path, _ = self.begin(victim, output="pipe.otlp")
+        self.assertEqual(self.end_by_impatience(child), 128 + TERMINATE, child)
+        said = re.search(r"the recording is given up, (\d+) samples; (\S+) is not written", child.err)
+        self.assertTrue(said, child)
+        self.assertGreater(int(said[1]), 0)
+        self.assertEqual(said[2], str(path))
+
 
 class Desk(Stop):
     def test_top_shows_whole_blocks_up_to_its_end(self):
@@ -215,6 +226,16 @@ class Desk(Stop):
         session.wait_cpu([victim.pid], 1)
         self.assertEqual(child.stop(TERMINATE), 0, child)
         self.assertRegex(child.out, r"share_\d+")
+
+    def test_stacks_says_that_it_gives_them_up_at_a_later_signal(self):
+        pipe = self.where / "pipe.otlp"
+        os.mkfifo(pipe)
+        victim = self.victim("shares")
+        child = self.spawn([tap.SPANPROF, "stacks", str(victim.pid), "-o", pipe, "--log-level", "info"],
+                           env=session.clean_environment())
+        child.wait_for("profiling 1 process")
+        self.assertEqual(self.end_by_impatience(child), 128 + TERMINATE, child)
+        self.assertIn("the stacks of 1 threads are given up, and not written", child.err)
 
 
 class Receive(Stop):

@@ -598,9 +598,13 @@ int outfile_open(Outfile *file, const char *path, const OutfileOptions *options)
         return r ? r : outfile_begin(file);
 }
 
-void outfile_deinit(Outfile *file) {
+void outfile_abandon(const Outfile *file) {
         if (*file->temporary)
                 unlinkat(file->directory, file->temporary, 0);
+}
+
+void outfile_deinit(Outfile *file) {
+        outfile_abandon(file);
         if (file->directory >= 0)
                 closep(&file->fd);
         closep(&file->directory);

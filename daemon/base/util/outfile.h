@@ -92,6 +92,9 @@ int outfile_begin(Outfile *file);
 int outfile_open(Outfile *file, const char *path, const OutfileOptions *options);
 void outfile_deinit(Outfile *file);
 
+/* For a thread that ends the program while another one writes: nothing is left of @file. */
+void outfile_abandon(const Outfile *file);
+
 /* Whether it can be made there; better said before a recording than after it. Return: as outfile_open(). */
 int outfile_check(const char *path, const OutfileOptions *options);
 

@@ -123,6 +123,7 @@ void session_deinit(Session *session) {
         sd_event_source_disable_unref(session->ended);
         sd_event_source_disable_unref(session->timer);
         session->ended = session->timer = NULL;
+        session_unwatch_signals(session);
         session->daemon = daemon_free(session->daemon);
         command_deinit(&session->command);
 }
@@ -161,4 +162,29 @@ int session_run(Session *session) {
         if (session->signal)
                 command_pass_on(&session->command, &session->signals);
         return r;
+}
+
+/* ---- signals while the result is made ---- */
+
+static void on_signal(void *userdata, StopWish wish, int number) {
+        Session *session = userdata;
+
+        if (wish == STOP_WISH_FIRST)
+                command_pass_on(&session->command, &session->signals);
+        if (wish != STOP_WISH_IMPATIENT)
+                return;
+        if (session->options->give_up)
+                session->options->give_up(session->options->userdata);
+        _exit(128 + number);
+}
+
+void session_watch_signals(Session *session) {
+        int r = stop_watch_new(&session->watch, &session->signals, on_signal, session);
+
+        if (r)
+                log_debug("no thread for signals: they wait for the end of the result");
+}
+
+void session_unwatch_signals(Session *session) {
+        session->watch = stop_watch_free(session->watch);
 }

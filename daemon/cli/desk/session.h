@@ -11,6 +11,8 @@
  *     session_init(&session, &options)         the command waits
  *     session_run(&session)                    … is let go once samples are taken; until it, a signal or the
  *                                              duration ends it
+ *     session_watch_signals(&session)          while the result is made: an impatient one ends the program
+ *     session_unwatch_signals(&session)
  *     command_wait(&session.command, …)        when the result has been written
  */
 
@@ -19,6 +21,7 @@
 
 #include "base/util/stop-signals.h"
 #include "cli/desk/command.h"
+#include "cli/desk/stop-watch.h"
 #include "service/config/config.h"
 #include "service/run/daemon.h"
 
@@ -31,6 +34,7 @@ typedef struct SessionOptions {
         int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
         int (*started)(void *userdata, Daemon *daemon);         /* may be NULL. Return: 0, -errno */
         void (*progress)(void *userdata, Daemon *daemon);       /* may be NULL */
+        void (*give_up)(void *userdata);        /* of session_watch_signals(); may be NULL */
         void *userdata;
 } SessionOptions;
 
@@ -44,6 +48,7 @@ typedef struct Session {
         sd_event_source *ended, *timer;
         int signal;                     /* that has ended it, 0 = none */
         StopSignals signals;            /* also those that came later */
+        StopWatch *watch;
 } Session;
 
 int session_init(Session *session, const SessionOptions *options);
@@ -51,6 +56,15 @@ void session_deinit(Session *session);
 
 /* Return: 0, DAEMON_E_* (the reason was logged), -errno. */
 int session_run(Session *session);
+
+/*
+ * For a caller that makes the result after session_run(), and cannot look: until session_unwatch_signals(),
+ * the first signal is passed on to the command. An impatient one (stop-signals.h) ends the program, with the
+ * status of that signal, right after options->give_up(). That is called in a thread of its own: it says what
+ * is given up, and leaves no part of it behind. Without a thread, signals wait for command_wait().
+ */
+void session_watch_signals(Session *session);
+void session_unwatch_signals(Session *session);
 
 /*
  * Ends it as the duration would, soon: a function that the daemon calls, such as options->window, may not
