@@ -265,6 +265,20 @@ Test(exporter, loses_what_is_left_when_time_is_up) {
         cr_assert_eq(stat_lost(), 3);
 }
 
+Test(exporter, given_up_loses_what_is_left_once_and_tells_nobody) {
+        Ports ports = { 0 };
+
+        start(&ports, false, 100);
+        submit(&ports, "ab");
+        stop(&ports, UINT64_MAX / 2);
+        exporter_give_up(ports.exporter);
+        cr_assert_null(ports.reply_to, "the request under way is cancelled");
+        cr_assert_eq(exporter_count(ports.exporter, COUNTER_LOST_STOP), 3);
+        end(&ports);
+        cr_assert_not(ports.stopped);
+        cr_assert_eq(stat_lost(), 3);
+}
+
 Test(exporter, holds_a_copy_in_the_store_until_the_answer) {
         Ports ports = { 0 };
 
