@@ -152,7 +152,16 @@ class Installed(session.TestCase):
             machine.forget()
             tap.wait_until(lambda: [f for s in machine.samples() for f in s.frames if f.type == "kernel"], "kernel frames")
             self.assertEqual({f.name for s in machine.samples() for f in s.frames if f.type == "kernel"}, {""})
+            self.assertRegex(machine.journal("spanprof"), "kptr_restrict")
+            self.assertRegex(machine.run("spanprof", "status").stdout, "kptr_restrict")
+            self.assertEqual(self.doctor()["kallsyms"]["result"], "warn")
         machine.start()
+        self.assertEqual(self.doctor()["kallsyms"]["result"], "ok")
+
+    def doctor(self):
+        """Findings by name, by the view of the daemon that runs."""
+        done = self.machine.run("spanprof", "doctor", "--json", expect=None)
+        return {check["name"]: check for check in json.loads(done.stdout)["checks"] if check["view"] == "daemon"}
 
     def attempts(self):
         """From inside the sandbox. What is left behind there goes with the unit."""

@@ -64,8 +64,26 @@ int machine_parse_cpus(const char *text, bool *online, size_t n) {
         return *text && *text != '\n' ? MACHINE_E_MALFORMED : 0;
 }
 
-static bool has_capability(uint64_t set, unsigned capability) {
-        return set & (UINT64_C(1) << capability | UINT64_C(1) << CAPABILITY_SYS_ADMIN);
+const MachineCapability machine_capabilities[MACHINE_N_CAPABILITIES] = {
+        { CAPABILITY_BPF, true, true, "CAP_BPF", "the kernel half cannot be loaded" },
+        { CAPABILITY_PERFMON, true, true, "CAP_PERFMON", "no timer can be attached" },
+        { CAPABILITY_SYS_PTRACE, false, false, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
+        /* of other users' processes, map_files is behind a folder that is theirs alone */
+        { CAPABILITY_DAC_READ_SEARCH, false, false, "CAP_DAC_READ_SEARCH",
+          "who publishes contexts as another user is not found; of other users' processes, deleted files, files on "
+          "overlays (containers) and those that only their owner may read stay unknown" },
+        /* without map_files, a path counts if the kernel has it in mind, which overlayfs does not tell */
+        { CAPABILITY_CHECKPOINT_RESTORE, false, true, "CAP_CHECKPOINT_RESTORE",
+          "deleted files, and files on overlays (containers), stay unknown" },
+        { CAPABILITY_SYSLOG, false, false, "CAP_SYSLOG", "kernel frames have no names" },
+};
+
+bool machine_holds(uint64_t set, const MachineCapability *capability) {
+        uint64_t enough = UINT64_C(1) << capability->number;
+
+        if (capability->admin_too)
+                enough |= UINT64_C(1) << CAPABILITY_SYS_ADMIN;
+        return set & enough;
 }
 
 static int parse_effective(const char *status, uint64_t *setp) {
@@ -79,41 +97,34 @@ static int parse_effective(const char *status, uint64_t *setp) {
 }
 
 int machine_parse_lost_features(const char *status, char *text, size_t size) {
-        static const struct {
-                unsigned capability;
-                bool admin_too;         /* CAP_SYS_ADMIN includes it */
-                const char *name, *lost;
-        } useful[] = {
-                { CAPABILITY_SYS_PTRACE, false, "CAP_SYS_PTRACE",
-                  "no other user's process can be looked into" },
-                { CAPABILITY_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH",
-                  "who publishes contexts as another user is not found, and files that only their owner may read stay unknown" },
-                { CAPABILITY_CHECKPOINT_RESTORE, true, "CAP_CHECKPOINT_RESTORE",
-                  "deleted files stay unknown" },
-                { CAPABILITY_SYSLOG, false, "CAP_SYSLOG", "kernel frames have no names" },
-        };
         size_t n = 0;
         uint64_t set;
 
         if (parse_effective(status, &set))
                 return MACHINE_E_MALFORMED;
         text[0] = 0;
-        for (size_t i = 0; i < ARRAY_SIZE(useful) && n < size; i++)
-                if (!(set & (UINT64_C(1) << useful[i].capability)) &&
-                    !(useful[i].admin_too && has_capability(set, useful[i].capability)))
-                        n += (size_t)snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", useful[i].name,
-                                              useful[i].lost);
+        for (size_t i = 0; i < ARRAY_SIZE(machine_capabilities) && n < size; i++) {
+                const MachineCapability *each = &machine_capabilities[i];
+
+                if (!each->is_needed && !machine_holds(set, each))
+                        n += (size_t)snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", each->name, each->lost);
+        }
         return 0;
 }
 
 int machine_parse_missing_capabilities(const char *status, char *text, size_t size) {
+        size_t n = 0;
         uint64_t set;
 
         if (parse_effective(status, &set))
                 return MACHINE_E_MALFORMED;
-        snprintf(text, size, "%s%s%s", has_capability(set, CAPABILITY_BPF) ? "" : "CAP_BPF",
-                 has_capability(set, CAPABILITY_BPF) || has_capability(set, CAPABILITY_PERFMON) ? "" : " ",
-                 has_capability(set, CAPABILITY_PERFMON) ? "" : "CAP_PERFMON");
+        text[0] = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(machine_capabilities) && n < size; i++) {
+                const MachineCapability *each = &machine_capabilities[i];
+
+                if (each->is_needed && !machine_holds(set, each))
+                        n += (size_t)snprintf(text + n, size - n, "%s%s", n ? " " : "", each->name);
+        }
         return 0;
 }
 

@@ -28,6 +28,20 @@ int machine_parse_version(const char *release, uint32_t *versionp);
  */
 int machine_parse_cpus(const char *text, bool *online, size_t n);
 
+/* A capability that sampling needs or uses, and what is lost without it. */
+typedef struct MachineCapability {
+        unsigned number;                /* linux/capability.h */
+        bool is_needed;                 /* nothing works without it */
+        bool admin_too;                 /* CAP_SYS_ADMIN, of which it was once a part, stands for it */
+        const char *name, *lost;
+} MachineCapability;
+
+enum { MACHINE_N_CAPABILITIES = 6 };
+extern const MachineCapability machine_capabilities[MACHINE_N_CAPABILITIES];
+
+/* Whether a set, as a word of bits, has it. */
+bool machine_holds(uint64_t set, const MachineCapability *capability);
+
 /*
  * Names the capabilities that sampling needs and that the text of /proc/PID/status
  * does not have in CapEff, separated by blanks: "CAP_BPF CAP_PERFMON". CAP_SYS_ADMIN

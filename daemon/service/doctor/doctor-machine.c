@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/btf.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,40 +282,29 @@ void doctor_look(Doctor *doctor) {
         kernel_files_look(&view->files, doctor->config->kernel_stacks);
 }
 
-/* linux/capability.h; CAP_SYS_ADMIN stands for those of which it was once a part. */
-static const struct {
-        unsigned bit;
-        bool admin_too;
-        Verdict verdict;
-        const char *name, *lost;
-} capabilities[] = {
-        { 39, true, DOCTOR_FAIL, "CAP_BPF", "the kernel half cannot be loaded" },
-        { 38, true, DOCTOR_FAIL, "CAP_PERFMON", "no timer can be attached" },
-        { 19, false, DOCTOR_WARN, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
-        { 2, false, DOCTOR_WARN, "CAP_DAC_READ_SEARCH",
-          "who publishes contexts as another user is not found, and files that only their owner may read stay unknown" },
-        { 40, true, DOCTOR_WARN, "CAP_CHECKPOINT_RESTORE", "deleted files stay unknown" },
-        { 34, false, DOCTOR_WARN, "CAP_SYSLOG", "kernel frames have no names" },
-};
-
 static uint64_t effective(const char *status) {
         const char *line = strstr(status, "\nCapEff:");
 
         return line ? strtoull(line + strlen("\nCapEff:"), NULL, 16) : 0;
 }
 
-static bool holds(uint64_t set, unsigned bit, bool admin_too) {
-        return set & UINT64_C(1) << bit || (admin_too && set & UINT64_C(1) << 21);
+static bool holds(const char *status, unsigned number) {
+        for (size_t i = 0; i < ARRAY_SIZE(machine_capabilities); i++)
+                if (machine_capabilities[i].number == number)
+                        return machine_holds(effective(status), &machine_capabilities[i]);
+        return false;
 }
 
 static void judge_capabilities(Doctor *doctor, uint64_t set) {
-        for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(machine_capabilities); i++) {
+                const MachineCapability *each = &machine_capabilities[i];
                 char cure[DOCTOR_CURE_MAX];
-                bool has = holds(set, capabilities[i].bit, capabilities[i].admin_too);
+                Verdict without = each->is_needed ? DOCTOR_FAIL : DOCTOR_WARN;
+                bool has = machine_holds(set, each);
 
-                doctor_cure_capability(doctor->place, capabilities[i].name, cure);
-                doctor_add(doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict, cure, "%s%s",
-                           has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
+                doctor_cure_capability(doctor->place, each->name, cure);
+                doctor_add(doctor, each->name, has ? DOCTOR_OK : without, cure, "%s%s", has ? "held" : "missing: ",
+                           has ? "" : each->lost);
         }
 }
 
@@ -487,9 +477,9 @@ void doctor_check_rights(Doctor *doctor) {
         check_view(doctor);
         check_user(doctor);
         if (!machine_setting("perf_event_paranoid", &paranoid))
-                doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true),
+                doctor_judge_paranoid(doctor, paranoid, holds(status ? status : "", CAP_PERFMON),
                                       passes(try_event), rights_hold(CAP_SYS_ADMIN));
-        check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
+        check_seccomp(doctor, status ? status : "", holds(status ? status : "", CAP_BPF));
 }
 
 /* ---- limits ---- */
