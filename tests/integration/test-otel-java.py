@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 
 import oracle
 
@@ -75,6 +76,21 @@ class OtelJava(Jars):
     def test_virtual_threads(self):
         self.java = next(iter(self.with_virtual_threads(jdks.here()).values()))
         self.check_stretches(self.with_agent(2, 100, victim="OtelVirtual"), **QUIET)
+
+    def test_a_jar_without_a_class_path_has_the_same_classes(self):
+        """The stubs declare what OpenTelemetry does. By default the library is this machine's, of the build or the package."""
+        jar, trees = self.directory() / "stubs.jar", []
+        # as in a clone that is built
+        clone = self.directory()
+        shutil.copytree(tap.SOURCE_DIR / "sdk/java", clone / "sdk/java")
+        (clone / "build").symlink_to(tap.BUILD_DIR)
+        self.run_command([clone / "sdk/java/otel/make-jar.sh", jar], expect=0, timeout=300)
+        for path in (self.jar, jar):
+            with zipfile.ZipFile(path) as archive:
+                trees.append({name: archive.read(name) for name in archive.namelist() if "MANIFEST" not in name})
+        self.assertEqual(trees[0], trees[1])
+        self.assertIn("spanprof/otel/Extension.class", trees[0])
+        self.assertIn(f"native/linux-{platform.machine()}/libspanprof-otel.so", trees[0])
 
     def test_places_are_those_of_a_jdk(self):
         headers = [path for path in sorted(pathlib.Path("/usr/lib/jvm").glob("*/include/jvmti.h"))

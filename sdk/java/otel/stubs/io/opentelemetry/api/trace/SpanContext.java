@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package io.opentelemetry.api.trace;
+
+public interface SpanContext {
+        String getTraceId();
+
+        String getSpanId();
+
+        boolean isValid();
+
+        boolean isRemote();
+}
