@@ -72,7 +72,7 @@ class Deb(tap.TestCase):
                      "/usr/share/zsh/vendor-completions/_spanprof", "/usr/share/spanprof/spanprof.spdx.json",
                      "/usr/share/spanprof/monitoring/spanprof.rules.yaml",
                      "/usr/share/spanprof/kubernetes/daemonset.yaml", "/usr/share/doc/spanprof/README.md.gz",
-                     "/usr/share/doc/spanprof/OPERATING.md.gz", "/usr/share/doc/spanprof/SECURITY.md.gz",
+                     "/usr/share/doc/spanprof/OPERATING.md", "/usr/share/doc/spanprof/SECURITY.md.gz",
                      "/usr/lib/sysusers.d/spanprof.conf"):
             self.assertIn(path, files)
         for path, fields in files.items():
@@ -82,6 +82,14 @@ class Deb(tap.TestCase):
         self.assertNotIn(str(tap.SOURCE_DIR).encode(), binary)
         done = self.run_command([self.unpack("spanprof") / "usr/sbin/spanprof", "version"], expect=0)
         self.assertNotIn("unknown", done.stdout, "which revision it is built from")
+
+    def test_what_alerts_link_to_is_there(self):
+        tree = self.unpack("spanprof")
+        rules = (tree / "usr/share/spanprof/monitoring/spanprof.rules.yaml").read_text()
+        links = re.findall(r'runbook: "/(\S+)#(\S+)"', rules)
+        self.assertEqual(len(links), rules.count("- alert: "))
+        for path, anchor in links:
+            self.assertIn(f"### {anchor}\n", (tree / path).read_text().lower())
 
     def test_symbols_are_in_their_own_package(self):
         binary = self.unpack("spanprof") / "usr/sbin/spanprof"

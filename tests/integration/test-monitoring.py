@@ -99,10 +99,18 @@ class Monitoring(tap.TestCase):
             self.assertRegex(rule, r'summary: ".+"')
             section = re.search(r'^          runbook: "\S+/OPERATING.md#(\w+)"$', rule, re.M)
             self.assertIsNotNone(section, rule)
+            self.assertIn('runbook: "/usr/share/doc/spanprof/OPERATING.md#', rule)
             self.assertEqual(section[1], rule.split()[0].lower())
             self.assertRegex((tap.SOURCE_DIR / "docs/OPERATING.md").read_text(),
                              rf"(?m)^### {rule.split()[0]}\n- Means: .+\n- See: `.+`\n- Do: .+\n")
         self.assertEqual(len({rule.split()[0] for rule in rules}), len(rules))
+
+    def test_packages_install_what_alerts_link_to_as_plain_text(self):
+        """dh_compress packs documents, and then no such file is there."""
+        packaging = tap.SOURCE_DIR / "packaging"
+        self.assertIn("docs/OPERATING.md", (packaging / "debian/spanprof.docs").read_text().split())
+        self.assertIn("dh_compress -XOPERATING.md\n", (packaging / "debian/rules").read_text())
+        self.assertRegex((packaging / "rpm/spanprof.spec").read_text(), r"(?m)^%doc .*docs/OPERATING\.md( |$)")
 
     def test_alerts_are_valid_for_prometheus(self):
         text = RULES.read_text()
