@@ -50,13 +50,13 @@ class TestCase(session.TestCase):
 
     @classmethod
     def install(cls, python, **environment):
-        """The package of sdk/python for this interpreter, in a folder that goes away with the class."""
+        """The package of sdk/python for this interpreter, from the archive that is installed, in a folder
+        that goes away with the class."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
         cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.copy_sdk(folder)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
                         "--no-build-isolation", "--no-index", "--target", folder / "package",
-                        folder / "sdk/python"], check=True, timeout=300, env={**os.environ, **environment})
+                        tap.BUILD_DIR / "sdk/python.tar.gz"], check=True, timeout=300, env={**os.environ, **environment})
         return folder / "package"
 
     def npm(self, *arguments, cwd):

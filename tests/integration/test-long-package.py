@@ -296,6 +296,99 @@ class Arm64(tap.TestCase):
             self.assertIn(f"{name}()(64bit)", needs)
 
 
+class Publishers(tap.TestCase):
+    """What hints and README name below /usr/share/spanprof/sdk, taken from there by those who would."""
+
+    TRACE = "00000000000000a100000000000000a2"
+
+    def setUp(self):
+        super().setUp()
+        self.tree = self.directory() / "tree"
+        for name in ("spanprof", "libspanprof-context0", "libspanprof-context-dev"):
+            self.run_command(["dpkg-deb", "--extract", packages.of(name), self.tree], expect=0)
+        self.sdk = self.tree / "usr/share/spanprof/sdk"
+        # nobody writes into what a package has installed
+        for path in (self.sdk, *self.sdk.rglob("*")):
+            path.chmod(path.stat().st_mode & ~0o222)
+
+    def fetched(self, done):
+        """Skips where a registry cannot be asked."""
+        unreached = r"(?i)network|resolve|connection|ENOTFOUND|No matching distribution"
+        if done.returncode and re.search(unreached, done.stderr):
+            tap.skip(f"machine: no registry: {done.stderr[-300:]}")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def publishes(self, command, **environment):
+        """A program with a span that sleeps: `contexts` sees it."""
+        child = self.spawn(command, env={**os.environ, **environment})
+        child.wait_for("^ready")
+        tap.wait_until(lambda: self.TRACE in self.spanprof("contexts", child.pid).stdout, f"a span of {child}")
+
+    def test_python(self):
+        tap.need_root()
+        venv = self.directory() / "venv"
+        self.run_command(["python3", "-m", "venv", venv], expect=0, timeout=300)
+        self.fetched(self.run_command([venv / "bin/pip", "install", "opentelemetry-sdk",
+                                       self.sdk / "python.tar.gz"], timeout=600))
+        program = ("import time\nfrom opentelemetry import trace\n"
+                   f"context = trace.SpanContext(0x{self.TRACE}, 0xb3, False)\n"
+                   "with trace.use_span(trace.NonRecordingSpan(context)):\n    print('ready', flush=True)\n    time.sleep(600)\n")
+        self.publishes([venv / "bin/python", "-c", program], OTEL_PYTHON_CONTEXT="spanprof")
+
+    def test_node(self):
+        tap.need_root()
+        npm, service = tap.need_tool("npm"), self.directory()
+        (service / "package.json").write_text('{ "private": true }')
+        self.fetched(self.run_command([npm, "install", "--no-audit", "--no-fund", "--foreground-scripts", self.sdk / "node.tgz",
+                                       "@opentelemetry/context-async-hooks"], cwd=service, timeout=600))
+        if not (service / "node_modules/spanprof-otel/record.node").exists():   # npm asks before it runs scripts
+            self.fetched(self.run_command([npm, "rebuild", "--foreground-scripts", "spanprof-otel"], cwd=service, timeout=600))
+        program = service / "service.js"
+        program.write_text(
+            "const { context, trace, ROOT_CONTEXT } = require('@opentelemetry/api');\n"
+            "const { AsyncLocalStorageContextManager } = require('@opentelemetry/context-async-hooks');\n"
+            "context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());\n"
+            f"const span = trace.wrapSpanContext({{ traceId: '{self.TRACE}', spanId: 'b2'.repeat(8) }});\n"
+            "context.with(trace.setSpan(ROOT_CONTEXT, span), () => {\n    console.log('ready');\n"
+            "    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);\n});\n")
+        self.publishes([tap.need_tool("node"), program], NODE_OPTIONS="--require spanprof-otel/register",
+                       NODE_PATH=str(service / "node_modules"))
+
+    def test_java(self):
+        tap.need_tool("javac")
+        jar = self.directory() / "spanprof-otel.jar"
+        self.run_command([self.sdk / "java/otel/make-jar.sh", jar], expect=0, timeout=300)
+        names = self.run_command(["jar", "tf", jar], expect=0).stdout.split()
+        self.assertIn("spanprof/otel/Extension.class", names)
+        self.assertIn(f"native/linux-{os.uname().machine}/libspanprof-otel.so", names)
+        self.assertFalse([name for name in names if name.startswith("io/")], "stubs stay outside")
+
+    def test_go(self):
+        go, folder = tap.need_tool("go"), self.directory()
+        (folder / "go.mod").write_text("module example/app\n\ngo 1.24.0\n")
+        (folder / "main.go").write_text('package main\n\nimport _ "spanprof.example/spanprofotel"\n\nfunc main() {}\n')
+        self.run_command([go, "mod", "edit", "-require", "spanprof.example/spanprofotel@v0.0.0", "-replace",
+                          f"spanprof.example/spanprofotel={self.sdk}/go"], cwd=folder, expect=0)
+        for words in (["mod", "tidy"], ["build", "-o", "app", "."]):
+            self.fetched(self.run_command([go, *words], cwd=folder, timeout=600))
+        self.run_command([folder / "app"], expect=0)
+
+    def test_rust(self):
+        cargo, folder = tap.need_tool("cargo"), self.directory()
+        (folder / "src").mkdir()
+        (folder / "Cargo.toml").write_text('[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\n'
+                                           f'spanprof-otel = {{ path = "{self.sdk}/rust" }}\n')
+        (folder / "src/main.rs").write_text("fn main() { assert!(spanprof_otel::install()); }\n")
+        self.fetched(self.run_command([cargo, "run", "--quiet"], cwd=folder, timeout=900))
+
+    def test_the_header_for_cplusplus(self):
+        """It is compiled with opentelemetry-cpp by test-otel-cpp.py; here it is the same file."""
+        header = "include/spanprof/opentelemetry.hpp"
+        self.assertEqual((self.sdk / header).read_text(), (tap.SOURCE_DIR / "sdk" / header).read_text())
+        self.assertEqual((self.tree / "usr" / header).read_text(), (tap.SOURCE_DIR / "sdk" / header).read_text())
+
+
 class Completions(tap.TestCase):
     def complete(self, *words):
         """What bash would offer for the last of @words."""

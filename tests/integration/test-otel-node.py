@@ -5,6 +5,7 @@ says of itself, busy stretch by busy stretch; and services in which the package 
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 
 import oracle
@@ -28,8 +29,9 @@ class TestCase(otel_case.TestCase):
         fetched = cls.publisher("otel-node") / "node_modules"
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.copy_sdk(cls.folder)
-        cls.package = cls.folder / "sdk/node"
+        # the archive that is installed, as npm unpacks it
+        subprocess.run(["tar", "-xzf", tap.BUILD_DIR / "sdk/node.tgz", "-C", cls.folder], check=True)
+        cls.package = cls.folder / "package"
         cls.modules = cls.folder / "modules"
         cls.modules.mkdir()
         (cls.modules / "spanprof-otel").symlink_to(cls.package)

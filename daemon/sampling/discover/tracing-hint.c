@@ -16,6 +16,7 @@
 #include "base/util/bounded-call.h"
 #include "base/util/macro.h"
 #include "base/util/text.h"
+#include "places.h"
 
 enum {
         MAX_WORDS = 1 << 20,            /* bytes of arguments, and of variables */
@@ -29,9 +30,15 @@ typedef struct Rule {
         TracingHint hint;
 } Rule;
 
-#define OTEL_JAVA { "OpenTelemetry's Java agent", "OTEL_JAVAAGENT_EXTENSIONS=spanprof-otel.jar" }
+/* No registry has our publishers: each line takes what the package of this program has installed. */
+#define OTEL_JAVA \
+        { "OpenTelemetry's Java agent", \
+          "sudo " PLACES_SDK "/java/otel/make-jar.sh /opt/spanprof-otel.jar && " \
+          "export OTEL_JAVAAGENT_EXTENSIONS=/opt/spanprof-otel.jar" }
 #define OTEL_NODE \
-        { "OpenTelemetry's instrumentation of Node", "NODE_OPTIONS=\"$NODE_OPTIONS --require spanprof-otel/register\"" }
+        { "OpenTelemetry's instrumentation of Node", \
+          "npm install " PLACES_SDK "/node.tgz && " \
+          "export NODE_OPTIONS=\"$NODE_OPTIONS --require spanprof-otel/register\"" }
 
 static const Rule rules[] = {
         { "-javaagent:", "opentelemetry-javaagent", "spanprof-otel", false, OTEL_JAVA },
@@ -48,10 +55,10 @@ static const Rule rules[] = {
         { "/@datadog/libdatadog", ".node", "DD_TRACE_OTEL_CTX_ENABLED=true", true,
           { "Datadog's library for Node", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
         { "PYTHONPATH=", "opentelemetry/instrumentation/auto_instrumentation", "OTEL_PYTHON_CONTEXT=spanprof", false,
-          { "opentelemetry-instrument", "pip install spanprof-otel" } },
+          { "opentelemetry-instrument", "pip install " PLACES_SDK "/python.tar.gz" } },
         { "NODE_OPTIONS=", "@opentelemetry/auto-instrumentations-node", "spanprof-otel", false, OTEL_NODE },
         { "/libopentelemetry_trace.so", "", "SPANPROF_OTEL_DISABLED=true", true,
-          { "opentelemetry-cpp", "spanprof::otel::install()" } },
+          { "opentelemetry-cpp", "spanprof::otel::install() of spanprof/opentelemetry.hpp, in libspanprof-context-dev" } },
         { "NODE_OPTIONS=", "otel-auto-instrumentation-nodejs/", "spanprof-otel", false, OTEL_NODE },
 };
 
