@@ -108,6 +108,13 @@ class Kubernetes(tap.TestCase):
             self.assertEqual(set(opened), ports, "nothing else of the pod is closed by it")
             self.assertTrue(opened["metrics"])
 
+    def test_the_image_has_a_registry_that_the_reader_must_replace(self):
+        """A name without one would be looked for in a registry that has no such image."""
+        for name in ("daemonset.yaml", "sidecar.yaml"):
+            self.assertRegex(container_of(name)["image"], r"^registry\.example/spanprof:\d+\.\d+\.\d+$")
+            self.assertRegex((FOLDER / name).read_text(),
+                             r"# REPLACE registry\.example by your registry.*\n.*\n +image: registry\.example/")
+
     def test_the_nodes_profiler_has_a_place_of_its_own_on_nodes_that_can_run_it(self):
         objects = documents("daemonset.yaml")
         of = {document["kind"]: document for document in objects}

@@ -18,6 +18,7 @@ CHART = tap.SOURCE_DIR / "packaging/helm/spanprof"
 VERSIONS = ("1.29.0", "1.37.0")         # as in test-container.py
 # of the Prometheus operator, for which kubeconform has no schema here
 OTHERS = ("PodMonitor", "PrometheusRule")
+IMAGE = "image.repository=registry.example/spanprof"    # as in the examples
 KINDS = ("daemonset", "priorityclass", "configmap", "networkpolicy", "serviceaccount", "clusterrole",
          "clusterrolebinding")
 EVERYTHING = ("targets.java=true", "targets.python=true", "targets.exe={node,/opt/shop/*}", "targets.exclude={comm=x}",
@@ -43,9 +44,9 @@ class Chart(tap.TestCase):
                                 env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")})
 
     def make(self, *values, file="/dev/null", expect=0):
-        """The objects that the chart makes with these values."""
+        """The objects that the chart makes with these values, of an image that has a place."""
         done = self.helm("template", "profiler", CHART, "--namespace", "observed", "--kube-version", VERSIONS[0],
-                         "--values", file, *(word for value in values for word in ("--set", value)))
+                         "--values", file, *(word for value in (IMAGE, *values) for word in ("--set", value)))
         self.assertEqual(done.returncode, expect, done.stderr)
         return [d for d in self.yaml.safe_load_all(done.stdout) if d] if not expect else done.stderr
 
@@ -87,7 +88,7 @@ class Chart(tap.TestCase):
 
     def test_helm_finds_no_fault(self):
         for values in ((), EVERYTHING):
-            done = self.helm("lint", "--strict", CHART, *(w for v in values for w in ("--set", v)))
+            done = self.helm("lint", "--strict", CHART, *(w for v in (IMAGE, *values) for w in ("--set", v)))
             self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_what_it_makes_follows_the_api(self):
@@ -186,6 +187,12 @@ class Chart(tap.TestCase):
         shipped = self.yaml.safe_load((CHART / "files/spanprof.rules.yaml").read_text())
         self.assertEqual(rules, shipped["groups"])
         self.assertIn("endpoint: where profiles go", self.make("endpoint=", expect=1))
+
+    def test_an_image_that_no_registry_has_must_be_named(self):
+        self.assertRegex(self.make("image.repository=", expect=1), "image.repository: no registry has the image; build it "
+                         "by packaging/container/Containerfile, .* --set image.repository=REGISTRY/spanprof")
+        container = self.of(self.make("image.tag=7"), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(container["image"], "registry.example/spanprof:7")
 
 
 tap.main()

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* As docs/OPERATING.md and the Containerfile have it built and pushed: no registry has it by itself. */
+#define IMAGE "REGISTRY/spanprof:" SPANPROF_VERSION
+
 DoctorPlace doctor_place(void) {
         if (getenv("KUBERNETES_SERVICE_HOST"))
                 return DOCTOR_PLACE_KUBERNETES;
@@ -37,7 +40,7 @@ void doctor_cure_capability(DoctorPlace place, const char *name, char to[static 
                 break;
         case DOCTOR_PLACE_CONTAINER:
                 snprintf(to, DOCTOR_CURE_MAX,
-                         "docker run --cap-add=%s --pid=host spanprof doctor   # or podman; and the same for `run`",
+                         "docker run --cap-add=%s --pid=host " IMAGE " doctor   # or podman; and the same for `run`",
                          plain);
                 break;
         case DOCTOR_PLACE_SERVICE:
@@ -58,7 +61,7 @@ void doctor_cure_calls(DoctorPlace place, const char *calls, char to[static DOCT
                 break;
         case DOCTOR_PLACE_CONTAINER:
                 snprintf(to, DOCTOR_CURE_MAX,
-                         "docker run --security-opt seccomp=unconfined --pid=host spanprof doctor   # or a profile with %s",
+                         "docker run --security-opt seccomp=unconfined --pid=host " IMAGE " doctor   # or a profile with %s",
                          calls);
                 break;
         default:
@@ -74,13 +77,13 @@ void doctor_cure_namespace(DoctorPlace place, char to[static DOCTOR_CURE_MAX]) {
                          "{\"hostPID\":true}}}}'   # to see the node; a sidecar is right as it is");
         else
                 snprintf(to, DOCTOR_CURE_MAX,
-                         "docker run --pid=host spanprof doctor   # or podman, to see the machine; a sidecar is right as "
+                         "docker run --pid=host " IMAGE " doctor   # or podman, to see the machine; a sidecar is right as "
                          "it is");
 }
 
 void doctor_cure_files(DoctorPlace place, char to[static DOCTOR_CURE_MAX]) {
         if (place == DOCTOR_PLACE_CONTAINER)
-                snprintf(to, DOCTOR_CURE_MAX, "docker run --ulimit nofile=65536:65536 spanprof doctor   # or podman");
+                snprintf(to, DOCTOR_CURE_MAX, "docker run --ulimit nofile=65536:65536 " IMAGE " doctor   # or podman");
         else if (place == DOCTOR_PLACE_KUBERNETES)
                 snprintf(to, DOCTOR_CURE_MAX,
                          "grep 'open files' /proc/1/limits   # on the node: LimitNOFILE= of containerd's unit");
