@@ -271,12 +271,14 @@ def print_next(forward):
     if forward:
         print(f"   and passed on to {forward}")
     print("== Next")
-    print(
-        f"   {shown(SPANPROF)} report --spans {shown(OUT / 'spans.csv')} {shown(OUT / 'payload')}/*.pb | less"
-    )
-    print(f"   {shown(SPANPROF)} report --raw {shown(files[-1])} | less")
-    print(f"   sudo {shown(SPANPROF)} run --comm 'python3*' --endpoint http://COLLECTOR:4318")
-    print(f"   {shown(SPANPROF)} help")
+    # tests/integration/test-lines.py runs these
+    program, payload = shown(SPANPROF), shown(OUT / "payload")
+    print(f"   {program} report --spans {shown(OUT / 'spans.csv')} {payload}/*.pb | less")
+    print(f"   {program} convert {payload}/*.pb -o {shown(OUT / 'demo.html')}     # one page, for a browser")
+    print(f"   {program} convert {shown(files[-1])} -o {shown(OUT / 'demo.json')} --pretty")
+    print(f"   sudo {program} record -- {shown(SERVICE)} --duration 5")
+    print(f"   sudo {program} run --comm 'python3*' --endpoint http://COLLECTOR:4318")
+    print("   sudo ./bootstrap install     # spanprof as a package of this machine, with its manual")
 
 
 def run(seconds):

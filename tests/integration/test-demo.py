@@ -151,7 +151,7 @@ class Demo(tap.TestCase):
 class Bootstrap(tap.TestCase):
     def test_explains_itself(self):
         done = self.run_command([BOOTSTRAP, "help"], expect=0)
-        for command in ("demo", "test", "build"):
+        for command in ("demo", "test", "build", "install"):
             self.assertIn(f"./bootstrap {command}", done.stdout)
         self.assertEqual(self.run_command([BOOTSTRAP], expect=0).stdout, done.stdout)
 
