@@ -11,8 +11,8 @@
 
     tap.main()
 
-One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME. Meson sets SPANPROF
-(the binary), BUILD_DIR and SOURCE_DIR; by hand they default to ./build and this tree.
+One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, and `--list` names them.
+Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default to ./build and this tree.
 
 Skips. A reason starts with what is missing, and the start decides whether continuous integration may accept
 it:
@@ -250,8 +250,13 @@ def _select(suite, names):
 
 def main(names=None):
     """Runs the tests of the calling script. Exit status 1 if one failed, or if there was none."""
+    names = sys.argv[1:] if names is None else names
+    only_list = names == ["--list"]
     tests = list(_select(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]),
-                         sys.argv[1:] if names is None else names))
+                         [] if only_list else names))
+    if only_list:
+        print("\n".join(test.id().removeprefix("__main__.") for test in tests))
+        sys.exit(0)
     out = sys.stdout
     out.write("TAP version 13\n")
     result = _Result(out)
