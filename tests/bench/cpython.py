@@ -29,7 +29,6 @@ import pathlib
 import re
 import struct
 import subprocess
-import sys
 import time
 import types
 
@@ -44,7 +43,6 @@ import pythons
 import session
 import tap
 
-sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
 victim = importlib.import_module("test-run-python")
 HZ = 499
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")

@@ -6,7 +6,7 @@ it faster.
 
 usage: PYTHONPATH=tests/harness:tests/oracles build/interop-venv/bin/python tests/bench/otel_cpp.py
        after setup-venv.sh and setup-publishers.sh of tests/interop"""
-import importlib.util
+import importlib
 import os
 import pathlib
 import subprocess
@@ -20,10 +20,7 @@ ROWS = {"scope": "ns", "span": "ns", "memory": "KiB"}
 
 
 def build(folder):
-    path = tap.SOURCE_DIR / "tests/integration/test-otel-cpp.py"
-    spec = importlib.util.spec_from_file_location("otel_cpp_test", path)
-    test = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(test)
+    test = importlib.import_module("test-otel-cpp")
     root = (tap.BUILD_DIR / "publishers/otel-cpp").resolve()
     service = test.compile_object(root, test.OtelCpp.SOURCE, folder / "service.o", "c++17")
     return test.link(root, folder / "service", service, test.OtelCpp.SHARED)

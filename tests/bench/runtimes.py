@@ -52,7 +52,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import bench
@@ -66,7 +65,6 @@ import jdks
 import otlp_read
 import tap
 
-sys.path.append(str(tap.SOURCE_DIR / "tests/integration"))
 hotspot = importlib.import_module("test-run-hotspot")
 CHAIN_HZ = 499
 LEAF_HZ = 1999

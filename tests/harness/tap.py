@@ -41,6 +41,9 @@ BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE_DIR / "build"))
 # programs and libraries of tests, as the build has made them
 VICTIMS, ORACLES, HARNESS = (BUILD_DIR / "tests" / name for name in ("victims", "oracles", "harness"))
 SPANPROF = os.environ.get("SPANPROF", str(BUILD_DIR / "spanprof"))
+# rooms of tests/integration: a script may use cases of another, `importlib.import_module("test-NAME")`
+SCRIPTS = {path.stem: path for path in sorted((SOURCE_DIR / "tests/integration").rglob("test-*.py"))}
+sys.path += sorted({str(path.parent) for path in SCRIPTS.values()})
 PATIENCE = 60  # seconds until a wait is a failure: not a claim about speed, only an end
 PR_SET_PDEATHSIG = 1
 

@@ -133,7 +133,7 @@ FAULTS = {
 
 def case(file, name):
     def run(self):
-        script = tap.SOURCE_DIR / f"tests/integration/test-{file}.py"
+        script = tap.SCRIPTS[f"test-{file}"]
         self.assertRegex(script.read_text(), rf"def test_{name}\(", "the list is of tests that are there")
         done = subprocess.run([sys.executable, script, f"test_{name}"], capture_output=True, text=True, timeout=900)
         line = re.search(rf"^(not )?ok \d+ - \w+\.test_{name}(?: # SKIP (.+))?$", done.stdout, re.M)
