@@ -579,7 +579,7 @@ class Lines(tap.TestCase):
                 continue
             file = tap.SOURCE_DIR / path[0].removeprefix("build/")
             names = (file.name, file.name.removeprefix("bench-"))
-            compiled = [source for name in names for source in file.parent.glob(name + ".c*")]
+            compiled = [source for name in names for source in (tap.SOURCE_DIR / "tests").rglob(name + ".c*")]
             sources = [file] if file.exists() else compiled
             self.assertTrue(sources, line)
             words = "".join(source.read_text() for source in sources) + "--filter"       # criterion's own
