@@ -417,7 +417,7 @@
         X(EXPORT_DROPPED, "export_requests_total", "result=\"dropped\"", "requests given up") \
         X(EXPORT_BYTES, "export_bytes_total", "", "bytes of accepted requests, as sent") \
         X(VOLUME_LOWERED, "volume_changes_total", "direction=\"lowered\"", \
-          "times that max-export-rate or max-samples lowered the frequency") \
+          "times that max-export-rate lowered the frequency") \
         X(VOLUME_RAISED, "volume_changes_total", "direction=\"raised\"", \
           "times that the frequency went back up") \
         X(VALIDATED, "validated_requests_total", "", "requests that were validated before they were sent") \

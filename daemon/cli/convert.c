@@ -104,8 +104,7 @@ static int send_document(const uint8_t *data, size_t size, uint64_t n_events, ui
 static int open_exporter(ConvertRun *run) {
         ExporterConfig exporter = config_exporter(run->config, run->config->profiles_url);
 
-        if (!asked(run->config, "max-export-age"))
-                exporter.max_age_ns = SEND_AGE_SECONDS * NS_PER_SEC;
+        exporter.max_age_ns = SEND_AGE_SECONDS * NS_PER_SEC;
         if (sd_event_new(&run->event) < 0)
                 return error_origin(-ENOMEM);
         return exporter_new(&run->exporter, run->event, &exporter) ? STATUS_FAILURE : 0;
@@ -132,7 +131,11 @@ static int send_all(ConvertRun *run) {
         return r;
 }
 
-/* Diagnostics: what readers have said, then sizes and times. */
+/* With `--log-level debug`: what readers have said, then sizes and times. */
+
+static bool says_all(const Config *config) {
+        return !strcmp(config->log_level, "debug");
+}
 
 static double milliseconds(uint64_t from_ns, uint64_t to_ns) {
         return (double)(to_ns - from_ns) / NS_PER_MS;
@@ -229,7 +232,7 @@ static int read_inputs(ConvertRun *run) {
         if (r)
                 return r;
         run->convert = convert_library_inside(run->library);
-        if (run->config->diagnostics)
+        if (says_all(run->config))
                 run->convert->diagnostics = &run->diagnostics;
         for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
                 r = add_input(run, i);
@@ -243,7 +246,7 @@ static int write_output(ConvertRun *run) {
 }
 
 static int nothing(const ConvertRun *run) {
-        if (run->config->diagnostics)
+        if (says_all(run->config))
                 print_read(run, stderr);
         log_error("nothing to write: no input has an event that counts");
         return STATUS_FAILURE;
@@ -266,7 +269,7 @@ static int convert_all(ConvertRun *run) {
         missing_lines_say(run->symbolizer);
         if (!r && asked(run->config, "endpoint"))
                 r = send_all(run);
-        if (r >= 0 && run->config->diagnostics)
+        if (r >= 0 && says_all(run->config))
                 print_diagnostics(run);
         return r ? r : run->inputs.status;
 }
@@ -325,7 +328,7 @@ const Verb verb_convert = {
                 "\n"
                 "  spanprof convert app.jfr -o app.html\n"
                 "  spanprof convert app.jfr -o app.pb --resource service.name=shop\n"
-                "  spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --diagnostics\n"
+                "  spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --log-level debug\n"
                 "  cat app.jfr | spanprof convert - -o - --format folded | flamegraph.pl\n"
                 "  spanprof convert profiles/*.pb -o all.json\n",
         .run = run,

@@ -11,18 +11,11 @@
 
 enum { STATUS_ENGINE = 125 };           /* ours, not the command's: as env(1) and timeout(1) have it */
 
-static StationDialect dialect_of(const char *name) {
-        return !strcmp(name, "document")   ? STATION_DIALECT_DOCUMENT
-                : !strcmp(name, "seqlock") ? STATION_DIALECT_SEQLOCK
-                                           : STATION_DIALECT_UNKNOWN;
-}
-
 static int set_options(CoroOptions *options, const Config *config) {
         *options = (CoroOptions){
                 .region_path = *config->region ? config->region : NULL,
                 .socket_path = *config->socket ? config->socket : NULL,
                 .n_stations = (uint32_t)config->stations,
-                .dialect = dialect_of(config->dialect),
                 .output = *config->output ? config->output : DEFAULT_OUTPUT,
                 .trace = { .extra = true, .fresh = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
                 .address_names = config->places,

@@ -14,6 +14,7 @@
 #include "base/util/log.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
+#include "service/config/option-removed.h"
 
 typedef struct Parse {
         Cli *cli;
@@ -90,10 +91,27 @@ static int apply_next(Parse *parse, const Option *option, const char *written) {
         return complain(parse);
 }
 
+/* An option that is gone, and the word that is its value. */
+static int pass_removed(Parse *parse, const RemovedOption *removed, const char *written, const char *value) {
+        if (!value && !removed->is_switch && parse->at < parse->argc)
+                value = parse->argv[parse->at++];
+        return removed_apply(removed, &parse->cli->config, value, CONFIG_COMMAND_LINE, "command line",
+                             written);
+}
+
+static const RemovedOption *find_removed(const Parse *parse, const char *name, size_t size) {
+        const RemovedOption *removed = removed_find(name, size, parse->cli->verb->bit);
+
+        if (!removed && !strncmp(name, "no-", 3))
+                removed = removed_find(name + 3, size - 3, parse->cli->verb->bit);
+        return removed;
+}
+
 static int parse_long(Parse *parse, const char *name) {
         size_t size = strcspn(name, "=");
         const char *value = name[size] ? name + size + 1 : NULL;
         const Option *option = option_find(name, size);
+        const RemovedOption *removed = find_removed(parse, name, size);
         _cleanup_(freep) char *written = NULL;
 
         if (asprintf(&written, "--%.*s", (int)size, name) < 0)
@@ -107,6 +125,8 @@ static int parse_long(Parse *parse, const char *name) {
                 parse->all = true;
                 return 0;
         }
+        if (!is_taken(parse, option) && removed)
+                return pass_removed(parse, removed, written, value);
         if (!is_taken(parse, option))
                 return unknown_option(parse, written + 2);
         if (value)

@@ -123,8 +123,8 @@ static int validate_file(ValidateRun *run, const char *argument) {
 }
 
 static ValidateFor backend_of(const Config *config) {
-        return !strcmp(config->validate_for, "pyroscope") ? VALIDATE_FOR_PYROSCOPE
-                : !strcmp(config->validate_for, "parca")  ? VALIDATE_FOR_PARCA
+        return !strcmp(config->backend, "pyroscope") ? VALIDATE_FOR_PYROSCOPE
+                : !strcmp(config->backend, "parca")  ? VALIDATE_FOR_PARCA
                                                           : VALIDATE_FOR_OTLP;
 }
 
@@ -168,12 +168,12 @@ const Verb verb_validate = {
                 "Reads OTLP profiles requests, protobuf or JSON by content, and lists what readers of such data would\n"
                 "refuse or misread, with the path of the element. `-` is standard input. Warnings are what passes\n"
                 "today, but need not: fields of another version of the protocol, and forms that only some readers take.\n"
-                "With --for, errors are also what that backend refuses (its limits and the age of data by its defaults),\n"
+                "With --backend, errors are also what that backend refuses (its limits and the age of data by its defaults),\n"
                 "and warnings what it leaves out.\n"
                 "Exit status: 0 = valid, 1 = there are errors, 2 = a file could not be read.\n"
                 "\n"
                 "  spanprof validate profiles/*.pb\n"
-                "  spanprof validate --for pyroscope profiles/*.pb\n"
+                "  spanprof validate --backend pyroscope profiles/*.pb\n"
                 "  spanprof validate --json - <request.json       for programs\n",
         .run = run,
 };

@@ -55,7 +55,7 @@ def measure(name, argv, rounds, n_samples=0):
 
 
 def count_samples(path):
-    done = subprocess.run([SPANPROF, "convert", path, "-o", "/dev/null", "--format", "otlp", "--diagnostics"],
+    done = subprocess.run([SPANPROF, "convert", path, "-o", "/dev/null", "--format", "otlp", "--log-level", "debug"],
                           capture_output=True, text=True)
     return sum(int(n) for n in re.findall(r"^profile .*: (\d+) events", done.stderr, re.M))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What --backend and --for mean, by conversions of real recordings: forms of requests, and what becomes of
+"""What --backend means, by conversions of real recordings: forms of requests, and what becomes of
 each when a receiver refuses some. No kernel half; test-run-exports.py has the daemon's side."""
 
 import oracle
@@ -166,7 +166,7 @@ class Sent(Case):
 
 class For(Case):
     def findings(self, path, backend):
-        done = self.run_command([tap.SPANPROF, "validate", "--json", "--for", backend, path])
+        done = self.run_command([tap.SPANPROF, "validate", "--json", "--backend", backend, path])
         return json.loads(done.stdout)[0]["findings"]
 
     def texts(self, findings, severity):

@@ -89,7 +89,7 @@ class Help(Cli):
         self.assertTrue(50 <= len(shown) <= 70, len(shown))
         self.assertGreater(len(known), 90)
         self.assertTrue({"pid", "frequency", "endpoint", "duration", "output", "max-memory"} <= shown)
-        self.assertFalse({"jitter", "spool-mode", "max-export-rate", "dialect"} & shown)
+        self.assertFalse({"jitter", "spool-mode", "max-export-rate", "region"} & shown)
 
     def test_an_advanced_option_is_an_option_like_any_other(self):
         self.assertNotIn("--jitter", self.spanprof("config", "--help").stdout)
@@ -358,6 +358,28 @@ class Check(Cli):
         with open(tap.SPANPROF, "rb") as program:
             path.write_bytes(program.read(65536))
         self.assertIn("no UTF-8", self.spanprof("config", "check", path, expect=CONFIG).stderr)
+
+
+class Removed(Cli):
+    GONE = r"there is no such option since version \d+\.\d+\.\d+; "
+
+    def test_an_option_that_is_gone_is_taken_with_a_warning(self):
+        """By its word, its value and its `no-`, on the command line and in the environment."""
+        path = self.directory() / "empty.pb"
+        path.write_bytes(b"")
+        for options, variables, seen in ((["--for", "parca"], {}, "--for"), (["--for=parca"], {}, "--for"),
+                                         ([], {"SPANPROF_FOR": "parca"}, "SPANPROF_FOR")):
+            done = self.spanprof("validate", *options, path, env=environment(**variables), expect=USAGE)
+            self.assertRegex(done.stderr, rf"{seen}: {self.GONE}taken as backend: ")
+        done = self.spanprof("convert", "--diagnostics", "--no-diagnostics", expect=USAGE)
+        self.assertRegex(done.stderr, rf"--diagnostics: {self.GONE}ignored: `--log-level debug`")
+        self.assertRegex(done.stderr, rf"--no-diagnostics: {self.GONE}ignored: ")
+        done = self.spanprof("coro", "--dialect", "auto", "-o", self.directory() / "t.jsonl", "--", "true")
+        self.assertRegex(done.stderr, rf"--dialect: {self.GONE}ignored: ")
+
+    def test_it_stays_unknown_where_it_never_was(self):
+        done = self.spanprof("run", "--dialect", "auto", expect=USAGE)
+        self.assertIn("run: unknown option --dialect", done.stderr)
 
 
 class OfRoot(Cli):

@@ -43,7 +43,7 @@ class Convert(tap.TestCase):
     def convert(self, *args, expect=0):
         """The output as JSON, and what was said."""
         out = self.dir / "out.json"
-        done = self.spanprof("convert", *args, "-o", out, "--diagnostics", expect=expect)
+        done = self.spanprof("convert", *args, "-o", out, "--log-level", "debug", expect=expect)
         return json.loads(out.read_text()), done.stderr
 
     def unpacked(self, name):
@@ -538,7 +538,7 @@ class Convert(tap.TestCase):
         self.spanprof("convert", path, "--endpoint", url, "--include-payload")
         self.assertEqual(len(list(out.glob("*.json"))), len(received) + 1)
         receiver.stop()
-        done = self.spanprof("convert", path, "--endpoint", url, "--max-export-age", "1s", expect=1)
+        done = self.spanprof("convert", path, "--endpoint", url, expect=1)
         self.assertIn("not delivered", done.stderr)
 
     def test_says_which_library_is_missing_and_does_all_else(self):

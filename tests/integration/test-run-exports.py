@@ -6,6 +6,8 @@ import oracle
 
 oracle.enter()
 
+import re
+
 import collector
 import otlp_read
 import session
@@ -153,10 +155,10 @@ class Exports(session.TestCase):
 
 
 class Volume(session.TestCase):
-    def check(self, option, value, name):
+    def test_above_the_export_rate_the_frequency_falls_and_the_period_says_so(self):
         victim = self.victim("shares", 3600)
-        run = self.start("--pid", victim.pid, "--frequency", 997, option, value)
-        run.child.wait_for(rf"sampling at \d+ Hz from now on, not 997: profiles are above {name}")
+        run = self.start("--pid", victim.pid, "--frequency", 997, "--max-export-rate", 2000)
+        run.child.wait_for(r"sampling at \d+ Hz from now on, not 997: profiles are above max-export-rate")
         session.wait_cpu([victim.pid], 2)
         result = run.stop()
         self.assertGreaterEqual(result.counter("volume_changes_total", "lowered"), 1)
@@ -169,13 +171,6 @@ class Volume(session.TestCase):
         stands_for = sum(sample.value * sample.period for sample in result.samples)
         used = result.summary["target_cpu_ns"]
         self.assertLess(abs(stands_for - used), 0.25 * used, (stands_for, used))
-        return result
-
-    def test_above_the_export_rate_the_frequency_falls_and_the_period_says_so(self):
-        self.check("--max-export-rate", 2000, "max-export-rate")
-
-    def test_above_the_samples_of_a_process_the_frequency_falls_too(self):
-        self.check("--max-samples", 100, "max-samples")
 
     def test_without_limits_it_stays(self):
         victim = self.victim("shares", 3600)
@@ -183,6 +178,39 @@ class Volume(session.TestCase):
         run.wait_events(1000)
         result = run.stop()
         self.assertEqual(result.counter("volume_changes_total"), {"lowered": 0, "raised": 0})
+
+
+class Removed(session.TestCase):
+    # of `run`: (key, a value that was right)
+    KEYS = {"max-samples": "100", "max-export-age": "10m", "upload-samples": "5"}
+
+    def test_a_configuration_with_removed_options_still_starts(self):
+        """And samples: the options in two sections of the file, in the environment, and on the command line."""
+        victim = self.victim("shares", 3600)
+        lines = "".join(f"{key} = {value}\n" for key, value in self.KEYS.items())
+        path = self.directory() / "spanprof.conf"
+        path.write_text(f"[targets]\n{lines}[export]\n{lines}")
+        variables = {f"SPANPROF_{key.upper().replace('-', '_')}": value for key, value in self.KEYS.items()}
+        words = [word for key, value in self.KEYS.items() for word in (f"--{key}", value, f"--{key}={value}")]
+        run = self.start(*words, "--pid", victim.pid, "--config", path, environment=variables)
+        run.wait_events(20)
+        result = run.stop()
+        self.assertEqual(result.pids, {victim.pid})
+        gone = r": there is no such option since version \d+\.\d+\.\d+; ignored: "
+        for i, (key, variable) in enumerate(zip(self.KEYS, variables, strict=True)):
+            for line in (i + 2, i + 3 + len(self.KEYS)):
+                self.assertRegex(result.log, rf"{path}:{line}: {key}{gone}")
+            self.assertRegex(result.log, rf"{variable}{gone}")
+            self.assertEqual(len(re.findall(rf"--{key}{gone}", result.log)), 2, result.log)
+        done = self.spanprof("config", "check", path)
+        self.assertEqual((done.stdout, len(re.findall(gone, done.stderr))), (f"{path}: valid\n", 2 * len(self.KEYS)))
+
+    def test_each_removed_option_of_the_table_has_its_case(self):
+        table = (tap.SOURCE_DIR / "daemon/service/config/option-removed.c").read_text()
+        rows = re.findall(r'^        \{ "([a-z-]+)", \w+, ([A-Z_|\s]+),', table, re.M)
+        self.assertEqual({name for name, verbs in rows if re.search("RUN|SENDERS", verbs)}, set(self.KEYS))
+        shown = self.spanprof("run", "--help", "--all").stdout
+        self.assertEqual([name for name, _ in rows if f"--{name}=" in shown], [])
 
 
 tap.main()

@@ -141,7 +141,7 @@ class Upload(session.TestCase):
             pid = self.shop().pid
         control = self.directory() / "control"
         run = self.start("--pid", pid, *HZ, "--symbols", "upload", "--upload-paths", paths or f"{self.folder}/*",
-                         "--upload-endpoint", server.url, "--upload-samples", "5", "--spool", self.spool,
+                         "--upload-endpoint", server.url, "--spool", self.spool,
                          "--control", control, *options)
         run.control = control
         return run

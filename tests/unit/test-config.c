@@ -125,6 +125,17 @@ Test(config, names_file_and_line_of_every_mistake) {
         cr_assert(config.all, "what is right is applied");
 }
 
+Test(config, takes_a_removed_key_in_any_section) {
+        cr_assert_eq(apply("max-samples = 5\n"
+                           "[daemon]\n"
+                           "max-samples = no number\n"
+                           "[export b]\n"
+                           "max-export-age = 1h\n"), 0);
+        cr_assert_eq(errors.size, 0);
+        cr_assert_eq(apply("dialect = auto\n"), CONFIG_E_INVALID);
+        cr_assert_str_eq(errors.data, "x.conf:1: unknown key `dialect`\n", "no file has ever set it");
+}
+
 Test(config, gives_way_to_the_command_line_but_still_finds_mistakes) {
         cr_assert_eq(from_command_line("frequency", "7"), 0);
         cr_assert_eq(apply("frequency = 99\n"), 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "service/config/config-selector.h"
+#include "service/config/option-removed.h"
 #include "service/config/option.h"
 
 static Config config;
@@ -251,6 +252,45 @@ Test(option, has_a_consistent_table) {
                         cr_assert_neq(option_table[j].offset, option->offset, "%s has its own field",
                                       option->name);
         }
+}
+
+/* Releases by the second number of a version, from the first one without the option on. */
+Test(option, keeps_a_removed_one_for_two_releases) {
+        unsigned major, minor, since_major, since_minor;
+
+        cr_assert_eq(sscanf(SPANPROF_VERSION, "%u.%u.", &major, &minor), 2);
+        for (size_t i = 0; i < n_removed_options; i++) {
+                const RemovedOption *removed = &removed_options[i];
+
+                cr_assert_eq(sscanf(removed->since, "%u.%u.", &since_major, &since_minor), 2);
+                cr_expect(major < since_major || (major == since_major && minor < since_minor + 2),
+                          "`%s` is gone since %s: remove its row", removed->name, removed->since);
+        }
+}
+
+Test(option, has_a_successor_for_a_removed_one_that_its_verbs_take) {
+        for (size_t i = 0; i < n_removed_options; i++) {
+                const RemovedOption *removed = &removed_options[i];
+
+                cr_expect_null(option_find(removed->name, strlen(removed->name)), "%s", removed->name);
+                cr_expect(*removed->advice, "%s", removed->name);
+                if (removed->successor)
+                        cr_expect_eq(named(removed->successor)->verbs & removed->verbs, removed->verbs, "%s",
+                                     removed->name);
+        }
+}
+
+Test(option, gives_the_value_of_a_removed_one_to_its_successor) {
+        const RemovedOption *removed = removed_find("for", 3, VERB_VALIDATE);
+
+        cr_assert_not_null(removed);
+        cr_assert_null(removed_find("for", 3, VERB_RUN), "which never took it");
+        cr_assert_eq(removed_apply(removed, &config, "nobody", CONFIG_FILE, "x", "x"), 0, "no mistake");
+        cr_assert_str_eq(config.backend, "otlp");
+        cr_assert_eq(removed_apply(removed, &config, "parca", CONFIG_FILE, "x", "x"), 0);
+        cr_assert_str_eq(config.backend, "parca");
+        cr_assert_eq(removed_apply(removed, &config, "pyroscope", CONFIG_DEFAULT, "x", "x"), 0);
+        cr_assert_str_eq(config.backend, "parca", "a higher level has set it");
 }
 
 Test(option, makes_names_for_the_environment) {

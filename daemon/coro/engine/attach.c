@@ -69,7 +69,7 @@ static int on_region(void *userdata, int fd, const char *path) {
                 log_warning("%s: %d regions are as many as are read at once", path, MAX_REGIONS);
                 return 0;
         }
-        r = region_scan_init(&attach->scans[attach->n_regions], region, attach->options->dialect, true);
+        r = region_scan_init(&attach->scans[attach->n_regions], region, STATION_DIALECT_UNKNOWN, true);
         attach->scans[attach->n_regions].pid = attach->pid;
         attach->regions[attach->n_regions++] = take(region);
         log_info("process %" PRIu32 ": region %s, %" PRIu32 " stations", attach->pid, path,

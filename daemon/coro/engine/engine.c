@@ -130,7 +130,7 @@ static int make_region(Engine *engine) {
                         " stations: C++ targets that count bytes in an int cannot map so many (at most %d)",
                         n, MANY_STATIONS - 1);
         if (!r)
-                r = region_scan_init(&engine->scan, engine->region, engine->options->dialect, false);
+                r = region_scan_init(&engine->scan, engine->region, STATION_DIALECT_UNKNOWN, false);
         return r;
 }
 

@@ -23,7 +23,6 @@
 typedef struct CoroOptions {
         const char *region_path, *socket_path;  /* NULL = in a new directory of the engine */
         uint32_t n_stations;
-        StationDialect dialect;         /* UNKNOWN = find out */
         const char *output;
         TraceForm form;
         TraceOptions trace;

@@ -46,7 +46,6 @@ enum {
 int region_scan_init(RegionScan *scan, Region *region, StationDialect dialect, bool late) {
         *scan = (RegionScan){ .region = region,
                               .dialect = dialect,
-                              .dialect_is_given = dialect != STATION_DIALECT_UNKNOWN,
                               .late = late };
         /* untouched zero pages: a large region that is little used costs little */
         scan->lines = calloc(region->n_stations, sizeof(*scan->lines));

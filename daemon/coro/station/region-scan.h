@@ -20,7 +20,6 @@ typedef struct RegionScan {
         Region *region;                 /* borrowed */
         uint32_t pid;                   /* process id of its events; 0 = not known */
         StationDialect dialect;
-        bool dialect_is_given;
         bool late;                      /* the region was in use before the first scan */
         uint32_t n_seen;                /* stations that were taken at the last look */
         uint32_t n_without;             /* coroutines that found no station */

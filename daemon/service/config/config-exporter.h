@@ -9,10 +9,14 @@
 
 #include <string.h>
 
+#include "base/util/clock.h"
 #include "delivery/export/exporter.h"
 #include "formats/otlp/transcode.h"
 #include "service/config/backend.h"
 #include "service/config/config.h"
+
+/* The longest time that one request is tried for; what is in a spool is kept for longer. */
+#define CONFIG_EXPORT_AGE_NS (3600 * NS_PER_SEC)
 
 /* Everything of @config that is about sending, to @url. Strings stay the configuration's. */
 static inline ExporterConfig config_exporter(const Config *config, const char *url) {
@@ -23,7 +27,7 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
                 .convert = !strcmp(config->protocol, "http/json") ? otlp_transcode : NULL,
                 .timeout_ns = config->timeout_ns,
                 .max_queue_bytes = config->max_queue_bytes,
-                .max_age_ns = config->max_export_age_ns,
+                .max_age_ns = CONFIG_EXPORT_AGE_NS,
                 .certificate = *config->certificate ? config->certificate : NULL,
                 .client_certificate = *config->client_certificate ? config->client_certificate : NULL,
                 .client_key = *config->client_key ? config->client_key : NULL,

@@ -32,6 +32,7 @@
 #include "service/config/backend.h"
 #include "service/config/config-check.h"
 #include "service/config/config-files.h"
+#include "service/config/option-removed.h"
 #include "service/config/option.h"
 
 enum {
@@ -69,6 +70,7 @@ typedef struct FileState {
         Config *export;                 /* in a section [export NAME] */
         uint32_t export_lines[CONFIG_MAX_OPTIONS];
         bool in_unknown_section;                /* which has been said: keys need not be in the right one */
+        unsigned n_removed;
         Text *errors;
 } FileState;
 
@@ -119,12 +121,32 @@ static int no_export_key(const char *prefix, const Option *option, Text *errors)
         return config_complain(errors, "%s: `%s` is not for one receiver alone", prefix, option->name);
 }
 
+/* A key that is gone, in any section; @where = FILE:LINE. What the file says of its successor wins. */
+static int apply_removed(FileState *state, const RemovedOption *removed, const IniEntry *entry,
+                         const char *where) {
+        _cleanup_(freep) char *value = strndup(entry->value.data, entry->value.size), *written = NULL;
+        const Option *successor =
+                removed->successor ? option_find(removed->successor, strlen(removed->successor)) : NULL;
+        const uint32_t *lines = state->export ? state->export_lines : state->lines;
+
+        if (!value || asprintf(&written, "%s: %s", where, removed->name) < 0)
+                return error_origin(-ENOMEM);
+        if (state->n_removed++ >= FILE_MAX_MISTAKES)
+                return 0;
+        return removed_apply(removed, state->export ? state->export : state->config,
+                             successor && lines[option_index(successor)] ? NULL : value, CONFIG_FILE, where,
+                             written);
+}
+
 static int apply_entry(FileState *state, const IniEntry *entry) {
         const Option *option = option_find(entry->key.data, entry->key.size);
+        const RemovedOption *removed = removed_find(entry->key.data, entry->key.size, VERB_CONFIG);
         _cleanup_(freep) char *where = NULL, *key = strndup(entry->key.data, entry->key.size);
 
         if (!key || asprintf(&where, "%s:%u", state->name, entry->line) < 0)
                 return error_origin(-ENOMEM);
+        if (removed)
+                return apply_removed(state, removed, entry, where);
         if (!option || !option->section)
                 return unknown_key(where, key, state->errors);
         if (state->export)
@@ -329,10 +351,31 @@ static int load_otel_resource(LoadState *state, int verb, const char *const *env
         return r < 0 ? r : 0;
 }
 
+/* Before the others: what the environment says of a successor itself counts. */
+static int load_removed_variables(LoadState *state, int verb, const char *const *environment) {
+        for (size_t i = 0; i < n_removed_options; i++) {
+                const RemovedOption *removed = &removed_options[i];
+                char name[OPTION_ENVIRONMENT_MAX];
+                const char *value;
+                int r = 0;
+
+                removed_environment(removed, name);
+                value = environment_get(environment, name);
+                if (value && removed_find(removed->name, strlen(removed->name), verb))
+                        r = removed_apply(removed, state->config, value, CONFIG_ENVIRONMENT, name, name);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
 static int load_environment(LoadState *state, int verb, const char *const *environment) {
+        int r = load_removed_variables(state, verb, environment);
+
+        if (r)
+                return r;
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
-                int r;
 
                 if (!option_is_setting(option) || !option_is_for(option, verb))
                         continue;
@@ -345,6 +388,17 @@ static int load_environment(LoadState *state, int verb, const char *const *envir
                         return r;
         }
         return 0;
+}
+
+static bool is_removed_variable(const char *name) {
+        for (size_t i = 0; i < n_removed_options; i++) {
+                char removed[OPTION_ENVIRONMENT_MAX];
+
+                removed_environment(&removed_options[i], removed);
+                if (!strcmp(name, removed))
+                        return true;
+        }
+        return false;
 }
 
 /*
@@ -369,7 +423,7 @@ static void warn_of_near_variables(const char *const *environment) {
                 memcpy(name, *environment, size);
                 name[size] = 0;
                 near = nearest_word(name + 9, words);
-                if (near && strcmp(near, name + 9))
+                if (near && strcmp(near, name + 9) && !is_removed_variable(name))
                         log_warning("%s is set, but means nothing; did you mean SPANPROF_%s?", name, near);
         }
 }

@@ -50,7 +50,6 @@ typedef struct ConfigUpload {
         char *endpoint;                 /* base URL; "" = the receiver's */
         char *protocol;                 /* pyroscope, parca */
         uint64_t day_bytes;             /* budget of a day */
-        uint64_t min_samples;           /* that a file is in */
 } ConfigUpload;
 
 /* A section [export NAME]: one more receiver. Its configuration holds nothing else. */
@@ -106,13 +105,11 @@ typedef struct Config {
         char *compression;              /* gzip, none */
         char *protocol;                 /* http/protobuf, http/json */
         uint64_t max_export_rate;       /* bytes a second, as sent; 0 = no limit */
-        uint64_t max_samples;           /* of one process in one window; 0 = no limit */
         bool validate;                  /* requests, before they are sent */
         uint64_t timeout_ns;
         uint64_t export_interval_ns;
         uint64_t stop_timeout_ns;
         uint64_t max_queue_bytes;
-        uint64_t max_export_age_ns;
         ConfigExport *exports;
         size_t n_exports;
         char *spool;                    /* directory; "" = none */
@@ -158,7 +155,6 @@ typedef struct Config {
         /* report */
         char *spans;
         bool json;                      /* targets too */
-        char *validate_for;             /* otlp, pyroscope, parca */
         char *probe;                    /* none, health, ready */
         uint64_t top;                   /* rows of each table */
         const char *annotate;           /* a source file, of report */
@@ -173,7 +169,7 @@ typedef struct Config {
         ConfigList processes, services, hosts, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */
         ConfigList resources;           /* KEY=VALUE */
-        bool pretty, include_payload, include_arguments, diagnostics;
+        bool pretty, include_payload, include_arguments;
 
         /* top */
         uint64_t interval_ns;
@@ -185,7 +181,6 @@ typedef struct Config {
 
         /* coro */
         uint64_t stations;
-        char *dialect;                  /* auto, document, seqlock */
         char *region, *socket;          /* files; "" = of their own */
         uint64_t buffer_bytes;          /* of events that wait, 512 MiB */
         uint64_t max_trace_bytes;       /* 0 = no limit */

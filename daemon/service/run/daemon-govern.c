@@ -11,11 +11,11 @@
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
  *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
  *     off-cpu-max-switches        each second          reads less of waits, until half of it (switch-limit.c)
- *     max-export-rate,            each whole window    lowers the frequency to what fits, doubles it after
- *     max-samples                                      4 calm windows
+ *     max-export-rate             each whole window    lowers the frequency to what fits, doubles it after
+ *                                                      4 calm windows
  *
  * Several reasons to pause can hold at once, one bit each; sampling resumes when no bit is left. The
- * frequency is the lower one of the two that governor.c (CPU) and volume.c (bytes, samples) decide.
+ * frequency is the lower one of the two that governor.c (CPU) and volume.c (bytes) decide.
  *
  * A sample stands for the mean period of its window. So every change first drains the rings and closes the
  * window, and the next window has one frequency again.
@@ -162,7 +162,7 @@ void daemon_make_governor(Daemon *daemon) {
         governor_init(&daemon->limits.governor, (uint32_t)config->frequency, config->max_cpu,
                       config->max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
         volume_init(&daemon->limits.volume, (uint32_t)config->frequency, config->max_export_rate,
-                    config->max_samples, config->export_interval_ns);
+                    config->export_interval_ns);
         host_share_parse(config->sample_hosts, &daemon->limits.hosts);
         daemon->limits.host = host_share_number();
         daemon->limits.switches = (SwitchLimit){ .max = config->off_cpu ? config->off_cpu_max_switches : 0,
@@ -203,7 +203,7 @@ static int follow_cpu(Daemon *daemon) {
  * Judges the volume of a window that has just been closed and encoded; the next one may have another
  * frequency. The window that a change of frequency ends is too short to be judged.
  */
-static int follow_volume(Daemon *daemon, const DaemonClosed *closed) {
+static int follow_volume(Daemon *daemon, uint64_t length_ns) {
         Volume *volume = &daemon->limits.volume;
         uint32_t before = volume->frequency;
         uint64_t n_bytes = exports_submitted_bytes(daemon->stages.exports) - daemon->limits.sent_bytes;
@@ -213,26 +213,24 @@ static int follow_volume(Daemon *daemon, const DaemonClosed *closed) {
         daemon->limits.sent_bytes += n_bytes;
         if (daemon->stop.time_ns || daemon->pause.is_on)
                 return 0;
-        r = volume_window(volume, closed->length_ns, n_bytes, closed->most_samples);
+        r = volume_window(volume, length_ns, n_bytes);
         if (!r)
                 return 0;
         lowered = r == VOLUME_E_LOWERED;
         stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
         log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         lowered ? "volume" : "calm",
-                        "sampling at %u Hz from now on, not %u: profiles are %s %s", volume->frequency,
-                        before, lowered ? "above" : "far below",
-                        !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate"
-                                                                                      : "max-samples");
+                        "sampling at %u Hz from now on, not %u: profiles are %s max-export-rate",
+                        volume->frequency, before, lowered ? "above" : "far below");
         return change_frequency(daemon);
 }
 
 int daemon_end_window(Daemon *daemon) {
-        DaemonClosed closed;
-        int r = daemon_close_window(daemon, &closed);
+        uint64_t length_ns;
+        int r = daemon_close_window(daemon, &length_ns);
 
         if (!r && !daemon->sink)
-                r = follow_volume(daemon, &closed);
+                r = follow_volume(daemon, length_ns);
         return error_fold(r);
 }
 

@@ -113,18 +113,6 @@ static int hand_over(Daemon *daemon, const Window *window) {
         return error_fold(r);
 }
 
-/* Of one process: the window has a profile for each type. */
-static uint64_t most_samples(const Window *window) {
-        uint64_t most = 0;
-
-        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
-                const WindowProfile *profile = window_get_profile(window, i);
-
-                most = profile->type == PROFILE_CPU ? MAX(most, profile->n_events) : most;
-        }
-        return most;
-}
-
 /*
  * Ends the window at *@end_nsp: it gets the part of each wait that lies in it, and no sum of later waits.
  * Nothing more of waits comes once the sampler has stopped.
@@ -155,7 +143,7 @@ static int await_delivery(Daemon *daemon) {
         return r < 0 ? error_origin(r) : 0;
 }
 
-int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
+int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         _cleanup_(window_freep) Window *window = NULL;
         uint64_t now_ns, begun_ns = daemon->window.start_ns;
         int64_t period_ns;
@@ -185,7 +173,6 @@ int daemon_close_window(Daemon *daemon, DaemonClosed *closedp) {
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
         if (r)
                 return error_fold(r);
-        *closedp = (DaemonClosed){ .length_ns = now_ns - MIN(now_ns, begun_ns),
-                                   .most_samples = most_samples(window) };
+        *length_nsp = now_ns - MIN(now_ns, begun_ns);
         return 0;
 }

@@ -9,14 +9,8 @@
 
 #include "service/run/daemon-state.h"
 
-/* What the limits judge of a window that was closed. */
-typedef struct DaemonClosed {
-        uint64_t length_ns;
-        uint64_t most_samples;          /* on the CPU, of one process */
-} DaemonClosed;
-
 /* Closes the window and hands it to the sink, or its requests to the exporters. Return: 0, -errno. */
-int daemon_close_window(Daemon *daemon, DaemonClosed *closedp);
+int daemon_close_window(Daemon *daemon, uint64_t *length_nsp);
 
 /*
  * Notes the time at which the first samples were delivered, for the summary. The loop asks after each of its

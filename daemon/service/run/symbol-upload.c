@@ -51,7 +51,6 @@ static int make(Uploads **uploadsp, const Config *config, Zygotes *zygotes, cons
                               .zygotes = zygotes },
                 .patterns = config->upload.paths.items,
                 .n_patterns = config->upload.paths.n_items,
-                .min_samples = config->upload.min_samples,
         };
         int r;
 

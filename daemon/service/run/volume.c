@@ -4,26 +4,19 @@
 #include "base/util/clock.h"
 #include "base/util/macro.h"
 
-void volume_init(Volume *volume, uint32_t frequency, uint64_t max_rate, uint64_t max_samples,
-                 uint64_t interval_ns) {
+void volume_init(Volume *volume, uint32_t frequency, uint64_t max_rate, uint64_t interval_ns) {
         *volume = (Volume){
                 .max_rate = max_rate,
-                .max_samples = max_samples,
                 .interval_ns = interval_ns,
                 .nominal = frequency,
                 .frequency = frequency,
         };
 }
 
-/* How full the budget is: 1 = to the brim. */
-static double fill_of(double value, uint64_t max) {
-        return max ? value / (double)max : 0;
-}
-
 /*
- * Bytes do not fall as fast as samples, since each window repeats its tables: so it falls to what the
- * budget would allow, and never by less than half. The way back is open only far below the limit, and only
- * after a while.
+ * @fill: how full the budget is, 1 = to the brim. Bytes do not fall as fast as samples, since each window
+ * repeats its tables: so it falls to what the budget would allow, and never by less than half. The way back
+ * is open only far below the limit, and only after a while.
  */
 static int judge(Volume *volume, double fill) {
         volume->n_calm = fill < 1.0 / 3 ? volume->n_calm + 1 : 0;
@@ -38,19 +31,15 @@ static int judge(Volume *volume, double fill) {
         return VOLUME_E_RAISED;
 }
 
-int volume_window(Volume *volume, uint64_t length_ns, uint64_t n_bytes, uint64_t n_samples) {
-        double rate, by_rate, by_samples;
+int volume_window(Volume *volume, uint64_t length_ns, uint64_t n_bytes) {
+        double rate;
 
         volume->length_ns += length_ns;
         volume->n_bytes += n_bytes;
-        volume->n_samples = MAX(volume->n_samples, n_samples);
         /* the first window is short, and so are those that a clock step or a change of frequency ends */
-        if ((!volume->max_rate && !volume->max_samples) || volume->length_ns < volume->interval_ns / 10 * 9)
+        if (!volume->max_rate || volume->length_ns < volume->interval_ns / 10 * 9)
                 return 0;
         rate = (double)volume->n_bytes * (double)NS_PER_SEC / (double)volume->length_ns;
-        by_rate = fill_of(rate, volume->max_rate);
-        by_samples = fill_of((double)volume->n_samples, volume->max_samples);
-        volume->by_rate = by_rate >= by_samples;
-        volume->length_ns = volume->n_bytes = volume->n_samples = 0;
-        return judge(volume, MAX(by_rate, by_samples));
+        volume->length_ns = volume->n_bytes = 0;
+        return judge(volume, rate / (double)volume->max_rate);
 }

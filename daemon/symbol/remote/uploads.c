@@ -27,7 +27,10 @@
 
 #define CONTAINER "container:"
 
-enum { MAX_FILES = 4096 };
+enum {
+        MAX_FILES = 4096,
+        MIN_SAMPLES = 100,              /* that a file must be in */
+};
 
 typedef struct Hot {
         char *gnu, *path;
@@ -215,7 +218,7 @@ static int heat(Uploads *uploads, const Window *window, const uint64_t *modules)
                 if (!hot || hot->is_done)
                         continue;
                 hot->n_samples += modules[i];
-                r = hot->n_samples >= uploads->config.min_samples ? push(uploads, hot) : 0;
+                r = hot->n_samples >= MIN_SAMPLES ? push(uploads, hot) : 0;
                 if (r)
                         return error_fold(r);
         }

@@ -26,7 +26,6 @@ typedef struct UploadsConfig {
         UploaderConfig uploader;
         char *const *patterns;          /* borrowed, for the life of the Uploads */
         size_t n_patterns;
-        uint64_t min_samples;           /* that a file must be in; at least 1 */
 } UploadsConfig;
 
 /* Return: 0, UPLOADER_E_UNABLE, -ENOMEM. */
