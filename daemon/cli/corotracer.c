@@ -31,7 +31,6 @@ enum {
         FLAG_IN,
         FLAG_SQLITE_OUT,
         FLAG_CSV_OUT,
-        N_OWN
 };
 
 static const Flag defaults[] = {

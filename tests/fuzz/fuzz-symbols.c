@@ -12,6 +12,7 @@
 
 #include "base/elf/image.h"
 #include "base/util/file.h"
+#include "symbol-table.h"
 #include "symbol/function/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -35,11 +36,11 @@ static void read_image(const ElfImage *image, const uint8_t *data, size_t size) 
 
         if (elf_image_ids(image, &ids) < 0 || strlen(ids.gnu) % 2)
                 abort();
-        if (symbol_table_new(&table, image, NULL) == 0)
+        if (read_symbol_table(&table, image, NULL, NULL) == 0)
                 look_up(table, data, size);
         symbol_table_free(table);
         table = NULL;
-        if (symbol_table_new(&table, image, &small) == 0 && symbol_table_n_symbols(table) > 3)
+        if (read_symbol_table(&table, image, NULL, &small) == 0 && symbol_table_n_symbols(table) > 3)
                 abort();
         symbol_table_free(table);
 }

@@ -16,6 +16,7 @@
 #include "sampling/context/ring-search.h"
 #include "sampling/discover/targets.h"
 #include "spanprof/ring.h"
+#include "stat-reset.h"
 
 /* ---- the kernel's table, as the callbacks leave it ---- */
 

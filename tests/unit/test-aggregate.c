@@ -6,6 +6,7 @@
 
 #include "base/util/stat.h"
 #include "sampling/aggregate/aggregate.h"
+#include "stat-reset.h"
 
 enum { START_NS = 1000 };
 

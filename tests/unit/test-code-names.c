@@ -13,6 +13,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/stat.h"
+#include "stat-reset.h"
 #include "symbol/jit/code.h"
 #include "symbol/naming/code-names.h"
 

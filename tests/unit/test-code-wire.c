@@ -17,6 +17,7 @@
 #include "base/util/stat.h"
 #include "jitdump-maker.h"
 #include "own-code.h"
+#include "stat-reset.h"
 #include "symbol/jit/code-wire.h"
 #include "symbol/naming/code-source.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/util/stat.h"
 #include "service/run/coverage.h"
+#include "stat-reset.h"
 
 Test(coverage, names_what_explains_the_larger_part) {
         static const struct {

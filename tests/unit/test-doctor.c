@@ -27,12 +27,8 @@ TestSuite(doctor, .init = setup);
  * 39, CHECKPOINT_RESTORE 40.
  */
 static void judge(uint64_t set) {
-        char status[128];
-
         setup();
-        snprintf(status, sizeof(status), "Name:\tspanprof\nCapEff:\t%016llx\nCapBnd:\t0\n",
-                 (unsigned long long)set);
-        doctor_judge_capabilities(&doctor, status);
+        doctor_judge_capabilities(&doctor, set);
 }
 
 Test(doctor, says_of_each_file_that_is_hidden_what_is_lost) {

@@ -6,6 +6,7 @@
 
 #include "base/util/clock.h"
 #include "delivery/export/exporter.h"
+#include "stat-reset.h"
 
 /*
  * The state machine on ports that the test plays: a transport that answers when it is told to, and a store

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/elf/go-functions.h"
+#include "symbol-table.h"
 #include "symbol/function/symbols.h"
 
 enum {
@@ -341,7 +342,7 @@ Test(go_functions, puts_functions_in_order) {
         put32(TABLE + FUNCTIONS + 8, 0x80);
         put32(TABLE + FUNCTIONS + 16, 0x40);
         cr_assert_eq(elf_image_init_memory(&image, (const uint8_t *)file, sizeof(file)), 0);
-        cr_assert_eq(symbol_table_new(&table, &image, NULL), 0);
+        cr_assert_eq(read_symbol_table(&table, &image, NULL, NULL), 0);
         cr_assert_eq(symbol_table_n_symbols(table), N);
         cr_assert(symbol_table_is_full(table));
         cr_assert_str_eq(symbol_table_find(table, TEXT + 0x3f, &offset), "main.main");

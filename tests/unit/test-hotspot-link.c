@@ -18,6 +18,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "runtime/hotspot/hotspot-link.h"
+#include "stat-reset.h"
 
 enum { HONEST = 1000, IS_UNKNOWN, LIES_OPEN, LIES_LATER, DIES_OPEN, DIES_LATER, HANGS, CHATTERS, NOT_READY };
 

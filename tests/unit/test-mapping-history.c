@@ -4,6 +4,7 @@
 
 #include "base/util/stat.h"
 #include "sampling/process/process.h"
+#include "stat-reset.h"
 
 /* A file that nobody can open, told from others by its path: enough for everything but ELF. */
 static Mapping file(uint64_t start, uint64_t end, const char *path) {

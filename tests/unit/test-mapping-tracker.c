@@ -12,6 +12,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "sampling/discover/mapping-tracker.h"
+#include "stat-reset.h"
 
 typedef struct Bench {
         ObjectCache *objects;

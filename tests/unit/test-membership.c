@@ -5,6 +5,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "sampling/discover/membership.h"
+#include "stat-reset.h"
 
 enum { START_NS = 10000000, PID = 4711 };
 

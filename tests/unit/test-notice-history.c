@@ -5,6 +5,7 @@
 
 #include "base/util/stat.h"
 #include "sampling/discover/notice-history.h"
+#include "stat-reset.h"
 
 static const char name[ABI_COMM_SIZE] = "a-program";
 

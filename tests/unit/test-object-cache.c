@@ -12,6 +12,7 @@
 #include "base/util/stat.h"
 #include "oracle.h"
 #include "process-bench.h"
+#include "stat-reset.h"
 
 Test(object, evicts_the_least_used_and_never_one_in_use) {
         ObjectCache *objects;

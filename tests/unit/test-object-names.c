@@ -14,6 +14,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "service/run/worker-main.h"
+#include "stat-reset.h"
 #include "symbol/function/symbol-wire.h"
 #include "symbol/naming/name-job.h"
 #include "symbol/naming/object-names.h"

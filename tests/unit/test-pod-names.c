@@ -8,6 +8,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "sampling/aggregate/pod-names.h"
+#include "stat-reset.h"
 
 #define UID "0f5f6c5e-1b3a-4a6e-9d59-2f6b7b0d7a11"
 

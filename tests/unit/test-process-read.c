@@ -10,6 +10,7 @@
 #include "child.h"
 #include "oracle.h"
 #include "process-bench.h"
+#include "stat-reset.h"
 
 Test(process, reads_the_executable_mappings_that_maps_shows) {
         ObjectCache *objects = cache();

@@ -11,6 +11,7 @@
 #include "sampling/context/publication.h"
 #include "spanprof/process.h"
 #include "spanprof/ring.h"
+#include "stat-reset.h"
 
 enum { RING_BYTES = 1 << 20, CAPACITY = 1024 };
 

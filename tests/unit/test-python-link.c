@@ -21,6 +21,7 @@
 #include "base/util/stat.h"
 #include "python-file.h"
 #include "runtime/python/python-link.h"
+#include "stat-reset.h"
 
 enum { HONEST = 100000, IS_UNKNOWN, LIES_OPEN, LIES_NAME, LIES_TEXT, LIES_MORE, DIES_OPEN, DIES_LATER, HANGS,
        HANGS_LATER, CHATTERS };

@@ -6,6 +6,7 @@
 #include "base/util/stat.h"
 #include "coro/station/region-find.h"
 #include "spanprof/station.h"
+#include "stat-reset.h"
 
 /* More than are opened of one process, by some. */
 enum { N_PIECES = 1100, PAGE = 4096, OVER = 75 };

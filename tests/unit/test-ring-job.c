@@ -16,6 +16,7 @@
 #include "sampling/context/ring.h"
 #include "spanprof/ring.h"
 #include "spanprof/station.h"
+#include "stat-reset.h"
 
 enum { PAGE = 4096, RING_SIZE = 64 << 10, BIG = 64 << 20 };
 

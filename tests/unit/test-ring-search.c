@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include "stat-reset.h"
 #include "targets-bench.h"
 
 static unsigned n_found;

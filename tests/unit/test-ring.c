@@ -11,6 +11,7 @@
 #include "oracle.h"
 #include "sampling/context/ring.h"
 #include "spanprof/ring.h"
+#include "stat-reset.h"
 
 static const struct spanprof_ring_header good = { .magic = SPANPROF_RING_MAGIC, .version = 1, .capacity = 100,
                                                   .slot_size = 32 };

@@ -24,6 +24,7 @@
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/stat.h"
+#include "stat-reset.h"
 
 #define TIME_LIMIT_NS (60 * NS_PER_SEC)
 

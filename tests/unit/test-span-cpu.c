@@ -5,6 +5,7 @@
 
 #include "base/util/stat.h"
 #include "sampling/aggregate/span-cpu.h"
+#include "stat-reset.h"
 
 #define TICK_NS 1000
 

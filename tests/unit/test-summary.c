@@ -12,6 +12,7 @@
 #include "base/util/file.h"
 #include "base/util/stat.h"
 #include "service/run/summary.h"
+#include "stat-reset.h"
 
 static cJSON *written(const Summary *summary) {
         char path[] = "/tmp/spanprof-test-summary-XXXXXX", *data;

@@ -4,6 +4,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "sampling/discover/sweep-results.h"
+#include "stat-reset.h"
 
 enum { PID = 77, FOUND_NS = 1000000 };
 

@@ -7,6 +7,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "sampling/discover/sweep.h"
+#include "stat-reset.h"
 
 typedef struct Seen {
         unsigned n, n_self;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "hand-elf.h"
+#include "symbol-table.h"
 #include "symbol/function/symbols.h"
 
 static int read_fd(int fd, uint64_t size, const SymbolLimits *limits, SymbolTable **tablep) {
@@ -17,7 +18,7 @@ static int read_fd(int fd, uint64_t size, const SymbolLimits *limits, SymbolTabl
 
         if (r)
                 return r;
-        r = symbol_table_new(tablep, &image, limits);
+        r = read_symbol_table(tablep, &image, NULL, limits);
         elf_image_deinit(&image);
         return r;
 }
@@ -274,7 +275,7 @@ Test(symbols, moves_symbols_of_a_debug_file_with_their_section) {
                  split_image = image_with_names(&split_elf, 0x1000);
         _cleanup_(symbol_table_freep) SymbolTable *table = NULL, *moved = NULL;
 
-        cr_assert_eq(symbol_table_new_split(&moved, &own_image, &split_image, NULL), 0);
+        cr_assert_eq(read_symbol_table(&moved, &own_image, &split_image, NULL), 0);
         cr_assert(symbol_table_is_full(moved));
         assert_name(moved, 0x11000, "exported", 0);
         assert_name(moved, 0x1101f, "hidden", 0xf);
@@ -282,7 +283,7 @@ Test(symbols, moves_symbols_of_a_debug_file_with_their_section) {
         assert_name(moved, 0x12000, NULL, 0);
         assert_name(moved, 0x1030, "absolute", 0);
         assert_name(moved, 0x1010, NULL, 0);
-        cr_assert_eq(symbol_table_new_split(&table, &split_image, NULL, NULL), 0);
+        cr_assert_eq(read_symbol_table(&table, &split_image, NULL, NULL), 0);
         assert_name(table, 0x101f, "hidden", 0xf);
         close(own_image.fd);
         close(split_image.fd);

@@ -16,6 +16,7 @@
 #include "base/util/stat.h"
 #include "sampling/unwind/table-check.h"
 #include "sampling/unwind/table-job.h"
+#include "stat-reset.h"
 
 enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_SIZE, LIE_WORD, LIE_N, HANG };
 

@@ -15,6 +15,7 @@
 #include "sampling/unwind/bpfmap.h"
 #include "sampling/unwind/pool.h"
 #include "sampling/unwind/tables.h"
+#include "stat-reset.h"
 #include "unwind_abi.h"
 
 static int array_fd = -1, nodes_fd = -1;

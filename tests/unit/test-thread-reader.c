@@ -23,6 +23,7 @@
 #include "base/util/stat.h"
 #include "sampling/context/thread-reader.h"
 #include "sampling/context/thread-wire.h"
+#include "stat-reset.h"
 
 enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_NAME, LIE_FORM, LIE_SLOTS, LIE_KIND, LIE_BLOCK, LIE_BITS,
        LIE_SAYS, LIE_N };

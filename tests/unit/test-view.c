@@ -183,7 +183,8 @@ Test(counts, know_spans_threads_processes_and_reasons) {
         cr_assert_eq(counts.n_linked, 6);
         cr_assert_eq(counts.n_truncated, 1);
         cr_assert_eq(counts.cpu_ns, 1e8, "ten times 10 ms");
-        counts_reset(&counts);
+        counts_deinit(&counts);
+        counts_init(&counts);
         cr_assert_eq(counts_rows(&counts, COUNTS_THREADS, COUNTS_BY_SELF, &rows, &n), 0);
         cr_assert_eq(n, 0);
         free(rows);

@@ -5,6 +5,7 @@
 
 #include "base/util/stat.h"
 #include "profile/window.h"
+#include "stat-reset.h"
 
 static Window *new_window(const WindowLimits *limits) {
         Window *window = NULL;

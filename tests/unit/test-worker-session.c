@@ -17,6 +17,7 @@
 #include "base/sandbox/worker-session.h"
 #include "base/util/clock.h"
 #include "base/util/stat.h"
+#include "stat-reset.h"
 
 #define TIME_LIMIT_NS (60 * NS_PER_SEC)
 

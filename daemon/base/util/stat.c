@@ -35,7 +35,3 @@ uint64_t stat_lost(void) {
                         sum += stat_values[i];
         return sum;
 }
-
-void stat_reset(void) {
-        memset(stat_values, 0, sizeof(stat_values));
-}

@@ -29,6 +29,3 @@ const char *stat_help(enum counter counter);
 
 /* Sum of all LOST_* counters, kernel and daemon. */
 uint64_t stat_lost(void);
-
-/* Sets every counter to zero (tests). */
-void stat_reset(void);

@@ -34,11 +34,6 @@ void counts_deinit(Counts *counts) {
                 tally_deinit(&counts->tables[i]);
 }
 
-void counts_reset(Counts *counts) {
-        counts_deinit(counts);
-        counts_init(counts);
-}
-
 /* ---- keys ---- */
 
 static void begin_key(Adding *adding) {

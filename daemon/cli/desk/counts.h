@@ -44,7 +44,6 @@ typedef struct Counts {
 
 void counts_init(Counts *counts);
 void counts_deinit(Counts *counts);
-void counts_reset(Counts *counts);
 
 /* @window: closed. Return: 0, -ENOMEM. */
 int counts_add(Counts *counts, const Window *window);

@@ -285,7 +285,6 @@ static void on_counts(const SpoolCounts *counts, void *userdata) {
 static BatchStoreLevel store_level(const void *self) {
         const SpoolStore *store = self;
         BatchStoreLevel level = {
-                .n_unsaved = store->alone.n_batches,
                 .unsaved_bytes = store->alone.bytes,
                 .unsaved_events = store->alone.n_events,
                 .released_events = store->released_events,

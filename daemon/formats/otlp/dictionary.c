@@ -38,7 +38,6 @@ static int table_init(DictionaryTable *table, uint32_t n_window) {
                 return error_origin(-ENOMEM);
         table->rows = table->local + n_window;
         table->n = 1;
-        table->n_window = n_window;
         return 0;
 }
 

@@ -21,7 +21,7 @@
 typedef struct DictionaryTable {
         uint32_t *local;                /* window index → index here; 0 = not used yet */
         uint32_t *rows;                 /* index here → window index */
-        uint32_t n, n_window;
+        uint32_t n;
 } DictionaryTable;
 
 /* Of the messages that are made by hand: there may be millions. */

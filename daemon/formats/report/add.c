@@ -700,7 +700,6 @@ int report_add(Report *report, const Window *window) {
                 r = add_profile(&adding, i);
         if (r)
                 return error_fold(r);
-        report->n_windows++;
         report->start_ns = MIN(report->start_ns, window_start_ns(window) + (uint64_t)offset);
         report->end_ns = MAX(report->end_ns, window_end_ns(window) + (uint64_t)offset);
         return 0;

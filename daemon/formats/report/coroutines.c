@@ -315,7 +315,6 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
         coroutine->code = end->code;
         coroutine->torn = end->torn;
         coroutine->corrupt = end->corrupt;
-        coroutine->no_event = !coroutine->sums.n_events;
         /* also those that were lost behind the last event read */
         if (end->n_lost > coroutine->sums.n_lost) {
                 report->sums.n_lost += end->n_lost - coroutine->sums.n_lost;

@@ -54,7 +54,7 @@ typedef struct Coroutine {
         uint64_t until_ns;              /* when its station was last looked at; 0 = the trace does not say */
         uint64_t longest_run_ns, longest_suspend_ns;
         uint64_t last_tid, last_address;
-        bool active, dead, torn, corrupt, no_event;
+        bool active, dead, torn, corrupt;
         uint32_t trace;                 /* that spoke of it last */
         StationCode code;               /* zeros = the trace does not say */
         TimelineBin *timeline;          /* COROUTINES_BINS of them; NULL = there are too many coroutines */

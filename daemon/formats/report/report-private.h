@@ -107,7 +107,6 @@ struct Report {
         ReportTallies tallies;
         uint64_t n_left_out;            /* rows over max_rows */
         uint64_t n_repeated;            /* profiles whose id was seen before */
-        uint64_t n_windows;
         bool has_compilations;          /* some frames say how their code was made */
         uint64_t start_ns, end_ns;      /* REALTIME */
 };

@@ -5,7 +5,7 @@
  * Walk of Java Frames
  *
  * The Java frames of a thread that is in native code or in the VM, from where it left Java, without stopping
- * it: what the kernel half does at a tick, for tests and for threads that do not run.
+ * it: what the kernel half does at a tick, once more, for tests alone.
  */
 
 #include <stdint.h>

@@ -127,13 +127,6 @@ size_t frames_kernel_symbols(const Frames *frames, bool *loadedp) {
         return frames->kernel ? kernel_n_symbols(frames->kernel) : 0;
 }
 
-size_t frames_memory(const Frames *frames) {
-        return sizeof(*frames) + frames->keys.arena.total + frames->keys.n_slots * sizeof(uint32_t) +
-               frames->keys.items_size * sizeof(InternItem) + frames->stacks_size * sizeof(CachedStack) +
-               frames->modules.n_slots * sizeof(HashmapEntry) +
-               (frames->kernel ? kernel_memory(frames->kernel) : 0);
-}
-
 /*
  * A module in this window: a segment of a file, at the path that its process sees. Who mounts the file
  * elsewhere has another module. @path: string of the window, of which there are fewer than 2^28. Never 0.

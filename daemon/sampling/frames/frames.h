@@ -112,6 +112,3 @@ bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc)
 
 /* Functions of the kernel that have a name here; 0 = none, or no kernel frame has come yet (*loadedp). */
 size_t frames_kernel_symbols(const Frames *frames, bool *loadedp);
-
-/* Bytes held: the cache of stacks and the kernel's symbols. */
-size_t frames_memory(const Frames *frames);

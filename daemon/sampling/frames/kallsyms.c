@@ -391,8 +391,3 @@ const char *kallsyms_find(const Kallsyms *kallsyms, uint64_t address, uint64_t *
         *startp = kallsyms->base + sorted_offset;
         return sorted_name(kallsyms, sorted - 1);
 }
-
-size_t kallsyms_memory(const Kallsyms *kallsyms) {
-        return kallsyms->symbols_size * (sizeof(uint32_t) + sizeof(uint32_t) / EVERY) + kallsyms->names_size +
-               kallsyms->extras_size * sizeof(KallsymsExtra);
-}

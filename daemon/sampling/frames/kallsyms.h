@@ -66,6 +66,3 @@ void kallsyms_deinit(Kallsyms *kallsyms);
  * The name of the function that holds @address (in the table, NUL-terminated), or NULL. *startp: its address.
  */
 const char *kallsyms_find(const Kallsyms *kallsyms, uint64_t address, uint64_t *startp);
-
-/* Bytes held. */
-size_t kallsyms_memory(const Kallsyms *kallsyms);

@@ -208,17 +208,8 @@ Kernel *kernel_free(Kernel *kernel) {
         return NULL;
 }
 
-uint64_t kernel_link_text(const Kernel *kernel) {
-        return kernel->link_text;
-}
-
 size_t kernel_n_symbols(const Kernel *kernel) {
         return (size_t)kernel->kallsyms.n_symbols + kernel->kallsyms.n_extras;
-}
-
-size_t kernel_memory(const Kernel *kernel) {
-        return sizeof(*kernel) + kernel->n_modules * sizeof(*kernel->modules) +
-                kallsyms_memory(&kernel->kallsyms);
 }
 
 /* What holds @address: the kernel itself, a module, or nothing. */

@@ -41,11 +41,5 @@ DEFINE_CLEANUP(Kernel, kernel_free)
  */
 int kernel_frame(Kernel *kernel, Window *window, uint64_t address, FrameWord *wordp);
 
-/* Where the linker had put _text. */
-uint64_t kernel_link_text(const Kernel *kernel);
-
 /* How many functions have a name. */
 size_t kernel_n_symbols(const Kernel *kernel);
-
-/* Bytes held. */
-size_t kernel_memory(const Kernel *kernel);

@@ -17,7 +17,6 @@
 
 enum {
         DWARF_X29 = 29,                 /* DWARF for the Arm 64-bit Architecture, 4.1 */
-        DWARF_X30 = 30,
         DWARF_SP = 31,
         SLOT_X29 = 0,
         SLOT_X30 = 1,

@@ -424,14 +424,6 @@ bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address) {
         return waits;
 }
 
-size_t host_walk_bytes(const HostWalk *walk) {
-        size_t sum = 0;
-
-        for (uint32_t i = 0; i < walk->n_held; i++)
-                sum += walk->held[i].size;
-        return sum;
-}
-
 uint64_t host_walk_lowest(uint64_t sp) {
         return unwind_lowest(sp);
 }

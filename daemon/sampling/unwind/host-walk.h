@@ -66,8 +66,5 @@ bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address);
 /* Gives back the rows that it holds; the next walk takes them again. */
 void host_walk_release(HostWalk *walk);
 
-/* Bytes of rows that it holds: memory that the kernel's tables have as well. */
-size_t host_walk_bytes(const HostWalk *walk);
-
 /* The lowest address that a walk from @sp on may read, if it is there: copies begin with its chunk. */
 uint64_t host_walk_lowest(uint64_t sp);

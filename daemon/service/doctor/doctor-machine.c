@@ -295,7 +295,7 @@ static bool holds(const char *status, unsigned number) {
         return false;
 }
 
-static void judge_capabilities(Doctor *doctor, uint64_t set) {
+void doctor_judge_capabilities(Doctor *doctor, uint64_t set) {
         for (size_t i = 0; i < ARRAY_SIZE(machine_capabilities); i++) {
                 const MachineCapability *each = &machine_capabilities[i];
                 char cure[DOCTOR_CURE_MAX];
@@ -306,10 +306,6 @@ static void judge_capabilities(Doctor *doctor, uint64_t set) {
                 doctor_add(doctor, each->name, has ? DOCTOR_OK : without, cure, "%s%s", has ? "held" : "missing: ",
                            has ? "" : each->lost);
         }
-}
-
-void doctor_judge_capabilities(Doctor *doctor, const char *status) {
-        judge_capabilities(doctor, effective(status));
 }
 
 #define WRITABLE "whoever takes it over may write into other processes of root"
@@ -406,7 +402,7 @@ static void check_view(Doctor *doctor) {
         doctor->of_daemon = doctor->view.pid;
         if (doctor->of_daemon)
                 doctor_add(doctor, "btf", DOCTOR_OK, NULL, "was read when the kernel half was loaded");
-        judge_capabilities(doctor, doctor->view.capabilities);
+        doctor_judge_capabilities(doctor, doctor->view.capabilities);
         doctor_judge_files(doctor, &doctor->view.files);
         check_namespace(doctor);
         doctor->of_daemon = false;

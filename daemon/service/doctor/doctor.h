@@ -72,10 +72,10 @@ void doctor_check_place(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
 
 /*
- * Judgements of texts and facts, for tests: @status of /proc/PID/status, @config of the kernel's
+ * Judgements of texts and facts, for tests: @set of effective capabilities, @config of the kernel's
  * configuration, @lockdown of securityfs, @state of adjtimex(2).
  */
-void doctor_judge_capabilities(Doctor *doctor, const char *status);
+void doctor_judge_capabilities(Doctor *doctor, uint64_t set);
 void doctor_judge_files(Doctor *doctor, const KernelFiles *files);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);

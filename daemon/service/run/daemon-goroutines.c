@@ -228,7 +228,6 @@ static int look_at_list(Work *work, const Program *program) {
         }
         choice = choose(look->n, most);
         work->seen.n_processes++;
-        work->seen.n_places += look->n;
         work->seen.n_not_looked_at += most ? 0 : look->n;
         work->left -= choice.n_left;
         return take_all(work, program, &choice);

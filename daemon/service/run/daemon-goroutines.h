@@ -20,7 +20,6 @@ enum {
 
 /* What a look has met. */
 typedef struct GoroutinesSeen {
-        uint64_t n_places;              /* in all lists: as many goroutines, and places of those that ended */
         uint64_t n_added;               /* with their stacks */
         uint64_t n_running, n_moved, n_unreadable, n_pending, n_window_full, n_not_looked_at;
         uint64_t n_lists_unreadable;    /* processes */

@@ -125,16 +125,6 @@ int symbol_file_take(SymbolFile *file, int fd, uint64_t size, SymbolState *state
         return r < 0 ? error_fold(r) : r;
 }
 
-int symbol_file_open_path(SymbolFile *file, const char *root, const char *path, SymbolState *statep) {
-        uint64_t size;
-        int fd, r;
-
-        if (symbol_file_look(root, path, &fd, &size, statep))
-                return 1;
-        r = read_shape(file, fd, 0, size, statep);
-        return r < 0 ? error_fold(r) : r;
-}
-
 static int open_vdso(SymbolFile *file, SymbolState *statep) {
         uint64_t base = getauxval(AT_SYSINFO_EHDR);
         int fd, r;

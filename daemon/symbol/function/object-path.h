@@ -86,7 +86,6 @@ int symbol_object_open(const SymbolObject *object, int *fdp, uint64_t *sizep, Sy
 
 /* Reads its shape. Return: 0; 1 with *statep; -ENOMEM. symbol_file_take() has the descriptor in any case. */
 int symbol_file_take(SymbolFile *file, int fd, uint64_t size, SymbolState *statep);
-int symbol_file_open_path(SymbolFile *file, const char *root, const char *path, SymbolState *statep);
 
 /* Whether it is the object; of one without an id its own file is. Return: 0; 1 = another build; -ENOMEM. */
 int symbol_file_check(const SymbolObject *object, const SymbolFile *file);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Rule { RULE_PATH, RULE_TYPE, RULE_CONST, N_RULES } Rule;
+typedef enum Rule { RULE_PATH, RULE_TYPE, RULE_CONST } Rule;
 
 typedef struct Walk {
         const char *name;

@@ -308,8 +308,6 @@ static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry *
                 if (r)
                         return error_fold(r);
                 entry = take(new);
-        } else {
-                symbolizer->stats.n_hits++;
         }
         entry->last_use = ++symbolizer->clock;
         symbolizer->latest = entry;
@@ -328,7 +326,6 @@ static int keep_readable(Symbolizer *symbolizer, Entry *entry, const char *name,
         r = hashmap_put(&entry->readable, (uint64_t)(uintptr_t)name, (void *)readable);
         if (r)
                 return error_fold(r);
-        symbolizer->stats.n_demangled += size > 0;
         account(symbolizer, entry);
         return 0;
 }

@@ -121,13 +121,12 @@ void symbolizer_age(Symbolizer *symbolizer);
 
 /* Work since the symbolizer was made. */
 typedef struct SymbolizerStats {
-        uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */
+        uint64_t n_misses;              /* look-ups whose object was not in memory, and was read first */
         uint64_t n_evicted;             /* objects that left for others */
         uint64_t n_aged;                /* objects that left since nobody asked for them */
         uint64_t n_objects[SYMBOL_N_STATES];    /* objects that were read, by result */
         uint64_t n_go[SYMBOL_N_GO];     /* of these, by result of Go's table */
         uint64_t n_cut;                 /* of these: with more functions than a table takes */
-        uint64_t n_demangled;           /* names, each once while it is in memory */
         uint64_t n_line_runs;           /* processes started */
         uint64_t n_lines[LINES_N_STATES];       /* batches of addresses, by result */
 } SymbolizerStats;

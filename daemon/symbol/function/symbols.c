@@ -116,20 +116,6 @@ int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list) {
         return 0;
 }
 
-int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
-                           const SymbolLimits *limits) {
-        _cleanup_(symbol_list_deinit) SymbolList list = { 0 };
-        int r = symbol_list_init(&list, image, split, limits);
-
-        if (!r)
-                r = symbol_table_new_list(tablep, &list);
-        return r < 0 ? error_fold(r) : r;
-}
-
-int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits) {
-        return symbol_table_new_split(tablep, image, NULL, limits);
-}
-
 SymbolTable *symbol_table_free(SymbolTable *table) {
         if (!table)
                 return NULL;

@@ -34,11 +34,6 @@ void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *ex
 /* Return: 0, -ENOMEM. */
 int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list);
 
-/* Reads a table from one file, or from two (symbol-list.h). Return: 0, IMAGE_E_*, -ENOMEM. */
-int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits);
-int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
-                           const SymbolLimits *limits);
-
 /*
  * A table that arrives in pieces from another process (symbol-wire.h), which is not trusted. First the room:
  * Return: 0, -ENOMEM.

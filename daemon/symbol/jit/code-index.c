@@ -362,10 +362,6 @@ const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t t
         return item->data;
 }
 
-uint32_t code_index_n_ranges(const CodeIndex *index) {
-        return index->n_ranges;
-}
-
 size_t code_index_memory(const CodeIndex *index) {
         return sizeof(*index) + index->n_chunks * sizeof(Chunk) +
                 index->chunks_size * sizeof(*index->chunks) +

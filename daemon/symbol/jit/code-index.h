@@ -47,5 +47,4 @@ int code_index_add(CodeIndex *index, const CodeRange *range);
 const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep,
                             uint64_t *startp, bool *is_pastp);
 
-uint32_t code_index_n_ranges(const CodeIndex *index);
 size_t code_index_memory(const CodeIndex *index);
