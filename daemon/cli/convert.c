@@ -15,11 +15,11 @@
 #include "base/util/stat.h"
 #include "base/util/text.h"
 #include "cli/cli.h"
-#include "cli/convert-trace.h"
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
 #include "cli/remote-symbols.h"
+#include "coro/trace/trace.h"
 #include "formats/report/text-table.h"
 #include "service/config/config-exporter.h"
 
@@ -274,12 +274,23 @@ static int convert_all(ConvertRun *run) {
         return r ? r : run->inputs.status;
 }
 
+/* By the ending, which no other form has. */
+static bool is_trace(const Config *config) {
+        TraceForm form;
+
+        return !strcmp(config->format, "auto") && *config->output && strcmp(config->output, "-") &&
+                !trace_form_of(config->output, &form);
+}
+
 static int run(Cli *cli) {
         ConvertRun run = { .config = &cli->config };
         int r;
 
-        if (!strcmp(cli->config.format, "auto") && convert_is_trace(cli->config.output))
-                return convert_traces(cli);
+        if (is_trace(&cli->config)) {
+                log_error("%s: traces are turned into each other no more: `spanprof coro -o` writes .jsonl or .db, `spanprof corotracer -export csv` or `sqlite` makes these of JSON lines",
+                          cli->config.output);
+                return STATUS_USAGE;
+        }
         heap_prepare();
         r = begin(&run, cli);
         if (!r)
@@ -323,8 +334,8 @@ const Verb verb_convert = {
                 "command lines only with --include-arguments. Beyond a million timed samples their times are left out, unless\n"
                 "--timestamps is given.\n"
                 "\n"
-                "Traces of coroutines (JSON lines, CSV, SQLite) become one another by the suffix of -o: .jsonl, .csv, .db.\n"
-                "Into other formats goes how long coroutines were suspended, by function (else by address).\n"
+                "Of traces of coroutines (JSON lines, CSV, SQLite) it takes how long coroutines were suspended, by function\n"
+                "(else by address).\n"
                 "\n"
                 "  spanprof convert app.jfr -o app.html\n"
                 "  spanprof convert app.jfr -o app.pb --resource service.name=shop\n"

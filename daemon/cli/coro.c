@@ -17,15 +17,19 @@ static int set_options(CoroOptions *options, const Config *config) {
                 .socket_path = *config->socket ? config->socket : NULL,
                 .n_stations = (uint32_t)config->stations,
                 .output = *config->output ? config->output : DEFAULT_OUTPUT,
-                .trace = { .extra = true, .fresh = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
+                .trace = { .extra = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
                 .address_names = config->places,
                 .buffer_bytes = config->buffer_bytes,
                 .duration_ns = config->duration_ns,
                 .progress = config->progress && isatty(STDERR_FILENO),
         };
-        if (!trace_form_of(options->output, &options->form))
+        if (trace_form_of(options->output, &options->form))
+                log_error("%s: the ending says the form: .jsonl, .db", options->output);
+        else if (options->form == TRACE_CSV)
+                log_error("%s: CSV is written no more: give .jsonl or .db; `spanprof corotracer -export csv -in FILE.jsonl` makes CSV of a trace",
+                          options->output);
+        else
                 return 0;
-        log_error("%s: the ending says the form: .jsonl, .csv, .db", options->output);
         return STATUS_USAGE;
 }
 
@@ -80,17 +84,17 @@ const Verb verb_coro = {
         .description =
                 "Runs COMMAND with a region of stations in shared memory (CTP_SHM_PATH, CTP_SOCK_PATH, CTP_MAX_STATIONS in its\n"
                 "environment), in which its coroutines say when they are resumed and suspended, and writes each event to a\n"
-                "file: JSON lines, CSV or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT
+                "file: JSON lines or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT
                 "; - for standard output).\n"
                 "With --pid it reads the regions that running processes have mapped, under whatever name, and changes nothing.\n"
                 "A database needs a directory that nobody else may change (not /tmp).\n"
-                "Where the program's code lay is kept beside it, so that `spanprof report` names functions (--no-places: not).\n"
+                "Where the program's code lay is kept in it, so that `spanprof report` names functions (--no-places: not).\n"
                 "What was overwritten before it could be read is counted exactly and named in the trace. Ends with the\n"
                 "command and with its exit status; 125 is a failure of spanprof, 126 and 127 a command that does not start.\n"
                 "\n"
                 "Examples:\n"
                 "  spanprof coro -n 10000 -o trace.jsonl -- ./server\n"
-                "  spanprof coro --pid 812 -d 10s -o trace.csv\n"
+                "  spanprof coro --pid 812 -d 10s -o trace.jsonl\n"
                 "  spanprof coro -o trace.db -- ./server; sqlite3 trace.db 'SELECT * FROM coro_stations WHERE NOT dead'",
         .run = run,
 };

@@ -16,6 +16,7 @@
 #include "coro/engine/engine.h"
 #include "coro/trace/trace-read.h"
 #include "coro/trace/trace-writer.h"
+#include "formats/coro/trace-source.h"
 
 typedef struct Flag {
         const char *name, *value;
@@ -122,35 +123,48 @@ static char *derive_name(const char *input, const char *ending) {
         return name;
 }
 
-static int write_export(const char *input, const char *output, TraceForm form) {
+/* Return: 0, TRACE_E_*, -errno; *problem says what is wrong with the input. */
+static int copy(const Source *source, const char *output, TraceForm form, TraceReadCounts *counts,
+                Text *problem) {
+        _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
         TraceOptions options = { .mode = 0644,
                                  .whole = true,
-                                 .payload_column = trace_mentions_payload(input) };
-        TraceReadCounts counts;
-        TraceWriter *writer = NULL;
-        struct stat status;
-        const char *problem = NULL;
+                                 .payload_column = trace_mentions_payload(source->name) };
+        TraceTakers to = { .event = put_event };
         uint64_t n_dropped;
+        const char *failed = NULL;
         int r;
 
-        if (!stat(input, &status))
-                outfile_note_input(&options.readers, &status);
+        outfile_note_input(&options.readers, &source->status);
         r = trace_writer_new(&writer, output, form, &options);
+        to.userdata = writer;
         if (!r)
-                r = trace_read(input, TRACE_JSONL, put_event, writer, &counts);
+                r = trace_source_read(source, &to, counts, problem);
         if (!r)
-                r = trace_writer_close(writer, &n_dropped, &problem);
+                r = trace_writer_close(writer, &n_dropped, &failed);
+        if (failed)
+                text_printf(problem, "%s", failed);
+        return r;
+}
+
+static int write_export(const char *input, const char *output, TraceForm form) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        _cleanup_(text_deinit) Text problem = { 0 };
+        TraceReadCounts counts = { 0 };
+        int r = source_open(&source, input, &problem);
+
+        if (!r)
+                r = copy(&source, output, form, &counts, &problem);
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", output);
         else if (r && r != TRACE_E_REFUSED)
                 log_error("cannot convert %s to %s: %s", input, output,
-                          problem ? problem : strerror(r < 0 ? -r : errno));
-        else
+                          problem.size ? problem.data : strerror(r < 0 ? -r : errno));
+        else if (!r)
                 log_info("%" PRIu64 " events from %s to %s", counts.n_events, input, output);
         if (!r && counts.n_malformed)
                 log_warning("%" PRIu64 " lines of %s are no events and were left out", counts.n_malformed,
                             input);
-        trace_writer_free(writer);
         return r ? STATUS_FAILURE : STATUS_OK;
 }
 

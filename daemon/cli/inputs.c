@@ -18,7 +18,6 @@
 #include "cli/input.h"
 #include "cli/store-tree.h"
 #include "cli/when.h"
-#include "coro/trace/side-file.h"
 #include "formats/convert/foreign.h"
 
 enum {
@@ -324,7 +323,6 @@ int inputs_open(Inputs *inputs, size_t index, Source *source) {
         inputs->stdin_used |= !strcmp(path, "-");
         r = source_open(source, path, &problem);
         outfile_note_input(&inputs->readers, &source->status);
-        side_file_note(path, &inputs->readers);
         if (r > 0)
                 inputs_mistake(inputs, source, &problem);
         text_deinit(&problem);

@@ -52,8 +52,6 @@ int report_process_trace(ReportProcess *process, Cli *cli) {
                 return STATUS_FAILURE;
         }
         snprintf(process->path, sizeof(process->path), "%s/process-%u.jsonl", process->directory, pid);
-        snprintf(process->stations, sizeof(process->stations), "%s/process-%u.stations.csv",
-                 process->directory, pid);
         r = process_names_new(&process->names, pid);
         if (r >= 0)
                 r = attach(process, &cli->config, pid);         /* says so if there is no such process */
@@ -71,6 +69,5 @@ void report_process_deinit(ReportProcess *process) {
         if (!*process->directory)
                 return;
         unlink(process->path);
-        unlink(process->stations);
         rmdir(process->directory);
 }

@@ -8,7 +8,7 @@
 
 typedef struct ReportProcess {
         char directory[64];             /* empty = there is none */
-        char path[128], stations[128];
+        char path[128];
         ProcessNames *names;              /* of its addresses; NULL = not known */
 } ReportProcess;
 

@@ -173,7 +173,7 @@ static void bench_print(void) {
                         trace_print_jsonl(line, &event, true, &json_parts);
                 middle = clock_monotonic_ns();
                 for (int i = 0; i < 1000; i++)
-                        trace_print_csv(line, &event, true, true, &csv_parts);
+                        trace_print_csv(line, &event, true, &csv_parts);
                 csv = least(csv, clock_monotonic_ns() - middle);
                 json = least(json, middle - begin);
         }

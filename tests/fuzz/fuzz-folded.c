@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Folded stacks that somebody else wrote, and a line of stations: read line by line, the events are the lines
- * that were taken.
+ * Folded stacks that somebody else wrote: read line by line, the events are the lines that were taken.
  */
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "coro/trace/trace-rows.h"
 #include "formats/folded/folded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -17,7 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const char *at = (const char *)data, *end = at + size;
         WindowProfileNames names = { 0 };
         uint32_t resource, profile;
-        TraceStationEnd station;
         uint64_t n_taken = 0;
         Window *window;
 
@@ -33,7 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 if (r < 0 || (r == FOLDED_E_MALFORMED && window_n_events(window) != before))
                         abort();
                 n_taken += window_n_events(window) - before;
-                trace_station_parse(at, (size_t)(stop - at), &station);
                 at = stop + 1;
         }
         if (window_close(window, 1) || window_n_events(window) != n_taken)

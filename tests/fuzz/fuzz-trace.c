@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util/text.h"
 #include "coro/trace/trace-line.h"
 #include "coro/trace/trace-rows.h"
 
@@ -20,21 +21,43 @@ static void check(const CoroEvent *event) {
                 abort();
 }
 
-static void check_mapping(const char *at, size_t size) {
-        static TraceMappingTexts texts, back_texts;
-        static char line[TRACE_MAPPING_LINE], again[TRACE_MAPPING_LINE];
-        TraceMapping mapping, back;
-        size_t n;
-
-        if (trace_mapping_parse(at, size, &texts, &mapping))
-                return;
-        n = trace_mapping_print(line, &mapping);
-        if (!n || n > sizeof(line) || trace_mapping_parse(line, n - 1, &back_texts, &back) ||
-            trace_mapping_print(again, &back) != n || memcmp(line, again, n))
-                abort();
+/* The row of a line, parsed beside a room that is as large as it must be. */
+static int parse(const char *at, size_t size, char **roomp, TraceRow *row) {
+        *roomp = malloc(size);
+        return trace_row_parse(at, size, *roomp, row);
 }
 
-/* Input: lines. Each as JSON, as CSV under the first, and as what stands beside a trace. */
+static void check_mapping(const TraceRow *row) {
+        static TraceMappingTexts texts, back_texts;
+        static char line[TRACE_ROW_LINE], again[TRACE_ROW_LINE];
+        TraceMapping mapping, back;
+        TraceRow back_row;
+        char *room;
+        size_t n;
+
+        /* bytes that are no UTF-8 are not printed as they are */
+        if (trace_row_mapping(row, &texts, &mapping) || !text_is_utf8(mapping.path, strlen(mapping.path)))
+                return;
+        n = trace_mapping_print(line, &mapping);
+        if (!n || n > sizeof(line) || !trace_is_row(line, n) || parse(line, n - 1, &room, &back_row) ||
+            trace_row_mapping(&back_row, &back_texts, &back) || trace_mapping_print(again, &back) != n ||
+            memcmp(line, again, n))
+                abort();
+        free(room);
+}
+
+static void check_row(const char *at, size_t size) {
+        TraceRow row;
+        char *room;
+
+        if (!parse(at, size, &room, &row)) {
+                check_mapping(&row);
+                trace_row_station(&row, &(TraceStationEnd){ 0 });
+        }
+        free(room);
+}
+
+/* Input: lines. Each as JSON, as CSV under the first, and as a row. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         TraceColumns columns = { 0 };
         const char *at = (const char *)data, *end = at + size;
@@ -45,8 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 size_t n = (size_t)((newline ? newline : end) - at);
                 CoroEvent event;
 
-                check_mapping(at, n);
-                trace_station_parse(at, n, &(TraceStationEnd){ 0 });
+                check_row(at, n);
                 if (!trace_parse_jsonl(at, n, &event))
                         check(&event);
                 if (first && n && trace_parse_csv_header(at, n, &columns))

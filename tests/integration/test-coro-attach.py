@@ -11,7 +11,7 @@ import time
 
 import session
 import tap
-from stations import VICTIM, make_region, stations, waiting, wrote
+from stations import VICTIM, events, make_region, stations, waiting, wrote
 
 
 class Attach(tap.TestCase):
@@ -35,7 +35,7 @@ class Attach(tap.TestCase):
 
     def lines(self, output="a.jsonl"):
         path = self.dir / output
-        return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+        return events(path) if path.exists() else []
 
     def test_makes_a_report_of_a_process_that_runs(self):
         """Two of five coroutines hang: the report knows which, in each form, and leaves nothing behind."""

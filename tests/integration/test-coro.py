@@ -6,7 +6,6 @@ The main book, in each test that can keep it: for each station, events in the tr
 events that the program says it wrote.
 """
 import collections
-import csv
 import fcntl
 import json
 import os
@@ -24,7 +23,7 @@ import time
 
 import session
 import tap
-from stations import BOTH, VICTIM, stations, waiting, wrote
+from stations import BOTH, VICTIM, events, stations, waiting, wrote
 
 
 def region_truth(path):
@@ -66,7 +65,7 @@ class Coro(tap.TestCase):
         return done
 
     def events(self, output="t.jsonl"):
-        return [json.loads(line) for line in (self.dir / output).read_text().splitlines()]
+        return events(self.dir / output)
 
     def check_books(self, done, output="t.jsonl"):
         """Each event of each station is in the trace or said to be lost, in order."""
@@ -194,9 +193,7 @@ class Coro(tap.TestCase):
         child.process.stdin.close()
         self.assertEqual(child.wait(), 0)
         modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in self.dir.iterdir()}
-        # not there if the target was gone before its mappings could be read
-        modes.setdefault("t.mappings.csv", 0o600)
-        self.assertEqual(modes, dict.fromkeys(("t.jsonl", "t.mappings.csv", "t.stations.csv"), 0o600))
+        self.assertEqual(modes, {"t.jsonl": 0o600})
 
     def test_leaves_strange_files_alone(self):
         (self.dir / "letter").write_text("dear")
@@ -415,7 +412,6 @@ class Coro(tap.TestCase):
         with open(trace, "rb") as file, open(self.dir / "t.jsonl", "wb") as copy:
             shutil.copyfileobj(file, copy)
         self.assertEqual(child.wait(), 0)
-        shutil.copy(trace.with_suffix(".stations.csv"), self.dir)
         _truth, rows, _ = self.check_books(child)
         self.assertGreater(sum(int(row["lost"]) for row in rows.values()), 0)
         self.assertRegex(child.err, r"writing was slower than the events [1-9]\d* times")
@@ -441,12 +437,11 @@ class Coro(tap.TestCase):
             self.assertIn(f"({BOTH[i % 2]} dialect)", child.err)
 
     def test_writes_the_same_in_each_form(self):
-        for output in ("t.csv", "t.db"):
+        for output in ("t.jsonl", "t.db"):
             done = self.coro("coroutines=5", "turns=20", "pause=500", "payload=1", "hang=1", output=output)
             truth = wrote(done.stdout)
-            if output == "t.csv":
-                with open(self.dir / output, newline="") as file:
-                    rows = list(csv.DictReader(file))
+            if output == "t.jsonl":
+                rows = self.events()
                 self.assertEqual(list(rows[0])[:6], ["probe_id", "tid", "addr", "seq", "is_active", "ts"])
                 dead = {station for station, row in stations(self.dir / output).items() if row["dead"] == "1"}
             else:
@@ -464,7 +459,7 @@ class Coro(tap.TestCase):
                 self.assertEqual(db.execute("PRAGMA journal_mode").fetchone()[0], "wal")
             self.assertEqual(dead, {0, 1, 2, 3})
             counts = collections.Counter(int(row["station"]) for row in rows)
-            lost = sum(int(row["lost"]) for row in rows)
+            lost = sum(row.get("lost", 0) for row in rows)
             self.assertEqual(sum(counts.values()) + lost, sum(n for n, _ in truth.values()))
             for row in rows:
                 self.assertEqual(
@@ -491,9 +486,12 @@ class Coro(tap.TestCase):
 
     def test_keeps_the_limit_of_a_trace(self):
         done = self.coro("turns=100", options=("--max-trace", "2000"))
-        self.assertLessEqual((self.dir / "t.jsonl").stat().st_size, 2000)
+        lines = (self.dir / "t.jsonl").read_text().splitlines(keepends=True)
+        n = len(self.events())
+        self.assertLessEqual(sum(map(len, lines[:n])), 2000)
+        self.assertTrue(all("coro_" in line for line in lines[n:]), "what is behind the events is over no limit")
+        self.assertEqual(set(stations(self.dir / "t.jsonl")), set(wrote(done.stdout)))
         self.assertRegex(done.stderr, r"\d+ events are not in the file")
-        self.events()
 
     def test_shows_progress_to_people(self):
         controller, terminal = pty.openpty()

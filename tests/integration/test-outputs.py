@@ -68,8 +68,9 @@ class Outputs(tap.TestCase):
         "report of coroutines": (".txt", FAILURE, lambda self, path: ["report", self.trace, "-o", path]),
         "report --diff": (".html", FAILURE,
                           lambda self, path: ["report", "--diff", self.profile, self.profile, "-o", path]),
-        "convert to a trace": (".csv", FAILURE, lambda self, path: ["convert", self.trace, "-o", path]),
-        "convert to a database": (".db", FAILURE, lambda self, path: ["convert", self.trace, "-o", path]),
+        "corotracer -export to a database": (
+            ".db", FAILURE,
+            lambda self, path: ["corotracer", "-export", "sqlite", "-in", self.trace, "-sqlite-out", path]),
         "coro": (".jsonl", ENGINE, lambda self, path: ["coro", "-o", path, "--", "true"]),
         "coro to a database": (".db", ENGINE, lambda self, path: ["coro", "-o", path, "--", "true"]),
         "corotracer": (".jsonl", FAILURE, lambda self, path: [
@@ -86,7 +87,7 @@ class Outputs(tap.TestCase):
         ]),
     }
     LIVE = ("coro", "corotracer")
-    DATABASES = ("coro to a database", "convert to a database")
+    DATABASES = ("coro to a database", "corotracer -export to a database")
 
     def write(self, verb, path, expect=0, **options):
         options.setdefault("env", self.env)
@@ -286,11 +287,6 @@ class Outputs(tap.TestCase):
             self.write(verb, path)
             self.assertEqual(self.rights(path), (0o600, 0))
 
-    def test_what_stands_beside_a_trace_counts_as_well(self):
-        self.file(self.dir / "in.stations.csv", "pid,station,probe_id,birth\n", 0o600)
-        self.write("report of coroutines", self.private / "x.txt")
-        self.assertEqual(stat.S_IMODE((self.private / "x.txt").stat().st_mode), 0o600)
-
     def test_writes_over_no_input(self):
         before = self.profile.read_text()
         self.link(self.private / "link.folded", self.profile, 0)
@@ -312,13 +308,6 @@ class Outputs(tap.TestCase):
                 self.assertFalse((self.sticky / "x.db").exists())
                 for one in self.sticky.iterdir():
                     one.unlink()
-
-    def test_files_beside_a_trace_are_made_as_carefully(self):
-        self.link(self.sticky / "t.stations.csv", self.secret, STRANGER)
-        done = self.write("coro", self.sticky / "t.jsonl", ENGINE)
-        self.assertIn("t.stations.csv: cannot be written: a link on the way", done.stderr)
-        self.assertEqual(self.look(self.secret), (SECRET, 0o600, 0))
-        self.assertFalse((self.sticky / "t.jsonl").exists(), "what was there would be gone")
 
     def test_a_directory_of_received_requests_is_nobody_elses(self):
         # root writes to another user's directory as that user, but not to one that this user has put there,

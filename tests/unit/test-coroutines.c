@@ -147,19 +147,34 @@ Test(coroutines, draws_any_times) {
         cr_expect_gt(run_ns, 1e19, "one of them takes all of the time that there is");
 }
 
+/* @end: what stands behind the address. */
+static int parse_station(const char *probe_id, const char *end, TraceStationEnd *row) {
+        char line[512], room[512];
+        TraceRow cells;
+        int n = snprintf(line, sizeof(line),
+                         "{\"coro_stations\":{\"pid\":1,\"station\":2,\"probe_id\":%s,\"birth\":4,\"dead\":1,\"torn\":0,"
+                         "\"corrupt\":0,\"read\":5,\"lost\":6,\"rejected\":7,\"skipped\":8,\"last_ts\":9,\"last_tid\":10,"
+                         "\"last_addr\":\"0x11\"%s",
+                         probe_id, end);
+        int r = trace_row_parse(line, (size_t)n, room, &cells);
+
+        return r ? r : trace_row_station(&cells, row);
+}
+
 Test(coroutines, reads_a_station_to_the_letter) {
         TraceStationEnd row;
 
-        cr_assert_eq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
+        cr_assert_eq(parse_station("3", ",\"is_active\":0}}", &row), 0);
         cr_assert(row.dead && !row.active && row.n_lost == 6 && row.last_address == 0x11);
-        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11", 31, &row), 0);
+        cr_assert_neq(parse_station("3", "}}", &row), 0);
         cr_assert_eq(row.until_ns, 0, "an older trace");
-        cr_assert_eq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,12", 36, &row), 0);
+        cr_assert_eq(parse_station("3", ",\"is_active\":0,\"until\":12}}", &row), 0);
         cr_assert_eq(row.until_ns, 12);
-        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,", 34, &row), 0);
-        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0,0,0x0,0x0,0", 47, &row), 0);
-        cr_assert_neq(trace_station_parse("1,2,x,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
-        cr_assert_neq(trace_station_parse("", 0, &row), 0);
+        cr_assert_neq(parse_station("3", ",\"is_active\":0,}}", &row), 0);
+        cr_assert_neq(parse_station("3", ",\"is_active\":0,\"is_active\":0}}", &row), 0);
+        cr_assert_neq(parse_station("3", ",\"is_active\":0}},0", &row), 0);
+        cr_assert_neq(parse_station("\"x\"", ",\"is_active\":0}}", &row), 0);
+        cr_assert_neq(parse_station("", ",\"is_active\":0}}", &row), 0);
 }
 
 /* Functions' names are in a page of coroutines; in JSON for programs they stay as they are. */

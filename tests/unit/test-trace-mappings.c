@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/util/clock.h"
+#include "base/util/text.h"
 #include "coro/engine/code-map.h"
 #include "coro/trace/trace-rows.h"
 
@@ -24,25 +25,35 @@ static TraceMapping sample(const char *path) {
                                .path = path };
 }
 
+/* The room for a line is as large as the line: a tool that watches memory sees more. */
+static int parse(const char *line, size_t size, TraceMappingTexts *texts, TraceMapping *mapping) {
+        _cleanup_(freep) char *room = malloc(size + 1);
+        TraceRow row;
+        int r = trace_row_parse(line, size, room, &row);
+
+        return r ? r : trace_row_mapping(&row, texts, mapping);
+}
+
 static TraceMapping back(const char *line, TraceMappingTexts *texts) {
         TraceMapping mapping;
 
-        cr_assert_eq(trace_mapping_parse(line, strlen(line), texts, &mapping), 0, "%s", line);
+        cr_assert_eq(parse(line, strlen(line), texts, &mapping), 0, "%s", line);
         return mapping;
 }
 
 Test(trace_mappings, come_back_as_they_were_printed) {
-        static const char *const paths[] = { "/usr/bin/app", "",      "/a b,c/\"d\"", "\"",
-                                             "/x\"\"y\\012", "[vdso]" };
+        static const char *const paths[] = { "/usr/bin/app", "",      "/a b,c/\"d\"", "\"", "/caf\xc3\xa9",
+                                             "/x\"\"y\\012", "[vdso]", "/\n\t\x01\x7f{}[]:" };
 
         for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
                 TraceMapping m = sample(paths[i]), n;
-                char line[TRACE_MAPPING_LINE];
+                char line[TRACE_ROW_LINE];
                 TraceMappingTexts texts;
                 size_t size = trace_mapping_print(line, &m);
 
                 cr_assert(size && line[size - 1] == '\n');
                 line[size - 1] = 0;
+                cr_expect(trace_is_row(line, size - 1));
                 n = back(line, &texts);
                 cr_expect(n.process == m.process && n.pid == m.pid && n.start == m.start && n.end == m.end &&
                           n.address == m.address && n.offset == m.offset);
@@ -54,71 +65,105 @@ Test(trace_mappings, come_back_as_they_were_printed) {
 }
 
 Test(trace_mappings, have_room_for_the_longest_line) {
-        char path[TRACE_MAPPING_PATH + 1], line[TRACE_MAPPING_LINE];
+        char path[TRACE_MAPPING_PATH + 1], line[TRACE_ROW_LINE];
         TraceMapping m = sample(path);
 
-        memset(path, '"', sizeof(path));
+        memset(path, 1, sizeof(path));
         path[TRACE_MAPPING_PATH] = 0;
         cr_expect_eq(trace_mapping_print(line, &m), 0, "too long");
         path[TRACE_MAPPING_PATH - 1] = 0;
         m = (TraceMapping){ UINT64_MAX,     UINT32_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
                             UINT64_MAX - 1, "",         "",         "",         path };
-        cr_expect_lt(trace_mapping_print(line, &m), TRACE_MAPPING_LINE);
+        cr_expect_gt(trace_mapping_print(line, &m), 6 * (TRACE_MAPPING_PATH - 1));
 }
+
+/* @cells: between the braces of the row. */
+static int parse_cells(const char *cells) {
+        _cleanup_(text_deinit) Text line = { 0 };
+        TraceMappingTexts texts;
+        TraceMapping mapping;
+
+        text_printf(&line, "{\"coro_mappings\":{%s}}", cells);
+        return parse(line.data, line.size, &texts, &mapping);
+}
+
+#define NUMBERS "\"process\":1,\"pid\":2,\"start\":\"0x10\",\"end\":\"0x20\",\"elf_address\":\"0x0\","
+#define IDS "\"build_id_gnu\":\"aa\",\"build_id_go\":\"bb\",\"build_id_htlhash\":\"cc\","
 
 Test(trace_mappings, are_refused_if_anything_is_wrong) {
         static const char *const bad[] = {
                 "",
-                "process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path",
-                "1,2,0x10,0x20,0x0,aa,bb",
-                "1,2,0x10,0x20,0x0,aa,bb,cc",
-                "0,2,0x10,0x20,0x0,aa,bb,cc,/x",
-                "1,2,0x20,0x20,0x0,aa,bb,cc,/x",
-                "1,4294967296,0x10,0x20,0x0,aa,bb,cc,/x",
-                "1,2,16,0x20,0x0,aa,bb,cc,/x",
-                "1,2,0x,0x20,0x0,aa,bb,cc,/x",
-                "1,2,0x11112222333344445,0x20,0x0,aa,bb,cc,/x",
-                "1,2,0x10,0x20,0x0,a a,bb,cc,/x",
-                "1,2,0x10,0x20,0x0,aa,\"bb\",cc,/x",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",12",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",0x1,",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"0x1",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"y\"",
-                "-1,2,0x10,0x20,0x0,aa,bb,cc,/x",
+                "\"process\"",
+                NUMBERS IDS,
+                NUMBERS "\"build_id_gnu\":\"aa\",\"build_id_go\":\"bb\",\"path\":\"/x\"",
+                "\"pid\":2,\"start\":\"0x10\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":0,\"pid\":2,\"start\":\"0x10\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":1,\"pid\":2,\"start\":\"0x20\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":1,\"pid\":4294967296,\"start\":\"0x10\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":1,\"pid\":2,\"start\":16,\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":1,\"pid\":2,\"start\":\"0x\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":1,\"pid\":2,\"start\":\"0x11112222333344445\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":-1,\"pid\":2,\"start\":\"0x10\",\"end\":\"0x20\",\"elf_address\":\"0x0\"," IDS "\"path\":\"/x\"",
+                "\"process\":1," NUMBERS IDS "\"path\":\"/x\"",
+                NUMBERS "\"build_id_gnu\":\"a a\",\"build_id_go\":\"bb\",\"build_id_htlhash\":\"cc\",\"path\":\"/x\"",
+                NUMBERS IDS "\"path\":\"/x",
+                NUMBERS IDS "\"path\":\"/x\"\"y\"",
+                NUMBERS IDS "\"path\":\"/x\\\"",
+                NUMBERS IDS "\"path\":\"/x\\q\"",
+                NUMBERS IDS "\"path\":\"/x\\u00\"",
+                NUMBERS IDS "\"path\":\"/x\\u0000y\"",
+                NUMBERS IDS "\"path\":\"/x\",",
+                NUMBERS IDS "\"path\":\"/x\",\"file_offset\":12",
+                NUMBERS IDS "\"path\":\"/x\",\"file_offset\":\"0x1\",\"more\":{}",
         };
         TraceMappingTexts texts;
         TraceMapping mapping;
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-                cr_expect_eq(trace_mapping_parse(bad[i], strlen(bad[i]), &texts, &mapping),
-                             TRACE_ROW_E_MALFORMED, "%s", bad[i]);
-        cr_expect_eq(trace_mapping_parse("1,2,0x10,0x20,0x0,,,,/a\0b", 24, &texts, &mapping),
-                     TRACE_ROW_E_MALFORMED);
-        cr_expect_str_eq(back("1,2,0x10,0x20,0x0,,,,/a,\"b\"\r", &texts).path, "/a,\"b\"");
-        cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\"", &texts).offset, TRACE_NO_OFFSET);
-        cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\",0x30", &texts).offset, 0x30);
+                cr_expect_eq(parse_cells(bad[i]), TRACE_ROW_E_MALFORMED, "%s", bad[i]);
+        cr_expect_eq(parse_cells(NUMBERS IDS "\"path\":\"/x\""), 0);
+        cr_expect_eq(parse("", 0, &texts, &mapping), TRACE_ROW_E_MALFORMED);
+        cr_expect_eq(parse("{\"coro_others\":{\"pid\":1}}", 27, &texts, &mapping), TRACE_ROW_E_MALFORMED);
+        cr_expect_eq(parse("{\"coro_stations\":{\"pid\":1}}", 29, &texts, &mapping), TRACE_ROW_E_MALFORMED);
+        cr_expect_eq(back("{\"coro_mappings\":{" NUMBERS IDS "\"path\":\"/a\"}}\r", &texts).offset,
+                     TRACE_NO_OFFSET);
+        cr_expect_eq(back("{\"coro_mappings\":{\"file_offset\":\"0x30\"," NUMBERS IDS
+                          "\"path\":\"/a\",\"later\":5}}",
+                          &texts).offset,
+                     0x30);
 }
 
-/* Traces of older versions end after is_active, or after until. */
+/* Databases of older versions end after is_active, or after until. */
 Test(trace_mappings, stations_may_say_nothing_of_code) {
-        static const char line[] =
-                "0,39,9,2455614606879,1,0,0,42,0,0,0,2455736148487,14017,0x0000564fcdfdc980,1,24,25,0x30,0x40";
-        static const struct { size_t cut; int result; uint64_t until, process, frame, code;
+        static const char always[] = "{\"coro_stations\":{\"pid\":0,\"station\":39,\"probe_id\":9,\"birth\":7,"
+                                     "\"dead\":true,\"torn\":0,\"corrupt\":false,\"read\":42,\"lost\":0,"
+                                     "\"rejected\":0,\"skipped\":0,\"last_ts\":8,\"last_tid\":14017,"
+                                     "\"last_addr\":\"0x0000564fcdfdc980\"";
+        static const struct { const char *more; int result; uint64_t until, process, frame, code;
         } cases[] = {
-                { 0, 0, 24, 25, 0x30, 0x40 }, { 5, 0, 24, 25, 0x30, 0 },
-                { 10, 0, 24, 25, 0, 0 },      { 13, 0, 24, 0, 0, 0 },
-                { 16, 0, 0, 0, 0, 0 },        { 18, TRACE_ROW_E_MALFORMED, 0, 0, 0, 0 },
-                { 1, 0, 24, 25, 0x30, 4 },
+                { ",\"is_active\":true,\"until\":24,\"process\":25,\"frame\":\"0x30\",\"code\":\"0x40\"}}", 0, 24, 25,
+                  0x30, 0x40 },
+                { ",\"is_active\":true,\"until\":24}}", 0, 24, 0, 0, 0 },
+                { ",\"is_active\":true}}", 0, 0, 0, 0, 0 },
+                { "}}", TRACE_ROW_E_MALFORMED, 0, 0, 0, 0 },
+                { ",\"is_active\":maybe}}", TRACE_ROW_E_MALFORMED, 0, 0, 0, 0 },
+                { ",\"is_active\":true,\"until\":24,\"frame\":48}}", TRACE_ROW_E_MALFORMED, 0, 0, 0, 0 },
+                { ",\"is_active\":true}", TRACE_ROW_E_MALFORMED, 0, 0, 0, 0 },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                _cleanup_(text_deinit) Text line = { 0 };
                 TraceStationEnd end = { 0 };
+                char room[1024];
+                TraceRow row;
+                int r;
 
-                cr_assert_eq(trace_station_parse(line, sizeof(line) - 1 - cases[i].cut, &end),
-                             cases[i].result, "%zu", i);
+                text_printf(&line, "%s%s", always, cases[i].more);
+                r = trace_row_parse(line.data, line.size, room, &row);
+                r = r ? r : trace_row_station(&row, &end);
+                cr_assert_eq(r, cases[i].result, "%zu", i);
+                cr_expect(r || (end.dead && !end.torn && !end.corrupt && end.station == 39), "%zu", i);
+                cr_expect(r || (end.n_read == 42 && end.last_address == 0x564fcdfdc980), "%zu", i);
                 cr_expect(end.until_ns == cases[i].until && end.code.process == cases[i].process &&
                                   end.code.frame == cases[i].frame && end.code.address == cases[i].code,
                           "%zu", i);

@@ -8,6 +8,7 @@
 #include "base/util/outfile.h"
 #include "coro/trace/trace-read.h"
 #include "coro/trace/trace-writer.h"
+#include "formats/coro/trace-source.h"
 
 static CoroEvent sample(void) {
         CoroEvent event = {
@@ -37,9 +38,9 @@ Test(trace, prints_lines_as_their_users_know_them) {
                 "{\"probe_id\":140737488346032,\"tid\":4711,\"addr\":\"0x0000000055d0abc0\",\"seq\":6,"
                 "\"is_active\":false,\"ts\":987654321012}\n");
         memset(line, 0, sizeof(line));
-        trace_print_csv(line, &event, false, false, &(TraceParts){ 0 });
+        trace_print_csv(line, &event, false, &(TraceParts){ 0 });
         cr_expect_str_eq(line, "140737488346032,4711,0x0000000055d0abc0,6,false,987654321012\n");
-        cr_expect_str_eq(trace_csv_header(false, false), "probe_id,tid,addr,seq,is_active,ts\n");
+        cr_expect_str_eq(trace_csv_header(false), "probe_id,tid,addr,seq,is_active,ts\n");
 }
 
 Test(trace, adds_what_else_is_known_behind_that) {
@@ -66,17 +67,21 @@ Test(trace, has_room_for_the_longest_line) {
         memset(&event, 0xFF, sizeof(event));
         event.active = event.has_payload = true;
         cr_expect_lt(trace_print_jsonl(line, &event, true, &(TraceParts){ 0 }), TRACE_LINE_MAX);
-        cr_expect_lt(trace_print_csv(line, &event, true, true, &(TraceParts){ 0 }), TRACE_LINE_MAX);
+        cr_expect_lt(trace_print_csv(line, &event, true, &(TraceParts){ 0 }), TRACE_LINE_MAX);
 }
 
-static void expect_time(uint64_t time_ns, TraceParts *parts) {
+static void expect_time(uint64_t time_ns, TraceParts *parts, TraceParts *json) {
         CoroEvent event = { .time_ns = time_ns, .number = time_ns, .seq = time_ns, .tid = time_ns };
         char line[TRACE_LINE_MAX + 1] = { 0 }, expected[TRACE_LINE_MAX];
 
-        trace_print_csv(line, &event, true, true, parts);
+        line[trace_print_csv(line, &event, true, parts)] = 0;
         snprintf(expected, sizeof(expected),
-                 "0,%1$" PRIu64 ",0x0000000000000000,%1$" PRIu64 ",false,%1$" PRIu64 ",0,%1$" PRIu64
-                 ",0,0,0,\n",
+                 "0,%1$" PRIu64 ",0x0000000000000000,%1$" PRIu64 ",false,%1$" PRIu64 ",\n", time_ns);
+        cr_assert_str_eq(line, expected);
+        line[trace_print_jsonl(line, &event, true, json)] = 0;
+        snprintf(expected, sizeof(expected),
+                 "{\"probe_id\":0,\"tid\":%1$" PRIu64 ",\"addr\":\"0x0000000000000000\",\"seq\":%1$" PRIu64
+                 ",\"is_active\":false,\"ts\":%1$" PRIu64 ",\"station\":0,\"event\":%1$" PRIu64 "}\n",
                  time_ns);
         cr_assert_str_eq(line, expected);
 }
@@ -88,14 +93,14 @@ Test(trace, makes_digits_again_when_they_have_changed) {
                 200000000, 99999999,         UINT64_MAX - 1,    UINT64_MAX, 0,
                 1,         9999999999999999, 10000000000000000, UINT64_MAX, UINT64_MAX
         };
-        TraceParts parts = { 0 };
+        TraceParts parts = { 0 }, json = { 0 };
 
         for (size_t i = 0; i < sizeof(edges) / sizeof(*edges); i++)
-                expect_time(edges[i], &parts);
+                expect_time(edges[i], &parts, &json);
         for (uint64_t i = 0; i < 20000; i++)
-                expect_time(i / 2, &parts);
+                expect_time(i / 2, &parts, &json);
         for (uint64_t i = 0; i < 1000; i++)
-                expect_time(i * 33333333, &parts);
+                expect_time(i * 33333333, &parts, &json);
 }
 
 /* A station's birth may be seen late, numbers grow, and more stations than there are parts take turns. */
@@ -124,8 +129,8 @@ Test(trace, makes_the_same_line_of_parts_that_another_station_had) {
                 size = trace_print_jsonl(once, &event, false, &(TraceParts){ 0 });
                 cr_assert_eq(trace_print_jsonl(again, &event, false, &bare), size);
                 cr_assert_arr_eq(again, once, size);
-                size = trace_print_csv(once, &event, true, true, &(TraceParts){ 0 });
-                cr_assert_eq(trace_print_csv(again, &event, true, true, &csv), size);
+                size = trace_print_csv(once, &event, true, &(TraceParts){ 0 });
+                cr_assert_eq(trace_print_csv(again, &event, true, &csv), size);
                 cr_assert_arr_eq(again, once, size);
         }
 }
@@ -141,6 +146,8 @@ static void expect_same(const CoroEvent *a, const CoroEvent *b, bool extra) {
 }
 
 Test(trace, reads_back_what_it_prints) {
+        const char *header = trace_csv_header(true);
+
         for (int i = 0; i < 8; i++) {
                 CoroEvent event = sample(), back;
                 bool extra = i & 1;
@@ -154,12 +161,10 @@ Test(trace, reads_back_what_it_prints) {
                 size = trace_print_jsonl(line, &event, extra, &(TraceParts){ 0 });
                 cr_assert_eq(trace_parse_jsonl(line, size - 1, &back), 0, "%.*s", (int)size, line);
                 expect_same(&event, &back, extra);
-                size = trace_print_csv(line, &event, extra, true, &(TraceParts){ 0 });
-                cr_assert_eq(trace_parse_csv_header(trace_csv_header(extra, true),
-                                                    strlen(trace_csv_header(extra, true)) - 1, &columns),
-                             0);
+                size = trace_print_csv(line, &event, true, &(TraceParts){ 0 });
+                cr_assert_eq(trace_parse_csv_header(header, strlen(header) - 1, &columns), 0);
                 cr_assert_eq(trace_parse_csv(&columns, line, size - 1, &back), 0, "%.*s", (int)size, line);
-                expect_same(&event, &back, extra);
+                expect_same(&event, &back, false);
         }
 }
 
@@ -239,47 +244,106 @@ Test(trace, goes_by_the_ending_of_a_name) {
         cr_expect_eq(trace_form_of(".db", &form), TRACE_E_ENDING);
 }
 
-static uint64_t n_in_order;
+/* CSV of an older `spanprof coro` has all fields, also a database. */
+Test(trace, reads_the_columns_that_are_no_longer_written) {
+        static const char header[] = "probe_id,tid,addr,seq,is_active,ts,station,event,birth,lost,pid,payload",
+                          line[] = "140737488346032,4711,0x55d0abc0,6,false,987654321012,12,17,987000000000,3,0,";
+        TraceColumns columns;
+        CoroEvent event, expected = sample();
+
+        cr_assert_eq(trace_parse_csv_header(header, sizeof(header) - 1, &columns), 0);
+        cr_assert_eq(trace_parse_csv(&columns, line, sizeof(line) - 1, &event), 0);
+        expect_same(&event, &expected, true);
+}
+
+/* What a file of a trace says. */
+typedef struct Read {
+        CoroEvent last;
+        uint64_t n_in_order;
+        TraceStationEnd end;
+        uint64_t start;                 /* of the mapping */
+        TraceReadCounts counts;
+} Read;
 
 static int keep_last(void *userdata, const CoroEvent *event) {
-        n_in_order += event->number == n_in_order;
-        *(CoroEvent *)userdata = *event;
+        Read *read = userdata;
+
+        read->n_in_order += event->number == read->n_in_order;
+        read->last = *event;
         return 0;
 }
 
-/* All three forms through a file; a limit is kept, and dropped events are counted. */
+static int keep_station(void *userdata, const TraceStationEnd *end) {
+        ((Read *)userdata)->end = *end;
+        return 0;
+}
+
+static int keep_mapping(void *userdata, const TraceMapping *mapping) {
+        ((Read *)userdata)->start = mapping->start;
+        return 0;
+}
+
+static Read read_file(const char *path) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        _cleanup_(text_deinit) Text problem = { 0 };
+        Read read = { 0 };
+        const TraceTakers to = { keep_last, keep_station, keep_mapping, &read };
+
+        cr_assert_eq(source_open(&source, path, &problem), 0);
+        cr_assert_eq(trace_source_read(&source, &to, &read.counts, &problem), 0, "%s", path);
+        return read;
+}
+
+static void write_file(const char *path, const CoroEvent *event) {
+        static const StationState state = { .probe_id = UINT64_MAX, .dead = true, .n_lost = 7 };
+        const TraceMapping mapping = { .process = 5, .start = 0x1000, .end = 0x2000, .build_id_gnu = "ab",
+                                       .build_id_go = "", .build_id_htlhash = "", .path = "/srv/\"a, b\"" };
+        TraceOptions options = { .extra = true, .mode = 0600 };
+        _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+        uint64_t n_dropped = 77;
+        CoroEvent one = *event;
+        const char *problem;
+        TraceForm form;
+
+        cr_assert_eq(trace_form_of(path, &form), 0);
+        cr_assert_eq(trace_writer_new(&writer, path, form, &options), 0);
+        for (one.number = 0; one.number < 3000; one.number++)
+                trace_writer_event(writer, &one);
+        trace_writer_station(writer, &(TraceStation){ .index = 12, .state = &state, .until_ns = 9 });
+        trace_writer_mapping(writer, &mapping);
+        cr_assert_eq(trace_writer_close(writer, &n_dropped, &problem), 0);
+        cr_expect_eq(n_dropped, 0);
+}
+
+/* Both forms with rows through a file, with the rows, and that of coroTracer without them. */
 Test(trace, goes_through_files_of_each_form) {
-        static const char *const names[] = { "t.jsonl", "t.csv", "t.db" };
+        static const char *const names[] = { "t.jsonl", "t.db", "t.csv" };
         char directory[] = "/tmp/test-trace-XXXXXX";
+        CoroEvent event = sample();
 
         cr_assert(mkdtemp(directory));
         cr_assert_eq(chdir(directory), 0);
+        event.probe_id = UINT64_MAX;    /* above SQLite's integers */
+        event.address = UINT64_MAX;
+        event.has_payload = true;
+        memset(event.payload, 0xEE, sizeof(event.payload));
+        event.number = 2999;
         for (size_t i = 0; i < 3; i++) {
-                TraceOptions options = { .extra = true, .mode = 0600 };
-                _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
-                CoroEvent event = sample(), last = { 0 };
-                const char *problem;
-                uint64_t n_dropped = 77;
-                TraceReadCounts counts;
-                TraceForm form;
+                bool extra = i < 2;
+                Read read;
 
-                event.probe_id = UINT64_MAX;    /* above SQLite's integers */
-                event.address = UINT64_MAX;
-                event.has_payload = true;
-                memset(event.payload, 0xEE, sizeof(event.payload));
-                cr_assert_eq(trace_form_of(names[i], &form), 0);
-                cr_assert_eq(trace_writer_new(&writer, names[i], form, &options), 0);
-                n_in_order = 0;
-                for (event.number = 0; event.number < 3000; event.number++)
-                        trace_writer_event(writer, &event);
-                event.number--;
-                cr_assert_eq(trace_writer_close(writer, &n_dropped, &problem), 0);
-                cr_expect_eq(n_dropped, 0);
-                cr_assert_eq(trace_read(names[i], form, keep_last, &last, &counts), 0);
-                cr_expect_eq(counts.n_events, 3000, "%s", names[i]);
-                cr_expect_eq(n_in_order, 3000, "%s", names[i]);
-                cr_expect_eq(counts.n_malformed, 0);
-                expect_same(&event, &last, true);
+                write_file(names[i], &event);
+                read = read_file(names[i]);
+                cr_expect_eq(read.counts.n_events, 3000, "%s", names[i]);
+                cr_expect_eq(read.n_in_order, extra ? 3000 : 1, "%s", names[i]);
+                cr_expect_eq(read.counts.n_malformed, 0);
+                event.has_payload = extra;
+                expect_same(&event, &read.last, extra);
+                cr_expect_eq(read.counts.n_rows[TRACE_TABLE_STATIONS], extra);
+                cr_expect_eq(read.counts.n_rows[TRACE_TABLE_MAPPINGS], extra);
+                cr_expect(!extra || (read.end.dead && read.end.station == 12 && read.end.until_ns == 9 &&
+                                     read.end.probe_id == UINT64_MAX && read.end.n_lost == 7 &&
+                                     read.start == 0x1000));
         }
         for (size_t i = 0; i < 3; i++)
                 unlink(names[i]);
@@ -320,7 +384,7 @@ Test(trace, keeps_its_limit) {
         for (int k = 0; k < 100; k++)
                 trace_writer_event(writer, &event);
         cr_assert_eq(trace_writer_close(writer, &n_dropped, &problem), 0);
-        cr_assert_eq(trace_read(path, TRACE_CSV, NULL, NULL, &counts), 0);
+        counts = read_file(path).counts;
         cr_expect_eq(counts.n_events + n_dropped, 100);
         cr_expect_eq(counts.n_events, (1000 - 35) / 62);        /* header, lines */
         unlink(path);

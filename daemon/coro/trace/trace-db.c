@@ -13,8 +13,8 @@
  * In WAL mode readers see each commit, and a killed engine leaves the committed events.
  *
  * SQLite's integers have a sign. Numbers above 2^63 are stored bit by bit and read back without the sign.
- * Databases come from other users, too: only tables are read (a view may never end), cells are limited, and a
- * row is parsed as the line of CSV that it would be, so that one parser decides what is sound.
+ * Databases come from other users, too: only tables are read (a view may never end), cells are limited, and
+ * an event is parsed as the line of CSV that it would be, so that one parser decides what is sound.
  */
 
 #include "coro/trace/trace-db.h"
@@ -34,7 +34,8 @@
 
 #define FUNCTIONS(X) \
         X(sqlite3_bind_int64) X(sqlite3_bind_null) X(sqlite3_bind_text) X(sqlite3_close) \
-        X(sqlite3_column_count) X(sqlite3_column_int64) X(sqlite3_column_text) X(sqlite3_column_type) \
+        X(sqlite3_column_count) X(sqlite3_column_int64) X(sqlite3_column_name) X(sqlite3_column_text) \
+        X(sqlite3_column_type) \
         X(sqlite3_errmsg) X(sqlite3_exec) X(sqlite3_finalize) X(sqlite3_limit) X(sqlite3_open_v2) \
         X(sqlite3_prepare_v2) X(sqlite3_reset) X(sqlite3_step)
 
@@ -485,111 +486,96 @@ static bool print_cell(sqlite3_stmt *statement, int column, const char *before, 
 }
 
 /* Parses the row as a line of CSV: one parser decides which events are sound. */
-static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
-        const char *header = trace_csv_header(true, true);
+static int parse_event(sqlite3_stmt *statement, CoroEvent *event) {
+        static const char header[] = "probe_id,tid,addr,seq,is_active,ts,payload,station,event,birth,lost,pid";
         static TraceColumns columns;
         char line[TRACE_LINE_MAX];
         size_t size = 0;
 
-        if (!columns.n && trace_parse_csv_header(header, strlen(header) - 1, &columns))
+        if (!columns.n && trace_parse_csv_header(header, sizeof(header) - 1, &columns))
                 return TRACE_PARSE_E_MALFORMED;
-        for (unsigned i = 0; i < columns.n; i++) {
-                /* payload stands last there */
-                static const int order[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 6 };
-
-                if (!print_cell(statement, order[i], i ? "," : "", line, sizeof(line), &size))
+        for (unsigned i = 0; i < columns.n; i++)
+                if (!print_cell(statement, (int)i, i ? "," : "", line, sizeof(line), &size))
                         return TRACE_PARSE_E_MALFORMED;
-        }
         return trace_parse_csv(&columns, line, size, event);
 }
 
-int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata,
-                  uint64_t *n_malformedp) {
-        TraceDb db = { 0 };
+static int read_events(TraceDb *db, const char *path, const TraceTakers *to, TraceReadCounts *counts) {
         sqlite3_stmt *statement = NULL;
-        int r = 0, state = SQLITE_ERROR;
+        int r = prepare_read(db, &statement), state = SQLITE_ERROR;
 
-        errno = 0;
-        if (library_load(&library))
-                return TRACE_E_FAILED;
-        r = open_old(&db, path);
-        if (!r)
-                r = prepare_read(&db, &statement);
         while (!r && (state = lib.sqlite3_step(statement)) == SQLITE_ROW) {
                 CoroEvent event;
 
-                if (parse_row(statement, &event))
-                        ++*n_malformedp;
-                else
-                        r = func(userdata, &event);
+                if (parse_event(statement, &event)) {
+                        counts->n_malformed++;
+                        continue;
+                }
+                counts->n_events++;
+                r = to->event(to->userdata, &event);
         }
         if (!r && state != SQLITE_DONE)
-                r = fail(&db, path);
-        errno = 0;
+                r = fail(db, path);
         lib.sqlite3_finalize(statement);
-        lib.sqlite3_close(db.sqlite);
         return r;
 }
 
-/* Hands on the row as a line; only its last cells may hold a comma. */
-static int give_row(sqlite3_stmt *statement, TraceDbLineFunc func, void *userdata) {
-        char line[TRACE_MAPPING_LINE];
-        size_t size = 0;
+/* Cells by the names of the columns, of which older databases have fewer. NULL is no cell. */
+static int give_row(sqlite3_stmt *statement, TraceTable table, const TraceTakers *to,
+                    TraceReadCounts *counts) {
+        char numbers[TRACE_MAX_CELLS][24];
+        TraceRow row = { .table = table };
 
         for (int i = 0; i < lib.sqlite3_column_count(statement); i++) {
-                if (!print_cell(statement, i, i ? "," : "", line, sizeof(line), &size))
-                        return func(userdata, "", 0);
+                const char *name = lib.sqlite3_column_name(statement, i);
+                int type = lib.sqlite3_column_type(statement, i),
+                    column = name ? trace_table_column(table, name, strlen(name)) : -1;
+                size_t size = 0;
+
+                if (column < 0 || type == SQLITE_NULL)
+                        continue;
+                row.cells[column].text = numbers[column];
+                if (type != SQLITE_INTEGER)
+                        row.cells[column].text = (const char *)lib.sqlite3_column_text(statement, i);
+                else if (!print_cell(statement, i, "", numbers[column], sizeof(*numbers), &size))
+                        row.cells[column].text = NULL;
+                if (row.cells[column].text)
+                        row.cells[column].size = strlen(row.cells[column].text);
         }
-        return func(userdata, line, size);
+        return trace_take_row(to, &row, counts);
 }
 
-/* Reads by the first of @queries that the database can answer: older ones have fewer columns, or no table. */
-static int read_rows(const char *path, const char *table, const char *const *queries, TraceDbLineFunc func,
-                     void *userdata) {
-        TraceDb db = { 0 };
+static int read_rows(TraceDb *db, const char *path, TraceTable table, const TraceTakers *to,
+                     TraceReadCounts *counts) {
         sqlite3_stmt *statement = NULL;
-        int r = 0, state = SQLITE_ERROR;
+        int r = 0, state = SQLITE_DONE;
+        char sql[64];
 
-        errno = 0;
+        if (!is_table(db, trace_table_name(table)))
+                return 0;
+        snprintf(sql, sizeof(sql), "SELECT * FROM %s", trace_table_name(table));
+        if (lib.sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL) != SQLITE_OK)
+                return fail(db, path);
+        while (!r && (state = lib.sqlite3_step(statement)) == SQLITE_ROW)
+                r = give_row(statement, table, to, counts);
+        if (!r && state != SQLITE_DONE)
+                r = fail(db, path);
+        lib.sqlite3_finalize(statement);
+        return r;
+}
+
+int trace_db_read(const char *path, const TraceTakers *to, TraceReadCounts *counts) {
+        TraceDb db = { 0 };
+        int r;
+
         if (library_load(&library))
                 return TRACE_E_FAILED;
         r = open_old(&db, path);
-        if (!r && is_table(&db, table))
-                while (state != SQLITE_OK && *queries)
-                        state = lib.sqlite3_prepare_v2(db.sqlite, *queries++, -1, &statement, NULL);
-        while (!r && statement && (state = lib.sqlite3_step(statement)) == SQLITE_ROW)
-                r = give_row(statement, func, userdata);
-        if (!r && statement && state != SQLITE_DONE)
-                r = fail(&db, path);
-        lib.sqlite3_finalize(statement);
+        if (!r && to->event)
+                r = read_events(&db, path, to, counts);
+        for (TraceTable table = 0; table < N_TRACE_TABLES && !r; table++)
+                if (table == TRACE_TABLE_STATIONS ? to->station != NULL : to->mapping != NULL)
+                        r = read_rows(&db, path, table, to, counts);
         lib.sqlite3_close(db.sqlite);
         return r;
-}
-
-#define STATIONS_OLD \
-        "SELECT pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
-
-int trace_db_read_stations(const char *path, TraceDbLineFunc func, void *userdata) {
-        static const char *const queries[] = {
-                "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations",
-                STATIONS_OLD ",until FROM coro_stations",
-                STATIONS_OLD " FROM coro_stations",
-                NULL,
-        };
-
-        return read_rows(path, "coro_stations", queries, func, userdata);
-}
-
-#define MAPPINGS_OLD \
-        "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash," \
-        " '\"' || replace(path, '\"', '\"\"') || '\"'"
-
-int trace_db_read_mappings(const char *path, TraceDbLineFunc func, void *userdata) {
-        static const char *const queries[] = {
-                MAPPINGS_OLD " || coalesce(',' || file_offset, '') FROM coro_mappings",
-                MAPPINGS_OLD " FROM coro_mappings",
-                NULL,
-        };
-
-        return read_rows(path, "coro_mappings", queries, func, userdata);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/util/outfile.h"
+#include "coro/trace/trace-read.h"
 #include "coro/trace/trace-rows.h"
 #include "coro/trace/trace.h"
 
@@ -37,15 +38,7 @@ int trace_db_close(TraceDb *db);
 TraceDb *trace_db_free(TraceDb *db);
 
 /*
- * Reads the events of a database in their order. *n_malformedp counts rows that are no events. Return: 0,
- * TRACE_E_FAILED (errno 0: a message was logged), what @func returned.
+ * Reads the events of a database in their order, then its rows; one without the tables has none. Return: 0,
+ * TRACE_E_FAILED (a message was logged), what a taker returned.
  */
-int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata,
-                  uint64_t *n_malformedp);
-
-/* Hands on a row as a line of CSV (trace-rows.h); an empty line = the row is too long. */
-typedef int (*TraceDbLineFunc)(void *userdata, const char *line, size_t size);
-
-/* Its rows; a database without the table has none. Return: as trace_db_read(). */
-int trace_db_read_stations(const char *path, TraceDbLineFunc func, void *userdata);
-int trace_db_read_mappings(const char *path, TraceDbLineFunc func, void *userdata);
+int trace_db_read(const char *path, const TraceTakers *to, TraceReadCounts *counts);

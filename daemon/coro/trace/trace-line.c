@@ -91,15 +91,6 @@ static void make_json(TraceParts *parts, bool extra) {
                 parts->n_end = (uint8_t)(PUT_PAIR(parts->end, JSON_PID, parts->pid) - parts->end);
 }
 
-static void make_csv(TraceParts *parts, bool extra) {
-        parts->n_head = (uint8_t)(PUT(digits_put(parts->head, parts->probe_id), ",") - parts->head);
-        if (!extra)
-                return;
-        parts->n_middle = (uint8_t)(PUT(PUT_PAIR(parts->middle, ",", parts->station), ",") - parts->middle);
-        parts->n_tail = (uint8_t)(PUT(PUT_PAIR(parts->tail, ",", parts->birth_ns), ",") - parts->tail);
-        parts->n_end = (uint8_t)(PUT_PAIR(parts->end, ",", parts->pid) - parts->end);
-}
-
 static bool is_of(const TraceParts *parts, const CoroEvent *event) {
         return parts->n_head && parts->station == event->station && parts->probe_id == event->probe_id &&
                parts->birth_ns == event->birth_ns && parts->pid == event->pid;
@@ -141,32 +132,25 @@ size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TracePart
         return (size_t)(PUT(at, "}\n") - to);
 }
 
-const char *trace_csv_header(bool extra, bool payload) {
-        if (extra)
-                return "probe_id,tid,addr,seq,is_active,ts,station,event,birth,lost,pid,payload\n";
+const char *trace_csv_header(bool payload) {
         return payload ? "probe_id,tid,addr,seq,is_active,ts,payload\n"
                        : "probe_id,tid,addr,seq,is_active,ts\n";
 }
 
-size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload, TraceParts *parts) {
+size_t trace_print_csv(char *to, const CoroEvent *event, bool payload, TraceParts *parts) {
         char *at;
 
         if (!is_of(parts, event)) {
                 *parts = parts_of(event);
-                make_csv(parts, extra);
+                parts->n_head = (uint8_t)(PUT(digits_put(parts->head, parts->probe_id), ",") - parts->head);
         }
         at = put_again(PUT_PART(to, parts->head, parts->n_head), &parts->tid, event->tid);
         at = digits_put_hex_16(PUT(at, ",0x"), event->address);
         at = put_again(PUT(at, ","), &parts->seq, event->seq);
         at = put_time(event->active ? PUT(at, ",true,") : PUT(at, ",false,"), &parts->time, event->time_ns);
-        if (extra) {
-                at = put_again(PUT_PART(at, parts->middle, parts->n_middle), &parts->number, event->number);
-                at = digits_put(PUT_PART(at, parts->tail, parts->n_tail), event->n_lost);
-                at = PUT_PART(at, parts->end, parts->n_end);
-        }
-        if (extra || payload)
+        if (payload)
                 at = PUT(at, ",");
-        if ((extra || payload) && event->has_payload)
+        if (payload && event->has_payload)
                 at = put_hex(at, event->payload, sizeof(event->payload));
         return (size_t)(PUT(at, "\n") - to);
 }

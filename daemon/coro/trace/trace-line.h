@@ -42,8 +42,9 @@ typedef struct TraceParts {
  * Return: its size.
  */
 size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TraceParts *parts);
-size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload, TraceParts *parts);
-const char *trace_csv_header(bool extra, bool payload);
+/* coroTracer's CSV, which has no more than these columns. */
+size_t trace_print_csv(char *to, const CoroEvent *event, bool payload, TraceParts *parts);
+const char *trace_csv_header(bool payload);
 
 /* The field of each column of a CSV file; -1 = a column that we do not know. */
 typedef struct TraceColumns {

@@ -4,132 +4,70 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util/error.h"
-#include "coro/trace/trace-db.h"
 
-enum { READ_SIZE = 1 << 20, LINE_MAX_BYTES = 64 << 10 };
+enum { READ_SIZE = 1 << 20 };
 
-typedef struct Reader {
-        TraceForm form;
-        TraceColumns columns;
-        bool has_header, skip;          /* skip: leave out the rest of a line that was too long */
-        TraceEventFunc func;
-        void *userdata;
-        TraceReadCounts *counts;
-} Reader;
+static int take_station(const TraceTakers *to, const TraceRow *row, bool *goodp) {
+        TraceStationEnd end;
 
-static int give(Reader *reader, const CoroEvent *event) {
-        TraceReadCounts *counts = reader->counts;
-
-        counts->n_events++;
-        counts->any_payload |= event->has_payload;
-        counts->any_extra |= event->station || event->number || event->birth_ns || event->n_lost ||
-                event->pid;
-        return reader->func ? reader->func(reader->userdata, event) : 0;
+        *goodp = !trace_row_station(row, &end);
+        return *goodp ? to->station(to->userdata, &end) : 0;
 }
 
-static int take_line(Reader *reader, const char *line, size_t size) {
-        CoroEvent event;
+static int take_mapping(const TraceTakers *to, const TraceRow *row, bool *goodp) {
+        TraceMappingTexts texts;
+        TraceMapping mapping;
+
+        *goodp = *goodp && !trace_row_mapping(row, &texts, &mapping);
+        return *goodp ? to->mapping(to->userdata, &mapping) : 0;
+}
+
+int trace_take_row(const TraceTakers *to, const TraceRow *row, TraceReadCounts *counts) {
+        bool stations = row->table == TRACE_TABLE_STATIONS,
+             good = counts->n_rows[row->table] < TRACE_MAX_MAPPINGS;
         int r;
 
-        if (!size || (size == 1 && *line == '\r'))
+        if (stations ? !to->station : !to->mapping)
                 return 0;
-        if (reader->form == TRACE_CSV && !reader->has_header) {
-                reader->has_header = true;
-                r = trace_parse_csv_header(line, size, &reader->columns);
-                if (r)
-                        reader->columns.n = 0;
-                reader->counts->n_malformed += r != 0;
-                return 0;
-        }
-        r = reader->form == TRACE_CSV
-                ? (reader->columns.n ? trace_parse_csv(&reader->columns, line, size, &event)
-                                     : TRACE_PARSE_E_MALFORMED)
-                : trace_parse_jsonl(line, size, &event);
-        reader->counts->n_malformed += r != 0;
-        return r ? 0 : give(reader, &event);
-}
-
-/* Takes the whole lines of @data. Return: as take_line(); *usedp: their bytes. */
-static int take_lines(Reader *reader, const char *data, size_t size, size_t *usedp) {
-        const char *at = data, *end = data + size, *newline;
-        int r = 0;
-
-        while (!r && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-                r = reader->skip ? 0 : take_line(reader, at, (size_t)(newline - at));
-                reader->skip = false;
-                at = newline + 1;
-        }
-        *usedp = (size_t)(at - data);
+        r = stations ? take_station(to, row, &good) : take_mapping(to, row, &good);
+        counts->n_rows[row->table] += good;
+        counts->n_malformed_rows[row->table] += !good;
         return r;
 }
 
-/*
- * The last line, without a newline. Braces tell whether JSON is whole; a number of CSV may have lost digits.
- */
-static int take_last(Reader *reader, const char *line, size_t size) {
-        if (reader->form != TRACE_CSV || !reader->has_header || !size)
-                return take_line(reader, line, size);
-        reader->counts->cut = true;
-        reader->counts->n_malformed++;
+/* What is longer than any of ours has no end here, and so is malformed. */
+int trace_take_row_line(const TraceTakers *to, const char *line, size_t size, TraceReadCounts *counts) {
+        char room[TRACE_ROW_LINE];
+        TraceRow row = { 0 };
+
+        if (!to->station && !to->mapping)
+                return 0;
+        if (!trace_row_parse(line, MIN(size, sizeof(room)), room, &row))
+                return trace_take_row(to, &row, counts);
+        counts->n_malformed_rows[row.table]++;
         return 0;
 }
 
-static int read_lines(Reader *reader, int fd, char *buffer) {
-        size_t size = 0, used;
-        int r;
-
-        for (;;) {
-                ssize_t n = read(fd, buffer + size, READ_SIZE - size);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return TRACE_E_FAILED;
-                if (n == 0)
-                        return reader->skip ? 0 : take_last(reader, buffer, size);
-                size += (size_t)n;
-                r = take_lines(reader, buffer, size, &used);
-                if (r)
-                        return r;
-                size -= used;
-                memmove(buffer, buffer + used, size);
-                if (size > LINE_MAX_BYTES) {
-                        /* no line of a trace is so long: the rest of it is left out, too */
-                        reader->counts->n_malformed += !reader->skip;
-                        reader->skip = true;
-                        size = 0;
-                }
-        }
+static void tell(Text *problem, uint64_t n, const char *what) {
+        if (n)
+                text_printf(problem, "%s%" PRIu64 " %s", problem->size ? "; " : "", n, what);
 }
 
-static int read_event(void *userdata, const CoroEvent *event) {
-        return give(userdata, event);
-}
+bool trace_read_tell(const TraceReadCounts *counts, Text *problem) {
+        uint64_t n_stations = counts->n_malformed_rows[TRACE_TABLE_STATIONS],
+                 n_mappings = counts->n_malformed_rows[TRACE_TABLE_MAPPINGS];
 
-void trace_read_tell(const TraceReadCounts *counts, Text *problem) {
-        if (counts->n_malformed)
-                text_printf(problem, "%s%" PRIu64 " lines are no events and were left out%s",
-                            problem->size ? "; " : "", counts->n_malformed,
-                            counts->cut ? ", of which the last one is cut" : "");
-}
-
-int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata,
-               TraceReadCounts *counts) {
-        Reader reader = { .form = form, .func = func, .userdata = userdata, .counts = counts };
-        _cleanup_(closep) int fd = -1;
-        _cleanup_(freep) char *buffer = NULL;
-
-        *counts = (TraceReadCounts){ 0 };
-        if (form == TRACE_SQLITE)
-                return trace_db_read(path, read_event, &reader, &counts->n_malformed);
-        fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        if (fd < 0)
-                return TRACE_E_FAILED;
-        buffer = malloc(READ_SIZE);
-        return buffer ? read_lines(&reader, fd, buffer) : error_origin(-ENOMEM);
+        tell(problem, counts->n_malformed,
+             counts->cut ? "lines are no events and were left out, of which the last one is cut"
+                         : "lines are no events and were left out");
+        tell(problem, n_stations, "of its stations are malformed and were left out");
+        tell(problem, n_mappings, "of its mappings are malformed and were left out");
+        return counts->n_malformed || n_stations || n_mappings;
 }
 
 bool trace_mentions_payload(const char *path) {

@@ -4,35 +4,48 @@
 /*
  * Trace Reader
  *
- * Reads events back from any form of a trace (trace.h), ours or coroTracer's. A line that is no event (cut by
- * a crash, or of another program) is counted and left out.
+ * What the readers of all forms of a trace (trace.h) share. A line that is no event (cut by a crash, or of
+ * another program) is counted and left out. formats/coro/trace-source.h reads files.
  */
 
+#include "base/util/intern.h"
 #include "base/util/text.h"
 #include "coro/trace/trace-line.h"
+#include "coro/trace/trace-rows.h"
 #include "coro/trace/trace.h"
+
+/* Identity of a coroutine: (process, station, birth) where they are known, else the probe id. */
+static inline uint64_t trace_key(uint32_t pid, uint32_t station, uint64_t birth_ns, uint64_t probe_id) {
+        uint64_t key[] = { (uint64_t)pid << 32 | station, birth_ns, birth_ns ? 0 : probe_id };
+
+        return hash_bytes(key, sizeof(key));
+}
+
+/* Who gets what is read; NULL = it is not wanted, and is not looked at. Return: 0, else the reading ends. */
+typedef struct TraceTakers {
+        int (*event)(void *userdata, const CoroEvent *event);
+        int (*station)(void *userdata, const TraceStationEnd *end);
+        int (*mapping)(void *userdata, const TraceMapping *mapping);
+        void *userdata;
+} TraceTakers;
 
 typedef struct TraceReadCounts {
         uint64_t n_events, n_malformed;
+        uint64_t n_rows[N_TRACE_TABLES], n_malformed_rows[N_TRACE_TABLES];
         /* the last malformed line is one of CSV without an end, whose last number may have lost digits */
         bool cut;
-        bool any_payload, any_extra;    /* station, event, birth, lost or pid */
 } TraceReadCounts;
 
-typedef int (*TraceEventFunc)(void *userdata, const CoroEvent *event);
+/* Hands a row on, if it is sound. Return: 0, what the taker returned. */
+int trace_take_row(const TraceTakers *to, const TraceRow *row, TraceReadCounts *counts);
+/* The same of a line that trace_is_row(). Return: as above, -ENOMEM. */
+int trace_take_row_line(const TraceTakers *to, const char *line, size_t size, TraceReadCounts *counts);
+
+/* Whether something was malformed. Appends to @problem what, and how often. */
+bool trace_read_tell(const TraceReadCounts *counts, Text *problem);
 
 /*
  * Whether the word is anywhere in the file. Few traces have payloads, and a CSV file has the column only
  * then.
  */
 bool trace_mentions_payload(const char *path);
-
-/* Appends to @problem how many lines were malformed, if any. */
-void trace_read_tell(const TraceReadCounts *counts, Text *problem);
-
-/*
- * @func may be NULL: only counts. Return: 0, TRACE_E_FAILED (errno, 0 = a message was logged), what @func
- * returned, -ENOMEM.
- */
-int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata,
-               TraceReadCounts *counts);

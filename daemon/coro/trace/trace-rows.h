@@ -4,12 +4,13 @@
 /*
  * Rows of a Trace
  *
- * The two tables that a trace has beside its events, one row as one line of CSV: stations at their end
- * (whether the coroutine is dead, what was lost), and mappings (where pieces of executable files lay in the
- * programs' memory, so that addresses have names when the programs are gone). A station's row names the
- * process that its mappings are of. Traces of coroTracer have neither. Pure: text in, rows out, and back.
+ * The two tables that a trace has behind its events: stations at their end (whether the coroutine is dead,
+ * what was lost), and mappings (where pieces of executable files lay in the programs' memory, so that
+ * addresses have names when the programs are gone). A station's row names the process that its mappings are
+ * of. Traces of coroTracer have neither. Pure: text in, rows out, and back.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,21 +46,6 @@ typedef struct TraceStationEnd {
         StationCode code;
 } TraceStationEnd;
 
-#define TRACE_STATIONS_COLUMNS \
-        "pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active,until," \
-        "process,frame,code"
-
-enum { TRACE_STATION_LINE = 512 };
-
-/* One line with its newline. @to: TRACE_STATION_LINE bytes. Return: its size. */
-size_t trace_station_print(char *to, const TraceStation *station);
-
-/*
- * One line without its newline; the columns from `until` on may be missing. *end is set on success only.
- * Return: 0, TRACE_ROW_E_MALFORMED.
- */
-int trace_station_parse(const char *line, size_t size, TraceStationEnd *end);
-
 #define TRACE_NO_OFFSET UINT64_MAX      /* older traces do not say the offset */
 
 /* A piece of a file that lay executable in the memory of a process. */
@@ -76,27 +62,65 @@ typedef struct TraceMapping {
         const char *path;               /* as the process saw it */
 } TraceMapping;
 
-#define TRACE_MAPPINGS_COLUMNS \
-        "process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path,file_offset"
+typedef enum TraceTable {
+        TRACE_TABLE_STATIONS,
+        TRACE_TABLE_MAPPINGS,
+        N_TRACE_TABLES,
+} TraceTable;
 
 enum {
         TRACE_MAPPING_PATH = 4096,      /* the kernel's limit, with the NUL */
         TRACE_MAPPING_ID = 160,
-        /* a quote in a path counts twice */
-        TRACE_MAPPING_LINE = 2 * TRACE_MAPPING_PATH + 3 * TRACE_MAPPING_ID + 256,
         TRACE_MAX_MAPPINGS = 1 << 18,
+        TRACE_MAX_CELLS = 19,           /* of a row */
+        TRACE_STATION_LINE = 1024,
+        TRACE_ROW_LINE = 32 << 10,      /* no line is longer; an escaped byte of a path takes six */
 };
 
-/* One line with its newline. @to: TRACE_MAPPING_LINE bytes. Return: its size; 0 = a text is too long. */
+/* Name of a table in a database and key of its rows in lines; and its number of columns. */
+const char *trace_table_name(TraceTable table);
+unsigned trace_table_n_columns(TraceTable table);
+
+/* The number of a column; -1 = one that we do not know. */
+int trace_table_column(TraceTable table, const char *name, size_t size);
+
+/* A row as texts, which are borrowed. */
+typedef struct TraceRow {
+        TraceTable table;
+        struct {
+                const char *text;       /* NULL = the row has no such column */
+                size_t size;
+        } cells[TRACE_MAX_CELLS];       /* by column */
+} TraceRow;
+
+/* One line with its newline. @to: TRACE_STATION_LINE bytes. Return: its size. */
+size_t trace_station_print(char *to, const TraceStation *station);
+
+/* One line with its newline. @to: TRACE_ROW_LINE bytes. Return: its size; 0 = a text is too long. */
 size_t trace_mapping_print(char *to, const TraceMapping *mapping);
 
-/* Room for the texts of a line. */
+/* Whether a line of a trace is meant to be a row, and no event. */
+bool trace_is_row(const char *line, size_t size);
+
+/*
+ * The cells of a line without its newline. @room: @size bytes, in which texts with escapes go. Return: 0,
+ * TRACE_ROW_E_MALFORMED.
+ */
+int trace_row_parse(const char *line, size_t size, char *room, TraceRow *row);
+
+/*
+ * A row of stations; the columns from `until` on may be missing. *end is set on success only. Return: 0,
+ * TRACE_ROW_E_MALFORMED.
+ */
+int trace_row_station(const TraceRow *row, TraceStationEnd *end);
+
+/* Room for the texts of a mapping. */
 typedef struct TraceMappingTexts {
         char gnu[TRACE_MAPPING_ID], go[TRACE_MAPPING_ID], htlhash[TRACE_MAPPING_ID], path[TRACE_MAPPING_PATH];
 } TraceMappingTexts;
 
 /*
- * One line without its newline. *mapping is set on success only, and points into @texts. Return: 0,
+ * A row of mappings. *mapping is set on success only, and points into @texts. Return: 0,
  * TRACE_ROW_E_MALFORMED.
  */
-int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts, TraceMapping *mapping);
+int trace_row_mapping(const TraceRow *row, TraceMappingTexts *texts, TraceMapping *mapping);

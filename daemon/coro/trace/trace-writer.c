@@ -8,7 +8,7 @@
  *      event ─▶ row of a statement ─ 100 ms old ────────▶ commit        a database
  *
  * So a reader of the file sees whole lines, at most that old, and a killed engine leaves them. Rows of
- * stations and mappings come at the end only. With a limit of bytes, events beyond it are dropped and
+ * stations and mappings come behind all events. With a limit of bytes, events beyond it are dropped and
  * counted, as are all events after a failed write.
  */
 
@@ -21,7 +21,6 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
-#include "coro/trace/side-file.h"
 #include "coro/trace/sink.h"
 #include "coro/trace/trace-db.h"
 #include "coro/trace/trace-line.h"
@@ -41,7 +40,6 @@ struct TraceWriter {
         TraceOptions options;
         Outfile file;                   /* of lines; a database has none here */
         TraceDb *db;
-        SideFileWriter side_files[N_SIDE_FILES];
         uint64_t n_bytes, n_dropped;
         uint64_t pending_ns;            /* when the first flush saw events that wait; 0 = none did */
         uint64_t until_ns;              /* time of the last look at stations */
@@ -73,11 +71,6 @@ static OutfileOptions file_options(const TraceOptions *options) {
                                  .append = options->append };
 }
 
-/* Rows of stations and mappings come at the end: until a side file is whole, an old one stays. */
-static OutfileOptions side_file_options(const TraceOptions *options) {
-        return (OutfileOptions){ .mode = options->mode, .readers = options->readers };
-}
-
 static int refuse(const char *path, int r) {
         if (r == -ENOMEM)
                 return r;
@@ -88,7 +81,7 @@ static int refuse(const char *path, int r) {
 static int open_lines(TraceWriter *writer, const char *path) {
         const TraceOptions *options = &writer->options;
         const OutfileOptions file = file_options(options);
-        const char *header = trace_csv_header(options->extra, options->payload_column);
+        const char *header = trace_csv_header(options->payload_column);
         int r;
 
         r = outfile_open(&writer->file, path, &file);
@@ -109,35 +102,6 @@ static int open_lines(TraceWriter *writer, const char *path) {
         return 0;
 }
 
-static int refuse_side_file(const char *path, int r) {
-        if (r != OUTFILE_E_KIND)
-                return refuse(path, r);
-        log_error("%s: there is a file that no trace has left; it is left alone", path);
-        return TRACE_E_REFUSED;
-}
-
-static int name_side_files(TraceWriter *writer, const char *path) {
-        int r = 0;
-
-        if (!writer->options.extra || writer->form == TRACE_SQLITE)
-                return 0;
-        for (int i = 0; !r && i < N_SIDE_FILES; i++)
-                r = side_file_name(path, i, &writer->side_files[i].name);
-        return r;
-}
-
-/* First side_file_check(), then side_file_remove(): an old trace stays whole if there cannot be a new one. */
-static int clear_side_files(TraceWriter *writer,
-                            int (*step)(const char *name, SideFile which, const OutfileOptions *options)) {
-        const OutfileOptions options = side_file_options(&writer->options);
-        int r = 0;
-
-        for (int i = 0; !r && i < N_SIDE_FILES && writer->options.fresh; i++)
-                if (writer->side_files[i].name && (r = step(writer->side_files[i].name, i, &options)))
-                        r = refuse_side_file(writer->side_files[i].name, r);
-        return r;
-}
-
 int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options) {
         _cleanup_(trace_writer_freep) TraceWriter *writer = calloc(1, sizeof(*writer));
         const OutfileOptions file = file_options(options);
@@ -148,16 +112,8 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
         writer->form = form;
         writer->options = *options;
         writer->file = OUTFILE_NONE;
-        for (int i = 0; i < N_SIDE_FILES; i++)
-                writer->side_files[i] = SIDE_FILE_WRITER_NONE;
-        r = name_side_files(writer, path);
-        if (!r)
-                r = clear_side_files(writer, side_file_check);
-        if (!r)
-                r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options->extra, &file)
-                                         : open_lines(writer, path);
-        if (!r)
-                r = clear_side_files(writer, side_file_remove);
+        r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options->extra, &file)
+                                 : open_lines(writer, path);
         if (r)
                 return r;
         *writerp = take(writer);
@@ -181,7 +137,7 @@ static size_t print(TraceWriter *writer, const CoroEvent *event) {
                 drain(writer);
         line = writer->buffer + writer->n_buffered;
         return writer->form == TRACE_CSV
-                ? trace_print_csv(line, event, options->extra, options->payload_column, parts)
+                ? trace_print_csv(line, event, options->payload_column, parts)
                 : trace_print_jsonl(line, event, options->extra, parts);
 }
 
@@ -218,55 +174,39 @@ static void keep_error(TraceWriter *writer, int r) {
         writer->refusal = MAX(r, 0);
 }
 
-/*
- * The side file of this kind, made when there is a row for it. Return: NULL = it cannot be made, or must not
- * be.
- */
-static FILE *side_file(TraceWriter *writer, SideFile which) {
-        const OutfileOptions options = side_file_options(&writer->options);
-        SideFileWriter *side = &writer->side_files[which];
-        int r = side->stream || !side->name ? 0 : side_file_create(side, which, &options);
+/* Lines of rows are over no limit: without them the events before would say less. */
+static void put_row(TraceWriter *writer, const char *line, size_t size) {
+        if (writer->n_buffered + size > BUFFER)
+                drain(writer);
+        memcpy(writer->buffer + writer->n_buffered, line, size);
+        writer->n_buffered += size;
+}
 
-        if (r) {
-                refuse_side_file(side->name, r);
-                keep_error(writer, r);
-        }
-        return side->stream;
+static bool takes_rows(const TraceWriter *writer) {
+        return writer->options.extra && writer->form != TRACE_CSV && !writer->error;
 }
 
 void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
         const TraceStation now = looked_at_now(writer, told), *station = &now;
         char line[TRACE_STATION_LINE];
-        FILE *file;
 
-        if (!writer->options.extra || writer->error)
+        if (!takes_rows(writer))
                 return;
-        if (writer->db) {
-                if (trace_db_station(writer->db, station))
-                        writer->error = EIO;
-                return;
-        }
-        file = side_file(writer, SIDE_FILE_STATIONS);
-        if (file)
-                fwrite(line, 1, trace_station_print(line, station), file);
+        if (!writer->db)
+                put_row(writer, line, trace_station_print(line, station));
+        else if (trace_db_station(writer->db, station))
+                writer->error = EIO;
 }
 
 void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping) {
-        char line[TRACE_MAPPING_LINE];
-        size_t size;
-        FILE *file;
+        char line[TRACE_ROW_LINE];
 
-        if (!writer->options.extra || writer->error)
+        if (!takes_rows(writer))
                 return;
-        if (writer->db) {
-                if (trace_db_mapping(writer->db, mapping))
-                        writer->error = EIO;
-                return;
-        }
-        size = trace_mapping_print(line, mapping);
-        file = size ? side_file(writer, SIDE_FILE_MAPPINGS) : NULL;
-        if (file)
-                fwrite(line, 1, size, file);
+        if (!writer->db)
+                put_row(writer, line, trace_mapping_print(line, mapping));
+        else if (trace_db_mapping(writer->db, mapping))
+                writer->error = EIO;
 }
 
 void trace_writer_flush(TraceWriter *writer, uint64_t now_ns, bool busy) {
@@ -298,15 +238,6 @@ uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
         return writer->sink ? sink_n_stalls(writer->sink) : 0;
 }
 
-/*
- * A failed write of events says nothing about rows that were written whole. But a `whole` trace that failed
- * gets no name, and its side files would be taken for those of an old trace that stays.
- */
-static void publish_side_files(TraceWriter *writer) {
-        for (int i = 0; i < N_SIDE_FILES && !(writer->options.whole && writer->error); i++)
-                keep_error(writer, side_file_publish(&writer->side_files[i]));
-}
-
 static void finish_lines(TraceWriter *writer) {
         if (!writer->error)
                 keep_error(writer, outfile_finish(&writer->file));
@@ -322,7 +253,6 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp, const char **p
                 if (writer->sink && sink_finish(writer->sink) && !writer->error)
                         writer->error = sink_error(writer->sink);
         }
-        publish_side_files(writer);
         finish_lines(writer);
         *n_droppedp = writer->n_dropped;
         if (!writer->error)
@@ -334,8 +264,6 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp, const char **p
 TraceWriter *trace_writer_free(TraceWriter *writer) {
         if (!writer)
                 return NULL;
-        for (int i = 0; i < N_SIDE_FILES; i++)
-                side_file_deinit(&writer->side_files[i]);
         if (!writer->sink)
                 free(writer->buffer);
         sink_free(writer->sink);

@@ -7,16 +7,16 @@
  * A trace of coroutines has one of three forms, told by the ending of its name:
  *
  *      .jsonl          {"probe_id":94,"tid":7,"addr":"0x…","seq":2,"is_active":true,"ts":…} one a line
- *      .csv            probe_id,tid,addr,seq,is_active,ts
  *      .db, .sqlite    table coro_trace_events with these columns
+ *      .csv            probe_id,tid,addr,seq,is_active,ts      as coroTracer exports it; no more than these
  *
  * Users of stations know these six fields. Behind them we add: station, event (its number, from 0), birth,
  * lost (events of this station lost right before this one), pid, payload (hex; the bytes that a writer left
  * in the epoch). A field that is unknown or zero is left out of a line. Without `extra` only a payload is
  * added.
  *
- * Two tables stand beside the events (trace-rows.h): the state of each station at its end, and the mappings
- * of the programs' code. A database holds them itself; for other forms they are side files (side-file.h).
+ * Two tables stand behind the events (trace-rows.h): the state of each station at its end, and the mappings
+ * of the programs' code. A database has them as tables, JSON lines as further lines.
  */
 
 typedef enum TraceForm {

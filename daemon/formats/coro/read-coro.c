@@ -21,7 +21,6 @@
 #include "base/util/hashmap.h"
 #include "base/util/intern.h"
 #include "coro/trace/trace-code.h"
-#include "coro/trace/trace-side-files.h"
 #include "formats/convert/format.h"
 #include "formats/coro/trace-source.h"
 
@@ -39,7 +38,6 @@ typedef struct Reading {
         Hashmap codes;                  /* of coroutines, by the same key */
         Arena arena;                    /* of them */
         TraceCode *code;
-        TraceSample sample;
         uint32_t profile, resource;
         uint64_t first_ns, last_ns, n_stretches, n_torn;
 } Reading;
@@ -179,16 +177,7 @@ static int take_event(void *userdata, const CoroEvent *event) {
         return add_event(userdata, event);
 }
 
-/* What stands beside the events comes first: it says what their addresses are. */
-
-enum { SAMPLE_IS_FULL = 1 };
-
-static int sample_event(void *userdata, const CoroEvent *event) {
-        TraceSample *sample = userdata;
-        int r = trace_sample_event(sample, event);
-
-        return r ? r : sample->n_events == TRACE_SAMPLE_EVENTS ? SAMPLE_IS_FULL : 0;
-}
+/* What stands behind the events is read first: it says what their addresses are. */
 
 static int take_station(void *userdata, const TraceStationEnd *end) {
         Reading *reading = userdata;
@@ -213,20 +202,6 @@ static int take_mapping(void *userdata, const TraceMapping *mapping) {
         Reading *reading = userdata;
 
         return trace_code_mapping(reading->code, mapping);
-}
-
-/* Return: 0, TRACE_SIDE_FILES_E_PROBLEM, -errno. */
-static int read_beside(Reading *reading, const Source *source, Text *problem) {
-        const TraceRowFuncs beside = { take_station, take_mapping, reading };
-        TraceForm form = trace_source_form(source);
-        Text ignored = { 0 };                   /* it is said when all is read */
-        TraceReadCounts counts;
-        int r = 0;
-
-        if (form != TRACE_SQLITE)
-                r = trace_source_read(source, sample_event, &reading->sample, &counts, &ignored);
-        text_deinit(&ignored);
-        return r < 0 ? r : trace_side_files_read(source->name, form, &reading->sample, &beside, problem);
 }
 
 static int begin(Reading *reading) {
@@ -254,26 +229,31 @@ static void end(Reading *reading, uint64_t n_malformed) {
         hashmap_deinit(&reading->codes);
         arena_deinit(&reading->arena);
         trace_code_free(reading->code);
-        trace_sample_deinit(&reading->sample);
 }
 
 static int read_coro(Convert *convert, const Source *source, Text *problem) {
         Reading reading = { .convert = convert };
-        TraceReadCounts counts = { 0 };
-        int r = begin(&reading), beside = r ? 0 : read_beside(&reading, source, problem);
+        const TraceTakers rows = { .station = take_station, .mapping = take_mapping, .userdata = &reading },
+                          events = { .event = take_event, .userdata = &reading };
+        TraceReadCounts of_rows = { 0 }, counts = { 0 };
+        _cleanup_(text_deinit) Text ignored = { 0 };    /* the second reading says it */
+        int r = begin(&reading), behind = r ? 0 : trace_source_read(source, &rows, &of_rows, &ignored);
 
         if (!r)
-                r = MIN(beside, 0);
+                r = MIN(behind, 0);
         if (!r)
-                r = trace_source_read(source, take_event, &reading, &counts, problem);
+                r = trace_source_read(source, &events, &counts, problem);
         if (reading.last_ns)
                 convert_cover(convert, reading.first_ns, reading.last_ns + 1);
         end(&reading, counts.n_malformed);
+        memcpy(counts.n_malformed_rows, of_rows.n_malformed_rows, sizeof(counts.n_malformed_rows));
         if (r == WINDOW_E_FULL)
                 text_printf(problem, "more than a profile can hold: what came first is in it");
-        else if (!r)
-                trace_read_tell(&counts, problem);
-        return r < 0 ? r : r || beside || counts.n_malformed ? CONVERT_E_INPUT : 0;
+        else if (!r && behind)
+                text_printf(problem, "what it says behind its events cannot be read to the end");
+        if (!r && (trace_read_tell(&counts, problem) || behind))
+                r = CONVERT_E_INPUT;
+        return r > 0 ? CONVERT_E_INPUT : r;
 }
 
 const ConvertReader convert_read_coro = { .name = "coroutine trace",

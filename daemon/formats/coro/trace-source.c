@@ -2,13 +2,18 @@
 #include "formats/coro/trace-source.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "coro/trace/trace-db.h"
 
 static const char json[] = "{\"probe_id\":", csv[] = "probe_id,tid,", sqlite[] = "SQLite format 3";
 
 typedef struct Reading {
-        TraceEventFunc func;
-        void *userdata;
+        const TraceTakers *to;
         TraceReadCounts *counts;
         TraceColumns columns;           /* n = 0: JSON lines */
         uint64_t n_lines;
@@ -21,12 +26,13 @@ static bool begins(const uint8_t *data, size_t size, const char *with) {
         return size >= strlen(with) && !memcmp(data, with, strlen(with));
 }
 
-/* Both writers of this form begin with the probe id. */
+/* Both writers of this form begin with the probe id; a trace without an event has rows alone. */
 bool trace_source_recognize(const uint8_t *data, size_t size) {
-        return begins(data, size, json) || begins(data, size, csv) || begins(data, size, sqlite);
+        return begins(data, size, json) || begins(data, size, csv) || begins(data, size, sqlite) ||
+               trace_is_row((const char *)data, size);
 }
 
-TraceForm trace_source_form(const Source *source) {
+static TraceForm form_of(const Source *source) {
         uint8_t head[16];
         size_t size = source_read(source, head, sizeof(head), 0);
 
@@ -35,7 +41,7 @@ TraceForm trace_source_form(const Source *source) {
 
 static int give(Reading *reading, const CoroEvent *event) {
         reading->counts->n_events++;
-        return reading->func(reading->userdata, event);
+        return reading->to->event(reading->to->userdata, event);
 }
 
 static int give_held(Reading *reading) {
@@ -52,6 +58,10 @@ static int take_line(void *userdata, const char *line, size_t size) {
         int r;
 
         if (!size || (size == 1 && *line == '\r'))
+                return 0;
+        if (trace_is_row(line, size))
+                return trace_take_row_line(reading->to, line, size, reading->counts);
+        if (!reading->to->event)
                 return 0;
         if (!reading->n_lines++ && !trace_parse_csv_header(line, size, &reading->columns))
                 return 0;
@@ -78,7 +88,7 @@ static int take_line(void *userdata, const char *line, size_t size) {
 static bool is_cut(const Source *source) {
         char last = '\n';
 
-        return trace_source_form(source) == TRACE_CSV && source->size &&
+        return form_of(source) == TRACE_CSV && source->size &&
                 source_read(source, &last, 1, source->size - 1) == 1 && last != '\n';
 }
 
@@ -94,7 +104,7 @@ static int read_lines(const Source *source, Reading *reading) {
         return r;
 }
 
-static int read_database(const Source *source, Reading *reading, Text *problem) {
+static int read_database(const Source *source, const Reading *reading, Text *problem) {
         int r;
 
         if (source->fd < 0 || source->size != source->packed_size ||
@@ -102,19 +112,37 @@ static int read_database(const Source *source, Reading *reading, Text *problem) 
                 text_printf(problem, "is a database, which can be read from a file alone, and not packed");
                 return TRACE_SOURCE_E_UNREADABLE;
         }
-        r = trace_read(source->name, TRACE_SQLITE, reading->func, reading->userdata, reading->counts);
+        r = trace_db_read(source->name, reading->to, reading->counts);
         if (r != TRACE_E_FAILED)
                 return r;
         text_printf(problem, "cannot be read as a database to its end");
         return TRACE_SOURCE_E_UNREADABLE;
 }
 
-int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts,
-                      Text *problem) {
-        Reading reading = { .func = func, .userdata = userdata, .counts = counts };
+/* Version 0.1 kept the rows of t.jsonl in t.stations.csv. */
+static int warn_of_old(const Source *source) {
+        const char *dot = strrchr(source->name, '.');
+        _cleanup_(freep) char *beside = NULL;
+
+        if (!dot || strchr(dot, '/'))
+                return 0;
+        if (asprintf(&beside, "%.*s.stations.csv", (int)(dot - source->name), source->name) < 0) {
+                beside = NULL;
+                return error_origin(-ENOMEM);
+        }
+        if (!access(beside, F_OK))
+                log_warning("%s: %s, which an older version left beside it, is read no more, so that states and names are missing: record again, or use that version",
+                            source->name, beside);
+        return 0;
+}
+
+int trace_source_read(const Source *source, const TraceTakers *to, TraceReadCounts *counts, Text *problem) {
+        Reading reading = { .to = to, .counts = counts };
+        int r;
 
         *counts = (TraceReadCounts){ 0 };
-        if (trace_source_form(source) == TRACE_SQLITE)
+        if (form_of(source) == TRACE_SQLITE)
                 return read_database(source, &reading, problem);
-        return read_lines(source, &reading);
+        r = read_lines(source, &reading);
+        return !r && to->station && !counts->n_rows[TRACE_TABLE_STATIONS] ? warn_of_old(source) : r;
 }

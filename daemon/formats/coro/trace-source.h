@@ -12,14 +12,14 @@
 
 enum {
         _TRACE_SOURCE_E_SUCCESS,
-        TRACE_SOURCE_E_UNREADABLE = 1000,       /* @problem says why; other than whatever @func may return */
+        TRACE_SOURCE_E_UNREADABLE = 1000,       /* @problem says why; no taker may return it */
 };
 
 bool trace_source_recognize(const uint8_t *data, size_t size);
 
-/* The form of a source that was recognized. */
-TraceForm trace_source_form(const Source *source);
-
-/* @counts: set in any case. Return: 0, TRACE_SOURCE_E_UNREADABLE, what @func returned, -ENOMEM. */
-int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts,
-                      Text *problem);
+/*
+ * Hands on the events, and the rows that stand behind them. A warning is logged for a trace of an older
+ * version, which had its rows in files beside it. @counts: set in any case. Return: 0,
+ * TRACE_SOURCE_E_UNREADABLE, what a taker returned, -ENOMEM.
+ */
+int trace_source_read(const Source *source, const TraceTakers *to, TraceReadCounts *counts, Text *problem);

@@ -9,7 +9,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
-#include "coro/trace/trace-side-files.h"
+#include "coro/trace/trace-read.h"
 #include "formats/report/coroutines-private.h"
 
 enum {

@@ -374,10 +374,10 @@ const Option option_table[] = {
         { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50,
           .argument = "SIZE",
           .advanced = true,
-          .help = "largest trace; events that come then are counted and left out; 0 = no limit" },
+          .help = "largest size of its events; those that come then are counted and left out; 0 = no limit" },
         { "places", 0, OPTION_BOOL, CORO, NULL, FIELD(places), "on",
           .advanced = true,
-          .help = "keep beside the trace where the program's code lay (paths, build ids), so that reports name its functions" },
+          .help = "keep in the trace where the program's code lay (paths, build ids), so that reports name its functions" },
         { "progress", 0, OPTION_BOOL, CORO | RECORD, NULL, FIELD(progress), "on",
           .advanced = true, .help = "show how far it is, if standard error is a terminal" },
 
