@@ -9,7 +9,9 @@
  *     X(NAME, "metric", "label", "what it counts")
  *
  * where "metric" is the name without the `spanprof_` prefix and "label" is the
- * text between the braces of the Prometheus form ("" = none). The kernel half
+ * text between the braces of the Prometheus form ("" = none). "What it counts"
+ * is the object of a sentence: docs/METRICS.md, which tests/check-metrics.py
+ * writes, puts "Counts" before it ("Adds up seconds of", if it has ns). The kernel half
  * owns the first list (one per-CPU array, indexed by enum counter); the daemon
  * owns the second. Invariant 1 is written in these names:
  *
@@ -23,9 +25,9 @@
         X(TICKS, "ticks_total", "", "entries of the sampler on a target") \
         X(SAMPLER_ENTRIES, "sampler_entries_total", "", \
                 "entries of the sampler, idle tasks and non-targets included") \
-        X(LOST_RING_FULL, "lost_total", "reason=\"ring_full\"", "the ring buffer to the daemon was full") \
+        X(LOST_RING_FULL, "lost_total", "reason=\"ring_full\"", "samples that found the ring to the daemon full") \
         X(LOST_KERNEL_INTERNAL, "lost_total", "reason=\"kernel_internal\"", \
-          "a map that must exist was missing in the kernel half") \
+          "samples for which the kernel half lacked a map that must exist") \
         X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted") \
         X(UNDECIDED_LOST, "undecided_lost_total", "", \
           "samples among lost_total of processes that were not judged yet: of targets or of strangers") \
@@ -169,7 +171,7 @@
         X(STARTS_MISSED, "starts_total", "event=\"missed\"", \
           "processes that were gone and took nothing along: what they said of themselves is not known") \
         X(STARTS_LOST, "starts_total", "event=\"lost\"", \
-          "of what was sent: malformed, over a cap, or without its sample") \
+          "what samples took along and was malformed, over a cap, or without its sample") \
         X(STACK_COPIES_OVER_CAP, "stack_copies_total", "result=\"over_cap\"", \
           "copies dropped because too many samples wait for unwind rows: their stacks end early") \
         X(STACK_COPIES_ORPHANS, "stack_copies_total", "result=\"orphan\"", \
@@ -333,9 +335,11 @@
                 "entries of `pods-directory` beyond 4,096, each time it is read, and of each list of pods") \
         X(POD_LISTS_TAKEN, "pod_lists_total", "result=\"taken\"", "lists of pods that `pods-url` has answered") \
         X(POD_LISTS_FAILED, "pod_lists_total", "result=\"failed\"", \
-                "requests for one that were not answered, or refused") \
-        X(POD_LISTS_MALFORMED, "pod_lists_total", "result=\"malformed\"", "answers that are no list of pods") \
-        X(POD_LISTS_TOO_LARGE, "pod_lists_total", "result=\"too_large\"", "answers of more than 32 MiB") \
+                "requests for a list of pods that were not answered, or refused") \
+        X(POD_LISTS_MALFORMED, "pod_lists_total", "result=\"malformed\"", \
+          "answers about pods that are no list of them") \
+        X(POD_LISTS_TOO_LARGE, "pod_lists_total", "result=\"too_large\"", \
+          "answers with a list of pods of more than 32 MiB") \
         X(READS_STUCK, "target_reads_stuck_total", "", \
                 "reads of a target's memory or maps that hung and were given up") \
         X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "", \
@@ -459,11 +463,11 @@
         X(CODE_FILES_READ, "code_files_total", "result=\"read\"", \
                 "perf-map files and jitdumps of targets that are read") \
         X(CODE_FILES_REFUSED, "code_files_total", "result=\"refused\"", \
-          "files of another user, writable by any, older than the process, or not regular") \
+          "such files of another user, writable by any, older than the process, or not regular") \
         X(CODE_FILES_UNREADABLE, "code_files_total", "result=\"unreadable\"", \
-          "files that could not be opened") \
+          "such files that could not be opened") \
         X(CODE_FILES_STUCK, "code_files_total", "result=\"stuck\"", \
-                "files that held up their reader and were given up") \
+                "such files that held up their reader and were given up") \
         X(CODE_FILES_FAILED, "code_files_total", "result=\"failed\"", \
                 "times that no worker could read on in a file; it is tried again") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", \
@@ -606,10 +610,11 @@
         X(WAKERS_GONE, "wait_wakers_walked_total", "outcome=\"gone\"", \
           "stacks of wakers left out, since their process was no target any more") \
         X(THREAD_CPU_SPAN_NS, "thread_cpu_nanoseconds_total", "run=\"span\"", \
-          "CPU time of targets' threads with --off-cpu: one span at both ends of a run, between two switches") \
-        X(THREAD_CPU_OUTSIDE_NS, "thread_cpu_nanoseconds_total", "run=\"outside\"", "no span at either end") \
+          "CPU time of targets' threads with --off-cpu and one span at both ends of a run, between two switches") \
+        X(THREAD_CPU_OUTSIDE_NS, "thread_cpu_nanoseconds_total", "run=\"outside\"", \
+          "CPU time of targets' threads with --off-cpu and no span at either end of a run") \
         X(THREAD_CPU_SPLIT_NS, "thread_cpu_nanoseconds_total", "run=\"split\"", \
-          "another span at the end, or one that could not be read: ticks split this time") \
+          "CPU time of runs with another span at the end, or one that could not be read: ticks split it") \
         X(SPAN_CPU_MOVED_TICKS, "span_cpu_moved_ticks_total", "", \
           "ticks in the midst of another span's CPU time, or of none's: one period of it is that of the span they met") \
         X(SPAN_CPU_SPANS_OVER_CAP, "span_cpu_over_cap_total", "what=\"span\"", \

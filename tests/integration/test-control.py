@@ -269,6 +269,21 @@ class Metrics(Case):
             self.assertIn(labels, families[name].samples, (metric, label))
         run.stop()
 
+    def test_stand_in_the_page_of_metrics_with_type_and_labels(self):
+        """docs/METRICS.md is made from the sources; this daemon says what it really serves."""
+        run, _ = self.begin("--off-cpu")
+        families = self.metrics()
+        run.stop()
+        page = (tap.SOURCE_DIR / "docs/METRICS.md").read_text()
+        rows = {}
+        for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \| `?([^|`]*)`? \|", page, re.M):
+            rows.setdefault((name, kind), set()).update(re.findall(r"(\w+)(?:=\"\w+\")?", labels))
+        self.assertGreater(len(families), 100)
+        for name, family in families.items():
+            self.assertIn((name, family.type), rows)
+            shown = {label for labels in family.samples for label, _ in labels}
+            self.assertLessEqual(shown, rows[name, family.type], name)
+
     def test_tell_the_receivers_apart(self):
         """One takes, one refuses, one is away: each has its own series, and the books are those of the first."""
         refusing = fault_server.Server([fault_server.status(400)])

@@ -116,7 +116,7 @@ static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_export_age_seconds", "gauge",
                       (double)(m->exported_ns == UINT64_MAX ? m->age_ns : m->exported_ns) /
                               (double)NS_PER_SEC,
-                      "since a receiver accepted a request, or since the start if none did");
+                      "seconds since a receiver accepted a request, or since the start if none did");
         append_number(text, "spanprof_names_waiting", "gauge", m->naming.n_waiting,
                       "addresses in files that are being looked up");
         append_number(text, "spanprof_code_processes", "gauge", m->naming.n_processes,
@@ -129,11 +129,11 @@ static void append_gauges(Text *text, const Metrics *m) {
                       "processes whose runtime is known and not walked");
         append_number(text, "spanprof_runtime_bytes", "gauge",
                       m->runtimes ? (double)runtimes_state(m->runtimes).memory : 0,
-                      "held for names of runtimes' frames");
+                      "bytes held for names of runtimes' frames");
         append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory,
-                      "held for names, symbol tables of files not counted");
+                      "bytes held for names, symbol tables of files not counted");
         append_number(text, "spanprof_symbol_table_bytes", "gauge", (double)m->naming.table_bytes,
-                      "held for symbol tables of files (symbols = local)");
+                      "bytes held for symbol tables of files (symbols = local)");
         if (m->has_uploads) {
                 append_number(text, "spanprof_symbol_uploads_waiting", "gauge", m->uploads.n_waiting,
                               "files whose symbols wait for their upload");
@@ -152,13 +152,15 @@ static void append_process(Text *text, const Self *self) {
         append_number(text, "process_cpu_seconds_total", "counter", (double)self->cpu_ns / (double)NS_PER_SEC,
                       "CPU time of the daemon itself");
         append_number(text, "process_resident_memory_bytes", "gauge", (double)self->resident_bytes,
-                      "memory of the daemon itself");
+                      "bytes of memory of the daemon itself");
         append_number(text, "process_virtual_memory_bytes", "gauge", (double)self->virtual_bytes,
-                      "its address space");
-        append_number(text, "process_open_fds", "gauge", (double)self->n_descriptors, "its open descriptors");
-        append_number(text, "process_max_fds", "gauge", (double)self->max_descriptors, "their limit");
+                      "bytes of the daemon's address space");
+        append_number(text, "process_open_fds", "gauge", (double)self->n_descriptors,
+                      "open descriptors of the daemon");
+        append_number(text, "process_max_fds", "gauge", (double)self->max_descriptors,
+                      "the limit of its open descriptors");
         append_number(text, "process_start_time_seconds", "gauge", self->start_time,
-                      "when it started, since 1970");
+                      "when the daemon started, in seconds since 1970");
 }
 
 /* One series for each file that the configuration needs. */
