@@ -65,6 +65,11 @@ def need_tool(name):
         name, path="/usr/sbin:/sbin") or skip(f"tool: {name} is not installed")
 
 
+def version():
+    """The version of this tree, as packages have it."""
+    return subprocess.run([SOURCE_DIR / "packaging/version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def need_btf():
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         skip("kernel: no BTF (/sys/kernel/btf/vmlinux)")

@@ -220,7 +220,7 @@ class Sources(tap.TestCase):
         bare, root = rpm_root.Root(self, names[1:]), rpm_root.Root(self, names)
         self.assertIn(f"{names[0]}()(64bit) is needed by", bare.rpm("-i", *paths, expect=None).stderr)
         root.rpm("-i", *paths)
-        self.assertIn("spanprof 0.1.0", root.run("/usr/sbin/spanprof", "version").stdout)
+        self.assertIn(f"spanprof {tap.version()}", root.run("/usr/sbin/spanprof", "version").stdout)
         for name in names:
             self.assertIn(name, root.run("/usr/sbin/spanprof", "version").stdout)
         self.assertRegex(root.read("etc/passwd"), r"(?m)^spanprof:")

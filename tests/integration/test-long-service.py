@@ -226,7 +226,7 @@ class Service(session.TestCase):
                            1)
 
         self.install(deb)
-        self.assertIn("Version: 0.1.0", machine.run("dpkg", "--status", "spanprof").stdout)
+        self.assertIn(f"Version: {tap.version()}\n", machine.run("dpkg", "--status", "spanprof").stdout)
         self.assertEqual(machine.run("cat", "/etc/spanprof/spanprof.conf").stdout, edited)
         self.assertEqual(machine.run("systemctl", "is-enabled", "spanprof").stdout.strip(), "enabled")
         machine.run("systemctl", "stop", "target")
