@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the subtests of meson test runs: what failed, with the end of its log, what was skipped and why.
 
-usage: summarize.py LABEL=TESTLOG.json[+SECOND.json]…
+usage: summarize.py [--phases FILE] LABEL=TESTLOG.json[+SECOND.json]…
        summarize.py --again TESTLOG.json    names, a line each, what of this log is worth a second run
+
+FILE has a line `SECONDS NAME` for the begin of each phase of a run, the end is the last one; a line of the output
+says where the minutes went. A phase named as a LABEL is told by what ran in it.
 
 SECOND is the log of a second run, of some suites and each alone (second_run() in bootstrap). A suite that
 failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what it
@@ -20,6 +23,7 @@ LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)\s*(?:#\s*SKIP\b\s*(.*))
 ACCEPTED = ("kernel:", "machine:")
 TAIL = 40  # lines of a failed test's log
 PASSED = ("OK", "SKIP")
+BORDER = 0.2  # seconds in which one test may begin before another one's end is noted
 MAX_AGAIN = 3  # suites: when more of them fail, it is no disturbance
 
 
@@ -53,6 +57,51 @@ def worth_again(path):
     failed = [test["name"] for test in read_log(path) if test["result"] not in PASSED]
     real = [name.split(" / ")[-1] for name in failed if name.split(":")[-1].startswith("integration /")]
     return real if len(real) == len(failed) <= MAX_AGAIN else []
+
+
+def suites_of(name):
+    """`project:one+other / test`."""
+    return set(name.rpartition(" / ")[0].rpartition(":")[2].split("+"))
+
+
+def kind_of(names, alone):
+    """What a moment is counted as in which these tests ran."""
+    suites = set.union(*map(suites_of, names))
+    if "integration" in suites:
+        return "integration alone" if alone.issuperset(names) else "integration side by side"
+    return "unit" if "unit" in suites else "fuzz replays" if "fuzz" in suites else "others"
+
+
+def seconds_by_kind(tests):
+    """Of a log: each moment in which something ran, once. Alone is what began when all else had ended."""
+    spans = sorted((test["starttime"], test["starttime"] + test["duration"], test["name"]) for test in tests)
+    alone = {name for begin, end, name in spans
+             if not any(b < end - BORDER and e > begin + BORDER and n != name for b, e, n in spans)}
+    moments = sorted({moment for begin, end, _ in spans for moment in (begin, end)})
+    found = {}
+    for begin, end in zip(moments, moments[1:]):
+        names = {name for b, e, name in spans if b < end and e > begin}
+        if names:
+            kind = kind_of(names, alone)
+            found[kind] = found.get(kind, 0) + end - begin
+    return found
+
+
+def minutes(path, logs):
+    """Where they went: `N min: PHASE N, PHASE (KIND N, …) …`."""
+    with open(path) as file:
+        lines = [line.split(maxsplit=1) for line in file]
+    words = []
+    for (begin, name), (end, _) in zip(lines, lines[1:]):
+        word = f"{name.strip()} {(int(end) - int(begin)) / 60:.1f}"
+        try:
+            log = logs.get(name.strip(), "").partition("+")[0]
+            kinds = seconds_by_kind(read_log(log)) if log else {}
+        except (OSError, ValueError, KeyError):
+            kinds = {}                      # add_log() has said so
+        parts = [f"{kind} {seconds / 60:.1f}" for kind, seconds in kinds.items()]
+        words.append(word + (f" ({', '.join(parts)})" if len(parts) > 1 else ""))
+    return f"{(int(lines[-1][0]) - int(lines[0][0])) / 60:.1f} min: {', '.join(words)}"
 
 
 class Count:
@@ -126,13 +175,18 @@ def main(arguments):
     if arguments[:1] == ["--again"]:
         print("\n".join(worth_again(arguments[1])))
         return 0
-    count = Count(os.environ.get("CI") == "true")
-    for argument in arguments:
-        count.add_log(*argument.split("=", 1))
+    count, phases = Count(os.environ.get("CI") == "true"), None
+    if arguments[:1] == ["--phases"]:
+        phases, arguments = arguments[1], arguments[2:]
+    logs = dict(argument.split("=", 1) for argument in arguments)
+    for label, paths in logs.items():
+        count.add_log(label, paths)
     for name, reason in count.skips:
         print(f"skipped  {name}: {reason}")
     show("DISTURBED, and passed when run again alone:", count.disturbed)
     show("FAILED", count.failed)
+    if phases:
+        print(minutes(phases, logs))
     print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skips)} skipped")
     return 1 if count.failed or not count.passed else 0
 

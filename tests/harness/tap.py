@@ -11,8 +11,11 @@
 
     tap.main()
 
-One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, and `--list` names them.
-Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default to ./build and this tree.
+One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, `FILE.py --but NAME…` all
+others, and `--list` names them. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default
+to ./build and this tree.
+
+A comment before each result says how long it took, and how much CPU: what is far below that has waited.
 
 Skips. A reason starts with what is missing, and the start decides whether continuous integration may accept
 it:
@@ -27,6 +30,7 @@ import ctypes
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -191,16 +195,22 @@ class TestCase(unittest.TestCase):
         return pathlib.Path(path)
 
 
+def _clocks():
+    """Time, and CPU time of this process and of all children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return time.monotonic(), sum(x.ru_utime + x.ru_stime for x in used)
+
+
 class _Result(unittest.TestResult):
     """Prints a TAP line when a test has ended; collects what went wrong until then."""
 
     def __init__(self, out):
         super().__init__()
-        self.out, self.n, self.problems, self.reason = out, 0, [], None
+        self.out, self.n, self.problems, self.reason, self.begin = out, 0, [], None, _clocks()
 
     def startTest(self, test):
         super().startTest(test)
-        self.problems, self.reason = [], None
+        self.problems, self.reason, self.begin = [], None, _clocks()
 
     def _problem(self, error):
         self.problems.append("".join(traceback.format_exception(*error)))
@@ -234,8 +244,10 @@ class _Result(unittest.TestResult):
 
     def stopTest(self, test):
         super().stopTest(test)
-        self._print(f"{type(test).__name__}.{test._testMethodName}", "".join(self.problems) or None,
-                    self.reason)
+        name = f"{type(test).__name__}.{test._testMethodName}"
+        took, cpu = (now - begin for now, begin in zip(_clocks(), self.begin))
+        self.out.write(f"# {took:.1f} s, {cpu:.1f} s of CPU: {name}\n")
+        self._print(name, "".join(self.problems) or None, self.reason)
 
     def _print(self, name, problem, reason):
         self.n += 1
@@ -248,23 +260,31 @@ class _Result(unittest.TestResult):
         self.out.flush()
 
 
-def _select(suite, names):
+def _all_of(suite):
     for test in suite:
         if isinstance(test, unittest.TestSuite):
-            yield from _select(test, names)
-        elif not names or any(name in test.id() for name in names):
+            yield from _all_of(test)
+        else:
             yield test
+
+
+def _chosen(tests, names):
+    """Those that @names ask for. A name that stands for no test is a mistake: a test would run twice, or never."""
+    is_but, names = names[:1] == ["--but"], [name for name in names if name != "--but"]
+    unknown = [name for name in names if not any(name in test.id() for test in tests)]
+    if unknown and is_but:
+        raise SystemExit(f"no test has a name with {', '.join(unknown)} in it")
+    return [test for test in tests if not names or any(name in test.id() for name in names) != is_but]
 
 
 def main(names=None):
     """Runs the tests of the calling script. Exit status 1 if one failed, or if there was none."""
+    everything = list(_all_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
     names = sys.argv[1:] if names is None else names
-    only_list = names == ["--list"]
-    tests = list(_select(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]),
-                         [] if only_list else names))
-    if only_list:
-        print("\n".join(test.id().removeprefix("__main__.") for test in tests))
+    if names == ["--list"]:
+        print("\n".join(test.id().removeprefix("__main__.") for test in everything))
         sys.exit(0)
+    tests = _chosen(everything, names)
     out = sys.stdout
     out.write("TAP version 13\n")
     result = _Result(out)

@@ -140,8 +140,10 @@ class Identity(tap.TestCase):
                 if "machine" not in options:
                     self.assertFalse([p for p in directory.iterdir() if machine.encode() in p.read_bytes()])
             out = self.directory() / "a.json"
-            self.spanprof("record", "--pid", victim.pid, "--frequency", "1999", "--duration", "500ms", "-o", out,
-                          *options)
+            record = [tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", "1999", "--duration", "500ms",
+                      "-o", out, *options]
+            # on a busy machine half a second may pass without a sample
+            tap.wait_until(lambda record=record: self.run_command(record).returncode == 0, record)
             attributes = json.loads(out.read_text())["resourceProfiles"][0]["resource"]["attributes"]
             self.assertEqual(
                 {a["key"]: a["value"]["stringValue"] for a in attributes if a["key"] == "host.id"},

@@ -57,6 +57,21 @@ class Summarize(tap.TestCase):
         self.assertEqual(self.summarize(test, expect=0)[-1], "1 passed, 0 failed, 3 skipped")
         self.assertEqual(self.summarize(test, expect=1, ci="true")[-1], "1 passed, 1 failed, 2 skipped")
 
+    def test_says_where_the_minutes_went(self):
+        """Two unit tests side by side, one test alone, two that overlap by half; and one that ran nothing."""
+        directory = self.directory()
+        tests = [("p:unit / a", 0, 60), ("p:unit / b", 30, 30), ("p:fuzz+emulated / c", 60, 6),
+                 ("p:integration / d", 66.1, 120), ("p:integration / e", 186.2, 60), ("p:integration / f", 216.2, 60)]
+        (directory / "testlog.json").write_text("".join(
+            json.dumps({"name": name, "result": "OK", "stdout": "", "starttime": begin, "duration": seconds}) + "\n"
+            for name, begin, seconds in tests))
+        (directory / "phases").write_text("3 compiling with gcc\n93 release\n369 none\n369 end\n")
+        done = self.run_command([sys.executable, SUMMARIZE, "--phases", directory / "phases",
+                                 f"release={directory}/testlog.json", f"none={directory}/none.json"], expect=1)
+        self.assertEqual(done.stdout.splitlines()[-2:], [
+            "6.1 min: compiling with gcc 1.5, release 4.6 (unit 1.0, fuzz replays 0.1, integration alone 2.0, "
+            "integration side by side 1.5), none 0.0", "6 passed, 1 failed, 0 skipped"])
+
     def again(self, tests, second):
         first, other = self.directory() / "testlog.json", self.directory() / "second.json"
         first.write_text("".join(json.dumps(test) + "\n" for test in tests))

@@ -42,6 +42,31 @@ class Runner(tap.TestCase):
         done = self.script("class A(tap.TestCase):\n    def test_x(self): pass", expect=0)
         self.assertTrue(done.stdout.endswith("ok 1 - A.test_x\n1..1\n"), done.stdout)
 
+    def test_what_is_chosen_and_all_but_it_are_the_whole(self):
+        body = """
+            class A(tap.TestCase):
+                def test_first(self): pass
+                def test_second(self): pass
+            class B(tap.TestCase):
+                def test_third(self): pass
+        """
+        chosen, others = (self.script(body, *arguments, expect=0).stdout
+                          for arguments in (("first", "B"), ("--but", "first", "B")))
+        self.assertEqual(re.findall(r"(?m)^ok \d - (\S+)$", chosen), ["A.test_first", "B.test_third"])
+        self.assertEqual(re.findall(r"(?m)^ok \d - (\S+)$", others), ["A.test_second"])
+        done = self.script(body, "--but", "first", "fourth", expect=1)
+        self.assertIn("no test has a name with fourth in it", done.stderr)
+        self.script(body, "--but", "A", "B", expect=1)          # nothing is left
+
+    def test_says_how_long_each_took(self):
+        done = self.script("""
+            class A(tap.TestCase):
+                def test_waits(self): time.sleep(0.6)
+        """, expect=0)
+        seconds, cpu = re.search(r"(?m)^# (\d+\.\d) s, (\d+\.\d) s of CPU: A\.test_waits\nok 1", done.stdout).groups()
+        self.assertGreaterEqual(float(seconds), 0.6)
+        self.assertLess(float(cpu), float(seconds))
+
     def test_a_signal_ends_the_test_and_those_behind_it(self):
         done = self.script("""
             import signal
