@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the subtests of meson test runs: what failed, with the end of its log, what was skipped and why.
 
-usage: summarize.py [--phases FILE] LABEL=TESTLOG.json[+SECOND.json]…
+usage: summarize.py [--phases DIRECTORY] LABEL=TESTLOG.json[+SECOND.json]…
        summarize.py --again TESTLOG.json    names, a line each, what of this log is worth a second run
 
-FILE has a line `SECONDS NAME` for the begin of each phase of a run, the end is the last one; a line of the output
-says where the minutes went. A phase named as a LABEL is told by what ran in it.
+DIRECTORY/phases has a line `SECONDS NAME` for the begin of each phase of a run, the end is the last one; the line
+before the last says where the minutes went. A phase named as a LABEL is told by what ran in it. `meanwhile` beside
+it, if there is one, is about what was done at the same time.
 
 SECOND is the log of a second run, of some suites and each alone (second_run() in bootstrap). A suite that
 failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what it
@@ -185,8 +186,10 @@ def main(arguments):
         print(f"skipped  {name}: {reason}")
     show("DISTURBED, and passed when run again alone:", count.disturbed)
     show("FAILED", count.failed)
-    if phases:
-        print(minutes(phases, logs))
+    for name in ("meanwhile", "phases") if phases else ():
+        path = os.path.join(phases, name)
+        if name == "phases" or os.path.exists(path):
+            print(("meanwhile " if name == "meanwhile" else "") + minutes(path, logs))
     print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skips)} skipped")
     return 1 if count.failed or not count.passed else 0
 

@@ -66,9 +66,11 @@ class Summarize(tap.TestCase):
             json.dumps({"name": name, "result": "OK", "stdout": "", "starttime": begin, "duration": seconds}) + "\n"
             for name, begin, seconds in tests))
         (directory / "phases").write_text("3 compiling with gcc\n93 release\n369 none\n369 end\n")
-        done = self.run_command([sys.executable, SUMMARIZE, "--phases", directory / "phases",
+        (directory / "meanwhile").write_text("10 clang\n40 end\n")
+        done = self.run_command([sys.executable, SUMMARIZE, "--phases", directory,
                                  f"release={directory}/testlog.json", f"none={directory}/none.json"], expect=1)
-        self.assertEqual(done.stdout.splitlines()[-2:], [
+        self.assertEqual(done.stdout.splitlines()[-3:], [
+            "meanwhile 0.5 min: clang 0.5",
             "6.1 min: compiling with gcc 1.5, release 4.6 (unit 1.0, fuzz replays 0.1, integration alone 2.0, "
             "integration side by side 1.5), none 0.0", "6 passed, 1 failed, 0 skipped"])
 
