@@ -40,6 +40,14 @@ def metric(path, name):
     return int(re.search(rf"^{name} (\d+)$", text, re.M)[1])
 
 
+def runs(pid, name):
+    """Whether it has that program. While exec puts a thread into its leader's place it has none."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").endswith(name)
+    except FileNotFoundError:
+        return False
+
+
 def inside(samples, function):
     """Samples with a frame of @function of a known build id."""
     return [s for s in samples if any(f.build_id and SYMBOLS.name(f) == function for f in s.frames)]
@@ -174,7 +182,7 @@ spin()
         run.wait_events(100, victim.pid)
         victim.process.stdin.write(b"go\n")
         victim.process.stdin.flush()
-        tap.wait_until(lambda: os.readlink(f"/proc/{victim.pid}/exe").endswith("victim-chain"), "the exec")
+        tap.wait_until(lambda: runs(victim.pid, "victim-chain"), "the exec")
         session.wait_cpu([victim.pid], 0.5)
         result = run.stop()
         by_program = collections.defaultdict(list)
@@ -249,7 +257,7 @@ while True: sum(range(1000))
             os.kill(daemon.pid, signal.SIGSTOP)
         self.run_command([sys.executable, "-c", STORM, "2500", tap.need_tool("true")], expect=0, timeout=600)
         victim.process.send_signal(signal.SIGUSR1)
-        tap.wait_until(lambda: os.readlink(f"/proc/{victim.pid}/exe").endswith("victim-shares"), "the exec")
+        tap.wait_until(lambda: runs(victim.pid, "victim-shares"), "the exec")
         tell("publish")
         tell("set 1 2 3")
         for daemon in (run, publishers):
