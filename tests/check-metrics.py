@@ -53,10 +53,10 @@ SECTIONS = [                    # heading, what the metrics' names begin with, a
     ("The daemon itself", "", "What it uses, and what it was told."),
 ]
 
-HEAD = """# Metrics
+HEAD = f"""# Metrics
 
 Each metric of `/metrics`, with its type and labels. `tests/check-metrics.py --write .` makes this page from
-bpf/counters.h and the daemon's source, and a test holds it current. [Metrics and probes](OPERATING.md#metrics-and-probes)
+{COUNTERS} and the daemon's source, and a test holds it current. [Metrics and probes](OPERATING.md#metrics-and-probes)
 says how to get them. OpenMetrics has the same names. A counter begins at 0 with the daemon, and goes on over reloads.
 """
 
