@@ -42,12 +42,12 @@
  */
 
 #define KERNEL_LOADS
-#include "settings.bpf.h"
-#include "wait-file.bpf.h"
-#include "wait-run.bpf.h"
-#include "wait-slot.bpf.h"
-#include "wait-walk.bpf.h"
-#include "wait_long_abi.h"
+#include "border/wait_long_abi.h"
+#include "waits/wait-file.bpf.h"
+#include "waits/wait-run.bpf.h"
+#include "waits/wait-slot.bpf.h"
+#include "waits/wait-walk.bpf.h"
+#include "walk/settings.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -779,4 +779,4 @@ int wait_flush(void *context) {
         return 0;
 }
 
-#include "wait-long.bpf.h"
+#include "waits/wait-long.bpf.h"

@@ -13,7 +13,7 @@
  *
  *     sample            loaded at the start, on every event; knows rows and frame pointers
  *     sample_runtimes   the same with all runtimes' walks; loaded beside the running daemon when it
- *                       meets the first such process (daemon/sampling/sample/runtime-walk.c)
+ *                       meets the first such process (daemon/host/sampling/sample/runtime-walk.c)
  *
  *     tick ─▶ sample ─ runtimes_on? ─ no ──▶ take_sample(…, false)
  *                                   └ yes ─▶ tail call ─▶ sample_runtimes: take_sample(…, true)
@@ -25,15 +25,15 @@
  * A new runtime's walk hooks into rules_step() and walk_by_rows(), under `runtimes`.
  */
 
-#include "settings.bpf.h"
-#include "tables.bpf.h"
+#include "walk/settings.bpf.h"
+#include "walk/tables.bpf.h"
 
-#include "defer.bpf.h"
-#include "registers.bpf.h"
-#include "run-ticks.bpf.h"
-#include "start.bpf.h"
-#include "walk.bpf.h"
-#include "watch.bpf.h"
+#include "walk/defer.bpf.h"
+#include "walk/registers.bpf.h"
+#include "walk/run-ticks.bpf.h"
+#include "walk/start.bpf.h"
+#include "walk/walk.bpf.h"
+#include "walk/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

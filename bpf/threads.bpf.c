@@ -5,20 +5,20 @@
  *
  * All threads of targets, as they are now: an iterator over the kernel's tasks that the daemon reads like a
  * file. No thread is stopped or woken for it. A thread that has no CPU keeps the registers of its user code
- * where it entered the kernel, so the daemon can walk its stack from there (service/run/daemon-threads.c).
- * One that has a CPU is only named: its stack changes.
+ * where it entered the kernel, so the daemon can walk its stack from there
+ * (host/service/run/daemon-threads.c). One that has a CPU is only named: its stack changes.
  *
  * The reader's own record comes too, whatever it is: by it the scheduler's clock is compared with
  * CLOCK_MONOTONIC, from which it drifts.
  */
 
-#include "settings.bpf.h"
+#include "walk/settings.bpf.h"
 
-#include "identity.bpf.h"
-#include "registers.bpf.h"
-#include "select.bpf.h"
-#include "threads_abi.h"
-#include "offcpu_abi.h"
+#include "walk/identity.bpf.h"
+#include "walk/registers.bpf.h"
+#include "walk/select.bpf.h"
+#include "border/threads_abi.h"
+#include "border/offcpu_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

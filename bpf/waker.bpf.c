@@ -24,8 +24,8 @@
  */
 
 #define KERNEL_LOADS
-#include "settings.bpf.h"
-#include "wait-walk.bpf.h"
+#include "waits/wait-walk.bpf.h"
+#include "walk/settings.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

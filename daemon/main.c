@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/sandbox/zygotes.h"
-#include "base/util/file.h"
-#include "base/util/log.h"
-#include "cli/cli.h"
-#include "service/run/worker-main.h"
-#include "symbol/line/lines.h"
+#include "core/base/file/file.h"
+#include "core/base/sandbox/zygotes.h"
+#include "core/base/util/log.h"
+#include "core/symbol/line/lines.h"
+#include "host/cli/cli.h"
+#include "host/service/run/worker-main.h"
 
 /*
  * A parent may start us with standard descriptors closed. The next file that we open would get such a number,

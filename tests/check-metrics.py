@@ -4,7 +4,7 @@
 
 usage: check-metrics.py [--write] SOURCE-ROOT
 
-Counters are those of bpf/counters.h, gauges those that the daemon prints. --write makes the page anew;
+Counters are those of bpf/border/counters.h, gauges those that the daemon prints. --write makes the page anew;
 without it, a page that differs is a mistake, and so is a metric without words.
 """
 import collections
@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-COUNTERS = "bpf/counters.h"
+COUNTERS = "bpf/border/counters.h"
 STRING = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 COUNTER = re.compile(rf"\bX\((\w+),\s*{STRING},\s*{STRING},\s*{STRING}\)")
 NUMBER = re.compile(rf'append_number\(text, "(\w+)", "(\w+)",.*?,\s*{STRING}\);', re.S)

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "host/cli/cli.h"
 
 /* A leading dot, a backslash and a dash mean something to roff. */
 static void print_escaped(const char *text) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "host/cli/cli.h"
 
 static bool takes(const Verb *verb, const Option *option) {
         return !option_is_setting(option) || (verb->bit && option_is_for(option, verb->bit));

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/util/macro.h"
+#include "core/base/util/macro.h"
 
 typedef enum Kind { KIND_IO, KIND_TIME, KIND_SIGNAL, KIND_DEFER, KIND_POST } Kind;
 

@@ -20,8 +20,8 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-id128.h>
 
-#include "base/util/library.h"
-#include "base/util/log.h"
+#include "core/base/util/library.h"
+#include "core/base/util/log.h"
 
 /* As SHA256() does it, but without all the other algorithms, which that one brings along. */
 static unsigned char *sha256(const unsigned char *data, size_t size, unsigned char *digest) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/cli.h"
+#include "host/cli/cli.h"
 
-/* Verbs of the static program, in the place of all of them (daemon/cli/verbs.c): those of the desk. */
+/* Verbs of the static program, in the place of all of them (daemon/desk/cli/verbs.c): those of the desk. */
 const Verb *const verbs[] = {
         &verb_record,
         &verb_top,

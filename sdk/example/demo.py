@@ -271,7 +271,7 @@ def print_next(forward):
     if forward:
         print(f"   and passed on to {forward}")
     print("== Next")
-    # tests/integration/test-lines.py runs these
+    # tests/integration/core/test-lines.py runs these
     program, payload = shown(SPANPROF), shown(OUT / "payload")
     print(f"   {program} report --spans {shown(OUT / 'spans.csv')} {payload}/*.pb | less")
     print(f"   {program} convert {payload}/*.pb -o {shown(OUT / 'demo.html')}     # one page, for a browser")

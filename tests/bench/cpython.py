@@ -4,9 +4,9 @@
 
 usage: tests/bench/cpython.py [--seconds N] [--python PATH]… [--py-spy X] [--rounds N] [PART…]
 
-    right   tests/victims/victim-python.py: share of its own samples with a whole chain of calls, with the
-            chain cut short of the leaf, and with calls that the source does not have; whole ones beside the
-            victim's own log of its time in the leaf; lines; each chain's share of time beside that log; CPU
+    right   tests/victims/python/victim-python.py: share of its own samples with a whole chain of calls, with
+            the chain cut short of the leaf, and with calls that the source does not have; whole ones beside
+            the victim's own log of its time in the leaf; lines; each chain's share of time beside that log; CPU
             time of the tool. Profilers take turns
     code    20,000 functions, each of them named: bytes that the daemon holds for names of runtimes, and how
             its resident memory grows

@@ -4,7 +4,7 @@
 
 usage: tests/bench/golabels.py [--seconds N] [--rounds N] [--alone] [labels] [none] [stranger]
 
-    labels     goroutines that have labels (tests/victims/VictimGoLabels.go: a span and a tenant)
+    labels     goroutines that have labels (tests/victims/go/VictimGoLabels.go: a span and a tenant)
     none       goroutines without any (VictimGoChain.go): the goroutine's id alone
     stranger   a program that is not Go's (victim-omit)
 
@@ -32,8 +32,8 @@ SETTLE_S = 4                    # until the process is known, and the walk with 
 
 def start_go(b, source, *more):
     directory = b.directory()
-    program = golang.Go().build(tap.SOURCE_DIR / "tests/victims" / source, directory / "victim",
-                                more=[tap.SOURCE_DIR / "tests/victims" / name for name in more])
+    program = golang.Go().build(tap.SOURCE_DIR / "tests/victims/go" / source, directory / "victim",
+                                more=[tap.SOURCE_DIR / "tests/victims/go" / name for name in more])
     child = b.spawn([program, *(["4"] if more else [])], stdin=subprocess.PIPE,
                     env={**os.environ, "GOMAXPROCS": str(os.cpu_count())})
     child.wait_for("ready")

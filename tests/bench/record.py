@@ -106,7 +106,7 @@ def has_name(answer, name):
 
 
 def java(directory):
-    source = pathlib.Path(__file__).parents[1] / "victims/VictimJavaBusy.java"
+    source = pathlib.Path(__file__).parents[1] / "victims/java/VictimJavaBusy.java"
     subprocess.run(["javac", "-nowarn", "-d", directory, source], check=True)
     return ["java", "-cp", directory, "VictimJavaBusy"]
 

@@ -4,7 +4,7 @@
 
 usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--async LIBRARY] [PART…]
 
-    right   tests/victims/VictimJavaBusy.java: of all samples that `main` is in, the share with a whole chain
+    right   tests/victims/java/VictimJavaBusy.java: of all samples that `main` is in, the share with a whole chain
             of calls, and what the others are (below). Profilers take turns
     whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
             --java (all JDKs of this machine, of PyPI and Debian's 8); and how many samples of that thread
@@ -293,7 +293,7 @@ COLLECTORS = ("", "-XX:+UseSerialGC")
 
 def mix_classes(b):
     directory = classes(b)
-    source = tap.SOURCE_DIR / f"tests/victims/{MIX}.java"
+    source = tap.SOURCE_DIR / f"tests/victims/java/{MIX}.java"
     done = bench.run([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, source])
     if done.returncode:
         raise SystemExit(done.stderr)

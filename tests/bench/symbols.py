@@ -139,7 +139,7 @@ class Bench:
         row("perf report", len(addresses), seconds, peak, "the whole command")
 
     def lines(self):
-        source, program = pathlib.Path(__file__).with_name("symbols.cc"), self.work / "program"
+        source, program = pathlib.Path(__file__).with_name("programs") / "symbols.cc", self.work / "program"
         subprocess.run(["g++", "-O2", "-g", "-gdwarf-4", "-Wl,--build-id", "-o", program, source], check=True)
         n = min(self.options.addresses, 20000)
         addresses = draw(program, n, self.work / "line-addresses")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The corpora of the fuzzers: one archive each, corpus/NAME.tar, which the build unpacks to
+"""The corpora of the fuzzers: one archive each, NAME.tar beside fuzz-NAME.c. The build unpacks it to
 tests/fuzz/corpus/NAME.
 
 usage: pack-corpus.py list NAME               names and sizes of its files
@@ -21,7 +21,9 @@ import shutil
 import sys
 import tarfile
 
-CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+HERE = pathlib.Path(__file__).resolve().parent
+CORPUS = HERE / "corpus"
+FUZZERS = {path.stem.removeprefix("fuzz-"): path for path in HERE.rglob("fuzz-*.c")}
 
 
 def read(archive):
@@ -56,10 +58,9 @@ def unpack(archive, folder):
 
 
 def archive_of(name):
-    if not (CORPUS / f"{name}.tar").exists():
-        known = " ".join(sorted(path.stem for path in CORPUS.glob("*.tar")))
-        sys.exit(f"pack-corpus: no corpus {name}; there are: {known}")
-    return CORPUS / f"{name}.tar"
+    if name not in FUZZERS:
+        sys.exit(f"pack-corpus: there is no fuzzer {name}; there are: {' '.join(sorted(FUZZERS))}")
+    return FUZZERS[name].with_name(f"{name}.tar")
 
 
 def change(name, added=(), removed=()):
@@ -77,7 +78,7 @@ def change(name, added=(), removed=()):
 def pack():
     folders = sorted(path for path in CORPUS.iterdir() if path.is_dir())
     for folder in folders:
-        archive, files = CORPUS / f"{folder.name}.tar", files_of(folder)
+        archive, files = archive_of(folder.name), files_of(folder)
         lost = sorted(set(read(archive)) - set(files)) if archive.exists() else []
         if lost:
             sys.exit(f"pack-corpus: {folder.name} lacks what its archive has ({lost[0]} …): `unpack` it first, or `remove` that")
@@ -95,7 +96,7 @@ def main(verb=None, *arguments):
     elif verb == "remove" and len(arguments) > 1:
         change(arguments[0], removed=arguments[1:])
     elif verb == "unpack":
-        for name in arguments or sorted(path.stem for path in CORPUS.glob("*.tar")):
+        for name in arguments or sorted(FUZZERS):
             unpack(archive_of(name), CORPUS / name)
     elif verb == "pack" and not arguments:
         pack()

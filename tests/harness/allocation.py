@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the daemon with one allocation of its own failing: tests/harness/failing-malloc.c."""
+"""Runs the daemon with one allocation of its own failing: tests/harness/c/failing-malloc.c."""
 import json
 
 import session

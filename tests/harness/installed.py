@@ -138,13 +138,13 @@ class Machine(nspawn.Machine):
     def begin_runtimes(self):
         classes = self.folder / "classes"
         classes.mkdir()
-        self.test.run_command([jdks.tool("javac"), "-d", classes, tap.SOURCE_DIR / "tests/victims/VictimJavaBusy.java"],
+        self.test.run_command([jdks.tool("javac"), "-d", classes, tap.SOURCE_DIR / "tests/victims/java/VictimJavaBusy.java"],
                               expect=0, timeout=120)
         shutil.copytree(classes, f"{self.root}{PROGRAMS}/classes")
         self.begin("java", "sh", "-c", f"sleep infinity | {self.java} -Xmx64m -cp {PROGRAMS}/classes VictimJavaBusy deep")
-        self.begin("python", "python3", self.place(tap.SOURCE_DIR / "tests/victims/victim-burn.py"))
+        self.begin("python", "python3", self.place(tap.SOURCE_DIR / "tests/victims/python/victim-burn.py"))
         self.begin("naps", "sh", "-c", "sleep infinity | python3 " +
-                   self.place(tap.SOURCE_DIR / "tests/victims/victim-naps.py"))
+                   self.place(tap.SOURCE_DIR / "tests/victims/python/victim-naps.py"))
 
     def begin_stripped(self):
         for name in ("nearby", "remote"):

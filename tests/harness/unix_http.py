@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP on a unix socket: how a running daemon is asked (daemon/service/run/)."""
+"""HTTP on a unix socket: how a running daemon is asked (daemon/host/service/control/)."""
 import http.client
 import socket
 

@@ -79,7 +79,7 @@ def header():
     lines = [
         "/* SPDX-License-Identifier: Apache-2.0 */", "#pragma once", "",
         "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "",
-        '#include "base/util/macro.h"', "", "static const uint8_t golden_request[] _unused_ = {"
+        '#include "core/base/util/macro.h"', "", "static const uint8_t golden_request[] _unused_ = {"
     ]
     for at in range(0, len(data), 16):
         lines.append("        " + " ".join(f"0x{byte:02x}," for byte in data[at:at + 16]))

@@ -11,8 +11,8 @@ ssize_t litmus_send(int fd, const void *data, size_t size, int flags);
 
 #include "coroutine.c"
 #define accept accept_event             /* the C library has one */
-#include "coro/station/station-read.c"
-#include "coro/station/region.h"
+#include "core/coro/station-read.c"
+#include "host/coro/region.h"
 
 #include "litmus-station.h"
 #include "station-writer.h"

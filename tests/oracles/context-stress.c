@@ -31,15 +31,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/util/clock.h"
-#include "base/util/stat.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
 #include "context-stress.h"
-#include "sampling/context/ring.h"
-#include "sampling/process/object.h"
-#include "sampling/process/process.h"
-#include "sampling/context/thread-context.h"
-#include "sampling/sample/decode.h"
-#include "sampling/sample/sampler.h"
+#include "host/sampling/context/ring.h"
+#include "host/sampling/process/object.h"
+#include "host/sampling/process/process.h"
+#include "host/sampling/context/thread-context.h"
+#include "host/sampling/sample/decode.h"
+#include "host/sampling/sample/sampler.h"
 
 enum {
         EXIT_UNUSABLE = 78,

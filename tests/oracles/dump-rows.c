@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/util/file.h"
-#include "sampling/unwind/table.h"
+#include "core/base/file/file.h"
+#include "host/sampling/unwind/tables/table.h"
 
 static void print_rule(uint64_t address, uint64_t rule) {
         printf("%" PRIx64 " %u %d %u %d %u\n", address, unwind_rule_cfa(rule), unwind_rule_offset(rule),

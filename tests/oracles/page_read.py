@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the data of a page by its description (daemon/formats/page/page-encode.c), for tests: no line is
+"""Reads the data of a page by its description (daemon/desk/page/page-encode.c), for tests: no line is
 shared with what wrote it or with the page's own script.
 
     page = page_read.read("out.html")

@@ -18,11 +18,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/util/file.h"
-#include "sampling/unwind/reader.h"
-#include "sampling/unwind/scan-arch.h"
-#include "sampling/unwind/scan.h"
-#include "sampling/unwind/table.h"
+#include "core/base/file/file.h"
+#include "host/sampling/unwind/cfi/reader.h"
+#include "host/sampling/unwind/scan/scan-arch.h"
+#include "host/sampling/unwind/scan/scan.h"
+#include "host/sampling/unwind/tables/table.h"
 
 enum { SAY = 10 };
 

@@ -17,7 +17,7 @@
  * `steps N complete N pcs N compared N differ N libdw-short N refuted N called N wrong N whole N derived N`.
  * Where libdw contradicts, the processor decides: if the calls, or the next steps, lead where our stack said,
  * libdw is refuted (it guesses in code without rows; the last instructions before a landing pad,
- * daemon/sampling/unwind/landing.h).
+ * daemon/host/sampling/unwind/cfi/landing.h).
  */
 
 #include <elf.h>
@@ -36,11 +36,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "abi.h"
-#include "base/util/hashmap.h"
-#include "sampling/process/process.h"
-#include "sampling/unwind/table.h"
-#include "sampling/unwind/tables.h"
+#include "border/abi.h"
+#include "core/base/data/hashmap.h"
+#include "host/sampling/process/process.h"
+#include "host/sampling/unwind/tables/table.h"
+#include "host/sampling/unwind/tables/tables.h"
 
 #define barrier_var(var) __asm__ volatile("" : "+r"(var))
 
@@ -56,8 +56,8 @@ static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
         return -14;
 }
 
-#include "memory.bpf.h"
-#include "unwind.bpf.h"
+#include "walk/memory.bpf.h"
+#include "walk/unwind.bpf.h"
 
 #include "rows-shim.h"
 

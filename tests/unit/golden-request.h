@@ -4,7 +4,7 @@
 /* Written by tests/interop/make-golden.py, which says what it is. */
 #include <stdint.h>
 
-#include "base/util/macro.h"
+#include "core/base/util/macro.h"
 
 static const uint8_t golden_request[] _unused_ = {
         0x0a, 0xa0, 0x01, 0x0a, 0x2b, 0x0a, 0x16, 0x0a, 0x0c, 0x73, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65,

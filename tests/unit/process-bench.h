@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "sampling/process/process.h"
+#include "host/sampling/process/process.h"
 
 static inline ObjectCache *cache(void) {
         ObjectCache *objects;

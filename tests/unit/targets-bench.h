@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/util/clock.h"
-#include "base/util/stat.h"
 #include "child.h"
-#include "sampling/context/ring-search.h"
-#include "sampling/discover/targets.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/context/ring-search.h"
+#include "host/sampling/discover/targets.h"
 #include "spanprof/ring.h"
 #include "stat-reset.h"
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/util/text.h"
-#include "symbol/naming/code-source.h"
+#include "core/base/util/text.h"
+#include "host/naming/code-source.h"
 
 static char path[64], dump_path[64];    /* perf-map, jitdump */
 static CodePlace place;

@@ -6,7 +6,7 @@
 //     busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
 //
 // The second compares what a thread publishes with the span that must be current, wherever contexts change.
-// Both are read by tests/integration/test-otel-cpp.py; the third by tests/bench/otel_cpp.py.
+// Both are read by tests/integration/host/spans/test-otel-cpp.py; the third by tests/bench/otel_cpp.py.
 #include <algorithm>
 #include <chrono>
 #include <ctime>

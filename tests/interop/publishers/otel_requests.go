@@ -6,7 +6,7 @@
 //
 //	busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
 //
-// tests/integration/test-otel-go.py reads it.
+// tests/integration/host/spans/test-otel-go.py reads it.
 package main
 
 import (

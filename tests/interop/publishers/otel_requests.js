@@ -8,7 +8,7 @@
  *
  *     busy TRACE SPAN THREAD BEGIN END    CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
  *
- * The file is read by tests/integration/test-otel-node.py and test-long-datadog-node.py.
+ * The file is read by tests/integration/host/spans/test-otel-node.py and test-long-datadog-node.py.
  */
 const { AsyncResource } = require('node:async_hooks');
 const fs = require('node:fs');

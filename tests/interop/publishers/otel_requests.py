@@ -4,7 +4,7 @@ workers (the same as tasks, in a forked child) or gevent. Each prints what it di
 
     busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
 
-The file is read by tests/integration/test-otel-python.py.
+The file is read by tests/integration/host/spans/test-otel-python.py.
 """
 import sys
 

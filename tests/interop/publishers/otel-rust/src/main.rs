@@ -4,7 +4,7 @@
 //!
 //!     busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
 //!
-//! tests/integration/test-otel-rust.py reads it.
+//! tests/integration/host/spans/test-otel-rust.py reads it.
 use std::hint::black_box;
 use std::io::Write;
 use std::time::Duration;

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Runtimes at the Border
+ *
+ * How the kernel half tells frames of a language's runtime, and what it needs to know of a process to do so.
+ *
+ * The user part of a sample is a list of 64-bit words. A native frame is one word, its address, whose top
+ * byte is zero. A frame of a runtime begins with a tagged word: its top byte is the kind, and the kind says
+ * how many words the frame has. The walk never writes a native address with another top byte, so that no
+ * target can forge a tagged word.
+ *
+ *     kind                    low 56 bits    word 1                                word 2
+ *     HOTSPOT_INTERPRETED     bcp            low stamp << 48 | ConstMethod *       high stamp << 48 | Method*
+ *     HOTSPOT_COMPILED        pc             compile_id << 32 | pc - nmethod       Method * of the nmethod
+ *     HOTSPOT_BLOB            pc             pc - CodeBlob                         CodeBlob *
+ *     PYTHON                  code object    python_cookie() << 32 | position      none: two words
+ *
+ * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
+ * pointer into a thread's own copy of the instructions counts as the same place in the code object.
+ * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
+ * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
+ * readers check all of them.
+ */
+
+#ifdef __bpf__
+#include "border/kernel.bpf.h"
+#else
+#include <assert.h>
+#include <stdint.h>
+#endif
+
+enum runtime_kind {
+        RUNTIME_NATIVE = 0,
+        RUNTIME_HOTSPOT_INTERPRETED = 1,
+        RUNTIME_HOTSPOT_COMPILED = 2,
+        RUNTIME_HOTSPOT_BLOB = 3,       /* stub, adapter, or other code of the runtime's own */
+        RUNTIME_PYTHON = 4,             /* an interpreted function */
+        RUNTIME_N_KINDS,
+};
+
+/* Runtimes as bits: those whose processes the kernel half looks up, and others. */
+enum {
+        RUNTIME_HAS_HOTSPOT = 1 << 0,
+        RUNTIME_HAS_GO = 1 << 1,
+        RUNTIME_HAS_PYTHON = 1 << 2,
+        RUNTIME_HAS_OTHER_JVM = 1 << 3, /* recognised alone; the kernel half does not look it up */
+};
+
+enum {
+        RUNTIME_KIND_SHIFT = 56,
+        RUNTIME_MAX_WORDS = 3,          /* words of one frame */
+        RUNTIME_HOTSPOT_WORDS = 3,
+        RUNTIME_PYTHON_WORDS = 2,
+        HOTSPOT_N_HEAPS = 4,          /* code heaps; every release so far has one or three */
+        HOTSPOT_MAX_HEADER = 512,       /* bytes from a heap block's begin to the end of the fields read */
+        RUNTIME_MAX_PROCESSES = 512,    /* processes with a runtime that is walked */
+};
+
+/*
+ * Of a HOTSPOT_BLOB at the return barrier of virtual threads, in word 1. Without it the frame stands for
+ * frames in the heap that were not read; with it for Continuation.enterSpecial.
+ */
+#define RUNTIME_HOTSPOT_ENTRY (1ull << 63)
+
+enum { RUNTIME_HOTSPOT_STAMP_SHIFT = 48 };      /* in words 1 and 2 of a HOTSPOT_INTERPRETED */
+
+#define RUNTIME_ADDRESS_MASK ((1ull << RUNTIME_KIND_SHIFT) - 1)
+
+/* Words of the frame that begins with @word; 0 = there is no such kind. */
+static inline uint32_t runtime_frame_words(uint64_t word) {
+        uint32_t kind = (uint32_t)(word >> RUNTIME_KIND_SHIFT);
+
+        if (kind >= RUNTIME_N_KINDS)
+                return 0;
+        if (kind == RUNTIME_NATIVE)
+                return 1;
+        return kind == RUNTIME_PYTHON ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
+}
+
+/* What the value of a field counts from. */
+enum hotspot_base {
+        HOTSPOT_BASE_NONE = 0,
+        HOTSPOT_BASE_BLOB = 1,          /* the CodeBlob */
+        HOTSPOT_BASE_CODE = 2,          /* the blob's first instruction */
+};
+
+/* A field of a CodeBlob or nmethod. */
+struct hotspot_field {
+        uint16_t offset;                /* in the blob */
+        uint8_t size;                   /* bytes: 2, 4, 8; 0 = this release has no such field */
+        uint8_t base;                   /* enum hotspot_base */
+};
+
+struct hotspot_heap {
+        uint64_t low;                   /* first block */
+        uint64_t size;                  /* reserved bytes */
+        uint64_t segment_map;
+};
+
+/*
+ * A process that runs HotSpot: value of the map `hotspot_processes`, by tgid. Written by the daemon only,
+ * once a program; all of it comes from the target's own vmStructs, checked by the daemon for bounds alone.
+ */
+struct hotspot_process {
+        uint64_t generation;            /* of the process' row; another one = void */
+        uint64_t low, size;             /* code heaps, from the first one's begin to the last one's end */
+        uint64_t interpreter, interpreter_size; /* templates and entries of the interpreter */
+        uint64_t interpreter_blob;      /* CodeBlob that they lie in */
+        uint64_t unloads;               /* the JVM's count of unloaded classes; 0 = it has none */
+        uint64_t call_stub;             /* return address of Java code that native code has called */
+        uint32_t n_heaps;
+        uint32_t segment_shift;
+        struct hotspot_heap heaps[HOTSPOT_N_HEAPS];
+
+        uint16_t block_header;          /* bytes of a heap block in front of its blob */
+        uint16_t block_used;            /* offset of its flag `used` */
+        uint16_t header_size;           /* bytes of block and blob that hold all fields below */
+        uint16_t const_method;          /* offset of Method's pointer to its ConstMethod */
+        uint16_t code_size;             /* offset of ConstMethod's size of bytecodes, two bytes */
+        uint16_t code;                  /* offset of the bytecodes in a ConstMethod */
+        int16_t bcp;                    /* offset of the saved bcp from an interpreted frame's rbp */
+        uint16_t keeps_sender;          /* arm64: an entry of the interpreter has the caller's sp in x19 */
+        struct hotspot_field name;      /* pointer to a text */
+        struct hotspot_field code_begin;
+        struct hotspot_field frame_complete;    /* first instruction behind the prologue; CODE */
+        struct hotspot_field frame_size;        /* words */
+        struct hotspot_field verified_entry;    /* from here on, of nmethods alone */
+        struct hotspot_field deopt_handler;
+        struct hotspot_field orig_pc;   /* offset from rsp of the pc that the deopt handler replaced */
+        struct hotspot_field method;
+        struct hotspot_field compile_id;
+        uint32_t oop_shift;
+        /* frames of virtual threads in the heap: a reference is an address, base + (reference << shift) */
+        uint64_t oop_base;
+        uint16_t chunk_tail;            /* offset of Continuation's newest StackChunk; 0 = not known */
+        uint16_t chunk_parent;          /* offsets in a StackChunk: of the next older one, */
+        uint16_t chunk_sp, chunk_bottom;        /* of words from its stack's begin, four bytes */
+        uint16_t chunk_stack;           /* bytes of a StackChunk in front of its stack */
+        uint16_t padding[3];
+};
+
+/* How a goroutine keeps its labels. */
+enum go_labels {
+        GO_LABELS_MAP = 1,              /* map[string]string, up to Go 1.23 */
+        GO_LABELS_SLICE = 2,            /* slice of {key, value}, from Go 1.24 on */
+};
+
+enum {
+        GO_MAX_STRING = 255,            /* bytes of a key, and of a value; longer ones are left out */
+        GO_HEADER_SIZE = 8,             /* of what a sample has of its goroutine: its id, u64 */
+        GO_MAX_OFFSET = 504,            /* of a field of g, from its m on; multiples of 8 */
+};
+
+/*
+ * A process that runs Go: value of the map `go_processes`, by tgid. Written by the daemon only, once a
+ * program. What a sample then has as its attributes, by the form ABI_FORM_GO: the goroutine's id (u64), then
+ * for each label u8 size of the key, u8 size of the value, key, value.
+ */
+struct go_process {
+        uint64_t generation;            /* of the process' row; another one = void */
+        int64_t tls_offset;             /* of the pointer to g, from the thread pointer */
+        uint16_t m, goid, labels;       /* offsets in g, in this order */
+        uint16_t curg;                  /* offset in m */
+        uint32_t form;                  /* enum go_labels */
+        uint32_t in_register;           /* g is in the register that Go has for it: arm64 */
+};
+
+/* How Python's frames are chained, and how it is known which native frame of the evaluator runs them. */
+enum python_chain {
+        PYTHON_CHAIN_OBJECTS = 0,       /* 3.10: one evaluator each, whose CFrame is on the native stack */
+        PYTHON_CHAIN_CFRAMES = 1,       /* 3.11: a frame says that an evaluator began with it */
+        PYTHON_CHAIN_CFRAME = 2,        /* 3.12: shims on the native stack; a CFrame has the first frame */
+        PYTHON_CHAIN_SHIMS = 3,         /* 3.13 and newer: shims on the native stack */
+        PYTHON_CHAIN_EVALUATOR = 4,     /* 3.8, 3.9: one evaluator each, known by its code alone */
+};
+
+enum {
+        PYTHON_MAX_THREAD = 256,        /* bytes of a thread state that are read */
+        PYTHON_MAX_FRAME = 128,         /* bytes of a frame that are read */
+        PYTHON_MAX_CODE = 256,          /* bytes of a code object that are read */
+        PYTHON_OWNER_SHIM = 3,          /* least owner of a frame that is no function's: an evaluator's own */
+        PYTHON_NO_POSITION = 0xffffffff,
+        PYTHON_TASK_SIZE = 104,         /* bytes of the object that a task has as its name; a multiple of 8 */
+        PYTHON_MAX_GENERATOR = 256,     /* bytes of a coroutine that are read */
+};
+
+/*
+ * Tasks of asyncio, from 3.14 on: offsets of fields. Those of a coroutine count from its begin, its frame's
+ * included, and lie in PYTHON_MAX_GENERATOR.
+ */
+struct python_tasks {
+        uint64_t coroutine_type, generator_type;        /* PyCoro_Type, PyGen_Type */
+        uint16_t running;               /* in a thread state: the task that it runs; 0 = not known */
+        uint16_t name;                  /* in a task */
+        uint16_t awaited_by;
+        uint16_t is_set;                /* one byte: awaited_by is a set of several */
+        uint16_t coroutine;
+        uint16_t frame;                 /* in a coroutine; with code, position and stack it is the frame's */
+        uint16_t state;                 /* one byte */
+        uint16_t code, position;
+        uint16_t stack;                 /* address behind the last word of its stack */
+        uint8_t suspended;              /* values of state: it waits; it waits for what is on its stack */
+        uint8_t suspended_for;
+        uint8_t awaited;                /* bytes from what is on its stack to the stack's end */
+        uint8_t reserved;
+};
+
+/*
+ * A process that runs CPython: value of the map `python_processes`, by tgid. Written by the daemon only, once
+ * a program. Offsets of fields; the daemon has checked that they lie in the bytes that are read.
+ */
+struct python_process {
+        uint64_t generation;            /* of the process' row; another one = void */
+        uint64_t interpreters;          /* address of the pointer to the first interpreter */
+        uint64_t code_type;             /* PyCode_Type; 0 = not known */
+        uint64_t evaluator, evaluator_size;     /* PYTHON_CHAIN_EVALUATOR alone */
+        uint64_t root, root_size;       /* code of greenlet's library; 0 = it has none */
+        /*
+         * The lock of an interpreter (the GIL). Threads that wait for it wait for futexes in its bytes
+         * lock_begin … lock_end; 0 … 0 = not known.
+         */
+        uint64_t lock;                  /* 3.8 to 3.11: its address; 0 = each interpreter points to its own */
+        uint16_t lock_pointer;          /* in an interpreter */
+        uint16_t lock_begin, lock_end;
+        uint16_t reserved;
+        /*
+         * Bytes from pthread_self() to the thread pointer: 0 on x86-64; on arm64 the size of a struct of the
+         * C library's, 0 until that has been read: then no thread is met.
+         */
+        uint64_t thread_below;
+        uint32_t chain;                 /* enum python_chain */
+        uint16_t next_interpreter;      /* in an interpreter */
+        uint16_t threads;
+        uint16_t thread_size;           /* bytes of a thread state that hold what is read */
+        uint16_t next_thread;           /* in a thread state */
+        uint16_t thread_id;             /* pthread_self() */
+        uint16_t thread_frame;          /* the first frame, or the CFrame */
+        /* in a CFrame: the first frame. OBJECTS: in a thread state, the pointer to the CFrame */
+        uint16_t native_frame;
+        uint16_t native_previous;
+        uint16_t frame_size;            /* bytes of a frame that hold what is read */
+        uint16_t code;                  /* in a frame */
+        uint16_t previous;
+        uint16_t position;
+        uint16_t owner;                 /* SHIMS, CFRAME: one byte; CFRAMES: of is_entry */
+        uint16_t code_size;             /* bytes of a code object that hold what is read */
+        uint16_t type;                  /* in a code object */
+        uint16_t name;
+        uint16_t line_table;
+        uint16_t first_line;            /* four bytes */
+        /*
+         * Free-threaded builds: each thread runs its own copy of the instructions, by its index; 0 = those of
+         * the code object. They are in an array that the code object points to.
+         */
+        uint16_t copies;                /* in a code object: address of the array; 0 = there are none */
+        uint16_t copy_index;            /* in a frame: four bytes */
+        uint16_t instructions;          /* in a code object */
+        uint16_t padding;
+        struct python_tasks tasks;
+};
+
+/* Tells a code object from another one that has its place after it: @name, @table are addresses in it. */
+static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t first_line) {
+        uint64_t mixed = (name >> 3) * 0x9e3779b97f4a7c15ull ^ (table >> 3) * 0xc2b2ae3d27d4eb4full;
+
+        return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed ^ first_line * 0x85ebca6bu;
+}
+
+#ifdef __bpf__
+#define RUNTIME_ASSERT(x) _Static_assert(x, #x)
+#else
+#define RUNTIME_ASSERT(x) static_assert(x, #x)
+#endif
+
+RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
+RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
+RUNTIME_ASSERT(sizeof(struct go_process) == 32);
+RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
+RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40);

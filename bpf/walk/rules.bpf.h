@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Rules
+ *
+ * One step of a walk by rows: finds the rule of a frame's pc, and hands it to the processor's part
+ * (rules-x86_64.bpf.h, rules-arm64.bpf.h), which applies it to the registers and leaves those of the caller.
+ *
+ * Where no rows exist (code made at run time, a file without call frame
+ * information, pages of Go or V8 in a file), the frame pointer is all there is: the
+ * walk goes by it, and returns to rows as soon as it reaches code that has them.
+ * Where rows are on their way, or are missing among others, it may hold anything:
+ * the walk ends (PENDING, NO_ROWS), since a guess is no caller. Includes nothing but
+ * the processor's part, as unwind.bpf.h.
+ */
+
+enum {
+        /* signal frames and changes of the stack in one walk: they alone may lead downwards */
+        RULES_MAX_SIGNALS = 8,
+        RULES_N_REGISTERS = 16,
+};
+
+/* State of a walk by rows, in addition to struct unwind. */
+struct rules {
+        /* rbx on x86-64; on arm64 x30, the return address of a frame that has not saved it, 0 = not known */
+        uint64_t bx;
+        uint64_t generation;            /* generation of the node, as the walk began */
+        uint64_t space;                 /* of the nodes (spaces.bpf.h) */
+        struct rows_place place;
+        struct rows_runs runs;
+        uint32_t first;                 /* index of frame 0 */
+        uint32_t n_signals;
+        /* frames from frame 0 to the first that a signal interrupted; 0 = none */
+        uint32_t interrupted;
+        uint32_t is_sp_lost;            /* arm64: sp of the frame is not known */
+        uint32_t has_searched;          /* a mapping, in the nodes */
+        uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
+        uint64_t leaf_value;            /* value of the register that frame 0's rule names */
+        uint64_t cfa;                   /* that rules_rare() has found */
+        /* registers of frame 0, by the processor's part */
+        uint64_t registers[RULES_N_REGISTERS];
+};
+
+/* Pointers of one walk: they live on the BPF stack, everything else in map values. */
+struct rows_walk {
+        struct unwind *unwind;
+        struct rules *rules;
+        uint64_t *frames;
+        struct rows_cache *cache;
+        const struct hotspot_process *hotspot;  /* NULL = none runs there */
+        struct hotspot *state;
+        struct python *python;                  /* NULL = none runs there, or not in this thread */
+};
+
+/* Of the includer: as rules_step(), for a pc in the code heaps of walk->hotspot. */
+static inline bool rules_hotspot(const struct rows_walk *walk);
+
+/*
+ * A walk of the same generation, which is the same process, goes on in the mapping that the last one looked
+ * up.
+ */
+static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t generation, uint32_t first) {
+        if (rules->generation != generation) {
+                rules->place.start = 0;
+                rules->place.size = 0;
+        }
+        rules->generation = generation;
+        rules->space = space;
+        rules->first = first;
+        rules->n_signals = 0;
+        rules->interrupted = 0;
+        rules->is_exact = 1;
+        rules->is_sp_lost = 0;
+        rules->has_searched = 0;
+        rules->runs.last = 0;
+        rules->runs.place = ROWS_RUN - 1;
+}
+
+static inline bool rules_end(struct unwind *unwind, uint32_t end) {
+        unwind->end = end;
+        return false;
+}
+
+/* The caller's frame is on another stack, so that nothing is below it: the walk goes on as from there. */
+static inline bool rules_switch(struct unwind *unwind, struct rules *rules) {
+        if (rules->n_signals >= RULES_MAX_SIGNALS)
+                return rules_end(unwind, ABI_STACK_BAD_CFA);
+        rules->n_signals++;
+        unwind->sp = 0;
+        return true;
+}
+
+/* The registers are those of code that a signal has interrupted. */
+static inline void rules_interrupt(struct unwind *unwind, struct rules *rules) {
+        rules->n_signals++;
+        rules->is_exact = 1;
+        if (!rules->interrupted)
+                rules->interrupted = unwind->n_frames - rules->first;
+}
+
+/*
+ * On arm64 a frame record may lie anywhere in its frame: where the caller's sp is, nobody says, and the next
+ * rule that needs it ends the walk.
+ */
+static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *rules) {
+        /*
+         * The same bound as in unwind.bpf.h; here 0 alone can be an end, anything else means that there is no
+         * frame pointer.
+         */
+        if (unwind->bp && unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
+                return rules_end(unwind, ABI_STACK_NO_ROWS);
+        rules->bx = 0;                  /* its place is not known */
+        rules->is_sp_lost = UNWIND_ARM64;
+        return unwind_by_frame_pointer(unwind);
+}
+
+#if UNWIND_ARM64
+#include "arch/rules-arm64.bpf.h"
+#else
+#include "arch/rules-x86_64.bpf.h"
+#endif
+
+/*
+ * Decides, once per pc without a row, how to go on there; the cache keeps the decision. @rule: 0 or
+ * UNWIND_RULE_FP.
+ */
+static inline uint64_t rules_without_row(uint64_t pc, uint64_t rule) {
+        uint64_t known = rules_by_code(pc);
+
+        if (known)
+                return known;
+        return rule ? rule : (uint64_t)UNWIND_CFA_GAP << 48;
+}
+
+/* The rule at @pc, which lies in the walk's mapping. Return: false and `end`. */
+static inline bool rules_look_up(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
+        const struct rows_place *place = &walk->rules->place;
+        uint64_t rule = UNWIND_RULE_FP;
+
+        if (place->table < UNWIND_MAX_TABLES)
+                rule = rows_rule(place->table, pc - place->start + place->offset);
+        else if (place->table == UNWIND_PENDING_TABLE)
+                return rules_end(walk->unwind, ABI_STACK_PENDING);
+        else if (place->table == UNWIND_LOST_TABLE)
+                rule = 0;
+        if (rule == ROWS_NO_TABLE)
+                return rules_end(walk->unwind, ABI_STACK_INTERNAL);
+        *rulep = !rule || rule == UNWIND_RULE_FP ? rules_without_row(walk->unwind->pc, rule) : rule;
+        return true;
+}
+
+/* The rule for @pc, by way of the cache. Return: false and `end`. */
+static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
+        struct rules *rules = walk->rules;
+        uint64_t tag = pc ^ rules->generation * ROWS_TAG_FACTOR, rule = 0;
+        struct rows_cache_entry *run = rows_run_at(walk->cache, pc, &rules->runs), *entry;
+
+        if (run->tag == tag) {
+                *rulep = run->rule;
+                return true;
+        }
+        entry = rows_cache_find(walk->cache, pc, tag);
+        if (entry->tag == tag) {
+                *run = *entry;
+                *rulep = entry->rule;
+                return true;
+        }
+        PART(FRAMES);
+        if (pc - rules->place.start >= rules->place.size) {
+                uint32_t end = rows_find_place(rules->space, rules->generation, pc, &rules->place);
+
+                rules->has_searched = 1;
+                PART(PLACE);
+                if (end)
+                        return rules_end(walk->unwind, end);
+        }
+        if (!rules_look_up(walk, pc, &rule))
+                return false;
+        PART(RULE);
+        entry->tag = tag;
+        entry->rule = rule;
+        *run = *entry;
+        *rulep = rule;
+        return true;
+}
+
+/* As rules_step(), for a process without a runtime. */
+static inline bool rules_native_step(const struct rows_walk *walk) {
+        struct unwind *unwind = walk->unwind;
+        struct rules *rules = walk->rules;
+        uint32_t n = unwind->n_frames;
+        uint64_t rule, pc = unwind->pc;
+
+        if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
+                return rules_end(unwind, ABI_STACK_DEPTH);
+        if (pc >> RUNTIME_KIND_SHIFT)
+                return rules_end(unwind, ABI_STACK_MALFORMED);
+        /*
+         * Readers take every frame but the first for a return address, so an interrupted pc is written as
+         * one.
+         */
+        walk->frames[n] = pc + (rules->is_exact & (n != rules->first));
+        unwind->n_frames = n + 1;
+        /*
+         * A return address may be the first byte behind its function, so the row of the call itself counts.
+         */
+        pc -= !rules->is_exact;
+        rules->is_exact = 0;
+        if (!rules_find(walk, pc, &rule)) {
+                /* A word that lies in no mapping was no return address. */
+                if (n > rules->first && unwind->end == ABI_STACK_NO_MAPPING)
+                        unwind->n_frames = n;
+                return false;
+        }
+        return rules_apply(unwind, rules, rule);
+}
+
+/* Writes one frame and goes to its caller. Return: false when the walk is over. */
+static inline bool rules_step(const struct rows_walk *walk) {
+        if (walk->hotspot && walk->unwind->pc - walk->hotspot->low < walk->hotspot->size)
+                return rules_hotspot(walk);
+        return rules_native_step(walk);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Slots
+ *
+ * A slot of a ring belongs to a thread only by arithmetic (tid % capacity), and
+ * need not be cleared. So two things must be known before a slot is believed:
+ *
+ *     is another living thread's slot the same one?     → ambiguous
+ *     was it written since this thread was born, and
+ *     since another one that shared it died?            → else stale
+ *
+ * Both are kept up to date at birth and death of every thread of a process with
+ * a ring. The daemon tells of threads that were there before the ring was found
+ * (adopt), and trusts what their slots hold.
+ *
+ * At the cap nothing is known of a thread's neighbours any more. From then on a
+ * slot that is counted for the first time counts as shared.
+ */
+
+#include "walk/identity.bpf.h"
+#include "walk/tables.bpf.h"
+
+enum {
+        SLOTS_CLONE_THREAD = 0x10000,
+        /*
+         * Entries of small rings stay at zero, until the daemon removes them with their process. If an entry
+         * was deleted while another thread with the same slot is being born, that thread would be lost. In a
+         * larger ring two such threads are thousands of ids apart, and cannot be born and die within these
+         * few instructions.
+         */
+        SLOTS_KEPT = ABI_KEPT_SLOTS,
+};
+
+static __always_inline void slots_over_cap(void) {
+        struct counters *counters = counters_get();
+
+        slots_overflowed = true;
+        if (counters)
+                __sync_fetch_and_add(&counters->values[COUNTER_RING_THREADS_OVER_CAP], 1);
+}
+
+static __always_inline void slots_enter(uint32_t tgid, uint32_t slot) {
+        struct ring_slot key = { .tgid = tgid, .slot = slot };
+        struct ring_owners first = { .n = slots_overflowed }, *owners;
+
+        bpf_map_update_elem(&ring_slots, &key, &first, BPF_NOEXIST);
+        owners = bpf_map_lookup_elem(&ring_slots, &key);
+        if (owners)
+                __sync_fetch_and_add(&owners->n, 1);
+        else
+                slots_over_cap();
+}
+
+static __always_inline void slots_leave(uint32_t tgid, uint32_t slot) {
+        struct ring_slot key = { .tgid = tgid, .slot = slot };
+        struct ring_owners *owners = bpf_map_lookup_elem(&ring_slots, &key);
+
+        if (!owners)
+                return;
+        if (owners->n > 1)
+                owners->left = SLOT_LEFT_BEHIND;
+        if (owners->n)
+                __sync_fetch_and_add(&owners->n, -1);
+        if (slot >= SLOTS_KEPT && !*(volatile uint32_t *)&owners->n)
+                bpf_map_delete_elem(&ring_slots, &key);
+}
+
+/* The thread is gone, or has another slot now. */
+static __always_inline void slots_forget(uint32_t tid) {
+        const struct ring_thread *thread = bpf_map_lookup_elem(&ring_threads, &tid);
+        struct ring_slot key;
+
+        if (!thread)
+                return;
+        key.tgid = thread->tgid;
+        key.slot = thread->slot;
+        if (!bpf_map_delete_elem(&ring_threads, &tid))
+                slots_leave(key.tgid, key.slot);
+}
+
+static __always_inline void slots_remember(uint32_t tid, const struct ring_thread *thread) {
+        slots_forget(tid);      /* an earlier owner of the id whose end was missed */
+        slots_enter(thread->tgid, thread->slot);
+        if (bpf_map_update_elem(&ring_threads, &tid, thread, BPF_ANY))
+                slots_over_cap();
+}
+
+/* Ids of a task that is not the current one. They are read by copies, since its pointer is not trusted. */
+static __always_inline bool slots_ids(struct task_struct *task, uint32_t *tidp, uint32_t *ns_tidp) {
+        struct pid *pid = BPF_CORE_READ(task, thread_pid);
+        uint32_t level = BPF_CORE_READ(pid, level);
+        struct upid upid;
+
+        if (!pid || !identity_at(pid, level, &upid))
+                return false;
+        *ns_tidp = upid.nr;
+        if (level < namespace_level || !identity_at(pid, namespace_level, &upid))
+                return false;
+        *tidp = upid.nr;
+        return !setting_namespace || BPF_CORE_READ(upid.ns, ns.inum) == setting_namespace;
+}
+
+/* Whether @tgid has a ring. The row of an earlier process costs one useless entry. */
+static __always_inline bool slots_ring(uint32_t tgid, uint64_t *addressp, uint32_t *capacityp) {
+        const struct abi_process *row = bpf_map_lookup_elem(&processes, &tgid);
+
+        if (!row || !row->ring_address || !row->ring_capacity)
+                return false;
+        *addressp = row->ring_address;
+        *capacityp = row->ring_capacity;
+        return true;
+}
+
+/* Runs in the task that makes the new one, which shares its memory and does not run yet. */
+SEC("raw_tp/task_newtask")
+int watch_thread(struct bpf_raw_tracepoint_args *context) {
+        struct task_struct *current = bpf_get_current_task_btf(),
+                           *task = (struct task_struct *)context->args[0];
+        struct spanprof_ring_slot slot = {};
+        struct ring_thread thread = {};
+        struct identity identity = {};
+        uint32_t tid, ns_tid, capacity;
+        uint64_t address;
+
+        if (!(context->args[1] & SLOTS_CLONE_THREAD) || !identity_read(current, &identity) ||
+            !slots_ring(identity.tgid, &address, &capacity) || !capacity || !slots_ids(task, &tid, &ns_tid))
+                return 0;
+        thread.tgid = identity.tgid;
+        thread.slot = ns_tid % capacity;
+        address += sizeof(struct spanprof_ring_header) + (uint64_t)thread.slot * sizeof(slot);
+        /* A page that is not there holds no ids. */
+        if (!bpf_probe_read_user(&slot, sizeof(slot), (const void *)address)) {
+                thread.born.trace_high = slot.trace_id_high;
+                thread.born.trace_low = slot.trace_id_low;
+                thread.born.span = slot.span_id;
+        }
+        thread.is_unwritten = !!(slot.trace_id_high | slot.trace_id_low | slot.span_id);
+        slots_remember(tid, &thread);
+        return 0;
+}
+
+/* Run by the daemon for each thread that it finds, with a struct abi_adoption. */
+SEC("raw_tp")
+int adopt(struct bpf_raw_tracepoint_args *context) {
+        struct ring_thread thread = { .tgid = context->args[0], .slot = context->args[2] };
+        const struct ring_thread *known;
+        uint32_t tid = context->args[1];
+
+        if (context->args[2] == ABI_ADOPTION_GONE) {
+                slots_forget(tid);
+                return 0;
+        }
+        known = bpf_map_lookup_elem(&ring_threads, &tid);
+        if (!known || known->tgid != thread.tgid || known->slot != thread.slot)
+                slots_remember(tid, &thread);
+        return 0;
+}
+
+static __always_inline bool slots_same(const struct abi_span *a, const struct abi_span *b) {
+        return !((a->trace_high ^ b->trace_high) | (a->trace_low ^ b->trace_low) | (a->span ^ b->span));
+}
+
+/* Whether these ids are, or may be, what a thread that has died left behind. */
+static __always_inline bool slots_left(struct ring_owners *owners, const struct abi_span *span) {
+        if (owners->left == SLOT_TRUSTED)
+                return false;
+        if (owners->left == SLOT_LEFT_BEHIND) {
+                owners->ids = *span;
+                owners->left = SLOT_LEFT_IDS;
+        }
+        if (slots_same(&owners->ids, span))
+                return true;
+        owners->left = SLOT_TRUSTED;    /* only one thread is left that can have written */
+        return false;
+}
+
+/* Judges the slot in which a sample found these ids. */
+static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t slot,
+                                           const struct abi_span *span) {
+        struct ring_slot key = { .tgid = tgid, .slot = slot };
+        struct ring_thread *thread = bpf_map_lookup_elem(&ring_threads, &tid);
+        struct ring_owners *owners = bpf_map_lookup_elem(&ring_slots, &key);
+
+        if (owners && owners->n > 1)
+                return ABI_CONTEXT_AMBIGUOUS;
+        if (owners && slots_left(owners, span))
+                return ABI_CONTEXT_STALE;
+        if (!thread)            /* over the cap, or not counted yet */
+                return slots_overflowed ? ABI_CONTEXT_AMBIGUOUS : ABI_CONTEXT_PRESENT;
+        if (!thread->is_unwritten || thread->tgid != tgid || thread->slot != slot)
+                return ABI_CONTEXT_PRESENT;
+        if (slots_same(&thread->born, span))
+                return ABI_CONTEXT_STALE;
+        thread->is_unwritten = 0;
+        return ABI_CONTEXT_PRESENT;
+}

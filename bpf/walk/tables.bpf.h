@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Tables
+ *
+ * Every map that the sampler has. offcpu.bpf.c shares them, and has its own besides. Sizes that depend on the
+ * machine or on options are set by the daemon before loading (daemon/host/sampling/sample/kernel-half.c).
+ */
+
+#include "border/abi.h"
+#include "border/offcpu_abi.h"
+#include "border/unwind_abi.h"
+
+#include "walk/identity.bpf.h"
+#include "walk/memory.bpf.h"
+#include "walk/unwind.bpf.h"
+
+enum {
+        ROUND_ROW_STEPS = 2,            /* steps in one call of the walk's loop */
+        ROUND_PYTHON_STEPS = 4,         /* entries of a chain in one call */
+};
+
+static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block);
+static __always_inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf);
+uint64_t rows_rule(uint32_t table, uint64_t offset);
+#include "walk/rows.bpf.h"
+#include "walk/rules.bpf.h"
+
+/* Stack copies of this second (defer.bpf.h). */
+struct defer_budget {
+        uint64_t second;
+        uint64_t bytes;
+        uint64_t n_lost;                /* of walks that left all known mappings */
+};
+
+static __always_inline struct rows_cache *hotspot_cache(void);
+#include "runtimes/hotspot.bpf.h"
+#include "runtimes/go.bpf.h"
+#include "runtimes/python.bpf.h"
+
+enum {
+        /*
+         * Each frame is a step. So is each mark of Python's chain, and each evaluator whose frame gives its
+         * place away. One step more finds that there is no room for another frame.
+         */
+        ROW_ROUNDS = (ABI_MAX_FRAMES + 2 * PYTHON_MAX_CHAIN) / ROUND_ROW_STEPS + 1,
+};
+
+/* A sample under construction. */
+struct scratch {
+        /* address in the target; the size of the attributes is read from there at the end */
+        uint64_t attributes_address;
+        uint64_t calls;                 /* enum wake_call */
+        struct defer_budget budget;
+        /* registers of frame 0; the walk changes those of `unwind` */
+        struct {
+                uint64_t pc, sp, bp, bx;
+        } leaf;
+        uint64_t copied_from;           /* where the copy of a deferred walk begins */
+        uint64_t has_runtime;           /* 1 = the process may have frames of a runtime */
+        struct unwind unwind;
+        struct rules rules;
+        struct hotspot hotspot;
+        struct identity identity;       /* of the thread that waits */
+        struct abi_process process;     /* row of the thread that waits, or wakes one */
+        struct abi_wait wait;           /* of offcpu.bpf.c: the sample's head; nothing may be between them */
+        union {
+                struct abi_sample sample;
+                struct {
+                        uint8_t header[sizeof(struct abi_sample)];
+                        uint64_t frames[UNWIND_MAX_FRAMES];
+                        /* for attributes and a task behind the last frame, and for what the verifier fears */
+                        uint8_t room[ABI_MAX_ATTRIBUTES_SIZE + PYTHON_TASK_SIZE + 8];
+                };
+        };
+};
+
+/* Zeros behind its end. */
+struct known_name {
+        uint64_t words[2];
+};
+
+/*
+ * Names of programs that were targets lately. Daemon writes (host/sampling/sample/known-names.h), watchers
+ * and sampler read: the next program of such a name is likely a target, too.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_KNOWN_NAMES);
+        __type(key, struct known_name);
+        __type(value, uint32_t);
+} known_names SEC(".maps");
+
+/* Daemon writes (host/sampling/discover/settled-names.h), sampler reads. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_SETTLED_NAMES);
+        __type(key, struct abi_settled_name);
+        __type(value, uint32_t);
+} settled_names SEC(".maps");
+
+/*
+ * Processes that are profiled or rejected. Daemon writes, sampler reads. Only rows in use take memory; the
+ * loader preallocates below Linux 6.1, which refuses NO_PREALLOC here.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct abi_process);
+} processes SEC(".maps");
+
+/*
+ * Processes without a row that may publish late. Sampler writes and reads. Forgetting the least used one
+ * costs a needless notice.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, 2048);
+        __type(key, uint32_t);
+        __type(value, struct abi_watch);
+} non_targets SEC(".maps");
+
+/* Names that no selector chooses. Daemon writes, sampler reads. A forgotten one costs a sample and a look. */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, ABI_MAX_NAMES);
+        __type(key, struct abi_name);
+        __type(value, uint8_t);
+} rejected_names SEC(".maps");
+
+/* A thread of a process with a ring. */
+struct ring_thread {
+        struct abi_span born;           /* what its slot held when it was born */
+        uint32_t tgid;
+        uint32_t slot;
+        uint32_t is_unwritten;          /* the slot has not changed since then */
+        uint32_t reserved;
+};
+
+struct ring_slot {
+        uint32_t tgid;
+        uint32_t slot;
+};
+
+/*
+ * State of a slot once a thread that shared it has died: its content may be that thread's, until another one
+ * has written.
+ */
+enum { SLOT_TRUSTED, SLOT_LEFT_BEHIND, SLOT_LEFT_IDS };
+
+struct ring_owners {
+        uint32_t n;                     /* living threads with this slot */
+        /* SLOT_*; LEFT_IDS: `ids` are what it held at the first sample after that death */
+        uint32_t left;
+        struct abi_span ids;
+};
+
+enum { RING_THREADS = 16384 };
+
+/*
+ * Threads of processes with a ring, by tid (daemon's namespace). Birth and death of each are written here,
+ * and by the daemon threads that were there before; the sampler reads. Over the cap: slots.bpf.h.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RING_THREADS);
+        __type(key, uint32_t);
+        __type(value, struct ring_thread);
+} ring_threads SEC(".maps");
+
+/* Number of threads that share a slot. The same writers and reader. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RING_THREADS);
+        __type(key, struct ring_slot);
+        __type(value, struct ring_owners);
+} ring_slots SEC(".maps");
+
+/* Data that was sent of a process at its exit, until the process is reaped. */
+struct leaver {
+        uint64_t start_time_ns;
+        uint64_t cpu_ns;
+        uint32_t tgid;
+        uint32_t padding;
+        char comm[KERNEL_COMM_SIZE];
+};
+
+/*
+ * Leader's task_struct → leaver. Watchers write and read. Only entries in use take memory (as `processes`). A
+ * target that is never reaped keeps its place, and at the cap the last bit of CPU time of a process is not
+ * told.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, 4096);
+        __type(key, uint64_t);
+        __type(value, struct leaver);
+} leavers SEC(".maps");
+
+/*
+ * Sampler's working memory; the BPF stack ends at 512 bytes. One per CPU: an event never interrupts another
+ * one.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* What `processes` said of a process that was sampled lately (select.bpf.h). */
+struct recent {
+        struct abi_process row;         /* without one: zeros, but for `state` and `watch` */
+        uint64_t version;               /* rows_version as it was read; 0 = nothing was */
+        uint64_t nodes;                 /* generation of its nodes then; 0 = not read, or there are none */
+        uint32_t tgid;
+        uint16_t has_row;
+        uint16_t has_one_id;            /* its threads: they are in no PID namespace but the first */
+        uint64_t told;                  /* address space of it whose start was sent (start.bpf.h); 0 = none */
+        uint32_t mount_namespace, has_group;    /* what that start said */
+        uint64_t runs;                  /* of rules, that its last walk ended with: rows_runs.last */
+        /* when its memory was looked at last, and until it is looked at again at least; 0 = at once */
+        uint32_t looked_ms, look_interval_ms;
+};
+
+enum { N_RECENT = 16 };
+
+struct counters {
+        uint64_t values[COUNTER_N_KERNEL];
+        struct recent recent[N_RECENT]; /* the sampler's own */
+};
+
+/* All programs write, daemon reads. One value with all counters: one look-up a sample. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct counters);
+} counters SEC(".maps");
+
+/* Sampler writes, daemon drains. The daemon sets its size from frequency and CPUs. */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 17);
+} samples SEC(".maps");
+
+/*
+ * Stacks that the daemon will walk (defer.bpf.h), and starts (start.bpf.h). The sampler writes, the daemon
+ * drains and sets the size.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 12);
+} stacks SEC(".maps");
+
+/* All programs write, daemon drains. Apart from the samples, so that a storm of them loses no exit. */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 17);
+} notices SEC(".maps");
+
+/*
+ * An empty table to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One value a
+ * round.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, ROW_ROUNDS);
+        __type(key, uint32_t);
+        __type(value, uint32_t);
+} rounds SEC(".maps");
+
+/*
+ * One table of rows: 4 KiB a value, as many as the file needs. Daemon fills it through mmap, before it is in
+ * `row_tables`.
+ */
+struct row_table {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);    /* the latter: sizes may differ (5.10) */
+        __uint(max_entries, 1);
+        __uint(key_size, sizeof(uint32_t));
+        __uint(value_size, UNWIND_BLOCK_SIZE);
+};
+
+/* Id of a table → the table. Daemon writes, sampler reads. 8 bytes a slot. */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+        __uint(max_entries, UNWIND_MAX_TABLES);
+        __type(key, uint32_t);
+        __array(values, struct row_table);
+} row_tables SEC(".maps");
+
+/*
+ * Tables of an address space, and their addresses. Daemon writes, sampler reads. Only nodes in use take
+ * memory; the loader preallocates below Linux 6.1.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, UNWIND_MAX_NODES);
+        __type(key, struct unwind_node_key);
+        __type(value, struct unwind_node);
+} row_nodes SEC(".maps");
+
+/*
+ * Sampler writes and reads: rules of the addresses seen last. Entries of dead generations are never found
+ * again.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct rows_cache);
+} row_caches SEC(".maps");
+
+/*
+ * Processes that run HotSpot, by tgid. Daemon writes, sampler reads; nothing is looked up before it has set
+ * `runtimes_on`. Only entries in use take memory; the loader preallocates below Linux 6.1.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct hotspot_process);
+} hotspot_processes SEC(".maps");
+
+/*
+ * Slot 0: sample_runtimes, once the daemon has loaded it (sampler.bpf.c). It is entered while `runtimes_on` is
+ * set, and not before.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, uint32_t);
+} runtime_sampler SEC(".maps");
+/* Processes that run Go, by tgid. As `hotspot_processes`. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct go_process);
+} go_processes SEC(".maps");
+
+/* Sampler's working memory for goroutines. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct go_state);
+} go_states SEC(".maps");
+
+/* Global functions, as rows_rule(). */
+__attribute__((noinline)) int go_put_slice(struct go_state *state, uint32_t index) {
+        return state && go_do_put_slice(state, index);
+}
+
+__attribute__((noinline)) int go_put_bucket(struct go_state *state, uint32_t index) {
+        if (state)
+                go_do_put_bucket(state, index);
+        return 0;
+}
+
+__attribute__((noinline)) int go_chunk(struct go_state *state) {
+        return state && go_do_chunk(state);
+}
+
+__attribute__((noinline)) int go_step(struct go_state *state) {
+        return state && go_do_step(state);
+}
+
+__attribute__((noinline)) int go_read(const struct go_process *process, struct go_state *state,
+                                      uint64_t place) {
+        return process && state ? go_do_read(process, state, place) : GO_END_UNREADABLE;
+}
+
+__attribute__((noinline)) int go_read_custom(struct go_state *state, uint64_t labels) {
+        return state ? go_do_read_custom(state, labels) : GO_END_UNREADABLE;
+}
+
+static __always_inline struct rows_cache *hotspot_cache(void) {
+        uint32_t zero = 0;
+
+        return bpf_map_lookup_elem(&row_caches, &zero);
+}
+
+/* A global function, as rows_rule(). Return: whether the walk goes on. */
+__attribute__((noinline)) int hotspot_step(struct unwind *unwind, struct rules *rules,
+                                           const struct hotspot_process *process, struct hotspot *state,
+                                           struct hotspot_words *frames) {
+        struct hotspot_step step = { .unwind = unwind, .rules = rules, .process = process, .state = state,
+                                     .frames = frames };
+
+        if (!unwind || !rules || !process || !state || !frames)
+                return 0;
+        return hotspot_do_step(&step);
+}
+
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        return hotspot_step(walk->unwind, walk->rules, walk->hotspot, walk->state,
+                            (struct hotspot_words *)walk->frames);
+}
+
+/*
+ * Processes that run CPython, by tgid. Daemon writes, sampler reads, under the same switch. Only entries in
+ * use take memory; the loader preallocates below Linux 6.1.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct python_process);
+} python_processes SEC(".maps");
+
+struct python_thread_key {
+        uint64_t generation;            /* of the process' row */
+        uint64_t thread_id;             /* pthread_self() */
+};
+
+struct python_thread {
+        uint64_t state;                 /* PyThreadState; 0 = none was found */
+        uint64_t interpreter;           /* the only one there was; 0 = there were several */
+        uint64_t time_ns;               /* of the search */
+};
+
+/* Thread states that were found. Sampler writes and reads. Forgetting the least used one costs a search. */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, 1024);
+        __type(key, struct python_thread_key);
+        __type(value, struct python_thread);
+} python_threads SEC(".maps");
+
+/* Chains of this CPU's sample: apart from its scratch, whose size has a limit of 32 KiB. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct python);
+} pythons SEC(".maps");
+
+/* Global functions, as rows_rule(). Return: whether there is more to do. */
+__attribute__((noinline)) int python_look_at(struct python *python, const struct python_process *process) {
+        return python && process && python_look(python, process);
+}
+
+__attribute__((noinline)) int python_chain_at(struct python *python, const struct python_process *process) {
+        if (!python || !process)
+                return 0;
+#pragma unroll
+        for (int i = 0; i < ROUND_PYTHON_STEPS; i++)
+                if (!python_chain_step(python, process))
+                        return 0;
+        return 1;
+}
+
+__attribute__((noinline)) int python_write_at(struct unwind *unwind, struct python *python,
+                                              struct hotspot_words *frames) {
+        if (!unwind || !python || !frames)
+                return 0;
+#pragma unroll
+        for (int i = 0; i < ROUND_PYTHON_STEPS; i++) {
+                if (!python_write(unwind, python, frames->words))
+                        return 0;
+                if (python->mode == PYTHON_WAITS)
+                        return 1;
+        }
+        return 1;
+}
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write_at(walk->unwind, walk->python, (struct hotspot_words *)walk->frames);
+}
+
+static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
+        void *blocks = bpf_map_lookup_elem(&row_tables, &table);
+
+        return blocks ? bpf_map_lookup_elem(blocks, &block) : NULL;
+}
+
+/*
+ * A global function: the verifier follows it once, not once for every path that leads to it. It also keeps
+ * the walk's loop short: in most samples the processor's caches are cold, and each line of code costs as much
+ * as one of data.
+ */
+__attribute__((noinline)) uint64_t rows_rule(uint32_t table, uint64_t offset) {
+        return rows_read_table(table, offset);
+}
+
+/*
+ * An update of a hash map puts the new element at the head of its chain and then takes the old one away: a
+ * reader that has passed the head and has not reached the old one meets neither. The second look meets the
+ * new one.
+ */
+static __always_inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf) {
+        struct unwind_node_key key = unwind_node_key(space, leaf);
+        const struct unwind_node *node = bpf_map_lookup_elem(&row_nodes, &key);
+
+        return node ? node : bpf_map_lookup_elem(&row_nodes, &key);
+}
+
+static __always_inline struct counters *counters_get(void) {
+        uint32_t zero = 0;
+
+        return bpf_map_lookup_elem(&counters, &zero);
+}

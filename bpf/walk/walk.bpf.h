@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * The Walk of a Record
+ *
+ * What each program that sends a stack does in the same way: the head of the record, the walk by the rows of
+ * the thread's process (rules.bpf.h), and the attributes of its context behind the frames. `scratch` holds
+ * the registers of frame 0 as the walk begins (registers.bpf.h), and the frames as it ends.
+ */
+
+#include "walk/context.bpf.h"
+#include "walk/select.bpf.h"
+#include "walk/spaces.bpf.h"
+
+static __always_inline long rows_round(const struct rows_walk *walk, bool runtimes) {
+#pragma unroll
+        for (int i = 0; i < ROUND_ROW_STEPS; i++)
+                if (runtimes ? !python_step(walk) : !rules_native_step(walk))
+                        return 1;
+        return 0;
+}
+
+static long rows_by_loop(uint32_t index, const struct rows_walk *walk) {
+        return rows_round(walk, false);
+}
+
+static long rows_by_map(const void *map, const void *key, void *value, const struct rows_walk *walk) {
+        return rows_round(walk, false);
+}
+
+static long runtimes_by_loop(uint32_t index, const struct rows_walk *walk) {
+        return rows_round(walk, true);
+}
+
+static long runtimes_by_map(const void *map, const void *key, void *value, const struct rows_walk *walk) {
+        return rows_round(walk, true);
+}
+
+static __always_inline bool has_bpf_loop(void) {
+#ifdef SPANPROF_NO_BPF_LOOP
+        return false;
+#else
+        return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop);
+#endif
+}
+
+/*
+ * No node says yet what the process has mapped, so nothing says how to go on from the pc: rbp may hold
+ * anything, and a guess is no caller.
+ */
+static __always_inline void pc_alone(struct scratch *scratch) {
+        struct unwind *unwind = &scratch->unwind;
+        uint32_t n = unwind->n_frames;
+
+        if (n >= UNWIND_MAX_FRAMES)
+                return;
+        scratch->frames[n] = unwind->pc;
+        unwind->n_frames = n + 1;
+        unwind->end = ABI_STACK_PENDING;
+}
+
+static __always_inline void record_begin(struct abi_sample *sample, struct task_struct *task,
+                                         const struct identity *identity, const struct abi_process *process,
+                                         uint32_t ns_tid) {
+        sample->time_ns = bpf_ktime_get_ns();
+        sample->value = 1;
+        sample->start_time_ns = identity->start_time_ns;
+        sample->generation = process->generation;
+        sample->tgid = identity->tgid;
+        sample->tid = identity->tid;
+        sample->ns_tid = ns_tid;
+        sample->cpu = bpf_get_smp_processor_id();
+        sample->kind = ABI_KIND_CPU;
+        sample->interrupted = 0;
+        sample->task_size = 0;
+        sample->has_start = 0;
+        comm_copy(sample->comm, task->comm);
+}
+
+/* The entry may be another process' in a moment: its memory is used again. */
+static __always_inline bool hotspot_is(const struct hotspot_process *process,
+                                       const struct abi_sample *sample) {
+        const volatile struct hotspot_process *live = process;
+
+        return !process || live->generation == sample->generation;
+}
+
+static __always_inline const struct hotspot_process *hotspot_of(const struct abi_sample *sample) {
+        const struct hotspot_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_HOTSPOT))
+                return NULL;
+        process = bpf_map_lookup_elem(&hotspot_processes, &tgid);
+        return process && hotspot_is(process, sample) ? process : NULL;
+}
+
+static __always_inline void hotspot_count(const struct hotspot *state) {
+        struct counters *counters = counters_get();
+
+        if (!counters)
+                return;
+        if (state->end == HOTSPOT_END_UNREADABLE)
+                counters->values[COUNTER_HOTSPOT_UNREADABLE]++;
+        else if (state->end == HOTSPOT_END_NO_CODE)
+                counters->values[COUNTER_HOTSPOT_NO_CODE]++;
+        else if (state->end == HOTSPOT_END_NO_FRAME)
+                counters->values[COUNTER_HOTSPOT_NO_FRAME]++;
+        else if (state->end == HOTSPOT_END_NO_RETURN)
+                counters->values[COUNTER_HOTSPOT_NO_RETURN]++;
+        else
+                counters->values[COUNTER_HOTSPOT_CHANGING]++;
+}
+
+static __always_inline void hotspot_count_heap(const struct hotspot *state) {
+        struct counters *counters = counters_get();
+
+        if (counters && state->heap.result == HOTSPOT_HEAP_READ)
+                counters->values[COUNTER_HOTSPOT_HEAP_READ]++;
+        else if (counters && state->heap.result == HOTSPOT_HEAP_SKIPPED)
+                counters->values[COUNTER_HOTSPOT_HEAP_SKIPPED]++;
+}
+
+/* ---- Python ---- */
+
+struct python_walk {
+        struct python *python;
+        const struct python_process *process;
+};
+
+enum { PYTHON_RETRY_NS = 100000000 };   /* until a thread without a state is looked for again */
+
+static long python_look_by_loop(uint32_t index, const struct python_walk *walk) {
+        return !python_look_at(walk->python, walk->process);
+}
+
+static long python_look_by_map(const void *map, const void *key, void *value,
+                               const struct python_walk *walk) {
+        return !python_look_at(walk->python, walk->process);
+}
+
+static long python_chain_by_loop(uint32_t index, const struct python_walk *walk) {
+        return !python_chain_at(walk->python, walk->process);
+}
+
+static long python_chain_by_map(const void *map, const void *key, void *value,
+                                const struct python_walk *walk) {
+        return !python_chain_at(walk->python, walk->process);
+}
+
+static __always_inline bool python_is(const struct python_process *process, const struct abi_sample *sample) {
+        const volatile struct python_process *live = process;
+
+        return !process || live->generation == sample->generation;
+}
+
+/* Whether the state that was found once is the thread's still, and its only one. */
+static __always_inline bool python_is_state(const struct python_walk *walk,
+                                            const struct python_thread *known) {
+        uint64_t id, first;
+
+        return known->state && known->interpreter &&
+                python_read(walk->process->interpreters, &first) && first == known->interpreter &&
+                python_read(known->state + walk->process->thread_id, &id) &&
+                id == walk->python->thread_id;
+}
+
+/*
+ * Finds the thread's states. What was found is known from then on, if there is one interpreter: a new one
+ * comes first in the list of them. Return: whether it has one.
+ */
+static __always_inline bool python_find(const struct python_walk *walk, const struct abi_sample *sample) {
+        struct python *python = walk->python;
+        struct python_thread_key key = { sample->generation, python->thread_id };
+        struct python_thread *known = bpf_map_lookup_elem(&python_threads, &key), fresh;
+
+        python->has_more = 0;
+        if (known && python_is_state(walk, known)) {
+                python->states[0] = known->state;
+                python->n_states = 1;
+                return true;
+        }
+        if ((known && !known->state && sample->time_ns - known->time_ns < PYTHON_RETRY_NS) ||
+            !python_look_begin(python, walk->process))
+                return false;
+        if (has_bpf_loop())
+                bpf_loop(PYTHON_MAX_THREADS, python_look_by_loop, (void *)walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, python_look_by_map, (void *)walk, 0);
+        fresh.state = python_look_end(python);
+        fresh.interpreter = python->first;
+        fresh.time_ns = sample->time_ns;
+        bpf_map_update_elem(&python_threads, &key, &fresh, BPF_ANY);
+        return fresh.state;
+}
+
+/* Return: NULL = the process of @sample does not run Python. */
+static __always_inline const struct python_process *python_of(const struct abi_sample *sample) {
+        const struct python_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_PYTHON))
+                return NULL;
+        process = bpf_map_lookup_elem(&python_processes, &tgid);
+        return process && python_is(process, sample) ? process : NULL;
+}
+
+/*
+ * Copies the chain of frames. A function of its own: what it has on the stack is gone before frames are
+ * walked (tests/oracles/bpf_stacks.py). Return: NULL = this thread runs no function of Python.
+ */
+static __attribute__((noinline)) struct python *python_begin(struct task_struct *task,
+                                                             struct scratch *scratch,
+                                                             const struct python_process **processp) {
+        struct python_walk walk = { .process = python_of(&scratch->sample) };
+        uint32_t zero = 0;
+
+        *processp = walk.process;
+        if (!walk.process)
+                return NULL;
+        walk.python = bpf_map_lookup_elem(&pythons, &zero);
+        if (!walk.python)
+                return NULL;
+        walk.python->thread_id = KERNEL_THREAD_POINTER(task) - walk.process->thread_below;
+        if (!python_find(&walk, &scratch->sample) || !python_chain_begin(walk.python, walk.process))
+                return NULL;
+        if (has_bpf_loop())
+                bpf_loop(PYTHON_MAX_STEPS / ROUND_PYTHON_STEPS + 1, python_chain_by_loop, &walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, python_chain_by_map, &walk, 0);
+        return python_chain_end(walk.python) ? walk.python : NULL;
+}
+
+static __always_inline void python_count(const struct python *python) {
+        struct counters *counters = counters_get();
+
+        if (!counters)
+                return;
+        if (python->is_cut)
+                counters->values[COUNTER_PYTHON_CUT]++;
+        else if (python->n_written < python->n_frames || python->mode == PYTHON_WRITES_REST)
+                counters->values[COUNTER_PYTHON_PARTIAL]++;
+        else
+                counters->values[COUNTER_PYTHON_WHOLE]++;
+}
+
+/*
+ * The goroutine and its labels. A global function, as context_of_thread(). Return: enum go_end; -1 = the
+ * process does not run Go.
+ */
+__attribute__((noinline)) int go_of_thread(struct abi_sample *sample) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        const struct go_process *process;
+        uint32_t tgid, zero = 0, end;
+        struct counters *counters;
+        struct go_state *state;
+
+        if (!sample || task->flags & KERNEL_PF_WORKERS)         /* as context_of_thread() */
+                return -1;
+        tgid = sample->tgid;
+        process = bpf_map_lookup_elem(&go_processes, &tgid);
+        if (!process || process->generation != sample->generation)
+                return -1;
+        counters = counters_get();
+        state = bpf_map_lookup_elem(&go_states, &zero);
+        if (!counters || !state)
+                return -1;
+        end = go_read(process, state, place_of_goroutine(task));
+        /* as hotspot_is() */
+        if (((const volatile struct go_process *)process)->generation != sample->generation)
+                return -1;
+        sample->attributes_size = end == GO_END_READ ? (uint16_t)state->size : 0;
+        counters->values[COUNTER_GO_LEFT_OUT] += state->n_left_out;
+        if (end == GO_END_READ)
+                counters->values[COUNTER_GO_READ]++;
+        else if (end == GO_END_NONE)
+                counters->values[COUNTER_GO_NONE]++;
+        else
+                counters->values[COUNTER_GO_UNREADABLE]++;
+        return (int)end;
+}
+
+/* What a thread publishes as its own comes first. */
+static __always_inline void go_part(struct abi_sample *sample) {
+        int end;
+
+        if (!(runtime_kinds & RUNTIME_HAS_GO) || sample->context == ABI_CONTEXT_PRESENT ||
+            sample->attributes_size)
+                return;
+        end = go_of_thread(sample);
+        if (end < 0)
+                return;
+        sample->form = ABI_FORM_GO;
+        sample->context = end == GO_END_UNREADABLE ? ABI_CONTEXT_UNREADABLE : ABI_CONTEXT_NONE;
+}
+
+/*
+ * The labels of a thread that publishes custom_labels_current_set; @labels is what it points to. A global
+ * function, as context_of_thread(). Return: enum go_end.
+ */
+__attribute__((noinline)) int labels_of_thread(struct abi_sample *sample, uint64_t labels) {
+        struct counters *counters = counters_get();
+        struct go_state *state;
+        uint32_t zero = 0, end;
+
+        state = bpf_map_lookup_elem(&go_states, &zero);
+        if (!sample || !counters || !state)
+                return GO_END_UNREADABLE;
+        end = go_read_custom(state, labels);
+        sample->attributes_size = end == GO_END_READ ? (uint16_t)state->size : 0;
+        counters->values[COUNTER_CUSTOM_LABELS_LEFT_OUT] += state->n_left_out;
+        return (int)end;
+}
+
+static __always_inline void labels_part(struct scratch *scratch) {
+        struct abi_sample *sample = &scratch->sample;
+
+        if (sample->form == ABI_FORM_LABELS && sample->context == ABI_CONTEXT_NONE &&
+            scratch->attributes_address &&
+            labels_of_thread(sample, scratch->attributes_address) != GO_END_READ)
+                sample->context = ABI_CONTEXT_UNREADABLE;
+}
+
+/*
+ * Whether what was read in the nodes is theirs: they may be replaced during the walk, and their memory given
+ * to another process. Generations are never used twice, so one look at the end tells. A walk that has read no
+ * node has at most read a table, by the mapping of the walk before; its place is given to another file once
+ * the change was counted, and not before.
+ */
+static __always_inline bool nodes_are(const struct rules *rules, const struct space *space) {
+        if (!rules->has_searched && space->version == rows_version)
+                return true;
+        return space_generation(rules->space) == rules->generation;
+}
+
+/* Walks by rows. If its nodes are replaced under it, only the interrupted pc is sure. */
+static __always_inline void walk_by_rows(struct task_struct *task, struct scratch *scratch,
+                                         const struct space *space, bool runtimes) {
+        struct unwind *unwind = &scratch->unwind;
+        struct rules *rules = &scratch->rules;
+        struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = scratch->frames };
+        const struct python_process *python = NULL;
+        uint32_t zero = 0;
+
+        walk.cache = bpf_map_lookup_elem(&row_caches, &zero);
+        if (!walk.cache)
+                return;
+        rules_begin(rules, space->number, space->generation, unwind->n_frames);
+        walk.state = &scratch->hotspot;
+        hotspot_begin(walk.state);
+        scratch->has_runtime = false;
+        if (runtimes) {
+                walk.hotspot = hotspot_of(&scratch->sample);
+                walk.python = python_begin(task, scratch, &python);
+                if (walk.python && walk.python->is_single)
+                        unwind->window.size = WINDOW_WIDE_SIZE;
+                /* Not by ||, which clang makes one of two pointers. */
+                if (walk.hotspot)
+                        scratch->has_runtime = true;
+                if (python)
+                        scratch->has_runtime = true;
+        }
+        PART(WALK_BEGIN);
+        if (has_bpf_loop())
+                bpf_loop(ROW_ROUNDS, runtimes ? runtimes_by_loop : rows_by_loop, &walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, runtimes ? runtimes_by_map : rows_by_map, &walk, 0);
+        PART(FRAMES);
+        if (rules->interrupted <= 0xff)
+                scratch->sample.interrupted = rules->interrupted;
+        if (unwind->end != ABI_STACK_STALE && nodes_are(rules, space) &&
+            hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample)) {
+                if (walk.python) {
+                        python_count(walk.python);
+                        scratch->sample.task_size = (uint8_t)walk.python->awaits.name_size;
+                }
+                if (walk.hotspot)
+                        hotspot_count_heap(&scratch->hotspot);
+                if (unwind->end == ABI_STACK_RUNTIME)
+                        hotspot_count(&scratch->hotspot);
+                return;
+        }
+        rules->generation = 0;          /* the next walk must not use its mapping */
+        unwind->end = ABI_STACK_STALE;
+        unwind->n_frames = rules->first + 1;
+        /* The first frame may be of a runtime, and of several words. */
+        if (rules->first < UNWIND_MAX_FRAMES)
+                scratch->frames[rules->first] = scratch->leaf.pc;
+        scratch->sample.interrupted = 0;
+}
+
+/* Return: bytes in the record. */
+static __always_inline uint64_t go_attributes(struct scratch *scratch, uint64_t n_frames, uint64_t size) {
+        uint32_t zero = 0;
+        const struct go_state *state = bpf_map_lookup_elem(&go_states, &zero);
+
+        if (state && size <= ABI_MAX_ATTRIBUTES_SIZE &&
+            !bpf_probe_read_kernel(scratch->frames + n_frames, size, state->bytes))
+                return (size + 7) & ~7ULL;
+        scratch->sample.attributes_size = 0;
+        return 0;
+}
+
+/*
+ * Attributes that do not fit, or cannot be read, are left out; the span stays. Return: bytes in the record.
+ */
+static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_t n_frames,
+                                                struct counters *counters) {
+        uint64_t size = scratch->sample.attributes_size;
+
+        if (!size)
+                return 0;
+        if (scratch->sample.form == ABI_FORM_GO || scratch->sample.form == ABI_FORM_LABELS)
+                return go_attributes(scratch, n_frames, size);
+        if (size <= ABI_MAX_ATTRIBUTES_SIZE &&
+            !bpf_probe_read_user(scratch->frames + n_frames, size, (const void *)scratch->attributes_address))
+                return (size + 7) & ~7ULL;
+        scratch->sample.attributes_size = 0;
+        counters->values[COUNTER_CONTEXT_ATTRIBUTES_UNREADABLE]++;
+        return 0;
+}
+
+/* The name of the running task of Python, behind the attributes: at word @at. Return: bytes in the record. */
+static __always_inline uint64_t task_part(struct scratch *scratch, uint64_t at) {
+        const struct python *python;
+        uint32_t zero = 0;
+
+        if (!scratch->sample.task_size)
+                return 0;
+        python = bpf_map_lookup_elem(&pythons, &zero);
+        if (python && at <= UNWIND_MAX_FRAMES + ABI_MAX_ATTRIBUTES_SIZE / 8 &&
+            !bpf_probe_read_kernel(scratch->frames + at, PYTHON_TASK_SIZE, python->awaits.name)) {
+                scratch->sample.task_size = PYTHON_TASK_SIZE;
+                return PYTHON_TASK_SIZE;
+        }
+        scratch->sample.task_size = 0;
+        return 0;
+}

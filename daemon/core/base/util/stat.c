@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/util/stat.h"
+
+#include <string.h>
+
+uint64_t stat_values[COUNTER_N];
+
+typedef struct Description {
+        const char *metric, *label, *help;
+} Description;
+
+static const Description descriptions[COUNTER_N] = {
+#define X(name, metric, label, help) [COUNTER_##name] = { metric, label, help },
+        COUNTERS_KERNEL(X) COUNTERS_DAEMON(X)
+#undef X
+};
+
+const char *stat_metric(enum counter counter) {
+        return descriptions[counter].metric;
+}
+
+const char *stat_label(enum counter counter) {
+        return descriptions[counter].label;
+}
+
+const char *stat_help(enum counter counter) {
+        return descriptions[counter].help;
+}
+
+uint64_t stat_lost(void) {
+        uint64_t sum = 0;
+
+        for (int i = 0; i < COUNTER_N; i++)
+                if (!strcmp(descriptions[i].metric, "lost_total"))
+                        sum += stat_values[i];
+        return sum;
+}

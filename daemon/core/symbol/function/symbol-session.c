@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/symbol/function/symbol-session.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file/file.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/symbol/function/symbol-wire.h"
+
+/* time for one object; less than the caller's own time limit */
+#define WORKER_NS (8 * NS_PER_SEC)
+
+enum {
+        MAX_TRIES = 2,                  /* a worker may be killed by accident */
+        MAX_DEATHS = 4,                 /* over the names of one session */
+};
+
+typedef struct Work {
+        WorkerSession session;
+        Symbolizer *symbolizer;
+        const SymbolObject *object;
+        int fd;                         /* file of the object, -1 = not here */
+        uint64_t size;
+        SymbolState state;              /* why there is no file */
+} Work;
+
+/* ---- debug files ---- */
+
+static bool is_elf(int fd) {
+        char magic[SELFMAG];
+
+        return file_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+                !memcmp(magic, ELFMAG, sizeof(magic));
+}
+
+/*
+ * Offers the next file that may be right, or none. A worker gets only files that can be debug files. Return:
+ * 0, WORKER_SESSION_E_*.
+ */
+static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
+        SymbolOffer offer = { .magic = SYMBOL_WIRE_MAGIC };
+        _cleanup_(closep) int fd = -1;
+
+        while (!offer.has_file) {
+                closep(&fd);
+                fd = -1;
+                if (debug_search_next(search, &fd, &offer.size))
+                        break;
+                offer.has_file = is_elf(fd);
+                offer.by_link = search->by_link;
+        }
+        *is_endp = !offer.has_file;
+        return worker_session_send(&work->session, &offer, sizeof(offer), offer.has_file ? fd : -1);
+}
+
+/* Offers files until the worker says something else than that it wants another one. */
+static int converse(Work *work, SymbolAnswer *answer) {
+        DebugSearch search = { .object = work->object,
+                               .directory = symbolizer_debug_directory(work->symbolizer),
+                               .remote = symbolizer_remote(work->symbolizer) };
+        DebugLink link = { 0 };
+        bool is_end = false;
+
+        for (;;) {
+                int r = worker_session_receive(&work->session, answer, sizeof(*answer));
+
+                if (r)
+                        return r;
+                if (!symbol_wire_check(answer) || (is_end && answer->kind == SYMBOL_SAID_WANT))
+                        return worker_session_refuse(&work->session);
+                if (answer->kind != SYMBOL_SAID_WANT)
+                        return 0;
+                if (!search.link && answer->link[0]) {
+                        memcpy(link.name, answer->link, sizeof(link.name));
+                        search.link = &link;
+                }
+                r = offer_next(work, &search, &is_end);
+                if (r)
+                        return r;
+        }
+}
+
+/* ---- tables ---- */
+
+static int receive_functions(Work *work, SymbolTable *table) {
+        SymbolWireFunction piece[512];
+        uint32_t n = symbol_table_n_symbols(table), n_here;
+        int r;
+
+        for (uint32_t at = 0; at < n; at += n_here) {
+                n_here = MIN(n - at, (uint32_t)ARRAY_SIZE(piece));
+                r = worker_session_receive(&work->session, piece, n_here * sizeof(*piece));
+                if (r)
+                        return r;
+                if (!symbol_wire_put_functions(table, at, piece, n_here))
+                        return worker_session_refuse(&work->session);
+        }
+        return 0;
+}
+
+/* Return: 0 with *tablep (NULL = it has none), WORKER_SESSION_E_*, -ENOMEM. */
+static int receive_table(Work *work, const SymbolAnswer *answer, SymbolTable **tablep) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        int r;
+
+        if (!answer->n)
+                return 0;
+        r = symbol_wire_table_new(&table, answer);
+        if (r)
+                return error_fold(r);
+        r = receive_functions(work, table);
+        r = r ?: worker_session_receive(&work->session, symbol_table_names(table), answer->names_size);
+        if (r)
+                return r;
+        if (!symbol_table_finish(table))
+                return worker_session_refuse(&work->session);
+        *tablep = take(table);
+        return 0;
+}
+
+/* The ids fit: can_be_known(). */
+static void put_ids(SymbolRequest *request, const SymbolObject *object) {
+        strcpy(request->gnu, object->build_id_gnu);
+        strcpy(request->go, object->build_id_go);
+}
+
+static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, SymbolGo *gop) {
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC,
+                                  .kind = SYMBOL_ASK_TABLE,
+                                  .size = work->size,
+                                  .has_file = work->fd >= 0,
+                                  .state = work->state,
+                                  .is_itself = work->object->file != 0 };
+        SymbolAnswer answer;
+        int r = worker_session_begin(&work->session);
+
+        put_ids(&request, work->object);
+        r = r ?: worker_session_send(&work->session, &request, sizeof(request), work->fd);
+        r = r ?: converse(work, &answer);
+        r = r ?: receive_table(work, &answer, tablep);
+        if (!r) {
+                *statep = answer.state;
+                *gop = answer.go;
+        }
+        return r;
+}
+
+static void open_own(Work *work) {
+        if (symbol_object_open(work->object, &work->fd, &work->size, &work->state))
+                work->fd = -1;
+}
+
+/* An unknown file without a build id, or with one that is longer than any, is not worth reading. */
+static bool can_be_known(const SymbolObject *object) {
+        return (object->file || object->build_id_gnu[0] || object->build_id_go[0]) &&
+                strlen(object->build_id_gnu) < SYMBOL_WIRE_ID && strlen(object->build_id_go) < SYMBOL_WIRE_ID;
+}
+
+/* Return: 0, SYMBOL_SESSION_E_FAILED, -ENOMEM. */
+static int read_object(Work *work) {
+        SymbolState state = SYMBOL_STATE_NO_ID;
+        SymbolGo go = SYMBOL_GO_NONE;
+        SymbolTable *table = NULL;
+        int r = 0;
+
+        if (can_be_known(work->object)) {
+                open_own(work);
+                r = WORKER_SESSION_E_DIED;
+        }
+        for (int i = 0; i < MAX_TRIES && r == WORKER_SESSION_E_DIED; i++)
+                r = ask_table(work, &table, &state, &go);
+        if (r)
+                return r < 0 ? error_fold(r) : SYMBOL_SESSION_E_FAILED;
+        r = symbolizer_put(work->symbolizer, work->object, table, state, go);
+        return r ? error_fold(r) : 0;
+}
+
+/* ---- names ---- */
+
+typedef struct Names {
+        const char *names[SYMBOL_WIRE_MAX_NAMES];
+        uint32_t n, n_done;
+        bool one_by_one;                /* a worker died over one of many */
+} Names;
+
+static int by_place(const void *a, const void *b) {
+        uintptr_t x = (uintptr_t)*(const char *const *)a, y = (uintptr_t)*(const char *const *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+/* Many addresses have one name: each stays once. */
+static void leave_each_once(Names *names) {
+        uint32_t n = 0;
+
+        qsort(names->names, names->n, sizeof(names->names[0]), by_place);
+        for (uint32_t i = 0; i < names->n; i++)
+                if (!n || names->names[n - 1] != names->names[i])
+                        names->names[n++] = names->names[i];
+        names->n = n;
+}
+
+static int send_names(Work *work, const Names *names) {
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC,
+                                  .kind = SYMBOL_ASK_READABLE,
+                                  .n = names->n - names->n_done,
+                                  .style = symbolizer_style(work->symbolizer),
+                                  .one_by_one = names->one_by_one };
+        _cleanup_(freep) char *all = NULL;
+        size_t size = 0;
+        int r;
+
+        for (uint32_t i = names->n_done; i < names->n; i++)
+                size += sizeof(uint32_t) + strlen(names->names[i]);
+        all = malloc(size);
+        if (!all)
+                return error_origin(-ENOMEM);
+        put_ids(&request, work->object);
+        for (uint32_t i = names->n_done; i < names->n; i++) {
+                uint32_t n = (uint32_t)strlen(names->names[i]);
+
+                memcpy(all + request.bytes, &n, sizeof(n));
+                memcpy(all + request.bytes + sizeof(n), names->names[i], n);
+                request.bytes += (uint32_t)sizeof(n) + n;
+        }
+        r = worker_session_send(&work->session, &request, sizeof(request), -1);
+        return r ?: worker_session_send(&work->session, all, request.bytes, -1);
+}
+
+/* What a worker has sent of its answers, ahead of what was taken. */
+typedef struct Pieces {
+        char bytes[16 << 10];
+        size_t n, n_taken;
+} Pieces;
+
+/* Return: as worker_session_receive(). */
+static int take_bytes(Work *work, Pieces *pieces, void *to, size_t size) {
+        for (size_t at = 0, n; at < size; at += n) {
+                if (pieces->n_taken == pieces->n) {
+                        int r = worker_session_receive_some(&work->session, pieces->bytes,
+                                                            sizeof(pieces->bytes), &pieces->n);
+
+                        if (r)
+                                return r;
+                        pieces->n_taken = 0;
+                }
+                n = MIN(size - at, pieces->n - pieces->n_taken);
+                memcpy((char *)to + at, pieces->bytes + pieces->n_taken, n);
+                pieces->n_taken += n;
+        }
+        return 0;
+}
+
+/* Return: 0, WORKER_SESSION_E_*, -ENOMEM; finished names are kept. */
+static int ask_names(Work *work, Names *names) {
+        char text[DEMANGLE_MAX_OUTPUT];
+        Pieces pieces = { .n = 0 };
+        int r = worker_session_begin(&work->session);
+
+        r = r ?: send_names(work, names);
+        while (!r && names->n_done < names->n) {
+                uint32_t size;
+
+                r = take_bytes(work, &pieces, &size, sizeof(size));
+                if (!r && size >= sizeof(text))
+                        r = worker_session_refuse(&work->session);
+                r = r ?: take_bytes(work, &pieces, text, size);
+                if (!r && memchr(text, 0, size))
+                        r = worker_session_refuse(&work->session);
+                if (r)
+                        return r;
+                r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done], text,
+                                            size);
+                if (r)
+                        return error_fold(r);
+                names->n_done++;
+        }
+        return r;
+}
+
+/*
+ * A name over which two workers died stays as it is in the file; the others are asked for again. Answers that
+ * come together do not say which name it was, so then they come one by one.
+ */
+static int read_names(Work *work, Names *names) {
+        const char *suspect = NULL;
+        unsigned n_died = 0;
+        int r = 0;
+
+        while (!r && names->n_done < names->n) {
+                bool is_sure = names->one_by_one || names->n - names->n_done == 1;
+
+                r = ask_names(work, names);
+                if (r != WORKER_SESSION_E_DIED || (is_sure && ++n_died > MAX_DEATHS))
+                        break;
+                r = 0;
+                names->one_by_one = true;
+                if (!is_sure)
+                        continue;
+                if (names->names[names->n_done] == suspect)
+                        r = symbolizer_put_readable(work->symbolizer, work->object,
+                                                    names->names[names->n_done++], "", 0);
+                else
+                        suspect = names->names[names->n_done];
+        }
+        return r > 0 ? SYMBOL_SESSION_E_FAILED : r < 0 ? error_fold(r) : 0;
+}
+
+int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
+                       const uint64_t *addresses, uint32_t n, WorkerSessionCounts *counts) {
+        Work work = { .session = { .zygotes = zygotes,
+                                   .end_ns = clock_monotonic_ns() + WORKER_NS,
+                                   .counts = counts,
+                                   .socket = -1 },
+                      .symbolizer = symbolizer,
+                      .object = object,
+                      .fd = -1 };
+        Names names = { 0 };
+        int r = symbolizer_knows(symbolizer, object) ? 0 : read_object(&work);
+
+        for (uint32_t i = 0; i < n && !r && names.n < SYMBOL_WIRE_MAX_NAMES; i++) {
+                const char *name = symbolizer_unread(symbolizer, object, addresses[i]);
+
+                if (name)
+                        names.names[names.n++] = name;
+        }
+        leave_each_once(&names);
+        if (!r)
+                r = read_names(&work, &names);
+        worker_session_end(&work.session);
+        closep(&work.fd);
+        return r < 0 ? error_fold(r) : r;
+}

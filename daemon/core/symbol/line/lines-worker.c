@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The other process of lines.h: libdw, and nothing of our state.
+ *
+ *     units       each compilation unit has ranges of addresses; they are sorted, and searched by halving
+ *     functions   the tree of a unit is walked once for all addresses in it. Each function and inlined
+ *                 call whose range holds some of them is put over these addresses' earlier answer:
+ *
+ *                 main             [0x1000, 0x1100)                  0x1024 → main
+ *                   parse          [0x1010, 0x1040)  called at 12    0x1024 → parse in main
+ *                     skip_blanks  [0x1020, 0x1028)  called at 57    0x1024 → skip_blanks in parse in main
+ *
+ *     lines       the innermost frame's comes from the unit's line table, each caller's from the inlined call
+ *
+ * An answer is written as soon as its unit is done. So answers from before an endless part are not lost.
+ */
+#include "core/symbol/line/lines.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/elf/go-lines.h"
+#include "core/base/file/file.h"
+
+enum {
+        FILE_FD = 3,
+        NOBODY = 65534,
+        NO_NODE = -1,
+        /* ranges before an address's place that are tried: units may overlap */
+        MAX_BACK = 64,
+        OUT_BYTES = 64 << 10,
+        GO_MAX_BYTES = 256 << 20,       /* of Go's table */
+};
+
+typedef struct Range {
+        uint64_t start, end;
+        uint32_t unit;
+} Range;
+
+/* A function, or a call that was inlined. */
+typedef struct Node {
+        Dwarf_Die die;
+        int32_t parent;                 /* NO_NODE for a function */
+        uint32_t depth;
+} Node;
+
+typedef struct Wanted {
+        uint64_t address;
+        uint32_t index, unit;
+        int32_t node;
+} Wanted;
+
+typedef struct Run {
+        Dwarf *dwarf;
+        Dwarf_Die *units;               /* units with addresses: the skeleton, where there is one */
+        Dwarf_Die *trees;               /* the unit with the functions: the same, or the split unit */
+        uint32_t n_units, units_room;
+        Range *ranges;
+        uint32_t n_ranges, ranges_room;
+        Wanted *wanted;
+        uint32_t n_wanted;
+        Node *nodes;                    /* nodes of the current unit */
+        uint32_t n_nodes, nodes_room;
+        uint8_t *out;
+        size_t n_out;
+} Run;
+
+/* Without memory the process ends; its answers so far count. */
+static void *must(void *memory) {
+        if (!memory)
+                _exit(2);
+        return memory;
+}
+
+static void *grow(void *array, uint32_t *roomp, size_t size) {
+        *roomp = *roomp ? *roomp * 2 : 256;
+        return must(reallocarray(array, *roomp, size));
+}
+
+static void flush(Run *run) {
+        if (run->n_out && file_write(STDOUT_FILENO, run->out, run->n_out) < 0)
+                _exit(1);
+        run->n_out = 0;
+}
+
+static void put(Run *run, const void *data, size_t size) {
+        if (!size)
+                return;
+        if (run->n_out + size > OUT_BYTES)
+                flush(run);
+        memcpy(run->out + run->n_out, data, size);
+        run->n_out += size;
+}
+
+static void add_range(Run *run, uint64_t start, uint64_t end) {
+        if (start >= end)
+                return;
+        if (run->n_ranges == run->ranges_room)
+                run->ranges = grow(run->ranges, &run->ranges_room, sizeof(*run->ranges));
+        run->ranges[run->n_ranges++] = (Range){ start, end, run->n_units };
+}
+
+static void add_unit(Run *run, const Dwarf_Die *unit, const Dwarf_Die *split) {
+        Dwarf_Addr base, start, end;
+        ptrdiff_t at = 0;
+
+        if (run->n_units == run->units_room) {
+                run->units = grow(run->units, &run->units_room, sizeof(*run->units));
+                run->trees = must(reallocarray(run->trees, run->units_room, sizeof(*run->trees)));
+        }
+        run->units[run->n_units] = *unit;
+        run->trees[run->n_units] = split->addr ? *split : *unit;
+        while ((at = dwarf_ranges((Dwarf_Die *)unit, at, &base, &start, &end)) > 0)
+                add_range(run, start, end);
+        run->n_units++;
+}
+
+static int compare_ranges(const void *left, const void *right) {
+        const Range *a = left, *b = right;
+
+        if (a->start != b->start)
+                return a->start < b->start ? -1 : 1;
+        return a->unit < b->unit ? -1 : a->unit > b->unit;
+}
+
+static void find_units(Run *run) {
+        Dwarf_CU *unit = NULL;
+        Dwarf_Die die, split;
+        uint8_t type;
+
+        while (dwarf_get_units(run->dwarf, unit, &unit, NULL, &type, &die, &split) == 0)
+                if (type == DW_UT_compile || type == DW_UT_skeleton)
+                        add_unit(run, &die, &split);
+        if (run->n_ranges)
+                qsort(run->ranges, run->n_ranges, sizeof(*run->ranges), compare_ranges);
+}
+
+/* The unit of an address; n_units = none. */
+static uint32_t unit_of(const Run *run, uint64_t address) {
+        uint32_t low = 0, high = run->n_ranges;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (run->ranges[middle].start <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        for (uint32_t n = 0; low > 0 && n < MAX_BACK; n++, low--)
+                if (address < run->ranges[low - 1].end)
+                        return run->ranges[low - 1].unit;
+        return run->n_units;
+}
+
+static int compare_wanted(const void *left, const void *right) {
+        const Wanted *a = left, *b = right;
+
+        if (a->unit != b->unit)
+                return a->unit < b->unit ? -1 : 1;
+        return a->address < b->address ? -1 : a->address > b->address;
+}
+
+/* The addresses of one unit. */
+typedef struct Group {
+        Wanted *wanted;
+        uint32_t n;
+} Group;
+
+static uint32_t first_at(const Group *group, uint64_t address) {
+        uint32_t low = 0, high = group->n;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (group->wanted[middle].address < address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+/* Puts @node over the addresses of [start, end). Return: whether there were any. */
+static bool cover(Run *run, const Group *group, int32_t node, uint64_t start, uint64_t end) {
+        bool any = false;
+
+        for (uint32_t i = first_at(group, start); i < group->n && group->wanted[i].address < end; i++) {
+                Wanted *wanted = &group->wanted[i];
+
+                if (wanted->node == NO_NODE || run->nodes[wanted->node].depth < run->nodes[node].depth)
+                        wanted->node = node;
+                any = true;
+        }
+        return any;
+}
+
+/* Return: the number of the node, or NO_NODE if none of the wanted addresses is in it. */
+static int32_t add_node(Run *run, const Group *group, Dwarf_Die *die, int32_t parent, uint32_t depth) {
+        int32_t node = (int32_t)run->n_nodes;
+        Dwarf_Addr base, start, end;
+        bool any = false;
+        ptrdiff_t at = 0;
+
+        if (run->n_nodes == run->nodes_room)
+                run->nodes = grow(run->nodes, &run->nodes_room, sizeof(*run->nodes));
+        run->nodes[run->n_nodes++] = (Node){ *die, parent, depth };
+        while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0)
+                any |= cover(run, group, node, start, end);
+        if (any)
+                return node;
+        run->n_nodes--;
+        return NO_NODE;
+}
+
+static bool has_code(Dwarf_Die *die) {
+        return dwarf_hasattr(die, DW_AT_low_pc) || dwarf_hasattr(die, DW_AT_ranges);
+}
+
+/* Whether code may be below @die. *nodep: the node that children are inlined into. */
+static bool enter(Run *run, const Group *group, Dwarf_Die *die, int32_t *nodep, uint32_t depth) {
+        switch (dwarf_tag(die)) {
+        case DW_TAG_subprogram:
+                /*
+                 * Also those without code, or with other code: a local class (a lambda) has its functions in
+                 * there.
+                 */
+                *nodep = has_code(die) ? add_node(run, group, die, NO_NODE, depth) : NO_NODE;
+                return true;
+        case DW_TAG_inlined_subroutine: {
+                int32_t node = add_node(run, group, die, *nodep, depth);
+
+                if (node == NO_NODE)
+                        return false;
+                *nodep = node;
+                return true;
+        }
+        case DW_TAG_lexical_block:
+        case DW_TAG_try_block:
+        case DW_TAG_catch_block:
+        case DW_TAG_entry_point:
+        case DW_TAG_namespace:
+        case DW_TAG_module:
+        case DW_TAG_class_type:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+        case DW_TAG_interface_type:
+                return true;
+        default:
+                return false;
+        }
+}
+
+/* Walks without recursion, since the file chooses the depth of the tree. */
+static void walk(Run *run, const Group *group, Dwarf_Die *root) {
+        struct { Dwarf_Die die; int32_t node; } stack[LINES_MAX_DEPTH];
+        uint32_t depth = 0;
+
+        stack[0].node = NO_NODE;
+        if (dwarf_child(root, &stack[0].die) != 0)
+                return;
+        for (;;) {
+                int32_t node = depth ? stack[depth - 1].node : NO_NODE;
+
+                if (enter(run, group, &stack[depth].die, &node, depth) && depth + 1 < LINES_MAX_DEPTH &&
+                    dwarf_child(&stack[depth].die, &stack[depth + 1].die) == 0) {
+                        stack[depth].node = node;
+                        depth++;
+                        continue;
+                }
+                while (dwarf_siblingof(&stack[depth].die, &stack[depth].die) != 0)
+                        if (depth-- == 0)
+                                return;
+        }
+}
+
+/* The linkage name says all; where there is none (C), the one in the source does. */
+static const char *name_of(Dwarf_Die *die) {
+        static const unsigned kinds[] = { DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name };
+        Dwarf_Attribute attribute;
+
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+                const char *name = dwarf_formstring(dwarf_attr_integrate(die, kinds[i], &attribute));
+
+                if (name)
+                        return name;
+        }
+        return "";
+}
+
+static uint32_t number_of(Dwarf_Die *die, unsigned kind) {
+        Dwarf_Attribute attribute;
+        Dwarf_Word value;
+
+        return dwarf_formudata(dwarf_attr(die, kind, &attribute), &value) == 0 && value <= UINT32_MAX
+                ? (uint32_t)value
+                : 0;
+}
+
+/*
+ * A unit knows the folder that a relative path starts from. If that folder is relative too, it is left out.
+ */
+static void put_frame(Run *run, Dwarf_Die *unit, const char *name, const char *file, uint32_t line) {
+        Dwarf_Attribute attribute;
+        const char *folder = file[0] && file[0] != '/'
+                ? dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute))
+                : NULL;
+        size_t n_folder = folder && folder[0] == '/' ? strnlen(folder, LINES_MAX_TEXT / 2) : 0;
+        size_t n_file = strnlen(file, LINES_MAX_TEXT / 2 - 1);
+        LinesAnswerFrame frame = { .line = line, .n_name = (uint16_t)strnlen(name, LINES_MAX_TEXT),
+                                   .n_file = (uint16_t)(n_folder + (n_folder > 0) + n_file) };
+
+        put(run, &frame, sizeof(frame));
+        put(run, name, frame.n_name);
+        put(run, folder, n_folder);
+        put(run, "/", n_folder > 0);
+        put(run, file, n_file);
+}
+
+static const char *file_of_call(Dwarf_Die *die) {
+        Dwarf_Die unit;
+        Dwarf_Files *files;
+        size_t n;
+        const char *file;
+
+        if (!dwarf_diecu(die, &unit, NULL, NULL) || dwarf_getsrcfiles(&unit, &files, &n) != 0)
+                return "";
+        file = dwarf_filesrc(files, number_of(die, DW_AT_call_file), NULL, NULL);
+        return file ? file : "";
+}
+
+static uint32_t chain_length(const Run *run, int32_t node) {
+        uint32_t n = 0;
+
+        for (; node != NO_NODE; node = run->nodes[node].parent)
+                n++;
+        return n;
+}
+
+/* Of a longer chain, the inner frames and the outermost are kept. */
+static void put_chain(Run *run, Dwarf_Die *unit, int32_t node, uint32_t n, const char *file, uint32_t line) {
+        for (uint32_t i = 0; node != NO_NODE; i++, node = run->nodes[node].parent) {
+                Dwarf_Die *die = &run->nodes[node].die;
+
+                if (i + 1 < LINES_MAX_FRAMES || i + 1 == n)
+                        put_frame(run, unit, name_of(die), file, line);
+                if (i + 1 < n) {
+                        file = file_of_call(die);
+                        line = number_of(die, DW_AT_call_line);
+                }
+        }
+}
+
+static void answer(Run *run, const Wanted *wanted) {
+        uint32_t n = chain_length(run, wanted->node);
+        LinesAnswer head = { .index = wanted->index, .n_frames = n ? MIN(n, (uint32_t)LINES_MAX_FRAMES) : 1 };
+        Dwarf_Die *unit = &run->units[wanted->unit];
+        Dwarf_Line *row = dwarf_getsrc_die(unit, wanted->address);
+        const char *file = row ? dwarf_linesrc(row, NULL, NULL) : NULL;
+        int line = 0;
+
+        if (row)
+                dwarf_lineno(row, &line);
+        if (!n && !file)
+                return;
+        put(run, &head, sizeof(head));
+        if (n)
+                put_chain(run, unit, wanted->node, n, file ? file : "", (uint32_t)MAX(line, 0));
+        else
+                put_frame(run, unit, "", file, (uint32_t)MAX(line, 0));
+}
+
+static void answer_unit(Run *run, uint32_t first, uint32_t end) {
+        Group group = { run->wanted + first, end - first };
+
+        run->n_nodes = 0;
+        walk(run, &group, &run->trees[run->wanted[first].unit]);
+        for (uint32_t i = first; i < end; i++)
+                answer(run, &run->wanted[i]);
+        flush(run);
+}
+
+static void answer_all(Run *run) {
+        for (uint32_t i = 0; i < run->n_wanted; i++) {
+                run->wanted[i].unit = unit_of(run, run->wanted[i].address);
+                run->wanted[i].node = NO_NODE;
+        }
+        qsort(run->wanted, run->n_wanted, sizeof(*run->wanted), compare_wanted);
+        for (uint32_t i = 0, k; i < run->n_wanted && run->wanted[i].unit < run->n_units; i = k) {
+                for (k = i; k < run->n_wanted && run->wanted[k].unit == run->wanted[i].unit;)
+                        k++;
+                answer_unit(run, i, k);
+        }
+}
+
+static void read_request(Run *run) {
+        LinesRequest request;
+        uint64_t *addresses;
+
+        if (file_pread(STDIN_FILENO, &request, sizeof(request), 0) != sizeof(request) ||
+            request.magic != LINES_MAGIC || request.n_addresses == 0 ||
+            request.n_addresses > LINES_MAX_ADDRESSES)
+                _exit(1);
+        addresses = must(reallocarray(NULL, request.n_addresses, sizeof(*addresses)));
+        if (file_pread(STDIN_FILENO, addresses, request.n_addresses * sizeof(*addresses), sizeof(request)) !=
+            (ssize_t)(request.n_addresses * sizeof(*addresses)))
+                _exit(1);
+        run->wanted = must(calloc(request.n_addresses, sizeof(*run->wanted)));
+        run->n_wanted = request.n_addresses;
+        for (uint32_t i = 0; i < run->n_wanted; i++)
+                run->wanted[i] = (Wanted){ .address = addresses[i], .index = i };
+        free(addresses);
+}
+
+/* The file is open already. Others that DWARF names (dwz, split units) are for everybody or not for us. */
+static void drop_privileges(void) {
+        if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+                               setresuid(NOBODY, NOBODY, NOBODY) < 0))
+                _exit(1);
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0);
+}
+
+/* ---- Go, which says more in its own table than in DWARF, and says it in stripped programs, too ---- */
+
+static void put_go_frame(Run *run, const GoLine *line) {
+        LinesAnswerFrame frame = { .line = line->line, .start_line = line->start_line,
+                                   .n_name = MIN(line->n_name, (uint16_t)LINES_MAX_TEXT),
+                                   .n_file = MIN(line->n_file, (uint16_t)LINES_MAX_TEXT) };
+
+        put(run, &frame, sizeof(frame));
+        put(run, line->name, frame.n_name);
+        put(run, line->file, frame.n_file);
+}
+
+/* Answers what Go's table knows, and leaves the rest to DWARF. Return: whether the file has such a table. */
+static bool answer_go(Run *run) {
+        uint32_t n_left = 0;
+        ElfImage image;
+        GoLines lines;
+        struct stat st;
+
+        if (fstat(FILE_FD, &st) || elf_image_init(&image, FILE_FD, 0, (uint64_t)st.st_size) ||
+            go_lines_init(&lines, &image, GO_MAX_BYTES, false))
+                return false;
+        for (uint32_t i = 0; i < run->n_wanted; i++) {
+                GoLine frames[LINES_MAX_FRAMES];
+                size_t n = go_lines_find(&lines, run->wanted[i].address, frames, LINES_MAX_FRAMES);
+                LinesAnswer head = { .index = run->wanted[i].index, .n_frames = (uint32_t)n };
+
+                if (!n) {
+                        run->wanted[n_left++] = run->wanted[i];
+                        continue;
+                }
+                put(run, &head, sizeof(head));
+                for (size_t k = 0; k < n; k++)
+                        put_go_frame(run, &frames[k]);
+        }
+        flush(run);
+        run->n_wanted = n_left;
+        return true;
+}
+
+int lines_worker(void) {
+        Run run = { 0 };
+        bool is_go;
+
+        drop_privileges();
+        read_request(&run);
+        run.out = must(malloc(OUT_BYTES));
+        is_go = answer_go(&run);
+        if (!run.n_wanted)
+                return 0;
+        run.dwarf = dwarf_begin(FILE_FD, DWARF_C_READ);
+        if (!run.dwarf)
+                return is_go ? 0 : 3;
+        find_units(&run);
+        answer_all(&run);
+        return 0;
+}

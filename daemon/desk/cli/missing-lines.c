@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "desk/cli/missing-lines.h"
+
+#include <string.h>
+
+#include "core/base/util/log.h"
+#include "core/base/util/text.h"
+
+enum {
+        MAX_NAMED = 4,                  /* objects of one reason */
+};
+
+static const char *const reasons[LINES_N_STATES] = {
+        [LINES_STATE_ABSENT] =
+                "there is no debug information of it on this machine (build with -g, or install its -dbgsym or -dbg package)",
+        [LINES_STATE_TIMEOUT] = "reading its debug information took too long, and was cut off",
+        [LINES_STATE_FAILED] = "its debug information is damaged, or cannot be read",
+};
+
+/* `libc.so.6, libm.so.6 and 3 more`. Return: how many. */
+static size_t list_objects(const Symbolizer *symbolizer, LinesState wanted, Text *names) {
+        const char *path;
+        LinesState state;
+        size_t n = 0;
+
+        for (uint32_t i = 0; (path = symbolizer_lines_object(symbolizer, i, &state)); i++) {
+                const char *slash = strrchr(path, '/');
+
+                if (state != wanted || *path == '[')    /* [vdso] is no file */
+                        continue;
+                if (n++ < MAX_NAMED)
+                        text_printf(names, "%s%s", names->size ? ", " : "", slash ? slash + 1 : path);
+        }
+        if (n > MAX_NAMED)
+                text_printf(names, " and %zu more", n - MAX_NAMED);
+        return n;
+}
+
+void missing_lines_say(const Symbolizer *symbolizer) {
+        if (!symbolizer || !symbolizer_wants_lines(symbolizer))
+                return;
+        for (LinesState state = 0; state < LINES_N_STATES; state++) {
+                Text names = { 0 };
+
+                if (reasons[state] && list_objects(symbolizer, state, &names) && !names.failed)
+                        log_notice("%s source lines of %s: %s",
+                                   state == LINES_STATE_TIMEOUT ? "not all" : "no", names.data,
+                                   reasons[state]);
+                text_deinit(&names);
+        }
+}

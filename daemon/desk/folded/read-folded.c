@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Folded stacks, line by line. They say neither when they were taken nor what a sample stands for. So a
+ * sample counts as one of its own type, and the time of a profile made of them is that of the file's last
+ * change, or now for a pipe: OTLP has no profile without a time.
+ */
+
+#include <inttypes.h>
+
+#include "core/base/util/clock.h"
+
+#include "desk/convert/format.h"
+#include "desk/folded/folded.h"
+
+typedef struct Reading {
+        Window *window;
+        uint32_t profile;
+        uint64_t n_lines, n_malformed, first_malformed;
+} Reading;
+
+static int begin(Convert *convert, Reading *reading) {
+        Window *window = convert->window;
+        WindowProfileNames names;
+        uint32_t resource;
+        int r = window_string(window, "samples", 7, &names.type);
+
+        r = r ? r : window_string(window, "count", 5, &names.unit);
+        names.period_type = names.type;
+        names.period_unit = names.unit;
+        r = r ? r : window_resource(window, UINT64_MAX - convert->n_inputs, &resource);
+        return r ? r : window_profile_named(window, resource, &names, 0, &reading->profile);
+}
+
+/* In ns, REALTIME. */
+static uint64_t time_of(const Source *source) {
+        const struct stat *status = &source->status;
+
+        if (!S_ISREG(status->st_mode) || status->st_mtim.tv_sec <= 0)
+                return clock_read_ns(CLOCK_REALTIME);
+        return (uint64_t)status->st_mtim.tv_sec * NS_PER_SEC + (uint64_t)status->st_mtim.tv_nsec;
+}
+
+static int take_line(void *userdata, const char *line, size_t size) {
+        Reading *reading = userdata;
+        int r;
+
+        reading->n_lines++;
+        if (!size || *line == '#')
+                return 0;
+        r = folded_add_line(reading->window, reading->profile, line, size);
+        if (r != FOLDED_E_MALFORMED)
+                return r;
+        if (!reading->n_malformed++)
+                reading->first_malformed = reading->n_lines;
+        return 0;
+}
+
+static int read_folded(Convert *convert, const Source *source, Text *problem) {
+        Reading reading = { .window = convert->window };
+        int r = begin(convert, &reading);
+
+        convert->untimed_ns = MAX(convert->untimed_ns, time_of(source));
+        if (!r)
+                r = source_lines(source, take_line, &reading);
+        if (r < 0)
+                return r;
+        if (r)
+                text_printf(problem, "more than a profile can hold: what came first is in it");
+        else if (reading.n_malformed)
+                text_printf(problem,
+                            "%" PRIu64 " lines have no stack and number and were left out, line %" PRIu64
+                            " first",
+                            reading.n_malformed, reading.first_malformed);
+        return r || reading.n_malformed ? CONVERT_E_INPUT : 0;
+}
+
+static bool recognize(const uint8_t *data, size_t size) {
+        return folded_recognize(data, size);
+}
+
+const ConvertReader convert_read_folded = { .name = "folded", .recognize = recognize, .read = read_folded };

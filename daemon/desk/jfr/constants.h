@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Constants of a chunk as rows of a Window: strings, classes, methods, frames, stacks and threads.
+ *
+ * Each constant is turned into its row when something first refers to it, and the row's index is kept beside
+ * it (JfrConstant.known): a stack that a thousand samples share is looked at once.
+ */
+
+#include "core/profile/window.h"
+#include "desk/jfr/chunk.h"
+
+enum { JFR_FRAME_CACHE_FIRST_BITS = 12, JFR_FRAME_CACHE_BITS = 17 };
+
+typedef struct JfrLibrary {
+        uint32_t build_id;              /* window strings */
+        uint32_t path;
+} JfrLibrary;
+
+typedef struct JfrCounts {
+        uint64_t n_frames, n_remote_frames;     /* of new stacks */
+        uint64_t n_stacks, n_truncated;
+        uint64_t n_stacks_missing;      /* samples whose stack is in no pool */
+        uint64_t n_unreadable;          /* constants that could not be read */
+} JfrCounts;
+
+typedef struct JfrThread {
+        uint32_t id, name;              /* attributes; 0 = none */
+} JfrThread;
+
+typedef struct JfrMethod {
+        uint32_t function;              /* window row */
+        uint32_t module;                /* of a remote frame */
+        uint64_t address;
+        bool remote, java;              /* java: it has a descriptor that the JVM would take */
+} JfrMethod;
+
+/* A frame as it stands in a stack. */
+typedef struct JfrRawFrame {
+        uint64_t method, line, type;
+} JfrRawFrame;
+
+/*
+ * Frames of this chunk that were seen before, by their bytes: small, since its place is a matter of chance,
+ * and a CPU's cache holds only so many. The few that do not fit are made again each time.
+ */
+typedef struct JfrFrameEntry {
+        uint64_t key;                   /* 0 = free */
+        FrameWord word;
+} JfrFrameEntry;
+
+/* Where a stack's class keeps its frames, and a frame its fields. */
+typedef struct JfrFrameLayout {
+        const JfrClass *stack;
+        const JfrField *frames;
+        /* a frame is so many compressed integers, and nothing else; 0 = it is not */
+        uint32_t n_quick;
+        int method, line, type;         /* numbers of the frame's fields; -1 = there is none */
+} JfrFrameLayout;
+
+typedef struct JfrNames {
+        Window *window;
+        const JfrMetadata *metadata;
+        JfrPools *pools;
+        const JfrClass *text_class;     /* java.lang.String */
+        JfrFrameLayout layout;
+        JfrThread *threads;
+        uint32_t n_threads, threads_size;
+        JfrMethod *methods;
+        uint32_t n_methods, methods_size;
+        FrameWord *words;               /* of the stack that is being read */
+        JfrFrameEntry *cache;
+        unsigned cache_bits;            /* grows with what was put in */
+        uint32_t n_cached;
+        const JfrLibrary *libraries;
+        uint32_t n_libraries;
+        uint32_t kind_strings[4];       /* of frame types; made on first use */
+        Text text, text2, text3;        /* scratch */
+        JfrCounts *counts;
+} JfrNames;
+
+/* Marks the classes whose pools are needed for names. */
+void jfr_names_want(JfrMetadata *metadata);
+
+/* Return: 0, -ENOMEM. The caches live on from chunk to chunk. */
+int jfr_names_init(JfrNames *names, Window *window, JfrCounts *counts);
+void jfr_names_deinit(JfrNames *names);
+void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *pools);
+
+/*
+ * For stacks.c: a constant's text, appended; of a class as people write it. Return: 0, -ENOMEM.
+ */
+int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
+int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
+
+/* Makes room for row @n of an array. Return: 0, -ENOMEM. */
+int jfr_names_room(void **rowsp, uint32_t *sizep, uint32_t n, size_t row_size);
+
+/* Each: 0 and the row (0 = not known), WINDOW_E_FULL, -ENOMEM. */
+int jfr_names_string(JfrNames *names, const JfrString *string, uint32_t *stringp);
+int jfr_names_text(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);
+int jfr_names_class(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);
+int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp,
+                    bool *truncatedp);
+int jfr_names_thread(JfrNames *names, const JfrClass *class, uint64_t index, JfrThread *threadp);

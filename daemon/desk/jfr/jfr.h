@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Recordings
+ *
+ * Reads a recording (JFR) chunk by chunk into a Window. Samples of any profiler: the JDK's own,
+ * async-profiler's, Datadog's. What is needed of a chunk's constants is held while that chunk is read; beside
+ * the window, memory does not grow with the recording.
+ *
+ * Events that hold secrets (environment variables, system properties, other processes) are never looked into.
+ */
+
+#include "core/base/util/text.h"
+#include "core/profile/window.h"
+#include "desk/jfr/chunk.h"
+
+typedef struct JfrOptions {
+        uint64_t start_ns, end_ns;      /* events in [start, end) count */
+        bool start_relative, end_relative;      /* … counted from the first chunk's start */
+        bool timestamps;                /* keep times */
+        uint64_t max_times;             /* … until the window has so many events, then none; 0 = no limit */
+        bool arguments;                 /* command lines become attributes */
+        uint64_t key;                   /* identity of the resource if the recording has none of its own */
+        void (*progress)(uint64_t done, void *userdata);        /* may be NULL */
+        void *userdata;
+} JfrOptions;
+
+enum { JFR_MAX_TWICE = 8 };
+
+typedef struct JfrResult {
+        uint64_t start_ns, end_ns;      /* what the recording says that it covers */
+        uint64_t first_ns, last_ns;     /* of the events that count; 0, 0 = none */
+        uint32_t n_profiles, profile;   /* the recording's first profile in the window, if it has any */
+        uint64_t n_timed;               /* events whose time was kept */
+        uint64_t n_lost;                /* samples that the JVM says it has lost */
+        bool times_dropped;             /* too many: no event of the window has its time any more */
+        uint32_t n_twice;
+        struct {
+                const char *type, *other;
+        } twice[JFR_MAX_TWICE];         /* types of profiles that measure the same in two ways */
+} JfrResult;
+
+enum {
+        _JFR_E_SUCCESS,
+        JFR_E_DAMAGED,                  /* @problem says where; everything readable is in the window */
+        JFR_E_FULL,                     /* a cap of the window is reached: the rest is missing */
+};
+
+/* @diagnostics: what was in it, for people; NULL = not wanted. Return: 0, JFR_E_*, -ENOMEM. */
+int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result,
+             Text *diagnostics, Text *problem);

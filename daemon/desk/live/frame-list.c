@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "desk/live/frame-list.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/util/text.h"
+
+enum { NAME_COLUMNS = 48 };
+
+const char *frame_list_text(const Window *window, const uint32_t *set, size_t n, const char *key) {
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *row = window_get_attribute(window, set[i]);
+
+                if (row->kind == ATTRIBUTE_STRING && !strcmp(window_get_string(window, row->key, NULL), key))
+                        return window_get_string(window, row->string, NULL);
+        }
+        return "";
+}
+
+int64_t frame_list_number(const Window *window, const uint32_t *set, size_t n, const char *key) {
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *row = window_get_attribute(window, set[i]);
+
+                if (row->kind != ATTRIBUTE_STRING && !strcmp(window_get_string(window, row->key, NULL), key))
+                        return row->integer;
+        }
+        return 0;
+}
+
+const char *frame_list_base(const char *path) {
+        const char *slash = strrchr(path, '/');
+
+        return slash && slash[1] ? slash + 1 : path;
+}
+
+FrameTexts frame_list_texts(const Window *window, FrameWord word) {
+        WindowFrame frame = window_expand_frame(window, word);
+        const WindowFunction *function = window_get_function(window, frame.function);
+
+        const WindowModule *module = window_get_module(window, frame.module);
+
+        return (FrameTexts){ .name = window_get_string(window, function->name, NULL),
+                             .module = window_get_string(window, module->path, NULL),
+                             .file = window_get_string(window, function->filename, NULL),
+                             .address = frame.address,
+                             .line = frame.line };
+}
+
+static void print_frame(const Window *window, FrameWord word, FILE *out) {
+        FrameTexts frame = frame_list_texts(window, word);
+        _cleanup_(text_deinit) Text name = { 0 }, place = { 0 };
+        char address[24];
+
+        snprintf(address, sizeof(address), "0x%" PRIx64, frame.address);
+        text_append_masked(&name, *frame.name ? frame.name : address);
+        if (*frame.module)
+                text_append_masked(&place, frame_list_base(frame.module));
+        if (*frame.file && (frame.line || !*frame.module)) {
+                text_printf(&place, "%s", *frame.module ? "  " : "");
+                text_append_masked(&place, frame_list_base(frame.file));
+                if (frame.line)
+                        text_printf(&place, ":%" PRIu64, frame.line);
+        }
+        fprintf(out, "%*s%-*s  %s\n", FRAME_LIST_INDENT, "", NAME_COLUMNS, name.data ? name.data : "",
+                place.data ? place.data : "");
+}
+
+size_t frame_list_print(const Window *window, uint32_t stack, FILE *out) {
+        size_t n;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        for (size_t i = 0; i < n; i++)
+                print_frame(window, words[i], out);
+        return n;
+}
+
+typedef struct LinkTexts {
+        char trace[33], span[17];
+} LinkTexts;
+
+static LinkTexts link_texts(const Window *window, uint32_t link) {
+        const WindowLink *row = window_get_link(window, link);
+        LinkTexts texts;
+
+        text_to_hex(texts.trace, row->trace_id, sizeof(row->trace_id));
+        text_to_hex(texts.span, row->span_id, sizeof(row->span_id));
+        return texts;
+}
+
+void frame_list_print_link(const Window *window, uint32_t link, FILE *out) {
+        LinkTexts texts;
+
+        if (!link)
+                return;
+        texts = link_texts(window, link);
+        fprintf(out, "%*sspan %s of trace %s\n", FRAME_LIST_INDENT, "", texts.span, texts.trace);
+}
+
+void frame_list_json_link(const Window *window, uint32_t link, JsonWriter *json) {
+        LinkTexts texts;
+
+        if (!link)
+                return;
+        texts = link_texts(window, link);
+        json_text(json, "trace_id", texts.trace);
+        json_text(json, "span_id", texts.span);
+}
+
+void frame_list_json(const Window *window, uint32_t stack, JsonWriter *json) {
+        size_t n;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        json_open(json, "frames", '[');
+        for (size_t i = 0; i < n; i++) {
+                FrameTexts frame = frame_list_texts(window, words[i]);
+
+                json_open(json, NULL, '{');
+                json_text(json, "function", frame.name);
+                json_text(json, "module", frame.module);
+                json_number(json, "address", frame.address);
+                if (*frame.file)
+                        json_text(json, "file", frame.file);
+                if (frame.line)
+                        json_number(json, "line", frame.line);
+                json_close(json, '}');
+        }
+        json_close(json, ']');
+}

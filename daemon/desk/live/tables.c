@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "desk/live/tables.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/terminal/text-table.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
+#include "core/base/util/text.h"
+#include "desk/report/words.h"
+
+enum { INDENT = 2 };
+
+static double percent(uint64_t part, uint64_t whole) {
+        return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static int print_functions(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "self", COLUMN_RIGHT },
+                                          { "total", COLUMN_RIGHT },
+                                          { "function", COLUMN_NAME },
+                                          { "in", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r)
+                return r;
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
+                text_table_add(&table, "%.1f %%", percent(rows[i].total, counts->n_events));
+                text_table_add(&table, "%s", rows[i].texts[0]);
+                text_table_add(&table, "%s", rows[i].texts[1]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
+static int print_spans(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "share", COLUMN_RIGHT },
+                                          { "span", COLUMN_LEFT },
+                                          { "of trace", COLUMN_LEFT },
+                                          { "of", COLUMN_CUT },
+                                          { "which says", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_SPANS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r || !n)
+                return r;
+        fprintf(out, "\n");
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
+                text_table_add(&table, "%s", rows[i].texts[0]);
+                text_table_add(&table, "%s", rows[i].texts[1]);
+                text_table_add(&table, "%s", rows[i].texts[3]);
+                text_table_add(&table, "%s", rows[i].texts[2]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
+/* Time without a CPU (--off-cpu): of which threads, on what, in which function of the program. */
+static int print_waits(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "waits", COLUMN_RIGHT }, { "thread", COLUMN_LEFT },
+                                          { "state", COLUMN_LEFT },  { "on", COLUMN_LEFT },
+                                          { "in", COLUMN_NAME },     { "ended by", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_WAITS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r || !n)
+                return r;
+        fprintf(out, "\n");
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->wait_ns));
+                for (size_t k = 0; k + 1 < ARRAY_SIZE(columns); k++)
+                        text_table_add(&table, "%s", rows[i].texts[k]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
+/* How long all threads waited together, and what of their waits is not in that. */
+static void print_wait_time(const Counts *counts, FILE *out) {
+        static const struct {
+                int counter;
+                const char *words;
+        } losses[] = {
+                { COUNTER_WAITS_THREADS_OVER_CAP, "of more threads than are followed" },
+                { COUNTER_WAITS_EARLY_OVER_CAP, "under way as it began" },
+                { COUNTER_WAITS_LOST, "without room" },
+                { COUNTER_WAITS_UNSEEN, "whose end the kernel hid" },
+                { COUNTER_WAITS_WINDOW_FULL, "beyond the recording's cap" },
+        };
+        const char *separator = "; not whole: waits ";
+
+        if (!counts->wait_ns && !stat_get(COUNTER_WAITS))
+                return;
+        fprintf(out, "  waits      %.2f s of threads without a CPU", (double)counts->wait_ns / (double)NS_PER_SEC);
+        for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
+                if (stat_get(losses[i].counter)) {
+                        fprintf(out, "%s%s (%" PRIu64 ")", separator, losses[i].words,
+                                stat_get(losses[i].counter));
+                        separator = ", ";
+                }
+        fprintf(out, "\n");
+}
+
+/* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
+static void print_losses(FILE *out) {
+        uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
+        const char *separator = ": ";
+
+        fprintf(out, "  lost       %" PRIu64, n_lost);
+        for (enum counter counter = 0; counter < COUNTER_N; counter++) {
+                const char *reason;
+
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                    counter == COUNTER_LOST_NOT_TARGET)
+                        continue;
+                reason = strchr(stat_label(counter), '"') + 1;
+                fprintf(out, "%s%.*s %" PRIu64, separator, (int)strcspn(reason, "\""), reason,
+                        stat_get(counter));
+                separator = ", ";
+        }
+        fprintf(out, "\n");
+}
+
+static int print_truncated(const Counts *counts, FILE *out) {
+        _cleanup_(freep) CountsRow *rows = NULL;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_REASONS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r)
+                return r;
+        fprintf(out, "  incomplete %.1f %% of the stacks", percent(counts->n_truncated, counts->n_events));
+        for (size_t i = 0; i < n; i++) {
+                const char *words = words_of_end(rows[i].texts[0]);
+
+                fprintf(out, "%s", i ? ", " : ", ended at ");
+                text_print(words, strlen(words), out);
+                fprintf(out, " (%" PRIu64 ")", rows[i].self);
+        }
+        fprintf(out, "\n");
+        return 0;
+}
+
+static bool begins_with(const char *name, const char *start) {
+        return !strncmp(name, start, strlen(start));
+}
+
+#define OFF(_language, _runtime) \
+        "functions of " _language " are not read: `--runtimes` leaves " _runtime " out"
+
+/* What names code that a program makes while it runs, by the program that used most. */
+static const char *hint_for_code(const Counts *counts, const TablesFormat *format) {
+        static const struct {
+                const char *program, *hint;
+        } hints[] = {
+                { "node", "`node --perf-basic-prof` names such code" },
+                { "java", "`jcmd PID Compiler.perfmap`, or -XX:+DumpPerfMapAtExit, names such code; `spanprof targets "
+                          "--verbose` says why this JVM is not read by itself" },
+                { "dotnet", "DOTNET_PerfMapEnabled=1 names such code" },
+                { "php", "opcache.jit_debug=0x10 names such code" },
+                { "ruby", "`ruby --yjit-perf` names such code" },
+        };
+        const char *hint = "`node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code";
+        _cleanup_(freep) CountsRow *rows = NULL;
+        size_t n;
+
+        if (counts_rows(counts, COUNTS_PROCESSES, COUNTS_BY_SELF, &rows, &n) || !n)
+                return hint;
+        for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+                if (begins_with(rows[0].texts[0], hints[i].program))
+                        hint = hints[i].hint;
+        if (begins_with(rows[0].texts[0], "java") && !format->has_java)
+                return OFF("Java", "hotspot");
+        return hint;
+}
+
+/* Of an interpreter it is not its own symbols that people miss. */
+static const char *hint_for_file(const char *object, const TablesFormat *format) {
+        if (begins_with(object, "python") || begins_with(object, "libpython"))
+                return !format->has_python ? OFF("Python", "python")
+                                           : "the interpreter itself; `spanprof targets --verbose` says whether "
+                                             "functions of Python are read";
+        if (begins_with(object, "libjvm"))
+                return !format->has_java ? OFF("Java", "hotspot")
+                                         : "the JVM itself: its collectors and compilers; `spanprof targets "
+                                           "--verbose` says whether functions of Java are read";
+        return "packages of debug symbols name them, and --debuginfod fetches these";
+}
+
+/*
+ * Functions without a name stand in the table by their places, each for itself, so it does not show what they
+ * are together. A few are no reason to do something about it, and names of code at run time come up to a
+ * second after the code.
+ */
+static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE *out) {
+        _cleanup_(freep) CountsRow *rows = NULL;
+        uint64_t n_code = 0, n_files = 0, least = counts->n_events / 10;
+        const char *most = "";
+        size_t n;
+        int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
+
+        for (size_t i = 0; i < n && !r; i++) {
+                /* it calls into its runtime, which has names: what counts is where it took part */
+                if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME))
+                        n_code = MAX(n_code, rows[i].total);
+                if (strncmp(rows[i].texts[0], "0x", 2))
+                        continue;
+                most = n_files ? most : rows[i].texts[1];
+                n_files += rows[i].self;
+        }
+        if (n_code > least)
+                fprintf(out, "  unnamed    %.1f %% of the stacks go through code outside of files: %s\n",
+                        percent(n_code, counts->n_events), hint_for_code(counts, format));
+        if (n_files > least) {
+                fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
+                        percent(n_files, counts->n_events));
+                text_print(most, strlen(most), out);
+                fprintf(out, ": %s\n", hint_for_file(most, format));
+        }
+        return r;
+}
+
+static int print_quality(const Counts *counts, const Summary *summary, const TablesFormat *format,
+                         FILE *out) {
+        const char *cause = coverage_cause_text(summary_coverage_cause(summary));
+        double coverage = summary_coverage(summary);
+        int r;
+
+        fprintf(out, "\n  samples    %" PRIu64 " in %.1f s at %.0f Hz a CPU, %.2f s of CPU time\n",
+                counts->n_events, (double)summary->duration_ns / (double)NS_PER_SEC, summary_rate(summary),
+                counts->cpu_ns / (double)NS_PER_SEC);
+        if (coverage > 0)
+                fprintf(out,
+                        "  coverage   %.1f %% of the %.2f s of CPU time that the kernel counted for them\n",
+                        100 * coverage, (double)summary->target_cpu_ns / (double)NS_PER_SEC);
+        if (*cause)
+                fprintf(out, "             not whole: %s\n", cause);
+        print_losses(out);
+        print_wait_time(counts, out);
+        fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
+        r = print_unnamed(counts, format, out);
+        return r ? r : print_truncated(counts, out);
+}
+
+int tables_print(const Counts *counts, const Summary *summary, const TablesFormat *format, FILE *out) {
+        TablesFormat wide = *format;
+        int r;
+
+        wide.width = wide.width ? MAX(wide.width, 60u) : 100;
+        r = counts->n_events ? print_functions(counts, &wide, out) : 0;
+        if (!r)
+                r = print_waits(counts, &wide, out);
+        if (!r)
+                r = print_spans(counts, &wide, out);
+        return r ? r : print_quality(counts, summary, format, out);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Tables
+ *
+ * What a recording ends with on the terminal: what was hot, in which spans, and how far the figures can be
+ * trusted.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "desk/live/counts.h"
+#include "host/service/control/summary.h"
+
+typedef struct TablesFormat {
+        size_t rows;                    /* of each table */
+        unsigned width;                 /* columns; 0 = 100 */
+        bool has_java, has_python;      /* their functions are read (option `runtimes`) */
+} TablesFormat;
+
+/* Return: 0, -ENOMEM; what @out does is the caller's to check. */
+int tables_print(const Counts *counts, const Summary *summary, const TablesFormat *format, FILE *out);

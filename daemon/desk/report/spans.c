@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "desk/report/spans.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/hashmap.h"
+#include "core/base/data/intern.h"
+#include "core/base/util/error.h"
+#include "core/base/util/text.h"
+
+struct SpanList {
+        Intern operations;              /* with their NUL */
+        Hashmap spans;                  /* span id → InternItem of the operation + 1 as a pointer */
+};
+
+typedef struct Field {
+        const char *text;
+        size_t size;
+} Field;
+
+typedef struct Lines {
+        const char *at, *end;
+        SpanListProblem *problem;       /* its line is the current one */
+        Field fields[SPAN_LIST_MAX_COLUMNS];
+        unsigned n_fields;
+} Lines;
+
+_printf_(2, 3) static int invalid(Lines *lines, const char *format, ...) {
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(lines->problem->text, sizeof(lines->problem->text), format, args);
+        va_end(args);
+        return SPAN_LIST_E_INVALID;
+}
+
+static int split(Lines *lines, const char *end) {
+        lines->n_fields = 0;
+        for (const char *at = lines->at;;) {
+                const char *comma = memchr(at, ',', (size_t)(end - at));
+
+                if (lines->n_fields == SPAN_LIST_MAX_COLUMNS)
+                        return invalid(lines, "more than %d columns", SPAN_LIST_MAX_COLUMNS);
+                lines->fields[lines->n_fields++] = (Field){ at, (size_t)((comma ? comma : end) - at) };
+                if (!comma)
+                        return 0;
+                at = comma + 1;
+        }
+}
+
+enum { LINES_E_END = SPAN_LIST_E_INVALID + 1 };
+
+/* Return: 0 and the fields of the next line, LINES_E_END, SPAN_LIST_E_INVALID. */
+static int next_line(Lines *lines) {
+        const char *newline, *end;
+        int r;
+
+        if (lines->at == lines->end)
+                return LINES_E_END;
+        lines->problem->line++;
+        newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+        end = newline ? newline : lines->end;
+        if (end > lines->at && end[-1] == '\r')
+                end--;
+        r = split(lines, end);
+        lines->at = newline ? newline + 1 : lines->end;
+        return r;
+}
+
+static int find_column(Lines *lines, const char *name, unsigned *columnp) {
+        for (unsigned i = 0; i < lines->n_fields; i++)
+                if (lines->fields[i].size == strlen(name) &&
+                    !memcmp(lines->fields[i].text, name, strlen(name))) {
+                        *columnp = i;
+                        return 0;
+                }
+        return invalid(lines, "no column `%s` in the first line", name);
+}
+
+static int parse_id(Lines *lines, const Field *field, uint64_t *idp) {
+        if (field->size != 16 || text_hex(field->text, field->text + field->size, idp) || !*idp)
+                return invalid(lines, "`%.*s` is no span id: 16 hexadecimal digits, not all 0",
+                               (int)MIN(field->size, (size_t)32), field->text);
+        return 0;
+}
+
+static int add_operation(SpanList *list, Lines *lines, const Field *field, uint32_t *indexp) {
+        _cleanup_(freep) char *name = NULL;
+        int r;
+
+        if (!field->size || field->size > 1024 || !text_is_utf8(field->text, field->size))
+                return invalid(lines, "the operation is empty, too long, or no text");
+        name = strndup(field->text, field->size);
+        if (!name)
+                return error_origin(-ENOMEM);
+        r = intern_add(&list->operations, name, field->size + 1, indexp);
+        if (r == INTERN_E_FULL)
+                return invalid(lines, "more than %d operations", SPAN_LIST_MAX_OPERATIONS);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+static int add_span(SpanList *list, Lines *lines, uint64_t id, uint32_t operation) {
+        void *value = (void *)(uintptr_t)(operation + 1u), *old = hashmap_get(&list->spans, id);
+        int r;
+
+        if (old)
+                return old == value ? 0 : invalid(lines, "span %016lx is in the list with another operation",
+                                                  (unsigned long)id);
+        if (list->spans.n_entries >= SPAN_LIST_MAX_SPANS)
+                return invalid(lines, "more than %d spans", SPAN_LIST_MAX_SPANS);
+        r = hashmap_put(&list->spans, id, value);
+        return r ? error_fold(r) : 0;
+}
+
+static int parse_line(SpanList *list, Lines *lines, unsigned n_columns, unsigned id_column,
+                      unsigned operation_column) {
+        uint32_t operation;
+        uint64_t id;
+        int r;
+
+        if (lines->n_fields != n_columns)
+                return invalid(lines, "%u fields, the first line has %u: is the file cut off?",
+                               lines->n_fields, n_columns);
+        r = parse_id(lines, &lines->fields[id_column], &id);
+        if (!r)
+                r = add_operation(list, lines, &lines->fields[operation_column], &operation);
+        return r ? r : add_span(list, lines, id, operation);
+}
+
+static int parse(SpanList *list, Lines *lines) {
+        unsigned n_columns, id_column = 0, operation_column = 0;
+        int r = next_line(lines);
+
+        if (r == LINES_E_END) {
+                lines->problem->line = 1;
+                return invalid(lines, "the file is empty");
+        }
+        if (!r)
+                r = find_column(lines, "span_id", &id_column);
+        if (!r)
+                r = find_column(lines, "operation", &operation_column);
+        n_columns = lines->n_fields;
+        while (!r) {
+                r = next_line(lines);
+                if (r == LINES_E_END)
+                        return 0;
+                if (!r)
+                        r = parse_line(list, lines, n_columns, id_column, operation_column);
+        }
+        return r;
+}
+
+int span_list_new(SpanList **listp, const char *data, size_t size, SpanListProblem *problem) {
+        _cleanup_(span_list_freep) SpanList *list = calloc(1, sizeof(*list));
+        Lines lines = { .at = data, .end = data + size, .problem = problem };
+        int r;
+
+        if (!list)
+                return error_origin(-ENOMEM);
+        intern_init(&list->operations, SPAN_LIST_MAX_OPERATIONS);
+        *problem = (SpanListProblem){ 0 };
+        r = parse(list, &lines);
+        if (r)
+                return r;
+        *listp = take(list);
+        return 0;
+}
+
+SpanList *span_list_free(SpanList *list) {
+        if (!list)
+                return NULL;
+        intern_deinit(&list->operations);
+        hashmap_deinit(&list->spans);
+        free(list);
+        return NULL;
+}
+
+int span_list_find(const SpanList *list, const uint8_t span_id[static 8], uint32_t *operationp) {
+        uint64_t id = 0;
+        void *value;
+
+        for (int i = 0; i < 8; i++)
+                id = id << 8 | span_id[i];
+        value = hashmap_get(&list->spans, id);
+        if (!value)
+                return 1;
+        *operationp = (uint32_t)((uintptr_t)value - 1);
+        return 0;
+}
+
+uint32_t span_list_n_operations(const SpanList *list) {
+        return list->operations.n_items;
+}
+
+const char *span_list_operation(const SpanList *list, uint32_t operation) {
+        return intern_get(&list->operations, operation)->data;
+}
+
+uint64_t span_list_n_spans(const SpanList *list) {
+        return list->spans.n_entries;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "host/cli/cli.h"
+
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+
+/* Columns that a text takes: code points, which is right for what the table holds. */
+static int width(const char *text, size_t size) {
+        int n = 0;
+
+        for (size_t i = 0; i < size; i++)
+                n += ((unsigned char)text[i] & 0xC0) != 0x80;
+        return n;
+}
+
+/* Prints words from column HELP_COLUMN on, wrapped; the cursor is at @column. */
+static void print_wrapped(const char *text, int column) {
+        const char *separator = "";
+
+        if (column >= HELP_COLUMN) {
+                printf("\n");
+                column = 0;
+        }
+        printf("%*s", HELP_COLUMN - column, "");
+        column = HELP_COLUMN;
+        while (*text) {
+                size_t size = strcspn(text, " ");
+
+                if (column + width(text, size) + 1 > HELP_WIDTH) {
+                        printf("\n%*s", HELP_COLUMN, "");
+                        column = HELP_COLUMN;
+                        separator = "";
+                }
+                printf("%s%.*s", separator, (int)size, text);
+                column += width(text, size) + (int)strlen(separator);
+                separator = " ";
+                text += size + (text[size] == ' ');
+        }
+        printf("\n");
+}
+
+static void describe(const Option *option, Text *text) {
+        Text range = { 0 };
+
+        text_printf(text, "%s", option->help);
+        option_print_range(option, &range);
+        if (range.size)
+                text_printf(text, "; %s", range.data);
+        if (option->fallback && *option->fallback && option->section)
+                text_printf(text, " (default: %s)", option->fallback);
+        text_deinit(&range);
+}
+
+static void print_option(const Option *option) {
+        Text flags = { 0 }, help = { 0 };
+
+        if (option->letter)
+                text_printf(&flags, "  -%c, --%s", option->letter, option->name);
+        else
+                text_printf(&flags, "      --%s", option->name);
+        if (option->argument)
+                text_printf(&flags, "=%s", option->argument);
+        else if (option->fallback && !strcmp(option->fallback, "on"))
+                text_printf(&flags, "=on|off");
+        describe(option, &help);
+        if (!flags.failed && !help.failed) {
+                printf("%s", flags.data);
+                print_wrapped(help.data, width(flags.data, flags.size));
+        }
+        text_deinit(&flags);
+        text_deinit(&help);
+}
+
+/* Prints the options of @verb under their headings. Return: how many advanced ones were left out. */
+static unsigned print_options(const Verb *verb, bool all) {
+        const char *section = "";
+        unsigned n_hidden = 0;
+
+        for (size_t i = 0; i < option_table_size; i++) {
+                const Option *option = &option_table[i];
+                const char *title = option->section ? option->section : "options";
+
+                if (!option_is_for(option, verb->bit) && option_is_setting(option))
+                        continue;
+                if (option->advanced && !all) {
+                        n_hidden++;
+                        continue;
+                }
+                if (strcmp(title, section))
+                        printf("\n%c%s:\n", title[0] - 'a' + 'A', title + 1);
+                section = title;
+                print_option(option);
+        }
+        return n_hidden;
+}
+
+void help_print_verb(const Verb *verb, bool all) {
+        unsigned n_hidden;
+
+        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "",
+               *verb->arguments ? " " : "", verb->arguments, verb->description,
+               verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
+        n_hidden = print_options(verb, all);
+        if (verb->bit)
+                printf("\nEach option can be set in the environment too, e.g. SPANPROF_EXPORT_INTERVAL=30s%s.\n",
+                       verb->reads_files
+                               ? ",\nand those under a heading in configuration files: see spanprof.conf(5)"
+                               : "");
+        if (n_hidden)
+                printf("\n`spanprof %s --help --all` shows %u more option%s.\n", verb->name, n_hidden,
+                       n_hidden == 1 ? "" : "s");
+}
+
+static void help_print(void) {
+        printf("Usage: spanprof VERB [OPTION…] [ARGUMENT…]\n\n"
+               "Samples the stacks of running programs by span, from outside, and ships them as OTLP profiles.\n\n"
+               "Verbs:\n");
+        for (const Verb *const *verb = verbs; *verb; verb++)
+                printf("  %-12s  %s\n", (*verb)->name, (*verb)->summary);
+        printf("\n`spanprof VERB --help` tells more.\n\n"
+               "Exit status: %d done; %d failed; %d wrong command line; %d slower than --fail-above allows;\n"
+               "%d configuration or kernel not usable.\n",
+               STATUS_OK, STATUS_FAILURE, STATUS_USAGE, STATUS_SLOWER, STATUS_CONFIG);
+}
+
+static int run(Cli *cli) {
+        const Verb *verb;
+
+        if (!cli->n_arguments) {
+                help_print();
+                return STATUS_OK;
+        }
+        verb = verb_find(cli->arguments[0]);
+        if (!verb)
+                return STATUS_USAGE;
+        help_print_verb(verb, cli->help_all);
+        return STATUS_OK;
+}
+
+const Verb verb_help = {
+        .name = "help",
+        .arguments = "[VERB]",
+        .max_arguments = 1,
+        .summary = "what the verbs are and what each does",
+        .description = "Lists the verbs, or explains one.",
+        .run = run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* `status`, `pause` and `resume`: questions to the daemon that runs. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/util/log.h"
+#include "core/base/util/text.h"
+#include "host/cli/cli.h"
+#include "host/service/control/control.h"
+
+static const char *path_of(const Cli *cli) {
+        return *cli->config.control ? cli->config.control : CONTROL_DEFAULT;
+}
+
+static int explain(const char *path) {
+        if (errno == ENOENT || errno == ECONNREFUSED)
+                log_error(
+                        "no spanprof runs here: nobody listens on %s (`systemctl status spanprof` may say why)",
+                        path);
+        else if (errno == EACCES)
+                log_error("%s is for root and the group of the daemon: use sudo", path);
+        else
+                log_error("no answer on %s: %s", path,
+                          errno == EAGAIN ? "the daemon does not answer" : strerror(errno));
+        return STATUS_FAILURE;
+}
+
+static int ask(Cli *cli, const char *method, const char *page, Text *answer) {
+        const char *path = path_of(cli);
+        int status, r = control_ask(path, method, page, &status, answer);
+
+        if (r == CONTROL_E_UNREACHABLE)
+                return explain(path);
+        if (!r && status == 200)
+                return STATUS_OK;
+        log_error("the daemon says: %d %s", status, answer->data ? answer->data : "");
+        return STATUS_FAILURE;
+}
+
+static const char *page_of(const Config *config) {
+        if (!strcmp(config->probe, "health"))
+                return "/healthz";
+        if (!strcmp(config->probe, "ready"))
+                return "/readyz";
+        return config->json ? "/status.json" : "/status";
+}
+
+static int run_status(Cli *cli) {
+        _cleanup_(text_deinit) Text answer = { 0 };
+        int r = ask(cli, "GET", page_of(&cli->config), &answer);
+
+        if (!r && cli->config.json)
+                fputs(answer.data ? answer.data : "", stdout);
+        else if (!r)
+                text_print_lines(answer.data ? answer.data : "", stdout);
+        return r;
+}
+
+static int run_pause(Cli *cli) {
+        _cleanup_(text_deinit) Text answer = { 0 };
+
+        return ask(cli, "POST", "/pause", &answer);
+}
+
+static int run_resume(Cli *cli) {
+        _cleanup_(text_deinit) Text answer = { 0 };
+        int r = ask(cli, "POST", "/resume", &answer);
+
+        if (r || !answer.data || !strcmp(answer.data, "sampling\n"))
+                return r;
+        log_error("still paused: %.*s", (int)strcspn(answer.data, "\n"), answer.data);
+        return STATUS_FAILURE;
+}
+
+const Verb verb_status = {
+        .name = "status",
+        .bit = VERB_STATUS,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "what the daemon that runs does, has delivered and lost",
+        .description =
+                "Asks the daemon by its control socket. Fails if none runs, or does not answer within 5 s.\n"
+                "\n"
+                "For health checks (`exec` in Kubernetes, HealthCmd= of Podman): --probe health fails unless its loop turns,\n"
+                "--probe ready also while the kernel half is not attached or mappings are not current. They need no port,\n"
+                "so that nobody on the network can make them fail.",
+        .run = run_status,
+};
+
+const Verb verb_pause = {
+        .name = "pause",
+        .bit = VERB_STATUS,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "stop sampling, and keep the daemon",
+        .description =
+                "Takes the samplers off until `spanprof resume`, a restart of the daemon, or of the machine; what has been\n"
+                "sampled is still sent. To keep it off over restarts: touch /etc/spanprof/disabled.",
+        .run = run_pause,
+};
+
+const Verb verb_resume = {
+        .name = "resume",
+        .bit = VERB_STATUS,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "go on sampling after `pause`",
+        .description =
+                "Fails if something else keeps sampling off: /etc/spanprof/disabled, or the limit on memory.",
+        .run = run_resume,
+};

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/naming/code-names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/hashmap.h"
+#include "core/base/thread/worker.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/log.h"
+#include "core/base/util/stat.h"
+#include "core/symbol/jit/code.h"
+#include "host/naming/code-source.h"
+
+#define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
+/* and, doubled until then, at one that had not: names may be this old */
+#define QUIET_NS NS_PER_SEC
+/* interval, beginning with QUIET_NS, while there is no file, or none that can be read */
+#define ABSENT_NS (16 * NS_PER_SEC)
+#define UNUSED_NS (60 * NS_PER_SEC)             /* a process that was not asked for is forgotten */
+/* divisor of the time: at most this part goes into looking at one process */
+#define SHARE 10
+
+enum {
+        DEFAULT_MAX_PROCESSES = 256,
+        DEFAULT_MAX_BYTES = 64 << 20,
+};
+
+/* A process that makes code. */
+typedef struct CodeTarget {
+        uint64_t generation;
+        pid_t pid;
+        CodeSource *source;
+        struct CodeTarget *older, *newer;       /* in order of use */
+        struct CodeJob *job;            /* the look that is under way; NULL = none */
+        bool is_wanted;                 /* another look is, as soon as it is due */
+        bool has_looked, has_file, is_stuck;
+        uint64_t n_changes;             /* looks that found something new */
+        uint64_t begun_ns;              /* begin of the last finished look */
+        uint64_t next_ns, interval_ns;
+        uint64_t used_ns;
+        size_t memory;
+        CodePlace place;                /* place for the next look; its path is owned */
+} CodeTarget;
+
+typedef struct CodeJob {
+        WorkerJob job;                  /* first */
+        CodeTarget *target;             /* the event loop's; NULL = it was forgotten meanwhile */
+        CodeSource *source;             /* one reference */
+        CodePlace place;                /* its path is owned */
+        CodeLook look;
+        uint64_t begin_ns, end_ns;
+} CodeJob;
+
+struct CodeNames {
+        CodeNamesLimits limits;
+        Zygotes *zygotes;               /* borrowed; NULL = none */
+        Worker *worker;
+        Hashmap targets;                /* generation → CodeTarget */
+        CodeTarget *oldest, *newest;
+        size_t memory;
+        char name[CODE_MAX_NAME];
+};
+
+/* ---- targets ---- */
+
+static void unlink_target(CodeNames *names, CodeTarget *target) {
+        *(target->older ? &target->older->newer : &names->oldest) = target->newer;
+        *(target->newer ? &target->newer->older : &names->newest) = target->older;
+        target->older = target->newer = NULL;
+}
+
+static void link_newest(CodeNames *names, CodeTarget *target) {
+        target->older = names->newest;
+        *(names->newest ? &names->newest->newer : &names->oldest) = target;
+        names->newest = target;
+}
+
+static void free_target(CodeTarget *target) {
+        code_source_unref(target->source);
+        free(target->place.dump_path);
+        free(target);
+}
+
+static void forget(CodeNames *names, CodeTarget *target) {
+        hashmap_remove(&names->targets, target->generation);
+        unlink_target(names, target);
+        names->memory -= target->memory;
+        if (target->job)
+                target->job->target = NULL;
+        free_target(target);
+}
+
+static int add_target(CodeNames *names, const Process *process, CodeTarget **targetp) {
+        CodeTarget *target = calloc(1, sizeof(*target));
+        int r;
+
+        if (!target)
+                return error_origin(-ENOMEM);
+        r = code_source_new(&target->source, NULL, names->zygotes);
+        if (!r)
+                r = hashmap_put(&names->targets, process->generation, target);
+        if (r) {
+                free_target(target);
+                return error_fold(r);
+        }
+        target->generation = process->generation;
+        target->pid = (pid_t)process->pid;
+        target->interval_ns = QUIET_NS;
+        link_newest(names, target);
+        if (names->targets.n_entries > names->limits.max_processes)
+                forget(names, names->oldest);
+        *targetp = target;
+        return 0;
+}
+
+int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits, Zygotes *zygotes) {
+        _cleanup_(code_names_freep) CodeNames *names = calloc(1, sizeof(*names));
+        WorkerConfig worker = { .name = "jit-names", .userdata = names };
+        int r;
+
+        if (!names)
+                return error_origin(-ENOMEM);
+        if (limits)
+                names->limits = *limits;
+        names->limits.max_processes = names->limits.max_processes ?: DEFAULT_MAX_PROCESSES;
+        names->limits.max_bytes = names->limits.max_bytes ?: DEFAULT_MAX_BYTES;
+        worker.time_limit_ns = names->limits.time_limit_ns;
+        names->zygotes = zygotes;
+        r = worker_new(&names->worker, &worker);
+        if (r)
+                return error_fold(r);
+        *namesp = take(names);
+        return 0;
+}
+
+CodeNames *code_names_free(CodeNames *names) {
+        if (!names)
+                return NULL;
+        while (names->oldest)
+                forget(names, names->oldest);
+        worker_free(names->worker);
+        hashmap_deinit(&names->targets);
+        free(names);
+        return NULL;
+}
+
+/* ---- looks ---- */
+
+static void discard_look(WorkerJob *job) {
+        CodeJob *code = (CodeJob *)job;
+
+        code_source_unref(code->source);
+        free(code->place.dump_path);
+        free(code);
+}
+
+static void look(WorkerJob *job, void *state) {
+        CodeJob *code = (CodeJob *)job;
+
+        code->begin_ns = clock_monotonic_ns();
+        code_source_look(code->source, &code->place, &code->look);
+        code->end_ns = clock_monotonic_ns();
+}
+
+static void count(const CodeLook *look) {
+        stat_add(COUNTER_CODE_FILES_READ, look->n_opened);
+        stat_add(COUNTER_CODE_FILES_REFUSED, look->n_refused);
+        stat_add(COUNTER_CODE_FILES_UNREADABLE, look->n_unreadable);
+        stat_add(COUNTER_CODE_FILES_FAILED, look->n_failed);
+        stat_add(COUNTER_CODE_RECORDS, look->n_taken);
+        stat_add(COUNTER_CODE_RECORDS_MALFORMED, look->n_malformed);
+        stat_add(COUNTER_CODE_RECORDS_OVER_CAP, look->n_over_cap);
+        worker_session_count(&look->workers);
+}
+
+static void schedule(CodeTarget *target, const CodeJob *code) {
+        const CodeLook *look = &code->look;
+
+        target->n_changes += look->is_changed;
+        if (look->is_changed)
+                target->interval_ns = GROWING_NS;
+        else
+                target->interval_ns = MIN(target->interval_ns * 2,
+                                         look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
+        target->next_ns = code->end_ns +
+                MAX(target->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
+        target->is_wanted = target->is_wanted || look->has_more;
+}
+
+static void take_look(WorkerJob *job, void *userdata) {
+        CodeJob *code = (CodeJob *)job;
+        CodeNames *names = userdata;
+        CodeTarget *target = code->target;
+
+        count(&code->look);
+        if (target) {
+                names->memory += code->look.memory - target->memory;
+                target->memory = code->look.memory;
+                target->job = NULL;
+                target->has_looked = true;
+                target->has_file = target->has_file || code->look.has_file;
+                target->begun_ns = code->begin_ns;
+                schedule(target, code);
+        }
+        discard_look(job);
+}
+
+static void give_up_look(WorkerJob *job, void *userdata) {
+        CodeTarget *target = ((CodeJob *)job)->target;
+
+        stat_add(COUNTER_CODE_FILES_STUCK, 1);
+        if (!target)
+                return;
+        log_warning(
+                "files in which process %d names its code hold up their reader: its code stays without names",
+                (int)target->pid);
+        target->job = NULL;
+        target->is_stuck = true;
+}
+
+static int start_look(CodeNames *names, CodeTarget *target) {
+        CodeJob *code = calloc(1, sizeof(*code));
+        char *path = target->place.dump_path ? strdup(target->place.dump_path) : NULL;
+        int r;
+
+        if (!code || !path != !target->place.dump_path) {
+                free(code);
+                free(path);
+                return error_origin(-ENOMEM);
+        }
+        code->job = (WorkerJob){
+                .work = look, .done = take_look, .stuck = give_up_look, .discard = discard_look
+        };
+        code->target = target;
+        code->source = code_source_ref(target->source);
+        code->place = target->place;
+        code->place.dump_path = path;
+        target->is_wanted = false;
+        r = worker_push(names->worker, &code->job);
+        if (!r) {
+                target->job = code;
+                return 0;
+        }
+        discard_look(&code->job);
+        target->next_ns = clock_monotonic_ns() + ABSENT_NS;
+        return r < 0 ? error_fold(r) : 0;
+}
+
+/* ---- asking ---- */
+
+/* Notes where the process has its jitdump now, for the next look. */
+static int note_place(const CodeNames *names, CodeTarget *target, const Process *process) {
+        uint64_t number;
+
+        free(target->place.dump_path);
+        target->place = (CodePlace){ .pid = (pid_t)process->pid,
+                                     .start_time_ns = process->start_time_ns,
+                                     .keep_root = names->limits.keep_roots };
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+
+                if (!code_is_dump_path(mapping->path, &number))
+                        continue;
+                target->place.dump_path = strdup(mapping->path);
+                if (!target->place.dump_path)
+                        return error_origin(-ENOMEM);
+                target->place.dump_start = mapping->start;
+                target->place.dump_end = mapping->end;
+                break;
+        }
+        return 0;
+}
+
+static int want_look(CodeNames *names, CodeTarget *target, const Process *process) {
+        int r;
+
+        if (target->job || target->is_wanted)
+                return 0;
+        r = note_place(names, target, process);
+        if (r)
+                return error_fold(r);
+        target->is_wanted = true;
+        return target->used_ns < target->next_ns ? 0 : start_look(names, target);
+}
+
+int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
+                    const char **namep, size_t *sizep, bool *is_pastp) {
+        CodeTarget *target = hashmap_get(&names->targets, process->generation);
+        int r;
+
+        if (!target) {
+                r = add_target(names, process, &target);
+                if (r)
+                        return error_fold(r);
+        } else if (target != names->newest) {
+                unlink_target(names, target);
+                link_newest(names, target);
+        }
+        target->used_ns = clock_monotonic_ns();
+        if (target->is_stuck)
+                return CODE_NAMES_E_NONE;
+        /* Also for an address that is known: other code may have taken the place since. */
+        r = want_look(names, target, process);
+        if (r)
+                return error_fold(r);
+        r = code_source_find(target->source, address, time_ns, names->name, sizep, is_pastp);
+        if (!r) {
+                *namep = names->name;
+                return 0;
+        }
+        if (r == CODE_SOURCE_E_BUSY)
+                return CODE_NAMES_E_LATER;
+        /*
+         * A file that was read after the sample would have named it; of a process without one nothing is
+         * expected.
+         */
+        return target->has_looked && (!target->has_file || target->begun_ns > time_ns) ? CODE_NAMES_E_NONE
+                                                                                    : CODE_NAMES_E_LATER;
+}
+
+/* Asked for each sample, named or not: here it shows that the process still runs. */
+int code_names_serial(CodeNames *names, const Process *process, uint64_t *serialp) {
+        CodeTarget *target = hashmap_get(&names->targets, process->generation);
+        int r = 0;
+
+        *serialp = 0;
+        if (!target)
+                return 0;
+        target->used_ns = clock_monotonic_ns();
+        if (!target->is_stuck && target->used_ns >= target->next_ns)
+                r = want_look(names, target, process);
+        *serialp = target->n_changes;
+        return r ? error_fold(r) : 0;
+}
+
+/* ---- in between ---- */
+
+static void forget_unused(CodeNames *names, uint64_t now_ns) {
+        while (names->oldest && names->oldest->used_ns + UNUSED_NS < now_ns)
+                forget(names, names->oldest);
+        while (names->memory > names->limits.max_bytes && names->oldest != names->newest)
+                forget(names, names->oldest);
+}
+
+int code_names_work(CodeNames *names) {
+        uint64_t now_ns;
+
+        if (!names->oldest && !worker_n_waiting(names->worker))
+                return 0;
+        now_ns = clock_monotonic_ns();
+        worker_collect(names->worker, now_ns);
+        forget_unused(names, now_ns);
+        for (CodeTarget *target = names->oldest; target; target = target->newer) {
+                int r;
+
+                if (!target->is_wanted || target->job || target->is_stuck || now_ns < target->next_ns)
+                        continue;
+                r = start_look(names, target);
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
+void code_names_wait(CodeNames *names, uint64_t end_ns) {
+        worker_wait(names->worker, end_ns);
+        worker_collect(names->worker, clock_monotonic_ns());
+}
+
+int code_names_note(CodeNames *names, const Process *process) {
+        CodeTarget *target = hashmap_get(&names->targets, process->generation);
+        int r = target ? note_place(names, target, process) : 0;
+
+        return r ? error_fold(r) : 0;
+}
+
+int code_names_look_again(CodeNames *names) {
+        for (CodeTarget *target = names->oldest; target; target = target->newer) {
+                int r;
+
+                if (target->job || target->is_stuck)
+                        continue;
+                r = start_look(names, target);
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
+static CodeTarget *find_only(const CodeNames *names, pid_t pid) {
+        CodeTarget *found = NULL;
+
+        for (CodeTarget *target = names->oldest; target; target = target->newer) {
+                if (target->pid != pid)
+                        continue;
+                if (found)
+                        return NULL;
+                found = target;
+        }
+        return found;
+}
+
+int code_names_find_late(CodeNames *names, pid_t pid, uint64_t address, uint64_t first_ns, uint64_t last_ns,
+                         const char **namep, size_t *sizep) {
+        CodeTarget *target = find_only(names, pid);
+        char last[CODE_MAX_NAME];
+        bool was_past, is_past;
+        size_t size;
+
+        if (!target || target->is_stuck ||
+            code_source_find(target->source, address, first_ns, names->name, sizep, &was_past) ||
+            code_source_find(target->source, address, last_ns, last, &size, &is_past))
+                return CODE_NAMES_E_NONE;
+        if (was_past || is_past || size != *sizep || memcmp(last, names->name, size))
+                return CODE_NAMES_E_NONE;
+        *namep = names->name;
+        return 0;
+}
+
+uint32_t code_names_n_processes(const CodeNames *names) {
+        return names->targets.n_entries;
+}
+
+size_t code_names_memory(const CodeNames *names) {
+        return names->memory;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Python Wire
+ *
+ * The conversation with a worker without rights that reads one interpreter
+ * (core/base/sandbox/worker-session.h). The worker has the interpreter's file and the memory of this process,
+ * both to read. What it says is not trusted.
+ *
+ *     request   PythonRequest, descriptor of the interpreter's file; then a ReaderHandle
+ *     answer    PythonSaid: OPEN, PythonOpened
+ *     question  PythonQuestion: NAME, the words of a frame       MORE, descriptor of another file
+ *     answer    PythonSaid: NAME, texts                          MORE, PythonMore
+ */
+
+#include "host/runtime/python/python-code.h"
+#include "host/runtime/python/python-open.h"
+
+enum { PYTHON_WIRE_MAGIC = 0x43505931 };
+
+typedef struct PythonRequest {
+        uint32_t magic, zero;
+        uint64_t size;                  /* bytes of the file */
+        uint64_t bias;                  /* address in the process - ELF address */
+} PythonRequest;
+
+typedef enum PythonWireKind {
+        PYTHON_WIRE_OPEN = 1,
+        PYTHON_WIRE_NAME,
+        PYTHON_WIRE_MORE,
+} PythonWireKind;
+
+typedef struct PythonQuestion {
+        uint32_t magic, kind;
+        uint64_t words[2];              /* NAME */
+        uint64_t size;                  /* MORE: bytes of the file */
+        uint32_t more_kind, zero;
+} PythonQuestion;
+
+typedef struct PythonSaid {
+        uint32_t magic, kind;
+        int32_t result;                 /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*; MORE: 1 = it tells nothing */
+        uint32_t line, first_line;      /* NAME */
+        uint16_t n_name, n_file;        /* bytes of each text that follows, with its NUL; NAME */
+} PythonSaid;
+
+_Static_assert(sizeof(PythonSaid) == 24 && sizeof(PythonQuestion) == 40, "no hidden bytes");
+
+/* Pure. Whether an answer to a question of @kind is one that may come. */
+bool python_wire_check(const PythonSaid *said, PythonWireKind kind);
+
+/*
+ * Pure. Whether a layout may be so: no sum of its offsets overflows. @result: of the answer. Makes the reason
+ * a text: printable ASCII, with an end.
+ */
+bool python_wire_check_opened(PythonOpened *opened, int result);
+
+/* Pure. Whether this may be an answer to a question of @kind. */
+bool python_wire_check_more(const PythonMore *more, PythonMoreKind kind);
+
+/* Pure. Makes *function of @said and its @texts. Return: whether they are sound. */
+bool python_wire_take(PythonFunction *function, const PythonSaid *said, const char *texts);
+
+/* The worker's side: answers until the daemon closes the socket. @fd: the interpreter's file. */
+void python_serve(int socket, int fd, const PythonRequest *first);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reader Links
+ *
+ * What the daemon has of a process with a runtime instead of its memory: a worker without rights that reads
+ * it, or the right to have one made. The loop waits for answers, so all time here is bounded (reader-link.c).
+ * What is asked, and in which words, is the runtime's.
+ */
+
+#include "core/base/sandbox/zygotes.h"
+#include "core/base/util/macro.h"
+#include "host/runtime/reader/reader-handle.h"
+
+enum { READER_MAX_LINKED = 64 };        /* workers at the same time */
+
+/* The workers of all runtimes. Not for several threads at once. */
+typedef struct ReaderLinks ReaderLinks;
+
+/* @zygotes: borrowed. Return: 0, -ENOMEM. */
+int reader_links_new(ReaderLinks **linksp, Zygotes *zygotes);
+ReaderLinks *reader_links_free(ReaderLinks *links);     /* when none of its links is left */
+DEFINE_CLEANUP(ReaderLinks, reader_links_free)
+
+/* Some times a second: ends workers that nobody asks any more, and takes note of those that have ended. */
+void reader_links_tend(ReaderLinks *links, uint64_t now_ns);
+
+typedef struct ReaderOps {
+        const char *name;               /* of the runtime, for the log */
+        /*
+         * Sends the first request to @worker, which has just begun, and hears the answer. Return: 0, or what
+         * is wrong with the process, in the runtime's own numbers. When the worker has gone in between, the
+         * session is over, and what is returned does not matter.
+         */
+        int (*open)(void *userdata, WorkerSession *worker, const ReaderHandle *handle);
+} ReaderOps;
+
+/* Another question, to a worker that has opened the process. Return: as above. */
+typedef int (*ReaderQuestion)(void *userdata, WorkerSession *worker);
+
+enum {
+        _READER_LINK_E_SUCCESS,
+        READER_LINK_E_LATER,            /* nothing could be asked now */
+        READER_LINK_E_GONE,             /* the worker ended without an answer, or was too slow */
+};
+
+/* One process. */
+typedef struct ReaderLink ReaderLink;
+
+/* @ops, @userdata: borrowed. Return: 0, -ENOMEM. */
+int reader_link_new(ReaderLink **linkp, ReaderLinks *links, const ReaderOps *ops, void *userdata, pid_t pid,
+                    uint64_t start_time_ns);
+ReaderLink *reader_link_free(ReaderLink *link);
+
+/* Has the process read anew, by a new worker. Return: 0 with what ops->open() said, READER_LINK_E_*. */
+int reader_link_open(ReaderLink *link, int *resultp);
+
+/*
+ * Asks @question with @userdata. A worker that is not there (any more) is made and opened before. Return: 0
+ * with what the question said, READER_LINK_E_*.
+ */
+int reader_link_ask(ReaderLink *link, ReaderQuestion question, void *userdata, int *resultp);
+
+/* CPU time of all its workers so far, ns. */
+uint64_t reader_link_cpu_ns(const ReaderLink *link);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/runtime/reader/reader-text.h"
+
+#include <string.h>
+
+#include "core/base/util/text.h"
+
+void reader_text_repair(char *text, size_t size) {
+        text[size - 1] = '\0';
+        for (char *at = text; *at; at++)
+                if (*at < ' ' || *at > '~')
+                        *at = '?';
+}
+
+bool reader_text_check(const char *text, size_t n) {
+        return n && !text[n - 1] && strlen(text) == n - 1 && text_is_utf8(text, n - 1);
+}
+
+bool reader_text_take(char *to, size_t room, const char *text, size_t n) {
+        if (n > room || !reader_text_check(text, n))
+                return false;
+        memcpy(to, text, n);
+        return true;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One sample on its way into the window, for example
+ *
+ *     tgid 812, tid 815, 3 user frames, slot {trace …, span 7f3a…}
+ *
+ * becomes: the profile of (process generation, cpu); a stack index (frames);
+ * an attribute set {thread.id 815, thread.name "worker-2"}; a link {trace, span};
+ * and one event of value 1 at its time under that identity.
+ */
+
+#include "host/sampling/aggregate/aggregate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/aggregate/attributes.h"
+#include "host/sampling/aggregate/wait-spread.h"
+#include "host/sampling/context/goroutine-labels.h"
+
+/* of which it is known what they published last; by tid, the latest stays */
+enum { SEEN_THREADS = 4096 };
+
+typedef struct SeenThread {
+        uint64_t generation;
+        uint32_t tid;
+        bool had_span;
+} SeenThread;
+
+struct Aggregator {
+        Frames *frames;
+        Window *window;
+        Attributes attributes;
+        WaitSpread waits;
+        SeenThread seen[SEEN_THREADS];
+};
+
+void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter) {
+        aggregator->attributes.filter = *filter;
+}
+
+/*
+ * A thread record that is not valid is one without a span, or one that is being written. A thread that had
+ * one at its last sample is most likely on the way to the next.
+ */
+static enum abi_context judge_context(Aggregator *aggregator, const Process *process,
+                                      const struct abi_sample *header) {
+        SeenThread *seen = &aggregator->seen[header->tid % SEEN_THREADS];
+        bool had_span = seen->tid == header->tid && seen->generation == process->generation && seen->had_span;
+
+        if (header->form != ABI_FORM_THREAD && header->form != ABI_FORM_NODE &&
+            header->form != ABI_FORM_ELASTIC)
+                return header->context;
+        *seen = (SeenThread){ process->generation, header->tid, header->context == ABI_CONTEXT_PRESENT };
+        if (header->context != ABI_CONTEXT_INVALID)
+                return header->context;
+        return had_span ? ABI_CONTEXT_BUSY : ABI_CONTEXT_NONE;
+}
+
+int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns) {
+        _cleanup_(aggregator_freep) Aggregator *aggregator = calloc(1, sizeof(*aggregator));
+        int r;
+
+        if (!aggregator)
+                return error_origin(-ENOMEM);
+        aggregator->frames = frames;
+        attributes_init(&aggregator->attributes);
+        wait_spread_init(&aggregator->waits);
+        r = window_new(&aggregator->window, start_ns, clock_realtime_offset_ns(), NULL);
+        if (r)
+                return error_fold(r);
+        *aggregatorp = take(aggregator);
+        return 0;
+}
+
+Aggregator *aggregator_free(Aggregator *aggregator) {
+        if (!aggregator)
+                return NULL;
+        window_free(aggregator->window);
+        attributes_deinit(&aggregator->attributes);
+        wait_spread_deinit(&aggregator->waits);
+        free(aggregator);
+        return NULL;
+}
+
+static ProfileType profile_type(uint8_t kind) {
+        switch (kind) {
+        case ABI_KIND_OFF_CPU:
+                return PROFILE_OFF_CPU;
+        case ABI_KIND_LOCK:
+                return PROFILE_LOCK;
+        case ABI_KIND_ALLOC:
+                return PROFILE_ALLOC_SPACE;
+        default:
+                return PROFILE_CPU;
+        }
+}
+
+/* The profile of the process in this window. */
+static int find_profile(Attributes *attributes, Window *window, const Program *program, uint8_t kind,
+                        uint32_t *profilep) {
+        uint32_t resource;
+        int r = attributes_of_process(attributes, window, program, &resource);
+
+        return r ? r : window_profile(window, resource, profile_type(kind), profilep);
+}
+
+static void put_be64(uint8_t *to, uint64_t value) {
+        for (int i = 0; i < 8; i++)
+                to[i] = (uint8_t)(value >> (56 - 8 * i));
+}
+
+/* A link needs both ids (OTLP readers refuse zero ids); a context with one of them zero has none. */
+static int find_link(Window *window, const struct abi_sample *header, uint32_t *linkp) {
+        const struct abi_span *span = &header->span;
+        WindowLink link;
+
+        *linkp = 0;
+        if (header->context != ABI_CONTEXT_PRESENT || !span->span || !(span->trace_high | span->trace_low))
+                return 0;
+        put_be64(link.trace_id, span->trace_high);
+        put_be64(link.trace_id + 8, span->trace_low);
+        put_be64(link.span_id, span->span);
+        return window_link(window, &link, linkp);
+}
+
+static void count_outcomes(enum abi_context context, enum abi_stack_end stack_end) {
+        static const enum counter ends[ABI_STACK_END_N] = {
+                [ABI_STACK_COMPLETE] = COUNTER_STACKS_COMPLETE,
+                [ABI_STACK_NO_USER] = COUNTER_STACKS_NO_USER,
+                [ABI_STACK_NO_MAPPING] = COUNTER_STACKS_NO_MAPPING,
+                [ABI_STACK_NO_ROWS] = COUNTER_STACKS_NO_ROWS,
+                [ABI_STACK_FAULT] = COUNTER_STACKS_FAULT,
+                [ABI_STACK_BAD_CFA] = COUNTER_STACKS_BAD_CFA,
+                [ABI_STACK_UNSUPPORTED] = COUNTER_STACKS_UNSUPPORTED,
+                [ABI_STACK_DEPTH] = COUNTER_STACKS_DEPTH,
+                [ABI_STACK_FP_END] = COUNTER_STACKS_FP_END,
+                [ABI_STACK_STALE] = COUNTER_STACKS_STALE,
+                [ABI_STACK_INTERNAL] = COUNTER_STACKS_INTERNAL,
+                [ABI_STACK_PENDING] = COUNTER_STACKS_PENDING,
+                [ABI_STACK_LONG] = COUNTER_STACKS_LONG,
+                [ABI_STACK_MALFORMED] = COUNTER_STACKS_MALFORMED,
+                [ABI_STACK_RUNTIME] = COUNTER_STACKS_RUNTIME,
+        };
+        static const enum counter contexts[ABI_CONTEXT_N] = {
+                [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED,
+                [ABI_CONTEXT_PRESENT] = COUNTER_CONTEXT_PRESENT,
+                [ABI_CONTEXT_NONE] = COUNTER_CONTEXT_NONE,
+                [ABI_CONTEXT_BUSY] = COUNTER_CONTEXT_BUSY,
+                [ABI_CONTEXT_AMBIGUOUS] = COUNTER_CONTEXT_AMBIGUOUS,
+                [ABI_CONTEXT_STALE] = COUNTER_CONTEXT_STALE,
+                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,
+                [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_BUSY,
+        };
+
+        stat_add(ends[stack_end], 1);
+        stat_add(contexts[context], 1);
+}
+
+/* Where an event belongs: indexes of the window. */
+typedef struct Place {
+        uint32_t profile, stack, attributes, link;
+} Place;
+
+static int find_place(Aggregator *aggregator, const Program *program, const Sample *sample,
+                      enum abi_stack_end *endp, Place *placep) {
+        const struct abi_sample *header = sample->header;
+        const StackInput input = { .process = program->process, .time_ns = header->time_ns,
+                                   .kernel = sample->kernel, .n_kernel = header->n_kernel,
+                                   .user = sample->user, .n_user = header->n_user };
+        Window *window = aggregator->window;
+        int r = frames_stack(aggregator->frames, window, &input, endp, &placep->stack);
+
+        if (!r)
+                r = find_profile(&aggregator->attributes, window, program, header->kind, &placep->profile);
+        if (!r)
+                r = attributes_of_sample(&aggregator->attributes, window, program, sample, *endp,
+                                         &placep->attributes);
+        if (!r)
+                r = find_link(window, header, &placep->link);
+        return r;
+}
+
+static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
+               enum abi_stack_end *endp) {
+        Place at;
+        int r = find_place(aggregator, program, sample, endp, &at);
+
+        return r ? r : window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
+                                     (int64_t)sample->header->value, sample->header->time_ns);
+}
+
+/* A wait in its place, or the sum of some that were not walked. */
+static int add_at(Aggregator *aggregator, const Place *at, const Sample *sample, uint64_t value_ns,
+                  const WaitTimes *times) {
+        const WaitKind kind = { .profile = at->profile, .link = at->link, .tid = sample->header->tid,
+                                .state = (uint8_t)sample->wait.state, .is_long = times->is_long,
+                                .file = (uint16_t)sample->wait.file, .reason = sample->wait.reason,
+                                .waker = sample->wait.waker };
+        Window *window = aggregator->window;
+        uint32_t number;
+        int r;
+
+        if (!times->weight) {
+                r = wait_spread_add(&aggregator->waits, &kind, at->attributes, value_ns, times->end_ns);
+                if (r <= 0)
+                        return error_fold(r);
+        }
+        r = window_sample_number(window, at->profile, at->stack, at->attributes, at->link, &number);
+        if (!r)
+                r = window_sample_event(window, at->profile, number, (int64_t)value_ns, times->end_ns, true);
+        if (r || times->weight <= WAIT_WEIGHT_ONE)
+                return r;
+        return wait_spread_walked(&aggregator->waits, &kind, number,
+                                  (double)value_ns * (times->weight - WAIT_WEIGHT_ONE) / WAIT_WEIGHT_ONE);
+}
+
+static int add_part(Aggregator *aggregator, const Program *program, const Sample *sample, uint64_t value_ns,
+                    const WaitTimes *times) {
+        enum abi_stack_end end = sample->header->stack_end;
+        Place at;
+        int r = find_place(aggregator, program, sample, &end, &at);
+
+        return r ? r : add_at(aggregator, &at, sample, value_ns, times);
+}
+
+/* The same time under the stack of who ended it. Process, span and attributes are the sleeper's. */
+static int add_to_waker(Aggregator *aggregator, const Program *program, const Sample *sample,
+                        uint64_t value_ns, const WaitTimes *times) {
+        const WakerStack *waker = times->waker_stack;
+        enum abi_stack_end end = waker ? waker->end : ABI_STACK_NO_USER;
+        Window *window = aggregator->window;
+        uint32_t resource;
+        Place at = { 0 };
+        int r = 0;
+
+        if (waker)
+                r = frames_stack(aggregator->frames, window,
+                                 &(StackInput){ .process = waker->program->process,
+                                                .time_ns = waker->time_ns,
+                                                .user = waker->words,
+                                                .n_user = waker->n },
+                                 &end, &at.stack);
+        if (!r)
+                r = attributes_of_process(&aggregator->attributes, window, program, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_WAKER, &at.profile);
+        if (!r)
+                r = attributes_of_sample(&aggregator->attributes, window, program, sample, end,
+                                         &at.attributes);
+        if (!r)
+                r = find_link(window, sample->header, &at.link);
+        return r ? r : add_at(aggregator, &at, sample, value_ns, times);
+}
+
+int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                        const WaitTimes *times) {
+        const struct {
+                WaitState state;
+                uint64_t ns;
+        } parts[] = { { WAIT_STATE_BLOCKED, times->blocked_ns },
+                      { WAIT_STATE_RUNNABLE, times->runnable_ns } };
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(parts) && !r; i++) {
+                if (!parts[i].ns)
+                        continue;
+                sample->wait = (SampleWait){ .reason = reason, .state = parts[i].state, .file = times->file };
+                if (parts[i].state == WAIT_STATE_BLOCKED)
+                        sample->wait.waker = *times->waker;
+                r = add_part(aggregator, program, sample, parts[i].ns, times);
+                if (!r && sample->wait.waker.kind == WAKER_THREAD)
+                        r = add_to_waker(aggregator, program, sample, parts[i].ns, times);
+        }
+        return r;
+}
+
+/*
+ * Finds the span in the labels of a goroutine; other labels stay as attributes. @known, @header and @context
+ * are room for it. Return: the sample that is meant.
+ */
+static const Sample *resolve_labels(const Aggregator *aggregator, const Sample *sample, Sample *known,
+                                    struct abi_sample *header, GoroutineContext *context) {
+        if (sample->header->form != ABI_FORM_GO && sample->header->form != ABI_FORM_LABELS)
+                return sample;
+        if (!goroutine_context_read(sample->attributes, sample->header->attributes_size,
+                                    aggregator->attributes.filter.coroutine_ids, context))
+                stat_add(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED, 1);
+        *header = *sample->header;
+        header->span = context->span;
+        if (context->span.span)
+                header->context = ABI_CONTEXT_PRESENT;
+        header->attributes_size = (uint16_t)context->attributes_size;
+        *known = *sample;
+        known->header = header;
+        known->attributes = context->attributes;
+        known->local_root = context->local_root;
+        return known;
+}
+
+/* Finds the name of the task that runs. @known is room for it. Return: the sample that is meant. */
+static const Sample *resolve_task(const Aggregator *aggregator, const Program *program, const Sample *sample,
+                                  Sample *known) {
+        if (!sample->task)
+                return sample;
+        *known = *sample;
+        known->task_name = frames_task_name(aggregator->frames, program->process, sample->task);
+        return known;
+}
+
+int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *raw) {
+        GoroutineContext labels;
+        struct abi_sample header;
+        Sample known, running;
+        const Sample *sample = resolve_labels(aggregator, resolve_task(aggregator, program, raw, &running),
+                                              &known, &header, &labels);
+        enum abi_context context = judge_context(aggregator, program->process, sample->header);
+        enum abi_stack_end end = sample->header->stack_end;
+        int r = add(aggregator, program, sample, &end);
+
+        if (r == WINDOW_E_FULL) {
+                stat_add(COUNTER_LOST_WINDOW_FULL, 1);
+                return 0;
+        }
+        if (r)
+                return error_fold(r);
+        count_outcomes(context, end);
+        return 0;
+}
+
+int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
+        GoroutineContext labels;
+        struct abi_sample header;
+        Sample known;
+        const Sample *sample = resolve_labels(aggregator, raw, &known, &header, &labels);
+        enum abi_stack_end end = sample->header->stack_end;
+        const StackInput input = { .process = program->process, .time_ns = sample->header->time_ns,
+                                   .user = sample->user, .n_user = sample->header->n_user };
+        Window *window = aggregator->window;
+        uint32_t resource;
+        Place at = { 0 };
+        int r = frames_stack(aggregator->frames, window, &input, &end, &at.stack);
+
+        if (!r)
+                r = attributes_of_process(&aggregator->attributes, window, program, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_GOROUTINES, &at.profile);
+        if (!r)
+                r = attributes_of_sample(&aggregator->attributes, window, program, sample, end,
+                                         &at.attributes);
+        if (!r)
+                r = find_link(window, sample->header, &at.link);
+        return r ? r : window_sample(window, at.profile, at.stack, at.attributes, at.link, n,
+                                     sample->header->time_ns);
+}
+
+int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
+                             const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
+                             uint64_t time_ns) {
+        Window *window = aggregator->window;
+        uint32_t profile, resource, stack, attributes;
+        int r;
+
+        r = frames_place(aggregator->frames, window, program->process, time_ns, address, &stack);
+        if (!r)
+                r = attributes_of_process(&aggregator->attributes, window, program, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_SUSPENDED, &profile);
+        if (!r)
+                r = attributes_of_suspended(&aggregator->attributes, window, coroutine, &attributes);
+        if (!r)
+                r = window_sample(window, profile, stack, attributes, 0,
+                                  (int64_t)MIN(value_ns, (uint64_t)INT64_MAX), time_ns);
+        return r;
+}
+
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp) {
+        Window *next, *window = aggregator->window;
+        int r;
+
+        r = window_new(&next, end_ns, clock_realtime_offset_ns(), NULL);
+        if (r)
+                return error_fold(r);
+        window_set_period(window, PROFILE_CPU, period_ns);
+        window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
+        if (wait_spread_finish(&aggregator->waits, window))
+                stat_add(COUNTER_WAITS_WINDOW_FULL, 1);
+        /* no memory to sort them: the window has no samples any more */
+        if (window_close(window, end_ns))
+                stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));
+        aggregator->window = next;
+        *windowp = window;
+        return 0;
+}

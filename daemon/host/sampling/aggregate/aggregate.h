@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Aggregation
+ *
+ * Sample + Process → one more event in the current Window: frames become a
+ * stack, the trace context a link, thread and outcome a set of attributes.
+ * Owns the current window and hands it out when it is rotated.
+ *
+ * Every sample that comes in ends in the window or in exactly one LOST_* counter.
+ */
+
+#include <stdint.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/macro.h"
+#include "core/profile/window.h"
+#include "host/sampling/aggregate/context-attributes.h"
+#include "host/sampling/frames/frames.h"
+#include "host/sampling/context/publication.h"
+#include "host/sampling/sample/decode.h"
+
+typedef struct Aggregator Aggregator;
+
+/* Time between two looks at goroutines that wait, in the mean: what one that is seen once stands for. */
+#define AGGREGATOR_GOROUTINES_PERIOD_NS NS_PER_SEC
+
+/* Stack of who ended a wait. */
+typedef struct WakerStack {
+        const Program *program;         /* the waker's */
+        const uint64_t *words;          /* of its frames, leaf first; none is cut */
+        uint32_t n;
+        enum abi_stack_end end;
+        uint64_t time_ns;               /* MONOTONIC */
+} WakerStack;
+
+typedef struct WaitTimes {
+        uint64_t blocked_ns, runnable_ns;
+        uint64_t end_ns;                /* MONOTONIC */
+        uint32_t weight;                /* of a walk, × WAIT_WEIGHT_ONE; 0 = a sum of waits without walks */
+        const struct abi_waker *waker;  /* who ended what was blocked */
+        bool is_long;                   /* WAIT_LONG */
+        uint32_t file;                  /* enum abi_wait_file: what the descriptor of the call leads to */
+        const WakerStack *waker_stack;  /* NULL = it was not walked */
+} WaitTimes;
+
+/* @frames is borrowed. @start_ns: MONOTONIC, start of the first window. Return: 0, -ENOMEM. */
+int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns);
+Aggregator *aggregator_free(Aggregator *aggregator);
+
+/* Which attributes may be sent; before the first sample. What it points to is borrowed. */
+void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter);
+DEFINE_CLEANUP(Aggregator, aggregator_free)
+
+/*
+ * Adds one sample of @program. A window that is full counts the sample as LOST_WINDOW_FULL.
+ * Return: 0, -ENOMEM.
+ */
+int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *sample);
+
+/*
+ * Adds a wait of @sample (kind OFF_CPU), or the sum of several, to a profile of its own, under the @reason
+ * of wait_reason(). The time of a sum goes to stacks of walked waits when the window closes (wait-
+ * spread.h). Blocked time that a thread of a target has ended is in a second profile too (PROFILE_WAKER),
+ * under the stack of that thread. Sets sample->wait. It is no tick, and no counter of those is touched.
+ * Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                        const WaitTimes *times);
+
+/*
+ * Adds @n goroutines of @program that wait like the one of @sample, whose attributes are a goroutine's and
+ * whose `wait` is set, to a profile of their own. They are no ticks, and no counter of those is touched.
+ * Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *sample,
+                              int64_t n);
+
+/*
+ * A coroutine of @program was suspended at @address for @value_ns, until @time_ns or a while before. Goes
+ * into a profile of its own; it is no tick, and no counter of those is touched. Return: 0, WINDOW_E_FULL,
+ * -ENOMEM.
+ */
+int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
+                             const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
+                             uint64_t time_ns);
+
+/*
+ * Closes the window at @end_ns and starts the next one there. @period_ns: the true mean time between two
+ * ticks of one CPU in the closed window. *windowp is owned by the caller. On an error the window goes on.
+ * Return: 0, -ENOMEM.
+ */
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp);

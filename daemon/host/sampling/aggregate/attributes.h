@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Attributes
+ *
+ * The attributes of a sample (its thread, how its stack ended, its local root
+ * span) → index of an attribute set in a window; a process → index of its resource.
+ * Remembers those of the current window by the few bytes that decide them, so that
+ * the usual sample costs one look-up each.
+ */
+
+#include <stdint.h>
+
+#include "core/base/data/intern.h"
+#include "core/profile/window.h"
+#include "host/sampling/aggregate/context-attributes.h"
+#include "host/sampling/context/publication.h"
+#include "host/sampling/sample/decode.h"
+
+typedef struct AttributeCache {
+        Intern keys;                    /* → number */
+        uint32_t *indexes;              /* number → index in the window */
+        uint32_t size;
+} AttributeCache;
+
+typedef struct Attributes {
+        AttributeCache sets;                /* struct AttributeKey → attribute set */
+        AttributeCache resources;           /* generation and context of a process → resource */
+        ContextAttributes context;
+        AttributeFilter filter;
+        uint64_t window_serial;
+} Attributes;
+
+void attributes_init(Attributes *attributes);
+void attributes_deinit(Attributes *attributes);
+
+/* @stack_end: how the stack ended, after the daemon's own judgement. Return: 0, WINDOW_E_FULL, -ENOMEM. */
+int attributes_of_sample(Attributes *attributes, Window *window, const Program *program,
+                         const Sample *sample, enum abi_stack_end stack_end, uint32_t *setp);
+
+/* Of a coroutine that was suspended. Return: as above. */
+int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine,
+                            uint32_t *setp);
+
+/*
+ * The resource of a program, with what is known of it as attributes. A program that executes itself in place
+ * is a new generation, but the same resource: nothing that is shipped tells the two apart. Return: 0,
+ * WINDOW_E_FULL, -ENOMEM.
+ */
+int attributes_of_process(Attributes *attributes, Window *window, const Program *program,
+                          uint32_t *resourcep);

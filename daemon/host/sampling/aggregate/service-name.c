@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/sampling/aggregate/service-name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *service_name_published(const ProcessContext *context, size_t *sizep) {
+        static const char name[] = "service.name";
+
+        for (size_t i = 0; context && i < context->n_attributes; i++) {
+                const ContextAttribute *attribute = &context->attributes[i];
+
+                if (attribute->key.size == sizeof(name) - 1 &&
+                    !memcmp(attribute->key.data, name, sizeof(name) - 1) &&
+                    attribute->kind == CONTEXT_STRING && attribute->string.size) {
+                        *sizep = attribute->string.size;
+                        return attribute->string.data;
+                }
+        }
+        return NULL;
+}
+
+const char *service_name_executable(const Process *process) {
+        const char *slash = process->exe ? strrchr(process->exe, '/') : NULL;
+
+        return slash ? slash + 1 : process->exe ? process->exe : process->comm;
+}
+
+/* Never from a thread's name: it changes with what the thread does. */
+const char *service_name_found(const Process *process, char unknown[SERVICE_NAME_MAX]) {
+        const Environment *environment = process->identity ? &process->identity->environment : NULL;
+        const char *executable = process->exe ? service_name_executable(process) : "";
+
+        if (environment && environment->service_name)
+                return environment->service_name;
+        for (size_t i = 0; environment && i < environment->n_attributes; i++)
+                if (!strcmp(environment->attributes[i].key, "service.name"))
+                        return environment->attributes[i].value;
+        snprintf(unknown, SERVICE_NAME_MAX, SERVICE_NAME_UNKNOWN "%s%s", *executable ? ":" : "", executable);
+        return unknown;
+}

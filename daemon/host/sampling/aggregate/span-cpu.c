@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/sampling/aggregate/span-cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/intern.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "core/base/util/text.h"
+#include "host/sampling/aggregate/service-name.h"
+
+enum {
+        MAX_ROWS = SPAN_CPU_MAX_ROWS + SPAN_CPU_MAX_SERVICES,   /* and those that stand for others */
+        MAX_PROGRAMS = 1 << 14,         /* that are known by number; others are looked up each time */
+        MAX_TEXT = 255,                 /* bytes of a service or an operation; the rest is cut */
+        NO_KEY = -1,
+        NO_ROW = UINT32_MAX,
+};
+
+typedef struct Row {
+        uint32_t service;
+        uint64_t ns;
+        uint64_t debt_ns;               /* held back from the next time */
+        SpanCpuExemplar exemplar, next; /* what is shown; the largest of this window */
+} Row;
+
+typedef struct Service {
+        uint64_t outside_ns, debt_ns, split_ns;
+        uint64_t n_ticks;               /* of this window, in split runs */
+} Service;
+
+typedef struct SpanKey {
+        uint64_t generation;
+        struct abi_span span;
+} SpanKey;
+
+typedef struct Span {
+        uint32_t service;
+        uint32_t row;                   /* NO_ROW: the operation is not known yet */
+        uint64_t held_ns;
+        bool is_moved;                  /* it is in the newer table */
+} Span;
+
+typedef struct Spans {
+        Intern keys;                    /* SpanKey → number */
+        Span *of;                       /* by number; SPAN_CPU_MAX_SPANS */
+} Spans;
+
+typedef struct Tick {
+        uint64_t generation;
+        struct abi_span span;           /* zero = none */
+        uint32_t service, n;
+} Tick;
+
+struct SpanCpu {
+        const char *operation;
+        Intern programs;                /* generation and context → number, of this window */
+        uint32_t *service_of;           /* by number of the program; MAX_PROGRAMS */
+        Intern names;                   /* of services → number */
+        Service services[SPAN_CPU_MAX_SERVICES];
+        Intern operations;              /* service and operation → number of the row */
+        Row *rows;                      /* MAX_ROWS */
+        Spans spans[2];                 /* of this window, and of the one before */
+        uint64_t context_serial;        /* the next one is of this process context */
+        int key;                        /* its index for `operation`, or NO_KEY */
+        Tick *ticks;                    /* SPAN_CPU_MAX_TICKS */
+        uint32_t n_ticks;
+};
+
+int span_cpu_new(SpanCpu **cpup, const char *operation) {
+        _cleanup_(span_cpu_freep) SpanCpu *cpu = calloc(1, sizeof(*cpu));
+
+        if (!cpu)
+                return error_origin(-ENOMEM);
+        cpu->operation = operation;
+        cpu->key = NO_KEY;
+        intern_init(&cpu->programs, MAX_PROGRAMS);
+        intern_init(&cpu->names, SPAN_CPU_MAX_SERVICES);
+        intern_init(&cpu->operations, MAX_ROWS);
+        cpu->service_of = calloc(MAX_PROGRAMS, sizeof(*cpu->service_of));
+        cpu->rows = calloc(MAX_ROWS, sizeof(*cpu->rows));
+        cpu->ticks = calloc(SPAN_CPU_MAX_TICKS, sizeof(*cpu->ticks));
+        if (!cpu->service_of || !cpu->rows || !cpu->ticks)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < ARRAY_SIZE(cpu->spans); i++) {
+                intern_init(&cpu->spans[i].keys, SPAN_CPU_MAX_SPANS);
+                cpu->spans[i].of = calloc(SPAN_CPU_MAX_SPANS, sizeof(*cpu->spans[i].of));
+                if (!cpu->spans[i].of)
+                        return error_origin(-ENOMEM);
+        }
+        *cpup = take(cpu);
+        return 0;
+}
+
+SpanCpu *span_cpu_free(SpanCpu *cpu) {
+        if (!cpu)
+                return NULL;
+        for (size_t i = 0; i < ARRAY_SIZE(cpu->spans); i++) {
+                intern_deinit(&cpu->spans[i].keys);
+                free(cpu->spans[i].of);
+        }
+        intern_deinit(&cpu->programs);
+        intern_deinit(&cpu->names);
+        intern_deinit(&cpu->operations);
+        free(cpu->service_of);
+        free(cpu->rows);
+        free(cpu->ticks);
+        free(cpu);
+        return NULL;
+}
+
+/* ---- services and rows ---- */
+
+/* As UTF-8 with its NUL, which the tables keep. Return: bytes. */
+static size_t text_of(char to[3 * MAX_TEXT + 1], const char *text, size_t size) {
+        return text_repair_utf8(to, text, MIN(size, (size_t)MAX_TEXT)) + 1;
+}
+
+/* The last number is that of all further services. */
+static int add_service(SpanCpu *cpu, const char *name, size_t size, uint32_t *servicep) {
+        char text[3 * MAX_TEXT + 1];
+        size_t text_size = text_of(text, name, size);
+        int r;
+
+        if (cpu->names.n_items < SPAN_CPU_MAX_SERVICES - 1)
+                r = intern_add(&cpu->names, text, text_size, servicep);
+        else
+                r = intern_find(&cpu->names, text, text_size, servicep) ? INTERN_E_FULL : 0;
+        if (r == INTERN_E_FULL) {
+                stat_add(COUNTER_SPAN_CPU_SERVICES_OVER_CAP, 1);
+                r = intern_add(&cpu->names, SPAN_CPU_OVERFLOW, sizeof(SPAN_CPU_OVERFLOW), servicep);
+        }
+        return MIN(r, 0);
+}
+
+static int service_of(SpanCpu *cpu, const Program *program, uint32_t *servicep) {
+        const ProcessContext *context = program->publication->context;
+        uint64_t key[2] = { program->process->generation, context ? context->serial : 0 };
+        char unknown[SERVICE_NAME_MAX];
+        const char *name;
+        uint32_t number;
+        size_t size;
+        int r;
+
+        if (!intern_find(&cpu->programs, key, sizeof(key), &number)) {
+                *servicep = cpu->service_of[number];
+                return 0;
+        }
+        name = service_name_published(context, &size);
+        if (!name) {
+                name = service_name_found(program->process, unknown);
+                size = strlen(name);
+        }
+        r = add_service(cpu, name, size, servicep);
+        if (!r)
+                r = intern_add(&cpu->programs, key, sizeof(key), &number);
+        if (r == INTERN_E_FULL)
+                return 0;
+        if (!r)
+                cpu->service_of[number] = *servicep;
+        return r;
+}
+
+/* The row of an operation; of what stands for others, where there are too many. */
+static int add_row(SpanCpu *cpu, uint32_t service, const char *operation, size_t size, uint32_t *rowp) {
+        struct {
+                uint32_t service;
+                char text[3 * MAX_TEXT + 1];
+        } key = { .service = service };
+        size_t key_size = offsetof(__typeof__(key), text) + text_of(key.text, operation, size);
+        int r;
+
+        if (!intern_find(&cpu->operations, &key, key_size, rowp))
+                return 0;
+        if (cpu->operations.n_items >= SPAN_CPU_MAX_ROWS) {
+                stat_add(COUNTER_SPAN_CPU_ROWS_OVER_CAP, 1);
+                memcpy(key.text, SPAN_CPU_OVERFLOW, sizeof(SPAN_CPU_OVERFLOW));
+                key_size = offsetof(__typeof__(key), text) + sizeof(SPAN_CPU_OVERFLOW);
+        }
+        r = intern_add(&cpu->operations, &key, key_size, rowp);
+        if (!r)
+                cpu->rows[*rowp].service = service;
+        return r == INTERN_E_FOUND ? 0 : error_fold(r);
+}
+
+/* Return: what is left of @ns once @debtp is paid. */
+static uint64_t pay(uint64_t *debtp, uint64_t ns) {
+        uint64_t paid_ns = MIN(*debtp, ns);
+
+        *debtp -= paid_ns;
+        return ns - paid_ns;
+}
+
+static void add_to_row(SpanCpu *cpu, uint32_t number, const struct abi_span *span, uint64_t ns) {
+        Row *row = &cpu->rows[number];
+
+        ns = pay(&row->debt_ns, ns);
+        row->ns += ns;
+        if (ns > row->next.ns)
+                row->next = (SpanCpuExemplar){ *span, ns, clock_read_ns(CLOCK_REALTIME) };
+}
+
+static int add_unknown(SpanCpu *cpu, uint32_t service, const struct abi_span *span, uint64_t ns) {
+        uint32_t row;
+        int r = add_row(cpu, service, "", 0, &row);
+
+        if (!r)
+                add_to_row(cpu, row, span, ns);
+        return r;
+}
+
+/* ---- spans ---- */
+
+/* A span of the window before is known here too. Its time has waited long enough for an operation. */
+static int move_span(SpanCpu *cpu, const SpanKey *key, Span *to) {
+        Spans *before = &cpu->spans[1];
+        uint64_t held_ns;
+        uint32_t old;
+
+        if (intern_find(&before->keys, key, sizeof(*key), &old))
+                return 0;
+        *to = before->of[old];
+        before->of[old].is_moved = true;
+        held_ns = to->held_ns;
+        to->held_ns = 0;
+        return held_ns ? add_unknown(cpu, to->service, &key->span, held_ns) : 0;
+}
+
+/* *spanp: NULL = there are too many. */
+static int find_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, Span **spanp) {
+        Spans *now = &cpu->spans[0];
+        uint32_t number;
+        int r = intern_add(&now->keys, key, sizeof(*key), &number);
+
+        *spanp = NULL;
+        if (r == INTERN_E_FULL) {
+                stat_add(COUNTER_SPAN_CPU_SPANS_OVER_CAP, 1);
+                return 0;
+        }
+        if (r < 0)
+                return error_fold(r);
+        *spanp = &now->of[number];
+        if (r == INTERN_E_FOUND)
+                return 0;
+        **spanp = (Span){ .service = service, .row = NO_ROW };
+        return move_span(cpu, key, *spanp);
+}
+
+static int add_to_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint64_t ns) {
+        Span *span = NULL;
+        int r = *cpu->operation ? find_span(cpu, service, key, &span) : 0;
+
+        if (r)
+                return r;
+        if (!span)
+                return add_unknown(cpu, service, &key->span, ns);
+        if (span->row == NO_ROW)
+                span->held_ns += ns;
+        else
+                add_to_row(cpu, span->row, &key->span, ns);
+        return 0;
+}
+
+static int take_from_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint64_t ns) {
+        uint64_t held_ns;
+        Span *span = NULL;
+        uint32_t row;
+        int r = *cpu->operation ? find_span(cpu, service, key, &span) : 0;
+
+        if (r)
+                return r;
+        if (span) {
+                held_ns = MIN(span->held_ns, ns);
+                span->held_ns -= held_ns;
+                ns -= held_ns;
+        }
+        row = span ? span->row : NO_ROW;
+        if (row == NO_ROW)
+                r = add_row(cpu, service, "", 0, &row);
+        if (!r)
+                cpu->rows[row].debt_ns += ns;
+        return r;
+}
+
+/* ---- operations ---- */
+
+/* Return: the index that threads of @context write before an operation, or NO_KEY. */
+static int key_of(SpanCpu *cpu, const ProcessContext *context) {
+        size_t size = strlen(cpu->operation);
+
+        if (context->serial == cpu->context_serial)
+                return cpu->key;
+        cpu->context_serial = context->serial;
+        cpu->key = NO_KEY;
+        for (size_t i = 0; i < context->n_keys && cpu->key == NO_KEY; i++)
+                if (context->keys[i].size == size && !memcmp(context->keys[i].data, cpu->operation, size))
+                        cpu->key = (int)i;
+        return cpu->key;
+}
+
+/* The last attribute with this key counts, as elsewhere (context-attributes.c). */
+static const uint8_t *find_attribute(const Sample *sample, int key) {
+        const uint8_t *at = sample->attributes, *end = at + sample->header->attributes_size, *found = NULL;
+
+        for (; end - at >= 2 && end - at - 2 >= at[1]; at += 2 + at[1])
+                if (at[0] == key)
+                        found = at;
+        return found;
+}
+
+int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample) {
+        const struct abi_sample *header = sample->header;
+        const ProcessContext *context = program->publication->context;
+        SpanKey key = { program->process->generation, header->span };
+        const uint8_t *attribute;
+        uint32_t service;
+        Span *span;
+        int r;
+
+        if (!*cpu->operation || !context || !header->attributes_size || header->form != ABI_FORM_THREAD ||
+            header->context != ABI_CONTEXT_PRESENT || key_of(cpu, context) == NO_KEY)
+                return 0;
+        attribute = find_attribute(sample, cpu->key);
+        if (!attribute)
+                return 0;
+        r = service_of(cpu, program, &service);
+        if (!r)
+                r = find_span(cpu, service, &key, &span);
+        if (r || !span)
+                return r;
+        r = add_row(cpu, service, (const char *)attribute + 2, attribute[1], &span->row);
+        if (r)
+                return r;
+        add_to_row(cpu, span->row, &key.span, span->held_ns);
+        span->held_ns = 0;
+        return 0;
+}
+
+/* ---- runs ---- */
+
+static bool is_none(const struct abi_span *span) {
+        return !(span->trace_high | span->trace_low | span->span);
+}
+
+static int add_time(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint64_t ns) {
+        Service *outside = &cpu->services[service];
+
+        if (!ns)
+                return 0;
+        if (!is_none(&key->span))
+                return add_to_span(cpu, service, key, ns);
+        outside->outside_ns += pay(&outside->debt_ns, ns);
+        return 0;
+}
+
+static int take_time(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint64_t ns) {
+        if (!ns)
+                return 0;
+        if (!is_none(&key->span))
+                return take_from_span(cpu, service, key, ns);
+        cpu->services[service].debt_ns += ns;
+        return 0;
+}
+
+/* A tick more or less of many changes the shares little, so those over the cap are left out. */
+static void add_split_ticks(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint32_t n) {
+        if (!n)
+                return;
+        if (cpu->n_ticks == SPAN_CPU_MAX_TICKS) {
+                stat_add(COUNTER_SPAN_CPU_TICKS_OVER_CAP, n);
+                return;
+        }
+        cpu->ticks[cpu->n_ticks++] = (Tick){ key->generation, key->span, service, n };
+        cpu->services[service].n_ticks += n;
+}
+
+int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
+                 const SpanCpuRuns *runs, uint64_t tick_ns) {
+        SpanKey key = { .generation = program->process->generation };
+        uint32_t service;
+        int r = service_of(cpu, program, &service);
+
+        if (r)
+                return r;
+        if (header->context == ABI_CONTEXT_PRESENT)
+                key.span = header->span;
+        stat_add(is_none(&key.span) ? COUNTER_THREAD_CPU_OUTSIDE_NS : COUNTER_THREAD_CPU_SPAN_NS,
+                 runs->whole_ns);
+        stat_add(COUNTER_THREAD_CPU_SPLIT_NS, runs->split_ns);
+        stat_add(COUNTER_SPAN_CPU_MOVED_TICKS, runs->n_inside);
+        cpu->services[service].split_ns += runs->split_ns;
+        add_split_ticks(cpu, service, &key, runs->n_split);
+        r = take_time(cpu, service, &key, runs->n_moved * tick_ns);
+        if (!r)
+                r = add_time(cpu, service, &key, runs->whole_ns);
+        return r ? r : add_time(cpu, service, &key, runs->n_inside * tick_ns);
+}
+
+/* ---- windows ---- */
+
+/* Ticks fall evenly on the time of all split runs. So each stands for the same share of it. */
+static int share_out(SpanCpu *cpu) {
+        int r = 0;
+
+        for (uint32_t i = 0; i < cpu->n_ticks && !r; i++) {
+                const Tick *tick = &cpu->ticks[i];
+                Service *service = &cpu->services[tick->service];
+                SpanKey key = { tick->generation, tick->span };
+                uint64_t ns = (uint64_t)((unsigned __int128)service->split_ns * tick->n / service->n_ticks);
+
+                service->split_ns -= ns;
+                service->n_ticks -= tick->n;
+                r = add_time(cpu, tick->service, &key, ns);
+        }
+        cpu->n_ticks = 0;
+        return r;
+}
+
+/* Spans that nobody has met for a window are forgotten. */
+static int forget_spans(SpanCpu *cpu) {
+        Spans old = cpu->spans[1];
+        int r = 0;
+
+        for (uint32_t i = 0; i < old.keys.n_items && !r; i++) {
+                const Span *span = &old.of[i];
+                SpanKey key;
+
+                memcpy(&key, intern_get(&old.keys, i)->data, sizeof(key));
+                if (!span->is_moved && span->held_ns)
+                        r = add_unknown(cpu, span->service, &key.span, span->held_ns);
+        }
+        intern_reset(&old.keys);
+        cpu->spans[1] = cpu->spans[0];
+        cpu->spans[0] = old;
+        return r;
+}
+
+int span_cpu_rotate(SpanCpu *cpu) {
+        int r = share_out(cpu);
+
+        if (!r)
+                r = forget_spans(cpu);
+        intern_reset(&cpu->programs);
+        for (uint32_t i = 0; i < cpu->operations.n_items; i++) {
+                Row *row = &cpu->rows[i];
+
+                if (row->next.ns)
+                        row->exemplar = row->next;
+                row->next = (SpanCpuExemplar){ 0 };
+        }
+        return r;
+}
+
+void span_cpu_each_row(const SpanCpu *cpu, void (*visit)(void *userdata, const SpanCpuRow *row),
+                       void *userdata) {
+        for (uint32_t i = 0; i < cpu->operations.n_items; i++) {
+                const char *key = intern_get(&cpu->operations, i)->data;
+                const Row *row = &cpu->rows[i];
+                const SpanCpuRow shown = { .service = intern_get(&cpu->names, row->service)->data,
+                                           .operation = key + sizeof(row->service),
+                                           .ns = row->ns,
+                                           .exemplar = &row->exemplar };
+
+                visit(userdata, &shown);
+        }
+}
+
+void span_cpu_each_service(const SpanCpu *cpu, void (*visit)(void *userdata, const SpanCpuService *service),
+                           void *userdata) {
+        for (uint32_t i = 0; i < cpu->names.n_items; i++) {
+                const Service *service = &cpu->services[i];
+                const SpanCpuService shown = { .name = intern_get(&cpu->names, i)->data,
+                                               .outside_ns = service->outside_ns,
+                                               .split_ns = service->split_ns };
+
+                visit(userdata, &shown);
+        }
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * CPU of Spans
+ *
+ * Adds up CPU time by service and operation, from runs between switches (bpf/waits/wait-run.bpf.h). The
+ * operation of a span is an attribute that its threads publish, which samples and walked waits carry. So time
+ * may come before its operation: it is held until that is known, for two windows at most.
+ *
+ *     whole run ─▶ its span ─▶ row (service, operation)          none at both ends ─▶ outside, of the service
+ *     split run ─▶ split, of the service ─▶ by the ticks in such runs, when the window closes
+ *     a tick in a whole run that met another span: one tick's time goes from the run's owner to that span
+ *
+ * Sums only grow: what is taken back from a row is held back from its next time.
+ */
+
+#include <stdint.h>
+
+#include "border/offcpu_abi.h"
+#include "core/base/util/macro.h"
+#include "host/sampling/context/publication.h"
+#include "host/sampling/sample/decode.h"
+
+typedef struct SpanCpu SpanCpu;
+
+enum {
+        SPAN_CPU_MAX_SERVICES = 256,    /* then SPAN_CPU_OVERFLOW stands for others, as for operations */
+        SPAN_CPU_MAX_ROWS = 1000,
+        SPAN_CPU_MAX_SPANS = 16384,     /* of a window, that wait for their operation or have it */
+        SPAN_CPU_MAX_TICKS = 4096,      /* of a window, in split runs */
+};
+
+#define SPAN_CPU_OVERFLOW "__overflow__"
+
+/* What runs before one wait, or before a sum of waits, have told. */
+typedef struct SpanCpuRuns {
+        uint64_t whole_ns, split_ns;
+        uint32_t n_moved, n_split, n_inside;    /* as in struct abi_wait_sum */
+} SpanCpuRuns;
+
+/* A span that took much of a row's time lately. */
+typedef struct SpanCpuExemplar {
+        struct abi_span span;
+        uint64_t ns;                    /* 0 = there is none */
+        uint64_t time_ns;               /* REALTIME */
+} SpanCpuExemplar;
+
+typedef struct SpanCpuRow {
+        const char *service;            /* UTF-8, as is the operation; "" = it has none, or it is not known */
+        const char *operation;
+        uint64_t ns;
+        const SpanCpuExemplar *exemplar;
+} SpanCpuRow;
+
+typedef struct SpanCpuService {
+        const char *name;
+        uint64_t outside_ns;
+        uint64_t split_ns;              /* that no tick has split yet */
+} SpanCpuService;
+
+/* @operation: key of the attribute, borrowed; "" = no span has an operation. Return: 0, -ENOMEM. */
+int span_cpu_new(SpanCpu **cpup, const char *operation);
+SpanCpu *span_cpu_free(SpanCpu *cpu);
+DEFINE_CLEANUP(SpanCpu, span_cpu_free)
+
+/* Looks for the operation of the sample's span in its attributes. Return: 0, -ENOMEM. */
+int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample);
+
+/* @header: whose runs, and the span. @tick_ns: what one tick stands for. Return: 0, -ENOMEM. */
+int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
+                 const SpanCpuRuns *runs, uint64_t tick_ns);
+
+/* A window closes. Return: 0, -ENOMEM. */
+int span_cpu_rotate(SpanCpu *cpu);
+
+void span_cpu_each_row(const SpanCpu *cpu, void (*visit)(void *userdata, const SpanCpuRow *row),
+                       void *userdata);
+void span_cpu_each_service(const SpanCpu *cpu, void (*visit)(void *userdata, const SpanCpuService *service),
+                           void *userdata);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Record of a Thread
+ *
+ * Reads the context record of one thread, which must not run meanwhile: it is stopped (thread-look.h), or it
+ * waits (host/service/run/daemon-threads.c).
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "border/abi.h"
+#include "host/sampling/context/thread-context.h"
+
+typedef enum ThreadLookOutcome {
+        THREAD_LOOK_NOT,                /* it did not stop in time, is traced by another, or is gone */
+        THREAD_LOOK_ASLEEP,             /* left alone: a stop would end the system call that it sleeps in */
+        THREAD_LOOK_PRESENT,
+        THREAD_LOOK_NONE,               /* no record, or no ids in it */
+        THREAD_LOOK_INVALID,            /* a record that says not to read it: no span, or being written */
+        THREAD_LOOK_UNREADABLE,         /* what leads to the record is not there, or is wrong */
+} ThreadLookOutcome;
+
+typedef struct ThreadLook {
+        uint32_t tid;
+        uint32_t outcome;               /* ThreadLookOutcome */
+        struct abi_span span;           /* if PRESENT */
+        uint16_t attributes_size;       /* also without a span */
+        /* as a sample has them; of ABI_FORM_LABELS without the ids that are in `span` */
+        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
+} ThreadLook;
+
+/* The memory of one process, and how the contexts of its threads are reached (borrowed; it has a form). */
+typedef struct ThreadMemory {
+        const ThreadContext *thread;
+        int memory, pages;              /* /proc/PID/mem and pagemap; -1 = not readable for us */
+} ThreadMemory;
+
+/* @start_time_ns: as for process_open(). What cannot be opened is unreadable later. */
+void thread_memory_open(ThreadMemory *memory, pid_t pid, uint64_t start_time_ns,
+                        const ThreadContext *thread);
+void thread_memory_close(ThreadMemory *memory);
+
+/* @pointer: the thread pointer. Sets all of *look but the thread's id. */
+void thread_record_read(const ThreadMemory *memory, uint64_t pointer, ThreadLook *look);

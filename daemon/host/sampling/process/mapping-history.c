@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/sampling/process/mapping-history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util/error.h"
+#include "core/base/util/macro.h"
+#include "core/base/util/stat.h"
+
+void mapping_history_deinit(MappingHistory *history) {
+        for (size_t i = 0; i < history->n; i++)
+                mapping_deinit(&history->items[i].mapping);
+        free(history->items);
+        *history = (MappingHistory){ 0 };
+}
+
+static void drop_first(MappingHistory *history, size_t n) {
+        if (!n)
+                return;
+        for (size_t i = 0; i < n; i++)
+                mapping_deinit(&history->items[i].mapping);
+        history->n -= n;
+        memmove(history->items, history->items + n, history->n * sizeof(*history->items));
+}
+
+static int reserve(MappingHistory *history) {
+        size_t room = history->room ? history->room * 2 : 4;
+        PastMapping *items;
+
+        if (history->n < history->room)
+                return 0;
+        items = realloc(history->items, room * sizeof(*items));
+        if (!items)
+                return error_origin(-ENOMEM);
+        history->items = items;
+        history->room = room;
+        return 0;
+}
+
+int mapping_history_add(MappingHistory *history, Mapping *mapping, uint64_t until_ns, uint64_t stale_ns) {
+        int r;
+
+        if (history->n >= MAPPING_HISTORY_MAX) {
+                stat_add(COUNTER_MAPPINGS_PAST_DROPPED, 1);
+                /* Nothing is sure of any sample until the kernel half has been told. */
+                history->forgotten_ns = history->items[0].published_ns
+                        ? MAX(history->forgotten_ns, history->items[0].published_ns)
+                        : UINT64_MAX;
+                drop_first(history, 1);
+        }
+        r = reserve(history);
+        if (r) {
+                mapping_deinit(mapping);
+                return r;
+        }
+        history->items[history->n++] = (PastMapping){ .mapping = *mapping,
+                                                      .until_ns = until_ns,
+                                                      .stale_ns = stale_ns };
+        *mapping = (Mapping){ 0 };
+        return 0;
+}
+
+static bool holds(const PastMapping *item, uint64_t address) {
+        return address >= item->mapping.start && address < item->mapping.end;
+}
+
+const Mapping *mapping_history_find(const MappingHistory *history, uint64_t address, uint64_t time_ns) {
+        for (size_t i = 0; i < history->n; i++)
+                if (time_ns < history->items[i].until_ns && holds(&history->items[i], address))
+                        return &history->items[i].mapping;
+        return NULL;
+}
+
+bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, uint64_t time_ns) {
+        if (time_ns < history->forgotten_ns)
+                return true;
+        for (size_t i = 0; i < history->n; i++) {
+                const PastMapping *item = &history->items[i];
+
+                if (time_ns >= item->stale_ns && (!item->published_ns || time_ns < item->published_ns) &&
+                    holds(item, address))
+                        return true;
+        }
+        return false;
+}
+
+bool mapping_history_set_time(MappingHistory *history, uint64_t start, uint64_t end, uint64_t until_ns,
+                              uint64_t time_ns) {
+        bool is_set = false;
+
+        for (size_t i = 0; i < history->n; i++) {
+                PastMapping *item = &history->items[i];
+
+                if (item->until_ns != until_ns || item->mapping.end <= start || item->mapping.start >= end)
+                        continue;
+                item->until_ns = time_ns;
+                item->stale_ns = time_ns;
+                is_set = true;
+        }
+        return is_set;
+}
+
+void mapping_history_publish(MappingHistory *history, uint64_t now_ns) {
+        size_t n_old = 0;
+
+        if (history->forgotten_ns == UINT64_MAX)
+                history->forgotten_ns = now_ns;
+        for (size_t i = 0; i < history->n; i++)
+                if (!history->items[i].published_ns)
+                        history->items[i].published_ns = now_ns;
+        while (n_old < history->n && history->items[n_old].published_ns + MAPPING_HISTORY_KEEP_NS < now_ns)
+                n_old++;
+        drop_first(history, n_old);
+}

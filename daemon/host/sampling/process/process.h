@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Process
+ *
+ * What a process is: identity, names, executable mappings, now and at earlier times. Filled by reading /proc;
+ * every read is bounded and may find the process gone, which is a condition (PROCESS_E_GONE), not an error.
+ * What it publishes of its traces is in host/sampling/context/publication.h.
+ *
+ * A Process is one program: exec makes a new one with the same pid and start time.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "border/abi.h"
+#include "core/base/util/macro.h"
+#include "host/sampling/process/identity.h"
+#include "host/sampling/process/mapping-history.h"
+#include "host/sampling/process/mapping.h"
+#include "host/sampling/process/object.h"
+#include "host/sampling/process/process-directory.h"
+
+enum {
+        PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
+};
+
+typedef struct Process {
+        uint32_t pid;
+        bool is_kernel;                 /* a kernel thread: no mappings, no executable */
+        uint64_t start_time_ns;         /* of the leader, as in abi.h */
+        uint64_t stack_start;           /* address of its first stack: exec makes a new one; 0 = unknown */
+        uint64_t read_ns;               /* MONOTONIC: before its identity was read; 0 = never */
+        uint64_t generation;            /* of its row in the kernel's table */
+        char comm[ABI_COMM_SIZE];       /* of the leader */
+        char *exe;                      /* path of the executable, owned; NULL = unreadable */
+        Identity *identity;             /* container, environment; owned; NULL = not read (yet) */
+        Mapping *mappings;              /* sorted by start, disjoint, owned */
+        size_t n_mappings;
+        uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
+        MappingHistory history;         /* what was mapped before */
+        /* never reused in this daemon; a new one when a read found other mappings */
+        uint64_t maps_serial;
+        clockid_t cpu_clock;            /* reads the CPU time of the whole process */
+        bool has_cpu_clock;
+        ProcessLook *look;              /* from the identity until mappings are read; NULL = none */
+        bool is_open;                   /* by process_new_open() */
+        int proc_fd;                    /* its directory in /proc, owned, while it is open */
+} Process;
+
+/* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
+int process_new(Process **processp, pid_t pid);
+
+/*
+ * The same, and its directory in /proc stays open: identity, then mappings, which are read now, need not look
+ * for it again. One without a living thread is gone.
+ */
+int process_new_open(Process **processp, pid_t pid);
+void process_close(Process *process);
+
+/* What was read together with its identity is not used for its mappings. */
+void process_forget_look(Process *process);
+
+/* A process that is gone, made of what a sample told. @comm: ABI_COMM_SIZE bytes. Return: 0, -ENOMEM. */
+int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm);
+
+Process *process_free(Process *process);
+DEFINE_CLEANUP(Process, process_free)
+
+/* (Re)reads the executable mappings. On anything but 0 the old ones stay. Return: 0, PROCESS_E_*, -ENOMEM. */
+int process_read_mappings(Process *process, ObjectCache *objects);
+
+/*
+ * The same in turns: after so much of the maps as *@leftp says (maps.h) it stops with PROCESS_E_MORE, and
+ * goes on when it is called again. *@readingp: NULL = begin; the caller's while there is more, else NULL.
+ * What is known to have changed meanwhile must be told by process_reading_note(): it may be newer than what
+ * was read. Return: also PROCESS_E_MORE.
+ */
+typedef struct ProcessReading ProcessReading;
+
+int process_read_some(Process *process, ObjectCache *objects, size_t *leftp, ProcessReading **readingp);
+ProcessReading *process_reading_free(ProcessReading *reading);
+DEFINE_CLEANUP(ProcessReading, process_reading_free)
+
+/*
+ * A mapping that was made while the reading waits. Return: 0, PROCESS_E_MORE = too many, read again
+ * afterwards; -ENOMEM.
+ */
+int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64_t time_ns);
+
+/*
+ * Reads what @what (IDENTITY_*) names, in place of what was read before. @with_maps: its mappings are read
+ * next, and come by the same bounded call where there is one. Return: 0, PROCESS_E_*, -ENOMEM.
+ */
+int process_read_identity(Process *process, unsigned what, bool with_maps);
+
+/*
+ * A new mapping at @time_ns, taken over also on an error: what it covers is past. A time before the last read
+ * of all mappings tells more of the past only. Return: 0, -ENOMEM.
+ */
+int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
+
+/*
+ * Moves the mappings of @from, which is another view of the same program, and adds their past. Return: 0,
+ * -ENOMEM.
+ */
+int process_take_mappings(Process *process, Process *from);
+
+/*
+ * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings
+ * of @parent. Return: 0, -ENOMEM.
+ */
+int process_inherit(Process *process, const Process *parent, uint64_t time_ns);
+
+/* What an address was at one time. */
+typedef struct ProcessAnswer {
+        const Mapping *mapping;         /* that held the address; NULL = none did */
+        /* the kernel half may have walked a stack over it by the rows of what lay there before */
+        bool is_stale;
+        bool is_current;                /* the answer is the same now, and may be kept */
+} ProcessAnswer;
+
+/* What @address was at @time_ns. The mapping lives until the process changes. */
+void process_resolve(const Process *process, uint64_t address, uint64_t time_ns, ProcessAnswer *answerp);
+
+/*
+ * Whether all that process_resolve() says of @time_ns holds now, too. What was made of such answers stays
+ * right while `maps_serial` does.
+ */
+static inline bool process_is_current(const Process *process, uint64_t time_ns) {
+        return !mapping_history_reaches(&process->history, time_ns);
+}
+
+/* Index of the first mapping that ends behind @address; n_mappings = none does. */
+size_t process_first_mapping(const Process *process, uint64_t address);
+
+/* The mapping that holds @address now, or NULL. */
+const Mapping *process_find_mapping(const Process *process, uint64_t address);
+
+/* CPU time used by all its threads, dead ones included, ns. Return: 0, PROCESS_E_GONE. */
+int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
+

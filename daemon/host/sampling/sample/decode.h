@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Decode
+ *
+ * Bytes of one record → Sample or Notice, every bound checked. Pure: no
+ * allocation, no state; the result points into the bytes.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "border/abi.h"
+#include "border/offcpu_abi.h"
+
+enum {
+        _DECODE_E_SUCCESS,
+        /* a count, kind or outcome that the kernel half cannot have written */
+        DECODE_E_MALFORMED,
+};
+
+/* Coroutine that the thread was running; it is found out later. */
+typedef struct SampleCoroutine {
+        uint64_t probe_id, birth_ns;    /* 0 = not told */
+        uint32_t station;
+        bool known;
+} SampleCoroutine;
+
+/* What a thread without CPU did. */
+typedef enum WaitState {
+        WAIT_STATE_NONE,                /* a sample of the CPU */
+        WAIT_STATE_BLOCKED,
+        WAIT_STATE_RUNNABLE,            /* it waited for a CPU */
+} WaitState;
+
+typedef struct SampleWait {
+        const char *reason;             /* a constant of wait_reason() */
+        WaitState state;
+        struct abi_waker waker;         /* who ended it, if it was blocked */
+        uint32_t file;                  /* enum abi_wait_file */
+} SampleWait;
+
+/* One sample; its pointers lead into the record. */
+typedef struct Sample {
+        const struct abi_sample *header;
+        const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */
+        const uint64_t *user;           /* header->n_user words, leaf first; no frame is cut */
+        const uint8_t *attributes;      /* header->attributes_size bytes that a thread published */
+        const uint8_t *task;            /* PYTHON_TASK_SIZE bytes; NULL = no task of Python runs */
+        const char *task_name;          /* found out later; NULL = none */
+        SampleCoroutine coroutine;
+        uint64_t local_root;            /* id of the span that labels name so; found out later, 0 = none */
+        SampleWait wait;
+} Sample;
+
+/* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */
+int decode_sample(const void *data, size_t size, Sample *samplep);
+
+/* *samplep: the sample in the record; @waitp: its head. Return: as above. */
+int decode_wait(const void *data, size_t size, const struct abi_wait **waitp, Sample *samplep);
+
+/* The wait->n_waker words of the waker's frames in a sound record; no frame is cut. */
+const uint64_t *decode_wait_waker(const struct abi_wait *wait);
+
+/* A sum, which is no record: whether its texts and outcomes can be believed. Return: as above. */
+int decode_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum);
+int decode_stack(const void *data, size_t size, const struct abi_stack **stackp);
+int decode_start(const void *data, size_t size, const struct abi_start **startp);
+int decode_notice(const void *data, size_t size, const struct abi_notice **noticep);

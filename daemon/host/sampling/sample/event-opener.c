@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One request at a time over a pair of sockets, and one answer:
+ *
+ *     daemon   form, CPU, period   ──▶   opener: perf_event_open()
+ *              0, or -errno        ◀──   with the descriptor
+ *
+ * Whoever takes the daemon over gets from it what CAP_PERFMON would give on other kernels, and no more: clock
+ * events and records of mappings.
+ */
+#include "host/sampling/sample/event-opener.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/sandbox/channel.h"
+#include "core/base/sandbox/rights.h"
+#include "core/base/sandbox/sandbox.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "host/sampling/sample/machine.h"
+
+enum {
+        ANSWER_S = 5,                   /* then it hangs */
+        SOCKET = 0,                     /* of the opener, which has no other descriptor */
+        LEAST_PERIOD_NS = 10000,        /* below it a machine does little else */
+        PARANOID_OF_PERFMON = 2,        /* the highest level that the kernel's own source knows */
+};
+
+struct EventOpener {
+        pid_t pid;
+        int socket;                     /* its end is the opener's */
+};
+
+bool event_opener_is_wanted(void) {
+        int64_t paranoid;
+
+        return !machine_setting("perf_event_paranoid", &paranoid) && paranoid > PARANOID_OF_PERFMON &&
+                rights_hold(CAP_SYS_ADMIN);
+}
+
+static bool is_valid(const EventRequest *request) {
+        return request->form == EVENT_MAPPINGS ||
+                (request->form == EVENT_CLOCK && request->period_ns >= LEAST_PERIOD_NS);
+}
+
+static void answer(void) {
+        EventRequest request;
+
+        while (!channel_receive_all(SOCKET, &request, sizeof(request))) {
+                int fd = is_valid(&request) ? event_open(&request) : -EINVAL;
+                int32_t r = MIN(fd, 0);
+
+                if (channel_send(SOCKET, &r, sizeof(r), fd))
+                        return;
+                closep(&fd);
+        }
+}
+
+/* Signals for a whole group of processes are not for it. All other descriptors would stay open through it. */
+static _Noreturn void serve(int socket) {
+        sigset_t all;
+
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, NULL);
+        prctl(PR_SET_NAME, EVENT_OPENER_COMM, 0, 0, 0);
+        if (socket != SOCKET && dup2(socket, SOCKET) < 0)
+                _exit(1);
+        syscall(SYS_close_range, SOCKET + 1, ~0u, 0);
+        if (sandbox_enter_opener())
+                _exit(1);
+        answer();
+        _exit(0);
+}
+
+int event_opener_new(EventOpener **openerp) {
+        _cleanup_(event_opener_freep) EventOpener *opener = calloc(1, sizeof(*opener));
+        const struct timeval patience = { .tv_sec = ANSWER_S };
+        int ends[2];
+
+        if (!opener)
+                return error_origin(-ENOMEM);
+        opener->socket = -1;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+                return error_origin(-errno);
+        opener->socket = ends[1];
+        setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        opener->pid = fork();
+        if (opener->pid == 0)
+                serve(ends[0]);
+        close(ends[0]);
+        if (opener->pid < 0)
+                return error_origin(-errno);
+        *openerp = take(opener);
+        return 0;
+}
+
+EventOpener *event_opener_free(EventOpener *opener) {
+        if (!opener)
+                return NULL;
+        closep(&opener->socket);
+        while (opener->pid > 0 && waitpid(opener->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        free(opener);
+        return NULL;
+}
+
+/* An answer that comes late would be taken for that of the next request, so it is never asked again. */
+static int ask(EventOpener *opener, const EventRequest *request) {
+        int32_t answered = 0;
+        int fd = -1;
+        ssize_t n = opener->socket < 0 ? -EPIPE : channel_send(opener->socket, request, sizeof(*request), -1);
+
+        if (!n)
+                n = channel_receive(opener->socket, &answered, sizeof(answered), &fd, 0);
+
+        if (n == sizeof(answered) && (answered < 0) == (fd < 0))
+                return answered < 0 ? answered : fd;
+        closep(&fd);
+        closep(&opener->socket);
+        opener->socket = -1;
+        return n == -EAGAIN ? -ETIMEDOUT : -EPIPE;
+}
+
+int event_opener_open(EventOpener *opener, const EventRequest *request) {
+        int fd = event_open(request);
+
+        return opener && (fd == -EACCES || fd == -EPERM) ? ask(opener, request) : fd;
+}

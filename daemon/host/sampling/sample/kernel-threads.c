@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/sampling/sample/kernel-threads.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "threads.skel.h"
+
+enum { READ_RECORDS = 256 };
+
+struct KernelThreads {
+        struct threads_bpf *skeleton;
+        struct bpf_link *link;
+        uint32_t self_tgid;
+};
+
+/* Only the working memory is its own: a tick may come while this object's is in use. */
+static int share_maps(const KernelHalf *half, struct bpf_object *object) {
+        struct bpf_map *map;
+
+        bpf_object__for_each_map(map, object) {
+                const char *name = bpf_map__name(map);
+                int fd = strcmp(name, "scratches") ? kernel_half_map_fd(half, name) : -1;
+                int r = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
+
+                if (r)
+                        return kernel_half_refuse("share a table between two BPF objects", r);
+        }
+        return 0;
+}
+
+static int load(KernelThreads *threads, const KernelHalf *half, const SamplerConfig *config) {
+        struct threads_bpf *skeleton = threads_bpf__open();
+        int r;
+
+        threads->skeleton = skeleton;
+        if (!skeleton)
+                return kernel_half_refuse("open the BPF object that lists threads", -errno);
+        skeleton->rodata->setting_self_tgid = config->self_tgid;
+        skeleton->rodata->setting_namespace = kernel_half_namespace(half);
+        r = share_maps(half, skeleton->obj);
+        if (r)
+                return r;
+        r = threads_bpf__load(skeleton);
+        if (r)
+                return kernel_half_refuse("load the BPF object that lists threads", r);
+        threads->link = bpf_program__attach_iter(skeleton->progs.threads, NULL);
+        return threads->link ? 0 : kernel_half_refuse("list threads (bpf_iter)", -errno);
+}
+
+int kernel_threads_new(KernelThreads **threadsp, const KernelHalf *half, const SamplerConfig *config) {
+        _cleanup_(kernel_threads_freep) KernelThreads *threads = calloc(1, sizeof(*threads));
+        int r;
+
+        if (!threads)
+                return error_origin(-ENOMEM);
+        threads->self_tgid = config->self_tgid;
+        r = load(threads, half, config);
+        if (r)
+                return r;
+        *threadsp = take(threads);
+        return 0;
+}
+
+KernelThreads *kernel_threads_free(KernelThreads *threads) {
+        if (!threads)
+                return NULL;
+        bpf_link__destroy(threads->link);
+        threads_bpf__destroy(threads->skeleton);
+        free(threads);
+        return NULL;
+}
+
+void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t generation,
+                             ThreadsRuntimes *runtimes) {
+        runtimes->has_hotspot = !bpf_map_lookup_elem(kernel_half_hotspot_fd(half), &tgid,
+                                                     &runtimes->hotspot) &&
+                runtimes->hotspot.generation == generation;
+        /* The heap is read later than the stack was copied: its frames may be others by then. */
+        runtimes->hotspot.chunk_tail = 0;
+        runtimes->has_python = !bpf_map_lookup_elem(kernel_half_python_fd(half), &tgid,
+                                                    &runtimes->python) &&
+                runtimes->python.generation == generation;
+}
+
+/* Our own thread has just been given a CPU, as it has slept. */
+static void take_own(ThreadsLook *look, const struct abi_thread *thread) {
+        look->scheduler_ns = MAX(look->scheduler_ns, thread->arrival_ns);
+}
+
+static int keep(ThreadsLook *look, size_t *roomp, const struct abi_thread *thread) {
+        struct abi_thread *grown;
+
+        if (look->n >= KERNEL_THREADS_MAX) {
+                look->n_over_cap++;
+                return 0;
+        }
+        if (look->n == *roomp) {
+                *roomp = MAX(2 * *roomp, (size_t)READ_RECORDS);
+                grown = reallocarray(look->threads, *roomp, sizeof(*grown));
+                if (!grown)
+                        return error_origin(-ENOMEM);
+                look->threads = grown;
+        }
+        look->threads[look->n++] = *thread;
+        return 0;
+}
+
+static int compare(const void *a, const void *b) {
+        const struct abi_thread *x = a, *y = b;
+
+        return x->tgid != y->tgid ? (x->tgid > y->tgid) - (x->tgid < y->tgid)
+                                  : (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+/* The kernel hands out whole records, and ends with 0 bytes. */
+static int read_all(const KernelThreads *threads, int fd, ThreadsLook *look) {
+        static struct abi_thread records[READ_RECORDS];
+        size_t room = 0;
+        ssize_t n;
+        int r = 0;
+
+        while (!r && (n = read(fd, records, sizeof(records))) != 0) {
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 || n % (ssize_t)sizeof(*records))
+                        return error_origin(n < 0 ? -errno : -EBADMSG);
+                for (size_t i = 0; i < (size_t)n / sizeof(*records) && !r; i++) {
+                        if (records[i].tgid == threads->self_tgid)
+                                take_own(look, &records[i]);
+                        else
+                                r = keep(look, &room, &records[i]);
+                }
+        }
+        return r;
+}
+
+int kernel_threads_look(KernelThreads *threads, ThreadsLook *look) {
+        const struct timespec moment = { .tv_nsec = 100000 };
+        _cleanup_(closep) int fd = bpf_iter_create(bpf_link__fd(threads->link));
+        int r;
+
+        *look = (ThreadsLook){ 0 };
+        if (fd < 0)
+                return error_origin(-errno);
+        nanosleep(&moment, NULL);
+        r = read_all(threads, fd, look);
+        if (r) {
+                free(look->threads);
+                *look = (ThreadsLook){ 0 };
+                return r;
+        }
+        qsort(look->threads, look->n, sizeof(*look->threads), compare);
+        return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Nodes
+ *
+ * The mappings of a process in the form in which the kernel half searches them:
+ * one leaf of up to 32, or a root over up to 32 leaves. Pure: values in, values out.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "border/unwind_abi.h"
+
+enum {
+        NODES_MAX_LEAVES = UNWIND_MAX_MAPPINGS,
+        NODES_MAX_MAPPINGS = NODES_MAX_LEAVES * UNWIND_MAX_MAPPINGS,
+};
+
+/* A root with its leaves, or one leaf alone: nodes[0] is what the kernel finds first. */
+typedef struct Nodes {
+        uint32_t n;                     /* nodes: 1, or 1 + leaves */
+        struct unwind_node nodes[1 + NODES_MAX_LEAVES];
+} Nodes;
+
+/*
+ * Joins neighbours without a table (a heap of JIT code may be thousands of them), in place.
+ * @mappings: sorted, disjoint. Return: how many are left.
+ */
+uint32_t nodes_join(struct unwind_mapping *mappings, uint32_t n);
+
+/* @n: 1 … NODES_MAX_MAPPINGS. */
+void nodes_build(Nodes *nodes, const struct unwind_mapping *mappings, uint32_t n, uint64_t generation);

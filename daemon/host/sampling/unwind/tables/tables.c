@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Order is what keeps a walk right while tables come and go:
+ *
+ *     come   table filled → in the array (helper thread) → node names its slot
+ *     go     node replaced or removed → out of the array, which waits until no
+ *            program holds the old node → descriptor closed → slot free
+ *
+ * Each set of nodes has a generation that is never used again; a walk compares it
+ * at its start and end (bpf/sampler.bpf.c).
+ */
+
+#include "host/sampling/unwind/tables/tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "core/base/data/hashmap.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/unwind/tables/bpfmap.h"
+#include "host/sampling/unwind/tables/nodes.h"
+#include "host/sampling/unwind/tables/pool.h"
+
+enum {
+        DEFAULT_MAX_BYTES = 128 << 20,
+        DEFAULT_MAX_IDLE_BYTES = 8 << 20,
+        PF_EXECUTE = 1,
+};
+
+typedef struct UserMapping {
+        uint64_t start, end;            /* addresses in the target */
+        uint64_t address;               /* ELF address of `start`; meaningful with a table */
+        PoolTable *table;               /* in use; NULL = none */
+} UserMapping;
+
+/* A process, in the state that the kernel knows. */
+typedef struct User {
+        uint32_t pid;
+        uint32_t n_nodes;               /* nodes in the kernel, of its space */
+        uint64_t space;                 /* generation of the program */
+        uint64_t maps_serial;
+        uint64_t changes;               /* the pool's count of changes when its nodes were written */
+        UserMapping *mappings;
+        uint32_t n_mappings;
+} User;
+
+struct Tables {
+        TablesConfig config;
+        Pool *pool;
+        Hashmap users;                  /* pid → User */
+        uint64_t generation;            /* the last one given */
+        uint64_t changes;               /* the pool's count of changes when all users were looked at */
+        Nodes nodes;                    /* scratch, like the next */
+        struct unwind_mapping mappings[PROCESS_MAX_MAPPINGS];
+};
+
+static void release_mappings(Tables *tables, UserMapping *mappings, uint32_t n) {
+        for (uint32_t i = 0; i < n; i++)
+                if (mappings[i].table)
+                        pool_unuse(tables->pool, mappings[i].table);
+        free(mappings);
+}
+
+/* What CPUs have read of nodes before is void. */
+static void nodes_changed(const Tables *tables) {
+        if (tables->config.versionp)
+                __atomic_fetch_add(tables->config.versionp, 1, __ATOMIC_RELEASE);
+}
+
+static void remove_node(Tables *tables, const User *user, uint32_t leaf) {
+        const struct unwind_node_key key = unwind_node_key(user->space, leaf);
+
+        bpfmap_delete(tables->config.nodes_fd, &key);
+}
+
+/* Removes the root first: leaves that no root names are not looked up. */
+static void remove_nodes(Tables *tables, User *user) {
+        for (uint32_t i = 0; i < user->n_nodes; i++)
+                remove_node(tables, user, i);
+        user->n_nodes = 0;
+        nodes_changed(tables);
+}
+
+static void free_user(Tables *tables, User *user) {
+        remove_nodes(tables, user);
+        release_mappings(tables, user->mappings, user->n_mappings);
+        hashmap_remove(&tables->users, user->pid);
+        free(user);
+}
+
+Tables *tables_free(Tables *tables) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        if (!tables)
+                return NULL;
+        while (tables->pool && (entry = hashmap_next(&tables->users, &at))) {
+                User *user = entry->value;
+
+                remove_nodes(tables, user);
+                release_mappings(tables, user->mappings, user->n_mappings);
+                free(user);
+        }
+        hashmap_deinit(&tables->users);
+        pool_free(tables->pool);
+        free(tables);
+        return NULL;
+}
+
+int tables_new(Tables **tablesp, const TablesConfig *config) {
+        _cleanup_(tables_freep) Tables *tables = calloc(1, sizeof(*tables));
+        PoolConfig pool = {
+                .array_fd = config->array_fd,
+                .n_slots = UNWIND_MAX_TABLES,
+                .max_bytes = config->max_bytes ?: DEFAULT_MAX_BYTES,
+                .max_idle_bytes = config->max_idle_bytes ?: DEFAULT_MAX_IDLE_BYTES,
+                .zygotes = config->zygotes,
+        };
+        int r;
+
+        if (!tables)
+                return error_origin(-ENOMEM);
+        tables->config = *config;
+        r = pool_new(&tables->pool, &pool);
+        if (r)
+                return error_fold(r);
+        *tablesp = take(tables);
+        return 0;
+}
+
+bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addressp) {
+        for (uint32_t i = 0; i < object->n_segments; i++) {
+                const Segment *segment = &object->segments[i];
+                uint64_t first = segment->offset & ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
+
+                if (!(segment->flags & PF_EXECUTE) || offset < first ||
+                    offset - first >= segment->file_size + (segment->offset - first))
+                        continue;
+                *addressp = segment->address + (offset - segment->offset);
+                return true;
+        }
+        return false;
+}
+
+static int open_table(Tables *tables, const Process *process, const Mapping *mapping, PoolTable **tablep) {
+        uint64_t id = mapping->object->id;
+        _cleanup_(closep) int proc_fd = -1;
+        int fd = -1;
+
+        *tablep = pool_find(tables->pool, id);
+        if (*tablep && !(*tablep)->is_unopened)
+                return 0;
+        if (mapping->kind == MAPPING_VDSO)
+                return pool_add_image(tables->pool, id, (const void *)getauxval(AT_SYSINFO_EHDR),
+                                      mapping->end - mapping->start, tablep);
+        if (process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL) == 0 &&
+            object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd) != 0)
+                fd = -1;
+        if (!*tablep)
+                return pool_add_file(tables->pool, id, fd, tablep);
+        pool_retry(tables->pool, *tablep, fd);
+        return 0;
+}
+
+static int read_mapping(Tables *tables, const Process *process, const Mapping *mapping, UserMapping *to) {
+        int r;
+
+        *to = (UserMapping){ .start = mapping->start, .end = mapping->end };
+        if (!mapping->object || (mapping->kind != MAPPING_FILE && mapping->kind != MAPPING_VDSO) ||
+            !tables_find_address(mapping->object, mapping->offset, &to->address))
+                return 0;
+        r = open_table(tables, process, mapping, &to->table);
+        if (r)
+                return error_fold(r);
+        pool_use(tables->pool, to->table);
+        return 0;
+}
+
+static int get_user(Tables *tables, const Process *process, User **userp) {
+        User *user = hashmap_get(&tables->users, process->pid);
+        uint32_t pid = process->pid;
+        int r;
+
+        if (user && user->space != process->generation) {
+                free_user(tables, user);
+                user = NULL;
+        }
+        if (!user) {
+                user = calloc(1, sizeof(*user));
+                if (!user)
+                        return error_origin(-ENOMEM);
+                user->pid = pid;
+                user->space = process->generation;
+                r = hashmap_put(&tables->users, pid, user);
+                if (r) {
+                        free(user);
+                        return error_fold(r);
+                }
+        }
+        *userp = user;
+        return 0;
+}
+
+/* Number of pages of a mapping that its table covers. */
+static uint32_t covered_pages(const UserMapping *mapping) {
+        uint64_t size = MIN(mapping->end - mapping->start, mapping->table->text_high - mapping->address);
+
+        return (uint32_t)(size >> UNWIND_PAGE_SHIFT);
+}
+
+/* What stands in place of a slot. */
+static uint32_t no_slot(const PoolTable *table) {
+        if (table && (table->state == POOL_WAITING || table->state == POOL_PUBLISHING))
+                return UNWIND_PENDING_TABLE;
+        return table && table->is_lost ? UNWIND_LOST_TABLE : UNWIND_NO_TABLE;
+}
+
+static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
+        struct unwind_mapping made = {
+                .start = mapping->start,
+                .n_pages = (uint32_t)MIN((mapping->end - mapping->start) >> UNWIND_PAGE_SHIFT,
+                                         (uint64_t)UINT32_MAX),
+                .table = no_slot(mapping->table),
+        };
+        const PoolTable *table = mapping->table;
+
+        if (table && table->state == POOL_READY && mapping->address >= table->text_low &&
+            mapping->address < table->text_high) {
+                made.n_pages = covered_pages(mapping);
+                made.table = table->slot;
+                made.offset = mapping->address - table->text_low;
+        }
+        return made;
+}
+
+/* Writes leaves first, so that a root never names one that is not there. Return: whether all fit. */
+static bool write_nodes(Tables *tables, User *user) {
+        Nodes *nodes = &tables->nodes;
+
+        for (uint32_t i = nodes->n; i-- > 0;) {
+                const struct unwind_node_key key = unwind_node_key(user->space, i);
+
+                if (bpfmap_update(tables->config.nodes_fd, &key, &nodes->nodes[i]))
+                        return false;
+        }
+        return true;
+}
+
+/* Tells the kernel which tables of a process are ready, which are on their way, and where there are none. */
+static void publish(Tables *tables, User *user) {
+        uint32_t n_before = user->n_nodes, n = user->n_mappings;
+
+        user->changes = pool_changes(tables->pool);
+        for (uint32_t i = 0; i < n; i++)
+                tables->mappings[i] = kernel_mapping(&user->mappings[i]);
+        n = MIN(nodes_join(tables->mappings, n), (uint32_t)NODES_MAX_MAPPINGS);
+        if (n == 0) {
+                remove_nodes(tables, user);
+                return;
+        }
+        nodes_build(&tables->nodes, tables->mappings, n, ++tables->generation);
+        user->n_nodes = MAX(tables->nodes.n, n_before);
+        if (!write_nodes(tables, user)) {
+                stat_add(COUNTER_UNWIND_NODES_OVER_CAP, 1);
+                remove_nodes(tables, user);
+                return;
+        }
+        nodes_changed(tables);
+        for (uint32_t i = tables->nodes.n; i < n_before; i++)
+                remove_node(tables, user, i);
+        user->n_nodes = tables->nodes.n;
+}
+
+int tables_process(Tables *tables, const Process *process) {
+        uint32_t n_before, n = (uint32_t)MIN(process->n_mappings, (size_t)PROCESS_MAX_MAPPINGS);
+        UserMapping *mappings, *before;
+        User *user = NULL;
+        int r;
+
+        r = get_user(tables, process, &user);
+        if (r)
+                return error_fold(r);
+        if (process->maps_serial && user->maps_serial == process->maps_serial)
+                return 0;
+        /*
+         * [vsyscall] lies in the kernel's half: no walk returns there, and the kernel's search compares by
+         * sign.
+         */
+        while (n > 0 && process->mappings[n - 1].start >> 63)
+                n--;
+        mappings = calloc(MAX(n, 1U), sizeof(*mappings));
+        if (!mappings)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n && !r; i++)
+                r = read_mapping(tables, process, &process->mappings[i], &mappings[i]);
+        if (r) {
+                release_mappings(tables, mappings, n);
+                return error_fold(r);
+        }
+        before = user->mappings;
+        n_before = user->n_mappings;
+        user->mappings = mappings;
+        user->n_mappings = n;
+        user->maps_serial = process->maps_serial;
+        publish(tables, user);
+        release_mappings(tables, before, n_before);
+        return 0;
+}
+
+void tables_forget(Tables *tables, uint32_t pid) {
+        User *user = hashmap_get(&tables->users, pid);
+
+        if (user)
+                free_user(tables, user);
+}
+
+int tables_fd(const Tables *tables) {
+        return pool_fd(tables->pool);
+}
+
+static bool has_changed(const User *user) {
+        for (uint32_t i = 0; i < user->n_mappings; i++)
+                if (user->mappings[i].table && user->mappings[i].table->changed > user->changes)
+                        return true;
+        return false;
+}
+
+static void publish_changes(Tables *tables) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        if (tables->changes == pool_changes(tables->pool))
+                return;
+        tables->changes = pool_changes(tables->pool);
+        while ((entry = hashmap_next(&tables->users, &at)))
+                if (has_changed(entry->value))
+                        publish(tables, entry->value);
+}
+
+int tables_step(Tables *tables, uint64_t budget) {
+        int r = pool_step(tables->pool, budget);
+
+        if (r < 0)
+                return error_fold(r);
+        publish_changes(tables);
+        return r == POOL_E_AGAIN ? TABLES_E_AGAIN : 0;
+}
+
+bool tables_have_work(const Tables *tables) {
+        return tables->changes != pool_changes(tables->pool) || pool_has_requests(tables->pool);
+}
+
+uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *rowsp) {
+        const PoolTable *table = pool_find(tables->pool, object_id);
+
+        /* The next process that maps the file may live long enough to show it. */
+        if (!table || table->state == POOL_WAITING || table->is_unopened)
+                return UNWIND_PENDING_TABLE;
+        if (table->state != POOL_PUBLISHING && table->state != POOL_READY)
+                return no_slot(table);
+        *rowsp = (TablesRows){ table->map_fd, table->n_bytes, table->text_low, table->text_high };
+        return 0;
+}
+
+uint64_t tables_changes(const Tables *tables) {
+        return pool_changes(tables->pool);
+}
+
+static bool is_ready(const User *user) {
+        for (uint32_t i = 0; i < user->n_mappings; i++) {
+                const PoolTable *table = user->mappings[i].table;
+
+                if (table && table->state != POOL_READY && table->state != POOL_NONE)
+                        return false;
+        }
+        return true;
+}
+
+bool tables_is_ready(const Tables *tables, uint32_t pid) {
+        const User *user = hashmap_get(&tables->users, pid);
+
+        return user && is_ready(user);
+}
+
+bool tables_are_ready(const Tables *tables) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&tables->users, &at)))
+                if (!is_ready(entry->value))
+                        return false;
+        return true;
+}
+
+size_t tables_bytes(const Tables *tables) {
+        return pool_bytes(tables->pool);
+}

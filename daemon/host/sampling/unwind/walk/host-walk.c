@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The kernel half's walk (bpf/walk/rules.bpf.h, bpf/walk/rows.bpf.h) compiled for the host: one set of rules,
+ * so that a stack is the same whichever half has walked it. What the kernel half reaches by maps and helpers
+ * is put under it here:
+ *
+ *     kernel half                      here
+ *     stack window, probe reads        the copy: a word outside of it cannot be read
+ *     node of the process              process_resolve(): what was mapped when the sample was taken
+ *     table of rows in a map           the same map, mapped into our memory
+ *     cache of rules, kept             the same, of one walk: the mappings of the next may be others
+ *     generation of the node           a number for each walk
+ *     reads of the current process     HostWalkLive.read(), if the program lives and stands still
+ *     python_threads, a map            states[]: of all threads, read once as the program is entered
+ *
+ * An example: a program of 20 ms was sampled 9 ms after its exec.
+ *
+ *     sample   pc 55..1234, ABI_STACK_PENDING, with a copy of 3 KiB
+ *     walk     55..1234 lies in the program, whose table is on its way: PENDING, and nothing is delivered
+ *     (8 ms)   the table is in the kernel
+ *     walk     55..1234 ─▶ 55..1310 ─▶ libc+27249 ─▶ _start: COMPLETE, though the process is gone
+ *
+ * The bytes come from a target. The rules check each address that they make of them, and every read is
+ * checked against the copy.
+ */
+
+#include "host/sampling/unwind/walk/host-walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "border/unwind_abi.h"
+#include "core/base/util/error.h"
+
+enum { MAX_TABLES = 64 };               /* tables that are held; the oldest makes room */
+
+/* A table in our memory. It stays as it was, even if the kernel's array has lost it by now. */
+typedef struct HostTable {
+        uint64_t object_id;
+        const uint8_t *blocks;
+        size_t size;
+        uint64_t text_low, text_high;
+} HostTable;
+
+/* ---- what the rules stand on ---- */
+
+#define barrier_var(_var) __asm__ volatile("" : "+r"(_var))
+
+/* In place of the stack window (memory.bpf.h). */
+enum { WINDOW_SIZE = 0 };               /* it copies nothing */
+
+struct window {
+        uint64_t n_valid, n_words, size;        /* not used here */
+        const struct abi_stack *copy;
+        bool is_beyond;                 /* a word behind the copy was asked for */
+};
+
+static bool window_read_word(struct window *window, uint64_t address, uint64_t *valuep) {
+        const struct abi_stack *copy = window->copy;
+        uint64_t offset = address - copy->address, far = address - copy->far_address;
+
+        if (address & 7)
+                return false;
+        if (far < copy->n_far)
+                offset = copy->far_begin + far;
+        else if (offset >= copy->n_bytes) {
+                window->is_beyond = address > copy->address;
+                return false;
+        }
+        memcpy(valuep, copy->bytes + offset, sizeof(*valuep));
+        return true;
+}
+
+static bool window_read_pair(struct window *window, uint64_t address, uint64_t *firstp, uint64_t *secondp) {
+        uint64_t first;
+
+        if (!window_read_word(window, address, &first) || !window_read_word(window, address + 8, secondp))
+                return false;
+        *firstp = first;
+        return true;
+}
+
+static long bpf_probe_read_user(void *to, uint32_t size, const void *from);
+
+static const uint8_t *rows_block(uint32_t table, uint32_t block);
+static uint64_t rows_rule(uint32_t table, uint64_t offset);
+
+/* Nodes are the kernel's. */
+static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf) {
+        return NULL;
+}
+
+#include "walk/unwind.bpf.h"
+
+#define rows_find_place rows_find_place_in_nodes
+#include "walk/rows.bpf.h"
+#undef rows_find_place
+
+static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc,
+                                struct rows_place *place);
+
+#include "walk/rules.bpf.h"
+
+static inline struct rows_cache *hotspot_cache(void);
+#include "runtimes/hotspot.bpf.h"
+#include "runtimes/python.bpf.h"
+
+/* A thread of Python, by its pthread_self(). */
+typedef struct ThreadState {
+        uint64_t id, state;
+        bool has_frames;                /* else it may have them in another interpreter */
+} ThreadState;
+
+struct HostWalk {
+        const Tables *tables;
+        uint32_t depth;
+        uint64_t n_walks;
+        const Process *process;         /* of the walk under way, like the next two */
+        bool has_runtime;
+        const struct abi_stack *stack;
+        const HostWalkLive *live;       /* NULL = copies alone */
+        ThreadState states[PYTHON_MAX_THREADS];
+        uint32_t n_states;
+        HostTable held[MAX_TABLES];
+        uint32_t n_held, next_held;
+        struct unwind unwind;
+        struct rules rules;
+        struct rows_cache cache;
+        struct hotspot hotspot;
+        struct python python;
+        uint64_t frames[UNWIND_MAX_FRAMES];
+};
+
+/* The rules know of no walk but theirs. */
+static _Thread_local HostWalk *under_way;
+
+static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
+        const HostWalkLive *live = under_way->live;
+
+        if (live && !live->read(live->userdata, (uint64_t)(uintptr_t)from, to, size))
+                return 0;
+        memset(to, 0, size);            /* as the helper does */
+        return -EFAULT;
+}
+
+static inline struct rows_cache *hotspot_cache(void) {
+        return &under_way->cache;
+}
+
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
+                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+
+        return hotspot_do_step(&step);
+}
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write(walk->unwind, walk->python, walk->frames);
+}
+
+static const uint8_t *rows_block(uint32_t table, uint32_t block) {
+        const HostTable *held = &under_way->held[table];
+
+        if (((uint64_t)block + 1) * UNWIND_BLOCK_SIZE > held->size)
+                return NULL;
+        return held->blocks + (size_t)block * UNWIND_BLOCK_SIZE;
+}
+
+static uint64_t rows_rule(uint32_t table, uint64_t offset) {
+        return rows_read_table(table, offset);
+}
+
+/* ---- tables ---- */
+
+static void drop_table(HostTable *held) {
+        if (held->blocks)
+                munmap((void *)held->blocks, held->size);
+        *held = (HostTable){ 0 };
+}
+
+static HostTable *find_held(HostWalk *walk, uint64_t object_id) {
+        for (uint32_t i = 0; i < walk->n_held; i++)
+                if (walk->held[i].object_id == object_id)
+                        return &walk->held[i];
+        return NULL;
+}
+
+static HostTable *hold_table(HostWalk *walk, uint64_t object_id, const TablesRows *rows) {
+        void *blocks = mmap(NULL, rows->size, PROT_READ, MAP_SHARED, rows->fd, 0);
+        HostTable *held;
+
+        if (blocks == MAP_FAILED)
+                return NULL;
+        held = &walk->held[walk->next_held];
+        walk->next_held = (walk->next_held + 1) % MAX_TABLES;
+        if (walk->n_held < MAX_TABLES)
+                walk->n_held++;
+        drop_table(held);
+        *held = (HostTable){ object_id, blocks, rows->size, rows->text_low, rows->text_high };
+        return held;
+}
+
+/* What stands for the rows of @object, and for how much of the mapping. */
+static void place_object(HostWalk *walk, const Object *object, uint64_t address, struct rows_place *place) {
+        HostTable *held = find_held(walk, object->id);
+        TablesRows rows;
+
+        if (!held) {
+                place->table = tables_find_rows(walk->tables, object->id, &rows);
+                if (place->table < UNWIND_MAX_TABLES)
+                        held = hold_table(walk, object->id, &rows);
+                if (!held) {
+                        if (place->table < UNWIND_MAX_TABLES)
+                                place->table = UNWIND_LOST_TABLE;
+                        return;
+                }
+        }
+        place->table = UNWIND_NO_TABLE;
+        if (address < held->text_low || address >= held->text_high)
+                return;
+        place->table = (uint32_t)(held - walk->held);
+        place->offset = address - held->text_low;
+        place->size = MIN(place->size, held->text_high - address);
+}
+
+static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc,
+                                struct rows_place *place) {
+        HostWalk *walk = under_way;
+        const Mapping *mapping;
+        ProcessAnswer answer;
+        uint64_t address;
+
+        process_resolve(walk->process, pc, walk->stack->time_ns, &answer);
+        mapping = answer.mapping;
+        if (!mapping)
+                return ABI_STACK_NO_MAPPING;
+        if (walk->has_runtime && mapping->kind == MAPPING_ANONYMOUS)
+                return ABI_STACK_RUNTIME;
+        *place = (struct rows_place){ .start = mapping->start,
+                                      .size = mapping->end - mapping->start,
+                                      .table = UNWIND_NO_TABLE };
+        if (mapping->object && (mapping->kind == MAPPING_FILE || mapping->kind == MAPPING_VDSO) &&
+            tables_find_address(mapping->object, mapping->offset, &address))
+                place_object(walk, mapping->object, address, place);
+        if (pc - place->start < place->size)
+                return 0;
+        place->size = 0;
+        return ABI_STACK_NO_MAPPING;    /* behind the file's text */
+}
+
+/* ---- threads of Python ---- */
+
+static void add_state(HostWalk *walk, const struct python_process *process, uint64_t state) {
+        const uint8_t *bytes = walk->python.thread_bytes;
+        const uint32_t mask = PYTHON_MAX_THREAD - 1;
+
+        walk->states[walk->n_states++] = (ThreadState){
+                .id = python_word(bytes, process->thread_id, mask),
+                .state = state,
+                .has_frames = python_word(bytes, process->thread_frame, mask),
+        };
+}
+
+/* One look for all threads: a look for each takes as many steps. */
+static void read_states(HostWalk *walk, const struct python_process *process) {
+        struct python *python = &walk->python;
+
+        python->thread_id = ~0ull;      /* no thread's: the look goes on to the end */
+        if (!python_look_begin(python, process))
+                return;
+        for (unsigned i = 0; i < PYTHON_MAX_THREADS; i++) {
+                uint64_t state = python->thread;
+                bool goes_on = python_look(python, process);
+
+                if (state && goes_on)
+                        add_state(walk, process, state);
+                if (!goes_on)
+                        return;
+        }
+}
+
+/* Whether it is the thread's still. */
+static bool is_state(const struct python_process *process, uint64_t state, uint64_t thread_id) {
+        uint64_t id;
+
+        return state && python_read(state + process->thread_id, &id) && id == thread_id;
+}
+
+/* As python_find() in bpf/walk/walk.bpf.h. Return: whether the thread has a state. */
+static bool find_states(HostWalk *walk, const struct python_process *process, uint64_t thread_id) {
+        struct python *python = &walk->python;
+
+        python->found = 0;
+        python->n_states = 0;
+        python->has_more = 0;
+        for (uint32_t i = 0; i < walk->n_states; i++) {
+                const ThreadState *state = &walk->states[i];
+
+                if (state->id != thread_id || !is_state(process, state->state, thread_id))
+                        continue;
+                python->found = state->state;
+                if (state->has_frames)
+                        python_add_state(python, state->state);
+        }
+        return python_look_end(python);
+}
+
+/* As python_begin() there. Return: NULL = the thread runs no function of Python. */
+static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
+        const struct python_process *process = walk->live ? walk->live->python : NULL;
+        struct python *python = &walk->python;
+
+        if (!process || !find_states(walk, process, pointer - process->thread_below) ||
+            !python_chain_begin(python, process))
+                return NULL;
+        for (unsigned i = 0; i < PYTHON_MAX_STEPS; i++)
+                if (!python_chain_step(python, process))
+                        break;
+        return python_chain_end(python) ? python : NULL;
+}
+
+/* ---- walks ---- */
+
+int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth) {
+        HostWalk *walk = calloc(1, sizeof(*walk));
+
+        if (!walk)
+                return error_origin(-ENOMEM);
+        walk->tables = tables;
+        walk->depth = depth;
+        *walkp = walk;
+        return 0;
+}
+
+void host_walk_release(HostWalk *walk) {
+        for (uint32_t i = 0; i < walk->n_held; i++)
+                drop_table(&walk->held[i]);
+        walk->n_held = walk->next_held = 0;
+}
+
+HostWalk *host_walk_free(HostWalk *walk) {
+        if (!walk)
+                return NULL;
+        host_walk_release(walk);
+        free(walk);
+        return NULL;
+}
+
+static void begin(HostWalk *walk, const struct abi_stack *stack) {
+        struct unwind *unwind = &walk->unwind;
+
+        unwind_begin(unwind, 0, walk->depth);
+        unwind->window.copy = stack;
+        unwind->window.is_beyond = false;
+        unwind->pc = stack->pc;
+        unwind->sp = stack->sp;
+        unwind->bp = stack->bp;
+        rules_begin(&walk->rules, stack->tgid, ++walk->n_walks, 0);
+        walk->rules.bx = stack->bx;
+        memcpy(walk->rules.registers, stack->registers, sizeof(walk->rules.registers));
+}
+
+/* What ends for want of a word behind the copy may be walked further with a longer one. */
+static bool is_long(const HostWalk *walk, const struct abi_stack *stack) {
+        uint32_t end = walk->unwind.end;
+
+        return (end == ABI_STACK_FAULT || (end == ABI_STACK_RUNTIME && walk->live)) && stack->is_cut &&
+                walk->unwind.window.is_beyond;
+}
+
+void host_walk_enter(HostWalk *walk, const HostWalkLive *live) {
+        walk->live = live;
+        walk->n_states = 0;
+        if (!live || !live->python)
+                return;
+        under_way = walk;
+        read_states(walk, live->python);
+        under_way = NULL;
+}
+
+void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
+                      uint64_t pointer, HostWalkResult *resultp) {
+        struct rows_walk rows = { .unwind = &walk->unwind,
+                                  .rules = &walk->rules,
+                                  .frames = walk->frames,
+                                  .cache = &walk->cache,
+                                  .hotspot = walk->live ? walk->live->hotspot : NULL,
+                                  .state = &walk->hotspot };
+
+        hotspot_begin(&walk->hotspot);
+        walk->process = process;
+        walk->has_runtime = has_runtime;
+        walk->stack = stack;
+        under_way = walk;
+        begin(walk, stack);
+        rows.python = begin_python(walk, pointer);
+        while (python_step(&rows))
+                ;
+        under_way = NULL;
+        *resultp = (HostWalkResult){ .frames = walk->frames,
+                                     .n = walk->unwind.n_frames,
+                                     .end = is_long(walk, stack) ? ABI_STACK_LONG : walk->unwind.end,
+                                     .interrupted = walk->rules.interrupted <= 0xff
+                                             ? (uint8_t)walk->rules.interrupted
+                                             : 0 };
+}
+
+void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
+               HostWalkResult *resultp) {
+        host_walk_thread(walk, process, has_runtime, stack, 0, resultp);
+}
+
+bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address) {
+        bool waits;
+
+        if (!walk->live || !walk->live->python)
+                return false;
+        under_way = walk;
+        waits = python_waits_for_lock(walk->live->python, address);
+        under_way = NULL;
+        return waits;
+}
+
+uint64_t host_walk_lowest(uint64_t sp) {
+        return unwind_lowest(sp);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The table of options. What it says of a value beyond its kind is checked by option-check.c. */
+
+#include "host/service/config/option.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/util/clock.h"
+#include "host/service/config/option-check.h"
+
+#define FIELD(_name) .offset = offsetof(Config, _name)
+#define SECONDS(_n) ((_n) * NS_PER_SEC)
+#define MIB(_n) ((uint64_t)(_n) << 20)
+
+enum {
+        RUN = VERB_RUN,
+        RECORD = VERB_RECORD,
+        DESK = VERB_RECORD | VERB_TOP | VERB_STACKS,
+        SAMPLERS = VERB_RUN | DESK,
+        CHOOSERS = SAMPLERS | VERB_TARGETS,     /* verbs that look for targets */
+        REPORT = VERB_REPORT,
+        RECEIVE = VERB_RECEIVE,
+        CORO = VERB_CORO,
+        CONVERT = VERB_CONVERT,
+        SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT | VERB_SPOOL,  /* `receive` sends what it forwards */
+        MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
+};
+
+/*
+ * Order = order in help and manual pages; options of a section stand together. Advanced are the options that
+ * an operator rarely sets: limits whose defaults fit, debugging, and paths of files.
+ */
+const Option option_table[] = {
+        { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT | CORO, "targets", FIELD(pids), .min = 1, .max = MAX_PID,
+          .argument = "PID[,PID…]", .help = "only these processes" },
+        { "comm", 'C', OPTION_LIST, CHOOSERS | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
+          .check = option_check_comm,
+          .help = "only processes whose name matches (comm; in reports also the service's name)" },
+        { "exe", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(exes), .argument = "GLOB[,GLOB…]",
+          .check = option_check_glob,
+          .help = "only processes whose executable matches: its path, or its name if there is no slash in GLOB" },
+        { "cgroup", 'G', OPTION_LIST, CHOOSERS, "targets", FIELD(cgroups), .argument = "GLOB[,GLOB…]",
+          .check = option_check_glob,
+          .help = "only processes in a matching control group, or below it" },
+        { "container", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(containers), .argument = "ID[,ID…]",
+          .check = option_check_glob,
+          .help = "only processes of these containers: start of the id, or name of an nspawn or LXC machine (* for all)" },
+        { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(users), .argument = "USER[,USER…]",
+          .check = option_check_user,
+          .help = "only processes of these users, by name or number (the effective one)" },
+        { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(units), .argument = "UNIT[,UNIT…]",
+          .check = option_check_glob,
+          .help = "only processes of these systemd units; `.service` may be left out" },
+        { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(excludes), .argument = "KIND=PATTERN[,…]",
+          .check = option_check_exclude,
+          .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
+        { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off",
+          .help = "profile every process but this one" },
+        { "publishers", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(publishers), "off", .advanced = true,
+          .help = "profile processes that publish a trace context, too; without it any other selector replaces them" },
+        { "target-environment", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(target_environment), "on",
+          .advanced = true,
+          .help = "take service names from OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and DD_* of targets; nothing else is kept" },
+        { "pods-directory", 0, OPTION_STRING, RUN, "targets", FIELD(pods_directory), "", .argument = "DIRECTORY",
+          .advanced = true,
+          .help = "the kubelet's directory with an entry for each pod, NAMESPACE_NAME_UID (/var/log/pods): pods have names by it" },
+        { "pods-url", 0, OPTION_STRING, RUN, "targets", FIELD(pods_url), "", .argument = "URL",
+          .check = option_check_pods_url, .advanced = true,
+          .help = "who lists the pods of this node: a kubelet's /pods or the API server's /api/v1/pods; for those that pods-directory does not name" },
+        { "pods-token", 0, OPTION_STRING, RUN, "targets", FIELD(pods_token), "", .argument = "FILE",
+          .advanced = true, .help = "file with the bearer token for pods-url, which must be https then; read at each request" },
+        { "pods-certificate", 0, OPTION_STRING, RUN, "targets", FIELD(pods_certificate), "", .argument = "FILE",
+          .advanced = true, .help = "certificate authorities that pods-url must be signed by (PEM)" },
+
+        { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(frequency), "99", 1, 10000,
+          .argument = "HZ", .help = "samples per second and CPU" },
+        { "depth", 0, OPTION_NUMBER, SAMPLERS, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",
+          .advanced = true, .help = "most user frames of one stack" },
+        { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(kernel_stacks), "on",
+          .advanced = true, .help = "add the kernel's part of each stack" },
+        { "runtimes", 0, OPTION_STRING, CHOOSERS, "sampling", FIELD(runtimes), "all",
+          .argument = "NAME[,NAME…]|all|off", .check = option_check_runtimes, .advanced = true,
+          .help = "read these runtimes, without their help: hotspot (Java) and python: frames and names; go: labels of goroutines; jvm: which other virtual machine of Java it is" },
+        { "java-signatures", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(java_signatures), "off",
+          .advanced = true,
+          .help = "names of Java's methods with their parameters, `Cart.add(int, java.lang.String)`: overloads are told apart" },
+        { "sample-hosts", 0, OPTION_STRING, RUN, "sampling", FIELD(sample_hosts), "",
+          .argument = "PERCENT%/TIME", .check = option_check_sample_hosts, .advanced = true,
+          .help = "sample on this part of the hosts at each time, in turns of TIME (10%/1h); each host has its turn" },
+        { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
+          .advanced = true, .help = "vary the period, so that periodic work is not sampled in lock-step" },
+
+        { "off-cpu", 0, OPTION_BOOL, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu), "off",
+          .help = "count how long threads have no CPU, by span and reason" },
+        { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_walks), "1000", 0, 100000,
+          .argument = "N", .advanced = true,
+          .help = "with --off-cpu: walks of waits, a second and CPU; above, waits are drawn by chance and the others counted without a stack" },
+        { "off-cpu-long-wait", 0, OPTION_DURATION, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_long_wait_ns), "10ms",
+          0, SECONDS(60), .argument = "TIME", .advanced = true,
+          .help = "with --off-cpu: waits from this length on have their stack, also beyond off-cpu-walks (0: none has)" },
+        { "off-cpu-max-switches", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling",
+          FIELD(off_cpu_max_switches), "100000", 0, 100000000, .argument = "N", .advanced = true,
+          .help = "with --off-cpu: switches of threads on the machine, a second and CPU; above it less is read of waits, and above three "
+                  "times as many they are not counted, until half as many are left (0: no limit)" },
+        { "off-cpu-keep", 0, OPTION_CHOICE, RUN | RECORD | VERB_TOP, "sampling", FIELD(off_cpu_keep), "nothing",
+          .choices = "nothing times spans late-stacks", .argument = "WHAT", .advanced = true,
+          .help = "with --off-cpu: what is known of waits however many switches there are; times: how long each thread waited, and on what; "
+                  "spans: by span and waker, too; late-stacks: also stacks of long waits" },
+        { "span-operation", 0, OPTION_STRING, RUN, "sampling", FIELD(span_operation), "", .argument = "KEY",
+          .advanced = true,
+          .help = "with --off-cpu: the attribute of thread contexts that names the operation of a span, for span_cpu_seconds_total of "
+                  "`metrics` (http.route; empty: by service alone)" },
+
+        { "goroutines", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(goroutines), "0", 0, 10000,
+          .argument = "N", .advanced = true,
+          .help = "count goroutines that wait, by stack, reason and labels, without stopping any: look at N of each process of Go a second "
+                  "(0: at none)" },
+
+        { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "",
+          .argument = "URL", .otel = "ENDPOINT",
+          .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: http://localhost:4318)" },
+        { "backend", 0, OPTION_CHOICE, RUN | CONVERT | VERB_SPOOL | VERB_VALIDATE, "export", FIELD(backend), "otlp",
+          .choices = "otlp pyroscope parca", .argument = "NAME",
+          .help = "what the receiver is: sets symbols, attributes, timestamps and links as it needs them, where nothing else does, and the form of "
+                  "requests; `validate` says as well what it refuses or leaves out" },
+        { "tenant", 0, OPTION_STRING, SENDERS, "export", FIELD(tenant), "", .argument = "NAME",
+          .check = option_check_tenant, .advanced = true, .help = "whose data it is: the header X-Scope-OrgID of each request" },
+        { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
+          .check = option_check_headers, .otel = "HEADERS", .secret = true,
+          .help = "headers added to each request, percent-encoded" },
+        { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip",
+          .choices = "gzip none", .argument = "METHOD", .otel = "COMPRESSION",
+          .advanced = true, .help = "how requests are packed" },
+        { "protocol", 0, OPTION_CHOICE, SENDERS, "export", FIELD(protocol), "http/protobuf",
+          .choices = "http/protobuf http/json", .argument = "PROTOCOL",
+          .advanced = true, .help = "how requests are written (also OTEL_EXPORTER_OTLP_PROTOCOL)" },
+        { "timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(timeout_ns), "10s", NS_PER_MS,
+          SECONDS(3600), .argument = "TIME", .otel = "TIMEOUT", .advanced = true, .help = "longest time that one request may take" },
+        { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
+          SECONDS(3600), .argument = "TIME",
+          .help = "length of one window of profiles (the first takes 0.5 s)" },
+        { "stop-timeout", 0, OPTION_DURATION, RUN | RECEIVE, "export", FIELD(stop_timeout_ns), "1s", 0,
+          SECONDS(3600), .argument = "TIME",
+          .advanced = true,
+          .help = "for sending what is left at the end (the disk of a spool gets up to 3 s more)" },
+        { "max-queue", 0, OPTION_SIZE, RUN | RECEIVE, "export", FIELD(max_queue_bytes), "8MiB", 65536,
+          MIB(1024), .argument = "SIZE",
+          .advanced = true, .help = "of requests that wait for the receiver; the oldest is dropped" },
+        { "spool", 0, OPTION_STRING, RUN | VERB_SPOOL, "export", FIELD(spool), "", .argument = "DIRECTORY",
+          .help = "keep what cannot be sent there, over crashes and restarts (empty: $STATE_DIRECTORY/spool of a service manager, else in memory alone)" },
+        { "spool-mode", 0, OPTION_CHOICE, RUN | VERB_SPOOL, "export", FIELD(spool_mode), "ahead",
+          .choices = "ahead flush failed", .argument = "MODE",
+          .advanced = true,
+          .help = "when requests go to the spool: ahead of the answer (death of the daemon loses none, loss of power those of the last 2 s); ahead and "
+                  "flushed (loss of power loses none); only those that failed" },
+        { "spool-max-bytes", 0, OPTION_SIZE, RUN | VERB_SPOOL, "export", FIELD(spool_max_bytes), "1GiB",
+          MIB(1), MIB(UINT64_C(1) << 24), .argument = "SIZE",
+          .help = "of the spool; the oldest request is dropped" },
+        { "spool-max-age", 0, OPTION_DURATION, RUN | VERB_SPOOL, "export", FIELD(spool_max_age_ns), "168h",
+          SECONDS(1), SECONDS(366 * UINT64_C(86400)), .argument = "TIME",
+          .advanced = true, .help = "what is older is dropped from the spool" },
+        { "certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(certificate), "", .argument = "FILE",
+          .otel = "CERTIFICATE",
+          .help = "certificate authorities that the receiver must be signed by (PEM)" },
+        { "client-certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(client_certificate), "",
+          .argument = "FILE", .otel = "CLIENT_CERTIFICATE",
+          .advanced = true, .help = "certificate that we show (PEM)" },
+        { "client-key", 0, OPTION_STRING, SENDERS, "export", FIELD(client_key), "", .argument = "FILE",
+          .otel = "CLIENT_KEY", .advanced = true, .help = "key of the client certificate (PEM)" },
+        { "max-export-rate", 0, OPTION_SIZE, RUN, "export", FIELD(max_export_rate), "0", 0, MIB(1024),
+          .argument = "SIZE",
+          .advanced = true, .help = "bytes a second, as sent; above it the frequency falls (0: no limit)" },
+        { "validate", 0, OPTION_BOOL, RUN, "export", FIELD(validate), "off",
+          .advanced = true,
+          .help = "check each request against the rules of the format, and log what is wrong; for debugging" },
+        { "symbols", 0, OPTION_CHOICE, RUN, "export", FIELD(symbols), "remote", .choices = "remote local upload",
+          .argument = "WHERE", .is_form = true,
+          .help = "who names functions: the backend, by build id and address; this machine, as far as it has symbols; or the "
+                  "backend, from symbols that are uploaded to it (upload-paths)" },
+        { "upload-paths", 0, OPTION_LIST, RUN, "export", FIELD(upload.paths), .argument = "GLOB[,GLOB…]",
+          .check = option_check_upload_path,
+          .help = "files whose symbols may be uploaded (symbols = upload): whole paths of this host, or container:GLOB for paths "
+                  "inside of containers; no others are" },
+        { "upload-protocol", 0, OPTION_CHOICE, RUN, "export", FIELD(upload.protocol), "pyroscope",
+          .choices = "pyroscope parca", .argument = "PROTOCOL", .advanced = true, .help = "who takes uploaded symbols" },
+        { "upload-endpoint", 0, OPTION_URL, RUN, "export", FIELD(upload.endpoint), "", .argument = "URL",
+          .advanced = true, .help = "base URL of who takes uploaded symbols (empty: that of endpoint); headers and certificates are "
+                  "the same" },
+        { "upload-budget", 0, OPTION_SIZE, RUN, "export", FIELD(upload.day_bytes), "256MiB", 4096,
+          MIB(UINT64_C(1) << 20), .argument = "SIZE",
+          .advanced = true, .help = "of uploaded symbols a day (UTC); what is over it waits for the next" },
+        { "debuginfod", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export",
+          FIELD(debuginfod), "off",
+          .help = "get debug information that this machine lacks from the servers of DEBUGINFOD_URLS, which "
+                  "learn the build ids" },
+        { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
+          .advanced = true,
+          .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
+        { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on",
+          .is_form = true, .advanced = true, .help = "send the time of each sample" },
+        { "mapping-paths", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(mapping_paths), "full",
+          .choices = "full name none", .argument = "WHAT", .is_form = true, .advanced = true,
+          .help = "of mapped files send the whole path, its last part, or nothing; build ids name them in any case" },
+        { "links", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(links), "span",
+          .choices = "span trace off", .argument = "WHAT", .is_form = true,
+          .advanced = true, .help = "what samples say of their span: its trace and id (some 30 bytes for each span), the trace alone as the attribute trace_id, or nothing" },
+        { "attributes", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(attributes), "full",
+          .choices = "full lean", .argument = "WHICH", .is_form = true, .advanced = true,
+          .help = "lean: only the service, environment, host and namespace of resources, and none of samples: for backends that index them" },
+        { "attributes-keep", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(attributes_keep),
+          .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
+          .help = "of resources and samples, with attributes = lean: what stays as well" },
+        { "repeat-on-samples", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(repeat_on_samples),
+          .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
+          .help = "attributes of resources that each sample gets, too: for Pyroscope behind a Collector, service.name" },
+        { "resource-numbers", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(resource_numbers), "keep",
+          .choices = "keep text off", .argument = "HOW", .is_form = true, .advanced = true,
+          .help = "attributes of resources that are numbers, such as process.pid: send them, as text, or not" },
+        { "attributes-allow", 0, OPTION_LIST, RUN, "export", FIELD(attributes_allow),
+          .argument = "GLOB[,GLOB…]",
+          .help = "send only attributes whose key matches; of resources, samples and trace contexts" },
+        { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny),
+          .argument = "GLOB[,GLOB…]",
+          .help = "never send attributes whose key matches, whatever is allowed" },
+        { "host-id", 0, OPTION_CHOICE, RUN | RECORD, "export", FIELD(host_id), "hashed",
+          .choices = "hashed machine none", .argument = "WHICH",
+          .advanced = true,
+          .help = "host.id of resources: the machine's id hashed for spanprof alone; the id of "
+                  "/etc/machine-id itself, to join with other telemetry; or none" },
+        { "resource-attributes", 0, OPTION_STRING, RUN | RECORD, "export", FIELD(resource_attributes), "",
+          .argument = "KEY=VALUE[,…]", .check = option_check_resource_attributes, .advanced = true,
+          .help = "add these to each resource, where a target says nothing else: cluster, region, node; percent-encoded "
+                  "(also OTEL_RESOURCE_ATTRIBUTES of the daemon)" },
+        { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
+          .advanced = true,
+          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines, and go.goroutine.id to those of goroutines: one word for a backend to group by, and a new value for each" },
+
+        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(duration_ns), "0", 0,
+          SECONDS(366 * UINT64_C(86400)), .argument = "TIME", .bare_seconds = true,
+          .help = "stop after this time (0: run until stopped; `report PID`: a second; `stacks`: 250ms)" },
+        { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(control), "", .argument = "PATH",
+          .advanced = true,
+          .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT
+                  ", if that directory is there)" },
+        { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(metrics), "", .argument = "ADDRESS:PORT|PATH",
+          .check = option_check_metrics,
+          .help = "serve /metrics for Prometheus, /healthz and /readyz there, e.g. 127.0.0.1:9464 (empty: nowhere)" },
+        { "max-cpu", 0, OPTION_NUMBER, RUN, "daemon", FIELD(max_cpu), "0", 0, 100000, .argument = "PERCENT",
+          .help = "of one CPU that the daemon itself may use; above it the frequency is halved (0: no limit)" },
+        { "max-memory", 0, OPTION_SIZE, RUN | RECORD, "daemon", FIELD(max_memory_bytes), "0", 0,
+          MIB(UINT64_C(1) << 20), .argument = "SIZE",
+          .help = "that the daemon itself may have resident; above it sampling pauses (0: no limit). A recording ends there (2GiB)" },
+        { "summary", 0, OPTION_STRING, RUN | RECORD, "daemon", FIELD(summary), "", .argument = "FILE",
+          .advanced = true, .help = "write all counters to FILE as JSON at the end" },
+        { "run-as", 0, OPTION_STRING, RUN | RECEIVE, "daemon", FIELD(run_as), "", .argument = "USER",
+          .help = "who root's daemon becomes, by name or number; root to stay it (empty: spanprof, or nobody where there is no such user)" },
+        { "log-level", 0, OPTION_CHOICE, SAMPLERS | RECEIVE | CORO | CONVERT | VERB_SPOOL, "daemon",
+          FIELD(log_level), "info", .choices = "error warning notice info debug", .argument = "LEVEL",
+          .help = "least important messages to show" },
+
+        { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
+          .help = "to listen on (0: any free one, which is printed)" },
+        { "listen", 0, OPTION_STRING, RECEIVE, "receiver", FIELD(listen), "127.0.0.1", .argument = "ADDRESS",
+          .help = "to listen on" },
+        { "forward", 0, OPTION_URL, RECEIVE, "receiver", FIELD(forward), "", .argument = "URL",
+          .help = "pass each request on to another OTLP/HTTP receiver" },
+        { "max-request", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_request_bytes), "64MiB", 1024,
+          MIB(1024), .argument = "SIZE",
+          .advanced = true, .help = "larger requests are refused (after decompression)" },
+        { "max-bytes", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_stored_bytes), "1GiB", 0,
+          MIB(UINT64_C(1) << 24), .argument = "SIZE",
+          .help = "of all stored requests; what comes then is refused until there is room" },
+        { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
+          .argument = "N",
+          .advanced = true, .help = "stored files, two a request, or one a part of it; what comes then is refused" },
+        { "store-layout", 0, OPTION_CHOICE, RECEIVE, "receiver", FIELD(store_layout), "flat",
+          .choices = "flat partitioned", .argument = "LAYOUT", .advanced = true,
+          .help = "of the directory: each request as a pair of files, or split into DAY/SERVICE/HOST/NNNNNN.pb for many hosts" },
+        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | VERB_STACKS,
+          NULL, FIELD(output), "", .argument = "PATH",
+          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report`, "
+                  "`record` and `stacks`, the file, whose suffix says the format (- for standard output)" },
+        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD | VERB_STACKS, NULL, FIELD(format), "auto",
+          .choices = "auto text markdown json html svg folded pprof pgo otlp speedscope", .argument = "FORMAT",
+          .help = "form of the output, whatever its suffix" },
+        { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
+        { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",
+          .check = option_check_resource,
+          .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
+        { "process", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(processes), .argument = "PID|GLOB[,…]",
+          .help = "only processes with this id, or with a matching name of program or service" },
+        { "service", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(services), .argument = "GLOB[,…]",
+          .help = "only services whose name matches" },
+        { "host", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(hosts), .argument = "GLOB[,…]", .advanced = true,
+          .help = "only hosts whose name (host.name) matches" },
+        { "thread", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(threads), .argument = "TID|GLOB[,…]",
+          .help = "only threads with this id or a matching name" },
+        { "span", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(span_ids), .argument = "ID[,…]",
+          .check = option_check_span, .help = "only samples of these spans" },
+        { "trace", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(trace_ids), .argument = "ID[,…]",
+          .check = option_check_trace, .help = "only samples of these traces" },
+        { "operation", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(operations), .argument = "GLOB[,…]",
+          .help = "only samples of spans with a matching operation: by --spans, or by what the samples say (operation, http.route …)" },
+        { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(coroutines),
+          .argument = "ID|STATION[,…]", .help = "only these coroutines: id, probe id or station" },
+        { "type", 0, OPTION_LIST, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(types), .argument = "GLOB[,…]",
+          .help = "only profiles of these types: samples (of the CPU), suspended (coroutines), wall, alloc_space …" },
+        { "start", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(start), "", .argument = "TIME",
+          .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from the recording's start" },
+        { "end", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(end), "", .argument = "TIME",
+          .help = "only events before then" },
+        { "include-payload", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_payload), "off",
+          .advanced = true,
+          .help = "add each recording as it is (original_payload), but for environment, system properties and command lines" },
+        { "include-arguments", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_arguments), "off",
+          .advanced = true, .help = "add the command line that the recording names; it may hold secrets" },
+
+        { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(lines), "off",
+          .help = "add source lines and inlined functions, from DWARF of this machine" },
+        { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off",
+          .help = "two files or directories: what the second has more and less of" },
+        { "wall", 0, OPTION_BOOL, REPORT, NULL, FIELD(wall), "off",
+          .help = "one profile of the time that threads ran and waited (record --off-cpu)" },
+        { "annotate", 0, OPTION_STRING, REPORT, NULL, FIELD(annotate), "", .argument = "FILE",
+          .help = "print this source file with what was measured beside its lines" },
+        { "fail-above", 0, OPTION_NUMBER, REPORT | VERB_RECORD, NULL, FIELD(fail_above), "100", 0, 100,
+          .argument = "POINTS",
+          .help = "with --diff or --compare: exit status 3 if a function's share grew by more, and by more than noise" },
+        { "compare", 0, OPTION_STRING, VERB_RECORD, NULL, FIELD(compare), "", .argument = "BASELINE",
+          .help = "compare with this earlier recording, of any form; see --fail-above" },
+        { "explain", 0, OPTION_BOOL, REPORT, NULL, FIELD(explain), "off",
+          .help = "say what the words of the report mean" },
+        { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(sort), "self", .choices = "self total",
+          .argument = "COLUMN", .help = "what functions are sorted by" },
+        { "spans", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(spans), "", .argument = "FILE",
+          .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
+        { "json", 0, OPTION_BOOL,
+          REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR | VERB_TOP |
+                  VERB_STACKS, NULL,
+          FIELD(json), "off", .help = "print JSON, for programs" },
+        { "probe", 0, OPTION_CHOICE, VERB_STATUS, NULL, FIELD(probe), "none", .choices = "none health ready",
+          .argument = "WHICH",
+          .help = "of `status`: only whether the daemon answers, or is ready; for health checks, which need no port for that" },
+        { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(watch), "off",
+          .help = "look again once a second, until the process is gone" },
+        { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off",
+          .help = "list the processes that are not chosen, too" },
+        { "top", 0, OPTION_NUMBER, REPORT | RECORD | VERB_TOP, NULL, FIELD(top), "20", 1, 1000000,
+          .argument = "N", .help = "rows of each table" },
+
+        { "interval", 'i', OPTION_DURATION, VERB_TOP, NULL, FIELD(interval_ns), "2s", 200 * NS_PER_MS,
+          SECONDS(60), .argument = "TIME", .bare_seconds = true, .help = "between two refreshes (2s)" },
+        { "count", 'n', OPTION_NUMBER, VERB_TOP, NULL, FIELD(count), "0", 0, 1000000000, .argument = "N",
+          .help = "end after so many refreshes (0: until stopped)" },
+        { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(view), "functions",
+          .choices = "functions spans threads processes coroutines tree waits", .argument = "VIEW",
+          .help = "what to begin with, or what lines are of" },
+        { "filter", 0, OPTION_STRING, VERB_TOP, NULL, FIELD(filter), "", .argument = "TEXT",
+          .help = "only rows with this text in one of their names" },
+
+        { "stations", 'n', OPTION_NUMBER, CORO, NULL, FIELD(stations), "4096", 1, 1 << 24, .argument = "N",
+          .help = "places for coroutines, 1 KiB each; every coroutine takes one and nobody gives one back (4096)" },
+        { "region", 0, OPTION_STRING, CORO, NULL, FIELD(region), "", .argument = "FILE",
+          .advanced = true,
+          .help = "make the region of stations here (default: in a directory of its own in /dev/shm)" },
+        { "socket", 0, OPTION_STRING, CORO, NULL, FIELD(socket), "", .argument = "FILE",
+          .advanced = true, .help = "make the socket for wake-ups here (default: beside the region)" },
+        { "buffer", 0, OPTION_SIZE, CORO, NULL, FIELD(buffer_bytes), "512MiB", 0, UINT64_C(1) << 40,
+          .argument = "SIZE",
+          .advanced = true,
+          .help = "memory for events that come faster than lines are written, at most; never more than an eighth of what is left here" },
+        { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50,
+          .argument = "SIZE",
+          .advanced = true,
+          .help = "largest size of its events; those that come then are counted and left out; 0 = no limit" },
+        { "places", 0, OPTION_BOOL, CORO, NULL, FIELD(places), "on",
+          .advanced = true,
+          .help = "keep in the trace where the program's code lay (paths, build ids), so that reports name its functions" },
+        { "progress", 0, OPTION_BOOL, CORO | RECORD, NULL, FIELD(progress), "on",
+          .advanced = true, .help = "show how far it is, if standard error is a terminal" },
+
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS, NULL,
+          FIELD(config), "", .argument = "FILE",
+          .help = "read FILE instead of the installed configuration (`record` and `top`: instead of none)" },
+        { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(help), "off",
+          .help = "show this help; with --all the advanced options, too" },
+        { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(version), "off", .help = "show the version" },
+};
+
+const size_t option_table_size = ARRAY_SIZE(option_table);
+_Static_assert(ARRAY_SIZE(option_table) <= CONFIG_MAX_OPTIONS, "origins has one place for each option");
+
+const Option *option_find(const char *name, size_t size) {
+        for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
+                if (strlen(option_table[i].name) == size && !memcmp(option_table[i].name, name, size))
+                        return &option_table[i];
+        return NULL;
+}
+
+const Option *option_find_letter(char letter, int verb) {
+        for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
+                if (letter && option_table[i].letter == letter &&
+                    (option_is_for(&option_table[i], verb) || !option_is_setting(&option_table[i])))
+                        return &option_table[i];
+        return NULL;
+}
+
+void option_environment(const Option *option, char *to) {
+        size_t n = sizeof("SPANPROF_") - 1;
+
+        memcpy(to, "SPANPROF_", n);
+        for (const char *c = option->name; *c && n < OPTION_ENVIRONMENT_MAX - 1; c++)
+                to[n++] = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        to[n] = 0;
+}
+
+/* Edits (insert, delete, replace, swap of neighbours) from @a to @b; neither longer than DISTANCE_MAX. */
+enum { DISTANCE_MAX = 48 };
+
+static unsigned edit_distance(const char *a, const char *b) {
+        unsigned rows[3][DISTANCE_MAX + 1];     /* the one before the previous, the previous, this one */
+        size_t n_a = strlen(a), n_b = strlen(b);
+
+        for (size_t j = 0; j <= n_b; j++)
+                rows[1][j] = (unsigned)j;
+        for (size_t i = 1; i <= n_a; i++) {
+                rows[2][0] = (unsigned)i;
+                for (size_t j = 1; j <= n_b; j++) {
+                        unsigned best = rows[1][j - 1] + (a[i - 1] != b[j - 1]);
+
+                        best = MIN(best, MIN(rows[1][j], rows[2][j - 1]) + 1);
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                best = MIN(best, rows[0][j - 2] + 1);
+                        rows[2][j] = best;
+                }
+                memcpy(rows[0], rows[1], sizeof(rows[0]));
+                memcpy(rows[1], rows[2], sizeof(rows[0]));
+        }
+        return rows[1][n_b];
+}
+
+const char *nearest_word(const char *typed, const char *const *words) {
+        size_t length = strlen(typed);
+        unsigned best = length < 4 ? 2 : 1 + (unsigned)length / 3;      /* farther is no misspelling */
+        const char *nearest = NULL;
+
+        if (!length || length > DISTANCE_MAX)
+                return NULL;
+        for (; *words; words++) {
+                unsigned distance;
+
+                if (strlen(*words) > DISTANCE_MAX)
+                        continue;
+                distance = length >= 3 && !strncmp(typed, *words, length) ? 1 : edit_distance(typed, *words);
+                if (distance < best) {
+                        best = distance;
+                        nearest = *words;
+                }
+        }
+        return nearest;
+}

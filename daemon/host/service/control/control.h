@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Control
+ *
+ * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
+ * /status.json, /view, /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if
+ * wanted, on a port for Prometheus. control-client.c is the client.
+ */
+
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+#include "core/base/util/macro.h"
+#include "core/base/util/text.h"
+#include "host/service/config/config.h"
+#include "host/service/control/control-servers.h"
+#include "host/service/control/metrics.h"
+
+typedef struct Control Control;
+
+/* What Control asks of the daemon that it belongs to. */
+typedef struct ControlDaemon {
+        void (*read)(void *userdata, Metrics *metrics);         /* its state now */
+        /*
+         * Pauses or resumes by command. *reasonp: why it is paused all the same (static), NULL = it samples.
+         * Return: 0, -errno.
+         */
+        int (*pause)(void *userdata, bool paused, const char **reasonp);
+        void *userdata;
+} ControlDaemon;
+
+enum { CONTROL_N_PATHS = 2 };           /* sockets in the filesystem: its own, that of metrics */
+
+enum {
+        _CONTROL_E_SUCCESS,
+        CONTROL_E_UNUSABLE,             /* what was asked for cannot be had, now or ever; logged */
+        CONTROL_E_UNREACHABLE,          /* no daemon answers there; errno says why */
+};
+
+/*
+ * Serves what @config asks for, by @servers, which the daemons of one process hand on. @daemon is copied;
+ * @config, @event, @servers and userdata are borrowed. Return: 0, CONTROL_E_UNUSABLE, -errno.
+ */
+int control_new(Control **controlp, sd_event *event, const Config *config, ControlServers *servers,
+                const ControlDaemon *daemon);
+Control *control_free(Control *control);
+DEFINE_CLEANUP(Control, control_free)
+
+/*
+ * Listens ahead, for a daemon that will not have the right to. @paths: those of @config that it has made,
+ * ended by NULL. A path that cannot be had is logged by control_new(). Return: 0, CONTROL_E_UNUSABLE.
+ */
+int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]);
+
+/*
+ * Asks the daemon behind the socket @path, once more if the connection ends without an answer. *statusp: of
+ * HTTP. Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM.
+ */
+int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer);

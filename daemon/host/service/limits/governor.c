@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/service/limits/governor.h"
+
+#include "core/base/util/clock.h"
+#include "core/base/util/macro.h"
+
+void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes,
+                   uint64_t now_ns, uint64_t cpu_ns) {
+        *governor = (Governor){
+                .max_cpu = max_cpu,
+                .max_memory_bytes = max_memory_bytes,
+                .nominal = frequency,
+                .frequency = frequency,
+                .since_ns = now_ns,
+                .cpu_ns = cpu_ns,
+        };
+}
+
+/*
+ * Half as many ticks are about half the work, so the way back is open only far below half the limit, and only
+ * after a while: otherwise it would go up and down for ever.
+ */
+static int judge(Governor *governor, double percent) {
+        double max = (double)governor->max_cpu;
+
+        governor->n_calm = percent < max / 3 ? governor->n_calm + 1 : 0;
+        if (percent > max && governor->frequency > 1) {
+                governor->frequency /= 2;
+                return GOVERNOR_E_LOWERED;
+        }
+        if (governor->n_calm < GOVERNOR_CALM_INTERVALS || governor->frequency == governor->nominal)
+                return 0;
+        governor->n_calm = 0;
+        governor->frequency = MIN(governor->frequency * 2, governor->nominal);
+        if (governor->frequency * 2 > governor->nominal)        /* 99 → 49 → 24 → 48 → 99, not 96 */
+                governor->frequency = governor->nominal;
+        return GOVERNOR_E_RAISED;
+}
+
+bool governor_is_due(const Governor *governor, uint64_t now_ns) {
+        return governor->max_cpu && now_ns - governor->since_ns >= GOVERNOR_INTERVAL_NS;
+}
+
+int governor_cpu(Governor *governor, uint64_t now_ns, uint64_t cpu_ns) {
+        uint64_t length_ns = now_ns - governor->since_ns, used_ns = cpu_ns - governor->cpu_ns;
+
+        if (!governor_is_due(governor, now_ns))
+                return 0;
+        governor->since_ns = now_ns;
+        governor->cpu_ns = cpu_ns;
+        return judge(governor, 100.0 * (double)used_ns / (double)length_ns);
+}
+
+bool governor_memory(Governor *governor, uint64_t resident_bytes) {
+        uint64_t max = governor->max_memory_bytes;
+
+        governor->too_large = max && resident_bytes > (governor->too_large ? max - max / 10 : max);
+        return governor->too_large;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A walk in the kernel ends where rows are not in force yet. In the first milliseconds of a process that is
+ * everywhere, and a short one is gone before its rows are there. So its samples come with registers and the
+ * top of the stack (bpf/walk/defer.bpf.h), and wait here:
+ *
+ *     stacks' ring ─▶ copies ─┐
+ *     samples' ring ──────────┴▶ a pair ─▶ walk (host/sampling/unwind/walk/host-walk.h) ─▶ aggregator
+ *                                    ▲          │ rows or mappings are not there yet
+ *                                    └─ waits ◀─┘ tried at each drain, and when a table has come
+ *
+ * A pair is known by CPU and time. The sample keeps its own time, and what it was joined with as it came
+ * (span, coroutine). It ends in one of four ways, each counted:
+ *
+ *     walked          the aggregator gets it with the frames of this walk
+ *     late            after MAX_WAIT_NS it is handed on as it came, with the pc alone
+ *     no copy         the cap of MAX_BYTES was reached: as it came, at once
+ *     lost            its process was forgotten meanwhile: LOST_DEFERRED
+ *
+ * The bytes of a copy are a target's memory. They stay in this file and the walk, are overwritten before they
+ * are freed, and only addresses of code leave it.
+ */
+
+#include "host/service/run/daemon-deferred.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/list.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/runtime/runtimes.h"
+#include "host/sampling/sample/decode.h"
+#include "host/sampling/unwind/walk/host-walk.h"
+
+enum {
+        MAX_BYTES = 8 << 20,            /* of copies and samples */
+        STEP_BYTES = 200000,            /* of files, in a flush */
+        POLL_MS = 20,
+};
+
+/* Programs that are gone stay known for twice as long (TARGETS_KEEP_NS). */
+#define MAX_WAIT_NS NS_PER_SEC
+#define FLUSH_NS (250 * NS_PER_MS)
+#define RELEASE_NS (2 * NS_PER_SEC)     /* without a walk: its tables are given back */
+
+typedef struct Copy {
+        struct Copy *next;
+        size_t size;                    /* of all of it */
+        struct abi_stack stack;         /* with its bytes */
+} Copy;
+
+typedef struct Copies {
+        Copy *first, *last;             /* in the order of their ring */
+} Copies;
+
+typedef struct Waiting {
+        struct Waiting *next;
+        Copy *copy;
+        uint32_t pid;
+        uint64_t generation;            /* of its program */
+        SampleCoroutine coroutine;
+        size_t size;                    /* of the record */
+        uint64_t record[];
+} Waiting;
+
+typedef struct WaitingList {
+        Waiting *first, *last;
+} WaitingList;
+
+struct Deferred {
+        Daemon *daemon;
+        HostWalk *walk;
+        Copies copies;                  /* without their samples yet */
+        WaitingList waiting;
+        size_t n_bytes;
+        uint64_t changes;               /* of tables, at the last work */
+        uint64_t walked_ns;             /* time of the last walk */
+};
+
+static void free_copy(Deferred *deferred, Copy *copy) {
+        if (!copy)
+                return;
+        deferred->n_bytes -= copy->size;
+        explicit_bzero(copy, copy->size);
+        free(copy);
+}
+
+static void free_waiting(Deferred *deferred, Waiting *waiting) {
+        deferred->n_bytes -= sizeof(*waiting) + waiting->size;
+        free_copy(deferred, waiting->copy);
+        free(waiting);
+}
+
+int deferred_new(Deferred **deferredp, Daemon *daemon) {
+        Deferred *deferred = calloc(1, sizeof(*deferred));
+        int r;
+
+        if (!deferred)
+                return error_origin(-ENOMEM);
+        deferred->daemon = daemon;
+        r = host_walk_new(&deferred->walk, daemon->stages.tables, (uint32_t)daemon->config->depth);
+        if (r) {
+                free(deferred);
+                return error_fold(r);
+        }
+        *deferredp = deferred;
+        return 0;
+}
+
+Deferred *deferred_free(Deferred *deferred) {
+        Waiting *waiting;
+        Copy *copy;
+
+        if (!deferred)
+                return NULL;
+        while ((waiting = fifo_pop(&deferred->waiting)))
+                free_waiting(deferred, waiting);
+        while ((copy = fifo_pop(&deferred->copies)))
+                free_copy(deferred, copy);
+        host_walk_free(deferred->walk);
+        free(deferred);
+        return NULL;
+}
+
+/* ---- copies ---- */
+
+int daemon_on_stack(const void *data, size_t size, void *userdata) {
+        Deferred *deferred = ((Daemon *)userdata)->stages.deferred;
+        const struct abi_stack *stack;
+        Copy *copy = NULL;
+        size_t n_bytes;
+
+        if (decode_stack(data, size, &stack)) {
+                stat_add(COUNTER_STACK_COPIES_MALFORMED, 1);
+                return 0;
+        }
+        n_bytes = stack->n_far ? stack->far_begin + stack->n_far : stack->n_bytes;
+        size = sizeof(*copy) + n_bytes;
+        if (deferred->n_bytes + size <= MAX_BYTES)
+                copy = malloc(size);
+        if (!copy) {
+                stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
+                return 0;
+        }
+        copy->size = size;
+        memcpy(&copy->stack, stack, sizeof(*stack) + n_bytes);
+        fifo_push(&deferred->copies, copy);
+        deferred->n_bytes += size;
+        return 0;
+}
+
+static bool belongs(const Copy *copy, const struct abi_sample *header) {
+        return copy->stack.time_ns == header->time_ns && copy->stack.cpu == header->cpu &&
+                copy->stack.tgid == header->tgid;
+}
+
+/* Both rings have their records in about the same order, so it is among the first. */
+static Copy *take_copy(Deferred *deferred, const struct abi_sample *header) {
+        Copy *before = NULL, *copy = deferred->copies.first;
+
+        while (copy && !belongs(copy, header)) {
+                before = copy;
+                copy = copy->next;
+        }
+        if (!copy)
+                return NULL;
+        *(before ? &before->next : &deferred->copies.first) = copy->next;
+        if (deferred->copies.last == copy)
+                deferred->copies.last = before;
+        copy->next = NULL;
+        return copy;
+}
+
+void deferred_drop(Deferred *deferred, const struct abi_sample *header) {
+        if (header->is_copied)
+                free_copy(deferred, take_copy(deferred, header));
+}
+
+/* Copies whose samples found their ring full. */
+static void drop_orphans(Deferred *deferred, uint64_t now_ns) {
+        while (deferred->copies.first && deferred->copies.first->stack.time_ns + MAX_WAIT_NS < now_ns) {
+                stat_add(COUNTER_STACK_COPIES_ORPHANS, 1);
+                free_copy(deferred, fifo_pop(&deferred->copies));
+        }
+}
+
+/* ---- walks ---- */
+
+static int hand_on(Deferred *deferred, const Program *program, const Sample *sample) {
+        return aggregator_add(deferred->daemon->stages.aggregator, program, sample);
+}
+
+/* The sample as if the kernel half had walked it. */
+static int hand_on_walked(Deferred *deferred, const Program *program, const Sample *sample,
+                          const HostWalkResult *result) {
+        struct abi_sample header = *sample->header;
+        Sample walked = *sample;
+
+        header.n_user = (uint16_t)result->n;
+        header.stack_end = (uint8_t)result->end;
+        header.interrupted = result->interrupted;
+        header.is_copied = 0;
+        walked.header = &header;
+        walked.user = result->frames;
+        return hand_on(deferred, program, &walked);
+}
+
+/* Return: whether the walk could be made. A pc outside of all mappings: these are not known well enough. */
+static bool try_walk(Deferred *deferred, const Program *program, const Copy *copy, HostWalkResult *resultp) {
+        bool has_runtime = runtimes_has(deferred->daemon->stages.runtimes, program->process->generation);
+
+        for (int i = 0; i < 2; i++) {
+                host_walk(deferred->walk, program->process, has_runtime, &copy->stack, resultp);
+                if (resultp->end == ABI_STACK_PENDING)
+                        return false;
+                if (resultp->end != ABI_STACK_NO_MAPPING || resultp->n > 1)
+                        return true;
+                if (targets_refresh(deferred->daemon->stages.targets, program->process))
+                        break;
+        }
+        return false;
+}
+
+/* Return: 0, 1 = there is no memory for it. */
+static int wait_for_rows(Deferred *deferred, const Program *program, const Sample *sample, size_t size,
+                         Copy *copy) {
+        Waiting *waiting = deferred->n_bytes + size <= MAX_BYTES ? malloc(sizeof(*waiting) + size) : NULL;
+
+        if (!waiting)
+                return 1;
+        waiting->copy = copy;
+        waiting->pid = program->process->pid;
+        waiting->generation = program->process->generation;
+        waiting->coroutine = sample->coroutine;
+        waiting->size = size;
+        memcpy(waiting->record, sample->header, size);
+        fifo_push(&deferred->waiting, waiting);
+        deferred->n_bytes += sizeof(*waiting) + size;
+        return 0;
+}
+
+int deferred_sample(Deferred *deferred, const Program *program, const Sample *sample, size_t size) {
+        Copy *copy = take_copy(deferred, sample->header);
+        HostWalkResult result;
+        int r;
+
+        if (!copy)
+                return hand_on(deferred, program, sample);
+        deferred->walked_ns = clock_monotonic_ns();
+        if (try_walk(deferred, program, copy, &result)) {
+                stat_add(COUNTER_STACK_WALKS, 1);
+                r = hand_on_walked(deferred, program, sample, &result);
+                free_copy(deferred, copy);
+                return r;
+        }
+        if (!wait_for_rows(deferred, program, sample, size, copy))
+                return 0;
+        stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
+        free_copy(deferred, copy);
+        return hand_on(deferred, program, sample);
+}
+
+/* Return: 0 = it was handed on or is lost, 1 = it goes on waiting, -errno. */
+static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late) {
+        HostWalkResult result;
+        Program program;
+        Sample sample;
+        int r = targets_program(deferred->daemon->stages.targets, waiting->pid, waiting->generation,
+                                &program);
+
+        if (r < 0)
+                return error_fold(r);
+        if (r || decode_sample(waiting->record, waiting->size, &sample)) {
+                stat_add(COUNTER_LOST_DEFERRED, 1);
+                return 0;
+        }
+        sample.coroutine = waiting->coroutine;
+        if (try_walk(deferred, &program, waiting->copy, &result)) {
+                stat_add(COUNTER_STACK_WALKS, 1);
+                return hand_on_walked(deferred, &program, &sample, &result);
+        }
+        if (!is_late)
+                return 1;
+        stat_add(COUNTER_STACK_WALKS_LATE, 1);
+        /* Frames before the code that is not known are sure. */
+        if (result.end == ABI_STACK_PENDING && result.n > sample.header->n_user)
+                return hand_on_walked(deferred, &program, &sample, &result);
+        return hand_on(deferred, &program, &sample);
+}
+
+/* @until_ns: samples of before that time wait no longer. */
+static int work(Deferred *deferred, uint64_t until_ns) {
+        WaitingList all = deferred->waiting;
+        Waiting *waiting;
+        int r = 0;
+
+        deferred->waiting = (WaitingList){ 0 };
+        deferred->changes = tables_changes(deferred->daemon->stages.tables);
+        while ((waiting = fifo_pop(&all))) {
+                const struct abi_sample *header = (const struct abi_sample *)waiting->record;
+
+                if (r >= 0)
+                        r = work_waiting(deferred, waiting, header->time_ns < until_ns);
+                if (r > 0)
+                        fifo_push(&deferred->waiting, waiting);
+                else
+                        free_waiting(deferred, waiting);
+        }
+        return MIN(r, 0);
+}
+
+int deferred_work(Deferred *deferred) {
+        uint64_t now_ns = clock_monotonic_ns();
+        int r = deferred->waiting.first ? work(deferred, now_ns - MAX_WAIT_NS) : 0;
+
+        drop_orphans(deferred, now_ns);
+        if (deferred->waiting.first)
+                deferred->walked_ns = now_ns;
+        else if (deferred->walked_ns && deferred->walked_ns + RELEASE_NS < now_ns) {
+                host_walk_release(deferred->walk);
+                deferred->walked_ns = 0;
+        }
+        return error_fold(r);
+}
+
+int deferred_work_if_changed(Deferred *deferred) {
+        if (!deferred->waiting.first || deferred->changes == tables_changes(deferred->daemon->stages.tables))
+                return 0;
+        return deferred_work(deferred);
+}
+
+int deferred_flush(Deferred *deferred) {
+        Tables *tables = deferred->daemon->stages.tables;
+        uint64_t deadline_ns = clock_monotonic_ns() + FLUSH_NS;
+        int r = deferred_work(deferred);
+
+        while (!r && deferred->waiting.first && clock_monotonic_ns() < deadline_ns) {
+                struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
+                int again = tables_step(tables, STEP_BYTES);
+
+                if (again < 0)
+                        return error_fold(again);
+                r = deferred_work_if_changed(deferred);
+                if (tables_are_ready(tables))   /* nothing more will come */
+                        break;
+                if (!r && !again)
+                        poll(&fd, 1, POLL_MS);
+        }
+        return r ? error_fold(r) : error_fold(work(deferred, UINT64_MAX));
+}
+
+bool deferred_waits(const Deferred *deferred) {
+        return deferred->waiting.first;
+}

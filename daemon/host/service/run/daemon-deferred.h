@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Deferred Samples
+ *
+ * Samples that came with a copy of their stack, until it is walked.
+ */
+
+#include "host/service/run/daemon-state.h"
+
+/* Return: 0, -ENOMEM. */
+int deferred_new(Deferred **deferredp, Daemon *daemon);
+
+/* Drops what waits: deferred_flush() before. */
+Deferred *deferred_free(Deferred *deferred);
+
+/* A copy of a stack; its sample follows. For sampler_set_stacks(). Return: 0. */
+int daemon_on_stack(const void *data, size_t size, void *userdata);
+
+/*
+ * Takes over a sample with `is_copied`: walks its stack and hands it on, now or later. @size: bytes of its
+ * record. Return: 0, -errno.
+ */
+int deferred_sample(Deferred *deferred, const Program *program, const Sample *sample, size_t size);
+
+/* The sample is lost: so is its copy, if it has one. */
+void deferred_drop(Deferred *deferred, const struct abi_sample *header);
+
+/* Walks what can be walked by now, hands on what has waited too long. Return: 0, -errno. */
+int deferred_work(Deferred *deferred);
+
+/* The same if a table has come or gone since the last time. */
+int deferred_work_if_changed(Deferred *deferred);
+
+/* Hands on all that waits; tables that are on their way have a moment to come. Return: 0, -errno. */
+int deferred_flush(Deferred *deferred);
+
+/* Whether a sample waits. */
+bool deferred_waits(const Deferred *deferred);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Whether the daemon samples, and how fast: the kill switch, `spanprof pause`, and the limits.
+ *
+ *     what                        looked at            what it does
+ *     /etc/spanprof/disabled      with a drain, five   pauses
+ *                                 times a second
+ *     `spanprof pause`            on the command       pauses, over reloads too
+ *     max-memory                  each second          pauses until 10 % below the limit
+ *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
+ *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
+ *     off-cpu-max-switches        each second          reads less of waits, until half of it (switch-limit.c)
+ *     max-export-rate             each whole window    lowers the frequency to what fits, doubles it after
+ *                                                      4 calm windows
+ *
+ * Several reasons to pause can hold at once, one bit each; sampling resumes when no bit is left. The
+ * frequency is the lower one of the two that governor.c (CPU) and volume.c (bytes) decide.
+ *
+ * A sample stands for the mean period of its window. So every change first drains the rings and closes the
+ * window, and the next window has one frequency again.
+ */
+
+#include "host/service/run/daemon-govern.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/log.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/sample/machine.h"
+#include "host/service/control/self.h"
+#include "host/service/run/daemon-stages.h"
+#include "host/service/run/daemon-threads.h"
+#include "host/service/run/daemon-window.h"
+
+#define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
+#define DISABLED_INTERVAL_NS (200 * NS_PER_MS)  /* a path whose end is not there costs as much as a drain */
+/* The directory is root's: no other user can remove the file, nor can the daemon, which is not root. */
+#define DISABLED_PATH "/etc/spanprof/disabled"
+
+static const struct {
+        const char *name;
+        enum counter counter;
+} reasons[] = {
+        [DAEMON_PAUSE_DISABLED] = { "disabled", COUNTER_PAUSES_DISABLED },
+        [DAEMON_PAUSE_COMMAND] = { "command", COUNTER_PAUSES_COMMAND },
+        [DAEMON_PAUSE_MEMORY] = { "memory", COUNTER_PAUSES_MEMORY },
+        [DAEMON_PAUSE_HOSTS] = { "sample-hosts", COUNTER_PAUSES_HOSTS },
+};
+
+const char *daemon_pause_reason(const Daemon *daemon) {
+        for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+                if (daemon->pause.reasons & 1u << i)
+                        return reasons[i].name;
+        return NULL;
+}
+
+static void set_pause(Daemon *daemon, enum daemon_pause reason, bool on) {
+        unsigned bit = 1u << reason;
+
+        if (on == !!(daemon->pause.reasons & bit))
+                return;
+        daemon->pause.reasons ^= bit;
+        if (on)
+                stat_add(reasons[reason].counter, 1);
+}
+
+/* A path that cannot be looked at counts as there; only these two errors say that it is not. */
+static bool is_disabled(void) {
+        struct stat st;
+
+        return !lstat(DISABLED_PATH, &st) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* Samples that were taken before the pause belong to the window that ends here. */
+static int pause_now(Daemon *daemon) {
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon),
+                        "sampling is paused (%s)", daemon_pause_reason(daemon));
+        sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
+        daemon->pause.since_ns = clock_monotonic_ns();
+        sampler_pause(daemon->stages.sampler);
+        daemon->pause.is_on = true;
+        if (!daemon->loop.drain_timer)               /* not started yet */
+                return 0;
+        return daemon_drain_window(daemon);
+}
+
+static int resume_now(Daemon *daemon) {
+        int r = daemon_end_window(daemon);
+
+        if (r)
+                return error_fold(r);
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_RESUMED, "resume", "sampling goes on");
+        r = sampler_resume(daemon->stages.sampler);
+        if (r)
+                return r > 0 ? error_origin(-EIO) : error_fold(r);
+        daemon->pause.is_on = false;
+        /* the pause is no part of a period */
+        daemon->window.start_ns = clock_monotonic_ns();
+        daemon->window.n_cpus = sampler_n_cpus(daemon->stages.sampler);
+        return 0;
+}
+
+static int apply(Daemon *daemon) {
+        if (daemon->stop.time_ns || !!daemon->pause.reasons == daemon->pause.is_on)
+                return 0;
+        return daemon->pause.reasons ? pause_now(daemon) : resume_now(daemon);
+}
+
+int daemon_pause_by_command(Daemon *daemon, bool paused) {
+        daemon->totals->paused = paused;
+        set_pause(daemon, DAEMON_PAUSE_COMMAND, paused);
+        return apply(daemon);
+}
+
+int daemon_check_disabled(Daemon *daemon) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (now_ns < daemon->pause.disabled_look_ns)
+                return 0;
+        daemon->pause.disabled_look_ns = now_ns + DISABLED_INTERVAL_NS;
+        set_pause(daemon, DAEMON_PAUSE_DISABLED, is_disabled());
+        return apply(daemon);
+}
+
+/* The workers' use counts as the daemon's own. */
+static uint64_t cpu_ns(const Daemon *daemon) {
+        return self_cpu_ns() + (daemon->totals->zygotes ? zygotes_cpu_ns(daemon->totals->zygotes) : 0);
+}
+
+static uint64_t resident_bytes(const Daemon *daemon) {
+        return self_resident_bytes() +
+                (daemon->totals->zygotes ? zygotes_resident_bytes(daemon->totals->zygotes) : 0);
+}
+
+static void follow_hosts(Daemon *daemon) {
+        const DaemonLimits *limits = &daemon->limits;
+        uint64_t now_ns = clock_read_ns(CLOCK_REALTIME);
+
+        set_pause(daemon, DAEMON_PAUSE_HOSTS, !host_share_has_turn(&limits->hosts, limits->host, now_ns));
+}
+
+/* The last step that leaves what is to be kept (off-cpu-keep). */
+static enum abi_wait_limit last_limit(const char *keep) {
+        if (!strcmp(keep, "late-stacks"))
+                return WAIT_LIMIT_WALKS;
+        if (!strcmp(keep, "spans"))
+                return WAIT_LIMIT_LONG;
+        return !strcmp(keep, "times") ? WAIT_LIMIT_SPANS : WAIT_LIMIT_ALL;
+}
+
+void daemon_make_governor(Daemon *daemon) {
+        const Config *config = daemon->config;
+
+        governor_init(&daemon->limits.governor, (uint32_t)config->frequency, config->max_cpu,
+                      config->max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
+        volume_init(&daemon->limits.volume, (uint32_t)config->frequency, config->max_export_rate,
+                    config->export_interval_ns);
+        host_share_parse(config->sample_hosts, &daemon->limits.hosts);
+        daemon->limits.host = host_share_number();
+        daemon->limits.switches = (SwitchLimit){ .max = config->off_cpu ? config->off_cpu_max_switches : 0,
+                                                 .most = last_limit(config->off_cpu_keep) };
+        if (daemon->totals->paused)
+                set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
+        follow_hosts(daemon);
+}
+
+/*
+ * Samples that wait in the ring belong to the old window. In the next one, at a tenth of the frequency, each
+ * would stand for ten times its time.
+ */
+static int change_frequency(Daemon *daemon) {
+        sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon));
+        return daemon_drain_window(daemon);
+}
+
+static int follow_cpu(Daemon *daemon) {
+        Governor *governor = &daemon->limits.governor;
+        uint64_t now_ns = clock_monotonic_ns();
+        uint32_t before = governor->frequency, now;
+        /* CPU time of workers takes two system calls for each of them */
+        int r = governor_is_due(governor, now_ns) ? governor_cpu(governor, now_ns, cpu_ns(daemon)) : 0;
+
+        if (!r)
+                return 0;
+        now = governor->frequency;
+        stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
+        log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                        r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",
+                        "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%", now,
+                        before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
+        return change_frequency(daemon);
+}
+
+/*
+ * Judges the volume of a window that has just been closed and encoded; the next one may have another
+ * frequency. The window that a change of frequency ends is too short to be judged.
+ */
+static int follow_volume(Daemon *daemon, uint64_t length_ns) {
+        Volume *volume = &daemon->limits.volume;
+        uint32_t before = volume->frequency;
+        uint64_t n_bytes = exports_submitted_bytes(daemon->stages.exports) - daemon->limits.sent_bytes;
+        bool lowered;
+        int r;
+
+        daemon->limits.sent_bytes += n_bytes;
+        if (daemon->stop.time_ns || daemon->pause.is_on)
+                return 0;
+        r = volume_window(volume, length_ns, n_bytes);
+        if (!r)
+                return 0;
+        lowered = r == VOLUME_E_LOWERED;
+        stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
+        log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                        lowered ? "volume" : "calm",
+                        "sampling at %u Hz from now on, not %u: profiles are %s max-export-rate",
+                        volume->frequency, before, lowered ? "above" : "far below");
+        return change_frequency(daemon);
+}
+
+int daemon_end_window(Daemon *daemon) {
+        uint64_t length_ns;
+        int r = daemon_close_window(daemon, &length_ns);
+
+        if (!r && !daemon->sink)
+                r = follow_volume(daemon, length_ns);
+        return error_fold(r);
+}
+
+int daemon_drain_window(Daemon *daemon) {
+        SamplerDrained drained = { 0 };
+        int r = daemon_drain(daemon, &drained);
+
+        sampler_drained_add(&daemon->calls.drained, &drained);
+        return r ? error_fold(r) : daemon_end_window(daemon);
+}
+
+/* A closed window has freed its memory, but the allocator keeps it: malloc_trim() gives it back. */
+static int follow_memory(Daemon *daemon) {
+        uint64_t resident = daemon->config->max_memory_bytes ? resident_bytes(daemon) : 0;
+        Governor *governor = &daemon->limits.governor;
+        bool was = governor->too_large, is = governor_memory(governor, resident);
+        int r;
+
+        if (is && !was)
+                log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_MEMORY_LIMIT, "max-memory",
+                                "our own memory is %" PRIu64
+                                " KiB, above max-memory: no samples until it is less",
+                                resident >> 10);
+        set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
+        follow_hosts(daemon);
+        r = apply(daemon);
+        if (is)
+                malloc_trim(0);
+        return r;
+}
+
+const char *daemon_waits_lack(const Daemon *daemon) {
+        static const char *const what[] = {
+                [WAIT_LIMIT_NONE] = NULL,
+                [WAIT_LIMIT_WALKS] = "waits have no stacks, but for long ones",
+                [WAIT_LIMIT_LONG] = "waits have no stacks",
+                [WAIT_LIMIT_SPANS] = "waits have times and reasons alone: no stacks, no spans, no wakers",
+                [WAIT_LIMIT_ALL] = "waits are not counted",
+        };
+
+        return what[daemon->limits.switches.step];
+}
+
+static int read_less_of_waits(Daemon *daemon) {
+        const SwitchLimit *limit = &daemon->limits.switches;
+
+        stat_add(COUNTER_WAITS_LESS, 1);
+        log_warning("%s for a while: more than %" PRIu64
+                    " switches of threads a second and CPU (off-cpu-max-switches)",
+                    daemon_waits_lack(daemon), limit->max);
+        if (limit->step == WAIT_LIMIT_ALL) {
+                stat_add(COUNTER_WAITS_HELD, 1);
+                daemon_drop_early_waits(daemon);
+        }
+        return sampler_limit_waits(daemon->stages.sampler, limit->step);
+}
+
+static int read_more_of_waits(Daemon *daemon, enum abi_wait_limit before) {
+        const SwitchLimit *limit = &daemon->limits.switches;
+        int r = before == WAIT_LIMIT_ALL ? daemon_note_early_waits(daemon) : 0;
+
+        stat_add(COUNTER_WAITS_MORE, 1);
+        if (limit->step)
+                log_notice("fewer switches of threads: %s", daemon_waits_lack(daemon));
+        else
+                log_notice("waits are counted again, with all that is known of them");
+        return r ? r : sampler_limit_waits(daemon->stages.sampler, limit->step);
+}
+
+static int follow_switches(Daemon *daemon) {
+        SwitchLimit *limit = &daemon->limits.switches;
+        enum abi_wait_limit before = limit->step;
+        uint64_t n;
+        int r = limit->max && !machine_switches(&n)
+                ? switch_limit_judge(limit, clock_monotonic_ns(), n,
+                                     MAX(sampler_n_cpus(daemon->stages.sampler), 1u))
+                : 0;
+
+        if (!r || daemon->stop.time_ns)
+                return 0;
+        r = r == SWITCH_LIMIT_E_LESS ? read_less_of_waits(daemon) : read_more_of_waits(daemon, before);
+        return r > 0 ? error_origin(-EIO) : error_fold(r);
+}
+
+/*
+ * Losses between the kernel half and us, when they happen: the books at the stop would say so only weeks
+ * later. Counters of the kernel half have just been read.
+ */
+static void tell_losses(Daemon *daemon) {
+        uint64_t n = stat_get(COUNTER_LOST_RING_FULL), now_ns = clock_monotonic_ns();
+        DaemonLosses *losses = &daemon->totals->losses;
+
+        if (n == losses->n_told || now_ns < losses->next_ns)
+                return;
+        log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_RING_FULL, "ring_full",
+                        "%" PRIu64 " samples were lost since %s: the ring to the daemon was full. It was held up, or has "
+                        "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now)",
+                        n - losses->n_told, losses->n_told ? "this was said last" : "the start",
+                        daemon_frequency(daemon), (uint64_t)targets_count_all(daemon->stages.targets));
+        losses->n_told = n;
+        losses->next_ns = now_ns + LOSSES_INTERVAL_NS;
+}
+
+int daemon_govern(Daemon *daemon) {
+        uint64_t n_ok = stat_get(COUNTER_EXPORT_OK);
+        int r;
+
+        tell_losses(daemon);
+        if (n_ok != daemon->totals->n_exported) {
+                daemon->totals->n_exported = n_ok;
+                daemon->totals->exported_ns = clock_monotonic_ns();
+        }
+        r = follow_cpu(daemon);
+        if (!r)
+                r = follow_switches(daemon);
+        return r ? r : follow_memory(daemon);
+}

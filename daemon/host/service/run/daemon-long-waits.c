@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The kernel half draws which waits it walks, once there are more than off-cpu-walks. Nobody knows then how
+ * long a wait will be. So this looks again and again for waits that were not drawn and still go on:
+ *
+ *     0        T/4       T/2                 T = off-cpu-long-wait
+ *     ├─────────┼─────────┼───────────────────┼──────▶
+ *     begins    └ walked  ┘                   is long from here on
+ *
+ * A look each T/4 finds each wait before it is T/2 old. The other half of T is for the walk, and for a daemon
+ * that has no CPU at once. What comes too late has no effect, and is counted: the kernel half keeps a stack
+ * only while the thread has not run since its wait began (bpf/waits/wait-long.bpf.h).
+ *
+ * Looks begin with the first drain that finds undrawn waits, and end QUIET_NS behind the last one. They take
+ * a tenth of one CPU at most: each is followed by nine times the CPU time that it took.
+ */
+
+#include "host/service/run/daemon-long-waits.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/service/run/daemon-state.h"
+
+#define QUIET_NS NS_PER_SEC
+#define ACCURACY_NS (100 * NS_PER_US)
+#define LEAST_NS (250 * NS_PER_US)
+
+enum {
+        LOOKS = 4,                      /* of one length of a long wait */
+        SHARE = 10,                     /* of a CPU: the tenth part */
+        RECORD_BYTES = sizeof(struct abi_wait) + sizeof(struct abi_sample) +
+                WAIT_MAX_WORDS * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
+};
+
+typedef union Record {
+        struct abi_wait head;
+        uint64_t words[RECORD_BYTES / sizeof(uint64_t)];
+} Record;
+
+/* ---- one wait ---- */
+
+/* The attributes of the same span: the kernel half has read that as the thread left its CPU. */
+static size_t attributes_size(const struct abi_wait_long *wait, const StillThread *found) {
+        bool is_same = found->outcome == ABI_CONTEXT_PRESENT && wait->context == ABI_CONTEXT_PRESENT &&
+                found->form == wait->form &&
+                !memcmp(&found->context.span, &wait->span, sizeof(wait->span));
+
+        return is_same ? found->context.attributes_size : 0;
+}
+
+/* As wait_record() and wait_keep() of the kernel half make it. */
+static void make_record(const struct abi_wait_long *wait, const StillThread *found, Record *record) {
+        struct abi_sample *sample = (struct abi_sample *)(&record->head + 1);
+        const struct abi_thread *thread = &wait->thread;
+        size_t words_size = found->n * sizeof(uint64_t), size = attributes_size(wait, found);
+
+        memset(record, 0, sizeof(*record));
+        still_thread_head(found, sample);
+        sample->time_ns = wait->begin_ns;
+        sample->context = wait->context;
+        sample->span = wait->span;
+        sample->form = wait->form;
+        sample->attributes_size = (uint16_t)size;
+        memcpy(sample->frames, found->words, words_size);
+        memcpy((char *)sample->frames + words_size, found->context.attributes, size);
+        record->head.weight = WAIT_WEIGHT_ONE;
+        record->head.call = thread->call;
+        record->head.flags = thread->wait_flags;
+        record->head.file = wait->file;
+        record->head.size = sizeof(record->head) + sizeof(*sample) + words_size + ((size + 7) & ~(size_t)7);
+}
+
+static int give(Daemon *daemon, const struct abi_wait_long *wait, const StillThread *found) {
+        static const enum counter outcomes[] = { [WAIT_GIVEN] = COUNTER_LONG_WALKS_GIVEN,
+                                                 [WAIT_GIVEN_TOO_LATE] = COUNTER_LONG_WALKS_LATE,
+                                                 [WAIT_GIVEN_NO_ROOM] = COUNTER_LONG_WALKS_OVER_CAP };
+        enum abi_wait_given given;
+        Record record;
+        int r;
+
+        make_record(wait, found, &record);
+        r = sampler_give_stack(daemon->stages.sampler, wait, &record.head, &given);
+        if (r)
+                return error_fold(r);
+        if (given < ARRAY_SIZE(outcomes))
+                stat_add(outcomes[given], 1);
+        return 0;
+}
+
+/* Rows may be on their way: such a walk says less than it should. */
+static bool is_whole(const StillThread *found) {
+        return found->end != ABI_STACK_PENDING && found->n <= WAIT_MAX_WORDS;
+}
+
+static int walk(Daemon *daemon, const struct abi_wait_long *wait) {
+        StillReader *reader = daemon->long_waits.reader;
+        StillThread found = { 0 };
+        Program program;
+        int r;
+
+        if (!(wait->thread.flags & THREAD_HAS_USER))
+                return 0;
+        r = targets_program(daemon->stages.targets, wait->thread.tgid, wait->thread.generation, &program);
+        if (!r)
+                r = still_reader_read(reader, &program, &wait->thread, &found);
+        if (r > 0)
+                stat_add(COUNTER_LONG_WALKS_UNREADABLE, 1);
+        else if (!r && !is_whole(&found))
+                stat_add(COUNTER_LONG_WALKS_PART, 1);
+        else if (!r)
+                r = give(daemon, wait, &found);
+        free(found.words);
+        return MIN(r, 0);
+}
+
+/* ---- looks ---- */
+
+/* *nextp: when the next wait of those that were seen is due. */
+static int look(Daemon *daemon, uint64_t *nextp) {
+        const struct abi_wait_longs *list;
+        int r = sampler_list_long_waits(daemon->stages.sampler, &list);
+
+        if (r)
+                return error_fold(r);
+        for (size_t i = 0; i < list->n && !r; i++)
+                r = walk(daemon, &list->waits[i]);
+        still_reader_leave(daemon->long_waits.reader);
+        *nextp = list->next_ns;
+        return error_fold(r);
+}
+
+static uint64_t cpu_ns(void) {
+        struct timespec time;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return (uint64_t)time.tv_sec * NS_PER_SEC + (uint64_t)time.tv_nsec;
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        DaemonLongWaits *long_waits = &daemon->long_waits;
+        uint64_t now_ns = clock_monotonic_ns(), begin_cpu_ns = cpu_ns(), next_ns = UINT64_MAX, after_ns;
+        int r;
+
+        if (sampler_has_undrawn_waits(daemon->stages.sampler))
+                long_waits->undrawn_ns = now_ns;
+        r = look(daemon, &next_ns);
+        if (r)
+                return r;
+        after_ns = MAX(daemon->config->off_cpu_long_wait_ns / LOOKS, LEAST_NS);
+        if (now_ns > long_waits->undrawn_ns + QUIET_NS) {
+                if (next_ns == UINT64_MAX) {
+                        daemon_drop_long_waits(daemon);
+                        return 0;
+                }
+                after_ns = MAX(after_ns, next_ns - MIN(next_ns, now_ns));
+        }
+        after_ns = MAX(after_ns, (SHARE - 1) * (cpu_ns() - begin_cpu_ns));
+        r = sd_event_source_set_time_relative(source, after_ns / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int begin(Daemon *daemon) {
+        DaemonLongWaits *long_waits = &daemon->long_waits;
+        int r = still_reader_new(&long_waits->reader, daemon,
+                                 (uint32_t)MIN(daemon->config->depth, (uint64_t)WAIT_MAX_FRAMES));
+
+        if (r)
+                return error_fold(r);
+        r = sd_event_add_time_relative(daemon->loop.event, &long_waits->timer, CLOCK_MONOTONIC, 0,
+                                       ACCURACY_NS / NS_PER_US, on_look, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(long_waits->timer, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_watch_long_waits(Daemon *daemon) {
+        if (!daemon->config->off_cpu || !daemon->config->off_cpu_long_wait_ns || daemon->long_waits.timer ||
+            !sampler_has_undrawn_waits(daemon->stages.sampler))
+                return 0;
+        return begin(daemon);
+}
+
+void daemon_drop_long_waits(Daemon *daemon) {
+        DaemonLongWaits *long_waits = &daemon->long_waits;
+
+        long_waits->timer = sd_event_source_disable_unref(long_waits->timer);
+        long_waits->reader = still_reader_free(long_waits->reader);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * From stage to stage: the output of one is the input of the next. Each thing that ends on the way is
+ * counted, here or by the stage that ended it.
+ *
+ *     sampler ─▶ decode ─▶ targets_admit ─▶ coroutine ─▶ aggregator_add         a sample
+ *                                         └─▶ deferred ─▶ aggregator_add         … whose rows are not there
+ *     sampler ─▶ decode ─▶ targets ─▶ rows ─▶ sampler; tables                    a notice, a mapping
+ *     aggregator_rotate ─▶ naming ─▶ exports: reshape ─▶ otlp_encode ─▶ validate   a window
+ *                                └▶ sink (`record`, `top`)
+ *
+ * daemon-window.c closes windows.
+ */
+
+#include "host/service/run/daemon-stages.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/log.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/aggregate/wait-reason.h"
+#include "host/sampling/sample/decode.h"
+#include "host/service/run/daemon-deferred.h"
+
+#define TABLES_FIRST_NS (500 * NS_PER_MS)
+#define TABLES_POLL_MS 20
+#define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
+
+/* ---- from the kernel half ---- */
+
+/* Before the sample's attributes are made: which coroutine ran is one of them. */
+static int join_coroutine(Daemon *daemon, const Program *program, Sample *sample) {
+        const struct abi_sample *header = sample->header;
+        const CoroRun run = { .pid = program->process->pid,
+                              .ns_tid = header->ns_tid,
+                              .generation = program->process->generation,
+                              .time_ns = header->time_ns,
+                              .has_ended = program->has_ended };
+        CoroMatch match;
+        int r;
+
+        if (header->kind != ABI_KIND_CPU)
+                return 0;
+        r = coro_join_find(daemon->stages.coroutines, &run, &match);
+        if (!r)
+                sample->coroutine = (SampleCoroutine){ match.probe_id, match.birth_ns, match.station, true };
+        return r < 0 ? error_fold(r) : 0;
+}
+
+int daemon_scan_coroutines(Daemon *daemon) {
+        uint64_t wait_ns;
+        int r = coro_join_scan(daemon->stages.coroutines, &wait_ns);
+
+        if (r || !daemon->loop.coroutines_timer)
+                return error_fold(r);
+        r = sd_event_source_set_time_relative(daemon->loop.coroutines_timer,
+                                              MIN(wait_ns, NS_PER_SEC) / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->loop.coroutines_timer,
+                                                wait_ns == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_on_sample(const void *data, size_t size, void *userdata) {
+        Daemon *daemon = userdata;
+        Program program;
+        Sample sample;
+        int r;
+
+        if (decode_sample(data, size, &sample)) {
+                stat_add(COUNTER_LOST_MALFORMED, 1);
+                return 0;
+        }
+        if (!daemon->totals->first_sample_ns)
+                daemon->totals->first_sample_ns = clock_monotonic_ns();
+        r = targets_admit(daemon->stages.targets, sample.header, &program);
+        if (r > 0) {
+                stat_add(COUNTER_LOST_NOT_TARGET, 1);
+                deferred_drop(daemon->stages.deferred, sample.header);
+                return 0;
+        }
+        if (r)
+                return error_fold(r);
+        if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
+                publication_count_early(program.publication, sample.header->time_ns);
+        r = join_coroutine(daemon, &program, &sample);
+        if (!r && daemon->stages.span_cpu)
+                r = span_cpu_learn(daemon->stages.span_cpu, &program, &sample);
+        if (r)
+                return r;
+        return sample.header->is_copied ? deferred_sample(daemon->stages.deferred, &program, &sample, size)
+                                        : aggregator_add(daemon->stages.aggregator, &program, &sample);
+}
+
+int daemon_on_kept(const void *data, size_t size, void *userdata) {
+        const enum abi_kept kept = size >= sizeof(uint64_t) ? *(const uint64_t *)data : 0;
+        const struct abi_start *start;
+        Daemon *daemon = userdata;
+
+        if (kept != ABI_KEPT_START)
+                return daemon_on_stack(data, size, userdata);
+        if (decode_start(data, size, &start))
+                stat_add(COUNTER_STARTS_LOST, 1);
+        else
+                targets_start(daemon->stages.targets, start);
+        return 0;
+}
+
+/* A search is due when its process is old enough, not at the next pass. */
+static int search_in_time(Daemon *daemon) {
+        uint64_t due_us = targets_asked_ns(daemon->stages.targets) / NS_PER_US, set_us;
+        int r = sd_event_source_get_time(daemon->loop.work_timer, &set_us);
+
+        if (r < 0 || due_us >= set_us)
+                return r < 0 ? error_origin(r) : 0;
+        r = sd_event_source_set_time_accuracy(daemon->loop.work_timer, NS_PER_MS / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_time(daemon->loop.work_timer, due_us);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_on_notice(const void *data, size_t size, void *userdata) {
+        Daemon *daemon = userdata;
+        const struct abi_notice *notice;
+        int r;
+
+        if (decode_notice(data, size, &notice)) {
+                stat_add(COUNTER_NOTICES_MALFORMED, 1);
+                return 0;
+        }
+        r = targets_notice(daemon->stages.targets, notice);
+        if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->loop.work_timer)    /* none once we stop */
+                return r;
+        return search_in_time(daemon);
+}
+
+int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
+        Daemon *daemon = userdata;
+
+        switch (record->kind) {
+        case SIDEBAND_MAPPING:
+                return targets_mapping(daemon->stages.targets, &record->mapping);
+        case SIDEBAND_EXEC:
+                return targets_exec_begins(daemon->stages.targets, record->pid, record->comm,
+                                           record->time_ns);
+        case SIDEBAND_FORK:
+                return targets_fork(daemon->stages.targets, record->pid, record->parent, record->time_ns);
+        default:
+                targets_resync(daemon->stages.targets);
+                return 0;
+        }
+}
+
+int daemon_on_mappings_end(void *userdata) {
+        Daemon *daemon = userdata;
+
+        return targets_flush_mappings(daemon->stages.targets);
+}
+
+int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
+        Daemon *daemon = userdata;
+
+        /* what reads labels is in the part of the kernel half that is loaded when it is needed */
+        if (row->thread_form == ABI_FORM_LABELS)
+                (void)sampler_want_runtimes(daemon->stages.sampler);
+        return sampler_set_process(daemon->stages.sampler, tgid, row);
+}
+
+int daemon_on_rejected_name(void *userdata, const struct abi_name *name) {
+        Daemon *daemon = userdata;
+
+        return sampler_reject_name(daemon->stages.sampler, name);
+}
+
+void daemon_on_settled_name(void *userdata, const struct abi_settled_name *name, bool is_settled) {
+        Daemon *daemon = userdata;
+
+        sampler_settle_name(daemon->stages.sampler, name, is_settled);
+}
+
+int daemon_adopt(void *userdata, const struct abi_adoption *adoption) {
+        Daemon *daemon = userdata;
+
+        return sampler_adopt(daemon->stages.sampler, adoption);
+}
+
+int daemon_remove_row(void *userdata, uint32_t tgid) {
+        Daemon *daemon = userdata;
+        int r;
+
+        tables_forget(daemon->stages.tables, tgid);
+        runtimes_forget(daemon->stages.runtimes, tgid);
+        r = coro_join_forget(daemon->stages.coroutines, tgid, targets_end_ns(daemon->stages.targets, tgid));
+        return r ? error_fold(r) : sampler_remove_process(daemon->stages.sampler, tgid);
+}
+
+int daemon_on_stations(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+        int r = coro_join_watch(daemon->stages.coroutines, process->pid, process->generation);
+
+        return r ? error_fold(r) : daemon_scan_coroutines(daemon);
+}
+
+int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
+        SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns,
+                                      suspended->coroutine.station, suspended->known };
+        Daemon *daemon = userdata;
+        Program program;
+        int r = targets_program(daemon->stages.targets, suspended->pid, suspended->generation, &program);
+
+        if (!r)
+                r = aggregator_add_suspended(daemon->stages.aggregator, &program, &coroutine,
+                                             suspended->address, suspended->value_ns, suspended->time_ns);
+        stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+/* ---- waits, with --off-cpu ---- */
+
+static int add_runs(Daemon *daemon, const Program *program, const Sample *sample, const SpanCpuRuns *runs) {
+        SpanCpu *cpu = daemon->stages.span_cpu;
+        int r = cpu ? span_cpu_learn(cpu, program, sample) : 0;
+
+        if (!r && cpu)
+                r = span_cpu_add(cpu, program, sample->header, runs, NS_PER_SEC / daemon_frequency(daemon));
+        return error_fold(r);
+}
+
+/* @n: of them. */
+static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const WaitTimes *times, uint64_t n,
+                     const SpanCpuRuns *runs) {
+        Program program;
+        int r = targets_admit(daemon->stages.targets, sample->header, &program);
+
+        if (r > 0) {
+                stat_add(COUNTER_WAITS_NOT_TARGET, n);
+                return 0;
+        }
+        if (!r)
+                r = add_runs(daemon, &program, sample, runs);
+        /* no wait is behind the last run of a thread */
+        if (!r && times->blocked_ns + times->runnable_ns)
+                r = aggregator_add_wait(daemon->stages.aggregator, &program, sample, reason, times);
+        stat_add(COUNTER_WAITS_WINDOW_FULL, r > 0 ? n : 0);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+int daemon_on_wait(const void *data, size_t size, void *userdata) {
+        Daemon *daemon = userdata;
+        const struct abi_wait *wait;
+        WakerStack stack;
+        SpanCpuRuns runs = { 0 };
+        WaitTimes times;
+        Program program;
+        Sample sample;
+        int r = 0;
+
+        if (decode_wait(data, size, &wait, &sample)) {
+                stat_add(COUNTER_WAITS_MALFORMED, 1);
+                return 0;
+        }
+        times = (WaitTimes){ .blocked_ns = wait->blocked_ns, .runnable_ns = wait->runnable_ns,
+                             .end_ns = wait->end_ns, .weight = wait->weight, .waker = &wait->waker,
+                             .is_long = wait->flags & WAIT_LONG, .file = wait->file };
+        if (wait->n_waker) {
+                r = targets_program(daemon->stages.targets, wait->waker.tgid, wait->waker_generation,
+                                    &program);
+                stack = (WakerStack){ &program, decode_wait_waker(wait), wait->n_waker, wait->waker_end,
+                                      wait->waker_ns };
+                times.waker_stack = r ? NULL : &stack;
+                stat_add(COUNTER_WAKERS_GONE, r > 0);
+        }
+        if (r < 0)
+                return error_fold(r);
+        if (wait->run.kind == RUN_WHOLE)
+                runs = (SpanCpuRuns){ .whole_ns = wait->run.ns, .n_moved = wait->run.n_moved };
+        else
+                runs = (SpanCpuRuns){ .split_ns = wait->run.ns };
+        return add_waits(daemon, &sample, wait_reason(wait->call, wait->flags), &times, 1, &runs);
+}
+
+int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata) {
+        struct abi_sample header = { .time_ns = sum->end_ns,
+                                     .start_time_ns = sum->start_time_ns,
+                                     .generation = sum->generation,
+                                     .tgid = key->tgid,
+                                     .tid = key->tid,
+                                     .ns_tid = sum->ns_tid,
+                                     .kind = ABI_KIND_OFF_CPU,
+                                     .stack_end = ABI_STACK_NO_USER,
+                                     .context = key->context,
+                                     .form = key->form,
+                                     .span = key->span };
+        Sample sample = { .header = &header };
+        Daemon *daemon = userdata;
+
+        if (decode_wait_sum(key, sum)) {
+                stat_add(COUNTER_WAITS_MALFORMED, sum->n);
+                return 0;
+        }
+        memcpy(header.comm, sum->comm, sizeof(header.comm));
+        return add_waits(daemon, &sample, wait_reason(key->call, key->flags),
+                         &(WaitTimes){ .blocked_ns = sum->blocked_ns, .runnable_ns = sum->runnable_ns,
+                                       .end_ns = sum->end_ns, .waker = &key->waker,
+                                       .is_long = key->flags & WAIT_LONG, .file = key->file },
+                         sum->n,
+                         &(SpanCpuRuns){ .whole_ns = sum->whole_ns, .split_ns = sum->split_ns,
+                                         .n_moved = sum->n_moved, .n_split = sum->n_split,
+                                         .n_inside = sum->n_inside });
+}
+
+/* ---- unwind tables: made in steps, while nothing else is due ---- */
+
+int daemon_on_mapped(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+        int r = tables_process(daemon->stages.tables, process);
+
+        if (!r)
+                r = runtimes_process(daemon->stages.runtimes, process);
+        if (r)
+                return error_fold(r);
+        sampler_know_name(daemon->stages.sampler, process->comm);
+        if (tables_have_work(daemon->stages.tables))
+                r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_on_looked(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+
+        return error_fold(runtimes_process(daemon->stages.runtimes, process));
+}
+
+int daemon_on_waits(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+
+        return error_fold(thread_reader_ask_again(daemon->stages.threads, process));
+}
+
+int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r;
+
+        targets_begin_turn(daemon->stages.targets);
+        r = sampler_drain(daemon->stages.sampler, drainedp);
+        targets_noticed(daemon->stages.targets, begin_ns);
+        daemon->loop.drained_ns = clock_monotonic_ns();
+        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->loop.drained_ns - begin_ns);
+        if (!r && targets_is_reading(daemon->stages.targets))
+                r = MIN(sd_event_source_set_time_relative(daemon->loop.work_timer, 0), 0);
+        return r;
+}
+
+int daemon_step_tables(Daemon *daemon) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r = tables_step(daemon->stages.tables, TABLES_STEP_BYTES);
+
+        stat_add(COUNTER_STAGE_TABLES_NS, clock_monotonic_ns() - begin_ns);
+
+        if (r < 0)
+                return error_fold(r);
+        r = sd_event_source_set_enabled(daemon->loop.tables_work,
+                                        r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : deferred_work_if_changed(daemon->stages.deferred);
+}
+
+int daemon_step_threads(Daemon *daemon) {
+        if (!daemon->stages.threads || !thread_reader_step(daemon->stages.threads))
+                return 0;
+        return error_fold(targets_resolve_waiting(daemon->stages.targets));
+}
+
+static bool is_prepared(const Daemon *daemon) {
+        return tables_are_ready(daemon->stages.tables) &&
+                (!daemon->stages.threads || !thread_reader_is_busy(daemon->stages.threads));
+}
+
+/* Before the first sample, the tables of all targets are made, as far as this time allows. */
+int daemon_prepare_tables(Daemon *daemon) {
+        DaemonStages *stages = &daemon->stages;
+        uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
+
+        while (!is_prepared(daemon) && clock_monotonic_ns() < deadline_ns) {
+                int threads = stages->threads ? thread_reader_fd(stages->threads) : -1;
+                struct pollfd fds[] = { { .fd = tables_fd(stages->tables), .events = POLLIN },
+                                        { .fd = threads, .events = POLLIN } };
+                int r = daemon_step_threads(daemon);
+
+                if (!r)
+                        r = tables_step(stages->tables, TABLES_STEP_BYTES);
+                if (r < 0)
+                        return error_fold(r);
+                if (r != TABLES_E_AGAIN && !is_prepared(daemon))
+                        poll(fds, ARRAY_SIZE(fds), TABLES_POLL_MS);
+        }
+        return 0;
+}
+
+/* ---- other spanprofs ---- */
+
+typedef struct Shared {
+        const OtherProfilers *others;
+        const Process *first;           /* that another profiler samples too */
+        size_t n;
+} Shared;
+
+static void find_shared(void *userdata, const Process *process, SelectorReason reason) {
+        Shared *shared = userdata;
+
+        if (!other_profilers_sample(shared->others, process->pid, process->start_time_ns))
+                return;
+        if (!shared->first)
+                shared->first = process;
+        shared->n++;
+}
+
+/* Both daemons log this, since each learns of the other by itself; and again after a time without others. */
+void daemon_warn_of_other_profilers(Daemon *daemon) {
+        Shared shared = { .others = &daemon->stages.other_profilers };
+
+        other_profilers_refresh(&daemon->stages.other_profilers);
+        if (daemon->stages.other_profilers.n)
+                targets_each(daemon->stages.targets, find_shared, &shared);
+        if (shared.n && !daemon->stages.warned_of_others)
+                log_warning(
+                        "another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
+                        "profiles are shipped twice",
+                        shared.n, shared.first->pid, shared.first->comm);
+        daemon->stages.warned_of_others = shared.n;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Stages of the Daemon
+ *
+ * From stage to stage: the callbacks of one call the next. @userdata is the Daemon.
+ */
+
+#include "host/service/run/daemon-state.h"
+
+/* Return of all: 0, -errno. */
+int daemon_on_sample(const void *data, size_t size, void *userdata);
+/* A record of the stacks' ring: a copy of a stack, or a start. */
+int daemon_on_kept(const void *data, size_t size, void *userdata);
+int daemon_on_notice(const void *data, size_t size, void *userdata);
+int daemon_on_mapping(void *userdata, const SidebandRecord *record);
+int daemon_on_mappings_end(void *userdata);
+int daemon_on_mapped(void *userdata, const Process *process);
+int daemon_on_looked(void *userdata, const Process *process);
+int daemon_on_waits(void *userdata, const Process *process);
+int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
+int daemon_on_stations(void *userdata, const Process *process);
+int daemon_on_wait(const void *data, size_t size, void *userdata);
+int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata);
+int daemon_on_suspended(void *userdata, const CoroSuspended *suspended);
+int daemon_on_rejected_name(void *userdata, const struct abi_name *name);
+void daemon_on_settled_name(void *userdata, const struct abi_settled_name *name, bool is_settled);
+int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
+int daemon_remove_row(void *userdata, uint32_t tgid);
+
+/* Reads the stations of coroutines; sets coroutines_timer, or turns it off. Return: 0, -errno. */
+int daemon_scan_coroutines(Daemon *daemon);
+
+/* Reads the rings. @drainedp: may be NULL. Return: 0, -errno. */
+int daemon_drain(Daemon *daemon, SamplerDrained *drainedp);
+
+/* Takes what workers have read of thread symbols. Return: 0, -errno. */
+int daemon_step_threads(Daemon *daemon);
+
+/* One step of the table jobs; turns tables_work on or off. Return: 0, -errno. */
+int daemon_step_tables(Daemon *daemon);
+
+/* Before the first sample: tables of all targets, as far as a time limit allows. Return: 0, -errno. */
+int daemon_prepare_tables(Daemon *daemon);
+
+/* Logs once if another spanprof samples one of the targets. */
+void daemon_warn_of_other_profilers(Daemon *daemon);

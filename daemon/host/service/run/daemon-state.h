@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Daemon State
+ *
+ * What the daemon holds, one struct for each subject. Its files share it, and no other file includes it:
+ *
+ *     daemon.c            makes every stage, starts, reports at the end
+ *     daemon-stages.c     hands things from stage to stage: records, rows, tables
+ *     daemon-window.c     closes windows and hands them on
+ *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
+ *     daemon-still.c      reads threads that stand still
+ *     daemon-threads.c    looks at all threads as they are now
+ *     daemon-long-waits.c walks long waits while they go on
+ *     daemon-goroutines.c looks at goroutines that wait
+ *     daemon-loop.c       decides when: timers, signals, the stop
+ *     daemon-calls.c      drains at once when the kernel half calls
+ *     daemon-govern.c     decides whether and how fast: pauses, limits
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "core/base/util/stop-signals.h"
+#include "host/coro/join.h"
+#include "host/naming/debug-fetcher.h"
+#include "host/naming/naming.h"
+#include "host/naming/uploads.h"
+#include "host/runtime/hotspot/hotspot-link.h"
+#include "host/runtime/python/python-link.h"
+#include "host/sampling/aggregate/aggregate.h"
+#include "host/sampling/aggregate/span-cpu.h"
+#include "host/sampling/context/thread-reader.h"
+#include "host/sampling/discover/targets.h"
+#include "host/sampling/frames/frames.h"
+#include "host/sampling/process/environment.h"
+#include "host/sampling/runtime/runtimes.h"
+#include "host/sampling/sample/other-profilers.h"
+#include "host/sampling/sample/sampler.h"
+#include "host/sampling/unwind/tables/tables.h"
+#include "host/service/config/config-selector.h"
+#include "host/service/config/config.h"
+#include "host/service/config/host-share.h"
+#include "host/service/control/control.h"
+#include "host/service/control/exports.h"
+#include "host/service/limits/call-budget.h"
+#include "host/service/limits/clock-watch.h"
+#include "host/service/limits/governor.h"
+#include "host/service/limits/switch-limit.h"
+#include "host/service/limits/volume.h"
+#include "host/service/run/daemon-goroutines.h"
+#include "host/service/run/daemon-still.h"
+#include "host/service/run/daemon.h"
+#include "host/service/run/pod-api.h"
+
+typedef struct Deferred Deferred;
+
+/* Why nothing is sampled; bits of DaemonPause.reasons. */
+enum daemon_pause {
+        DAEMON_PAUSE_DISABLED,          /* /etc/spanprof/disabled is there */
+        DAEMON_PAUSE_COMMAND,           /* `spanprof pause` */
+        DAEMON_PAUSE_MEMORY,            /* the daemon is above max-memory */
+        DAEMON_PAUSE_HOSTS,             /* it is other hosts' turn */
+};
+
+/* How often the loop reads the rings: daemon-loop.c. */
+enum daemon_pace {
+        DAEMON_PACE_NEWS,               /* something is new */
+        DAEMON_PACE_CALM,               /* samples flow, and can wait */
+        DAEMON_PACE_ASLEEP,             /* no sample flows */
+};
+
+/* The event loop: its sources, and when it looks next. Times are MONOTONIC, here and below. */
+typedef struct DaemonLoop {
+        sd_event *event;
+        sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer, *coroutines_timer;
+        sd_event_source *goroutines_timer;
+        sd_event_source *wake_source;   /* on while the loop sleeps */
+        sd_event_source *call_source;
+        sd_event_source *turn;          /* on while the first samples are on their way */
+        sd_event_source *tables_work, *tables_ready, *threads_ready;
+        ClockWatch *clock_watch;
+        enum daemon_pace pace;
+        uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found something new */
+        bool listens, was_called;       /* since the last drain: calls are wanted; one came */
+        uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
+        uint64_t drained_ns;            /* when the rings were read last */
+        uint64_t n_lost_notices;        /* those that a resync has answered */
+} DaemonLoop;
+
+/* What brings the loop to the rings before its own clock does. */
+typedef struct DaemonCalls {
+        sd_event_source *notices;       /* edges of the notices' ring */
+        sd_event_source *timer;         /* the answer, or a look; NULL = the loop is not set up, or ends */
+        CallBudget budget;
+        bool hears;                     /* the kernel half has been told to call */
+        bool is_called;                 /* the timer is for the answer */
+        unsigned n_looks;               /* that have followed the last answer */
+        SamplerDrained drained;         /* by such drains since the loop's own clock drained last */
+} DaemonCalls;
+
+/* The stages that a sample passes, and what they share. */
+typedef struct DaemonStages {
+        ObjectCache *objects;
+        ThreadReader *threads;          /* NULL = this process reads thread symbols itself */
+        Targets *targets;
+        Sampler *sampler;
+        CoroJoin *coroutines;
+        OtherProfilers other_profilers;
+        bool warned_of_others;
+        Tables *tables;
+        Deferred *deferred;
+        Goroutines *goroutines;         /* NULL = not wanted */
+        Frames *frames;
+        Naming *naming;
+        Runtimes *runtimes;
+        ReaderLinks *readers;           /* NULL = this process reads memory of runtimes itself, as below */
+        HotspotLinks *jvms;             /* NULL = the same of JVMs */
+        PythonLinks *pythons;           /* NULL = the same of CPython */
+        Aggregator *aggregator;
+        SpanCpu *span_cpu;              /* NULL = nobody is told */
+        Exports *exports;               /* NULL with a sink */
+        Uploads *uploads;               /* NULL = not wanted, or not possible */
+        DebugFetcher *fetcher;          /* the same */
+        Text exports_json;              /* of the summary: what each receiver got, at the end */
+} DaemonStages;
+
+/* The open window, and the sampler's counts when it began. */
+typedef struct DaemonWindow {
+        uint64_t start_ns;
+        uint64_t n_entries, n_throttled;
+        double programmed;              /* entries that the periods stand for */
+        uint64_t target_cpu_ns;         /* of all targets, as seen until then */
+        uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
+} DaemonWindow;
+
+/* A thread that waited before waits were counted. */
+typedef struct EarlyWait {
+        uint32_t tgid, tid;
+        uint64_t n_switches;            /* times that it had left a CPU by then */
+} EarlyWait;
+
+typedef struct DaemonEarlyWaits {
+        EarlyWait *waits;               /* by process and thread */
+        size_t n;
+        uint64_t counted_ns;            /* MONOTONIC: they are in windows until then */
+} DaemonEarlyWaits;
+
+/* Looks for waits that go on without a stack; all NULL while there is none. */
+typedef struct DaemonLongWaits {
+        sd_event_source *timer;
+        StillReader *reader;
+        uint64_t undrawn_ns;            /* when such a wait was last known to begin */
+} DaemonLongWaits;
+
+typedef struct DaemonPause {
+        unsigned reasons;               /* bits, by enum daemon_pause */
+        bool is_on;                     /* the samplers are off */
+        uint64_t since_ns;
+        uint64_t disabled_look_ns;      /* no earlier look for /etc/spanprof/disabled */
+} DaemonPause;
+
+typedef struct DaemonLimits {
+        Governor governor;
+        Volume volume;
+        SwitchLimit switches;
+        uint64_t sent_bytes;            /* of all requests until the window began */
+        HostShare hosts;                /* `sample-hosts` */
+        uint64_t host;                  /* host_share_number() */
+} DaemonLimits;
+
+typedef struct DaemonStop {
+        DaemonReload reload;            /* NULL = SIGHUP stops */
+        void *reload_userdata;
+        uint64_t time_ns;               /* 0 = still sampling */
+        StopSignals signals;
+        bool is_reload;                 /* this stop is for a new configuration */
+        bool lost_workers;              /* the reason: there are no workers any more */
+} DaemonStop;
+
+struct Daemon {
+        const Config *config;
+        DaemonTotals *totals;
+        const DaemonSink *sink;         /* NULL = the exports take the windows */
+        ConfigSelector selection;
+        const Selector *selector;       /* that of the selection */
+        DaemonLoop loop;
+        DaemonCalls calls;
+        DaemonStages stages;
+        DaemonWindow window;
+        DaemonEarlyWaits early;
+        DaemonLongWaits long_waits;
+        DaemonPause pause;
+        DaemonLimits limits;
+        DaemonStop stop;
+        Environment own;                /* `resource-attributes` */
+        PodNames *pods;                 /* NULL = not wanted */
+        PodApi *pod_api;                /* lists for them; NULL = not wanted */
+        Control *control;
+        uint64_t start_ns;
+        uint64_t sampling_ns;           /* when the events were opened */
+        uint64_t target_cpu_ns;         /* of all targets, when sampling stopped */
+        CoverageFacts coverage;         /* when the last window ended */
+};
+
+/* Only processes by their number were chosen: when they are gone, the daemon is done. */
+static inline bool daemon_has_pids_alone(const Daemon *daemon) {
+        return !selector_takes_publishers(daemon->selector) && !selector_is_by_name(daemon->selector);
+}
+
+/* Hz that all limits allow. */
+static inline uint32_t daemon_frequency(const Daemon *daemon) {
+        return MIN(daemon->limits.governor.frequency, daemon->limits.volume.frequency);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Threads that Stand Still
+ *
+ * Reads stack and trace context of a thread that has no CPU, from its memory and the registers that the
+ * kernel has saved. Whether it really stood still meanwhile is for the caller to find out.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "border/threads_abi.h"
+#include "core/base/util/macro.h"
+#include "host/sampling/context/publication.h"
+#include "host/sampling/context/thread-record.h"
+#include "host/service/run/daemon.h"
+
+enum {
+        _STILL_E_SUCCESS,
+        STILL_E_UNREADABLE,             /* memory of its process */
+};
+
+typedef struct StillReader StillReader;
+
+/* What was read of one thread. */
+typedef struct StillThread {
+        const struct abi_thread *thread;        /* borrowed */
+        ThreadLook context;
+        uint8_t outcome, form;          /* enum abi_context, enum abi_form */
+        int32_t owner;                  /* word behind the futex that it waits for; 0 = none */
+        bool waits_for_lock;            /* of an interpreter of Python (the GIL) */
+        uint8_t interrupted;            /* as in struct abi_sample, like the next three */
+        enum abi_stack_end end;
+        uint32_t n;
+        uint64_t *words;                /* to be freed */
+} StillThread;
+
+/* @depth: frames at most. Return: 0, -ENOMEM. */
+int still_reader_new(StillReader **readerp, Daemon *daemon, uint32_t depth);
+StillReader *still_reader_free(StillReader *reader);
+DEFINE_CLEANUP(StillReader, still_reader_free)
+
+/*
+ * @thread: has THREAD_HAS_USER. @program: its process. Threads of one process should come one after the
+ * other. Return: 0, STILL_E_UNREADABLE, -ENOMEM.
+ */
+int still_reader_read(StillReader *reader, const Program *program, const struct abi_thread *thread,
+                      StillThread *found);
+
+/* The head of a sample of it, without a value. Its stack and attributes lie in @found. */
+void still_thread_head(const StillThread *found, struct abi_sample *head);
+
+/* The process of the last thread is left; it is opened again if it comes again. */
+void still_reader_leave(StillReader *reader);
+
+/* Memory of some processes may not be read. */
+bool still_reader_lacks_rights(const StillReader *reader);

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A thread that has no CPU changes nothing: its registers lie in the kernel, its stack and its trace context
+ * in its memory, and both can be read at leisure. Whether it had a CPU in between is told by its count of
+ * switches, at a second look:
+ *
+ *     look ─▶ some threads without a CPU: copies of their stacks ─▶ walk by the rules of samples, span
+ *     look ─▶ as many switches as before? ─ yes ─▶ it is a wait, as it stands
+ *      │                                  └ no ──▶ again in the next round, MAX_ROUNDS times
+ *      └────▶ the next threads
+ *
+ * Rows that are on their way make a round wait for them, for LIMIT_NS in all.
+ *
+ * Waits that the kernel half has not seen begin (`run`, `record` and `top` with --off-cpu) are counted in the
+ * same way: who waits is noted before it counts any, and looked at as a window closes. A thread that has left
+ * no CPU in between has waited all the time, and the kernel half knows nothing of its wait.
+ */
+
+#include "host/service/run/daemon-threads.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/aggregate/wait-reason.h"
+#include "host/service/run/daemon-stages.h"
+#include "host/service/run/daemon-still.h"
+
+enum {
+        MAX_EARLY = 256,                /* waits that the kernel half has not seen begin */
+        MAX_ROUNDS = 8,                 /* for threads that run in between */
+        LEAST_BATCH = 16,               /* threads between two looks … */
+        MAX_BATCHES = 64,               /* … and looks of a round: one of many threads takes milliseconds */
+        POLL_MS = 20,
+};
+
+#define LIMIT_NS NS_PER_SEC
+
+typedef struct Work {
+        Daemon *daemon;
+        StillReader *reader;
+        ThreadsLook look;
+        StillThread *found;             /* room for a batch */
+        size_t n_found, batch;
+        uint64_t end_ns;                /* MONOTONIC: rows are waited for until then */
+        DaemonThreads *result;
+        const DaemonEarlyWaits *early;  /* NULL = all waits, from when they began; else these alone, … */
+        uint64_t from_ns, until_ns;     /* … and so much of each */
+        bool is_pending;                /* a walk has met rows that are on their way */
+} Work;
+
+static bool has_registers(const struct abi_thread *thread) {
+        return thread->flags & THREAD_HAS_USER && !(thread->flags & THREAD_ON_CPU);
+}
+
+static uint32_t find_holder(const Work *work, const struct abi_thread *thread, int32_t owner) {
+        for (size_t i = 0; owner > 0 && i < work->look.n; i++) {
+                const struct abi_thread *at = &work->look.threads[i];
+
+                if (at->tgid == thread->tgid && at->ns_tid == (uint32_t)owner)
+                        return at->tid;
+        }
+        return 0;
+}
+
+/* ---- a round ---- */
+
+static void forget_batch(Work *work) {
+        for (size_t i = 0; i < work->n_found; i++)
+                free(work->found[i].words);
+        work->n_found = 0;
+}
+
+static DaemonThread *find_result(const Work *work, const struct abi_thread *thread) {
+        DaemonThreads *result = work->result;
+        size_t low = 0, high = result->n;
+
+        while (low < high) {
+                size_t middle = (low + high) / 2;
+                DaemonThread *at = &result->threads[middle];
+
+                if (at->tgid == thread->tgid && at->tid == thread->tid)
+                        return at;
+                if (at->tgid < thread->tgid || (at->tgid == thread->tgid && at->tid < thread->tid))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return NULL;
+}
+
+/* Whether it is still in the wait that was noted. */
+static bool is_early(const DaemonEarlyWaits *early, const struct abi_thread *thread) {
+        for (size_t low = 0, high = early->n; low < high;) {
+                size_t middle = (low + high) / 2;
+                const EarlyWait *at = &early->waits[middle];
+
+                if (at->tgid == thread->tgid && at->tid == thread->tid)
+                        return at->n_switches == thread->n_switches;
+                if (at->tgid < thread->tgid || (at->tgid == thread->tgid && at->tid < thread->tid))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return false;
+}
+
+static bool is_wanted(const Work *work, const struct abi_thread *thread) {
+        const DaemonThread *known = find_result(work, thread);
+
+        return has_registers(thread) && known && !known->was_added &&
+                (!work->early || is_early(work->early, thread));
+}
+
+static int read_thread(Work *work, const struct abi_thread *thread) {
+        StillThread *found = &work->found[work->n_found];
+        Program program;
+        int r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
+
+        if (!r)
+                r = still_reader_read(work->reader, &program, thread, found);
+        if (r)
+                return MIN(r, 0);
+        work->n_found++;
+        return 0;
+}
+
+/* @from: index in the look. Return: that behind the batch, or -errno. */
+static ssize_t read_batch(Work *work, size_t from) {
+        size_t at = from;
+        int r = 0;
+
+        for (; at < work->look.n && work->n_found < work->batch && !r; at++)
+                if (is_wanted(work, &work->look.threads[at]))
+                        r = read_thread(work, &work->look.threads[at]);
+        return r ? r : (ssize_t)at;
+}
+
+/* ---- what is sure ---- */
+
+/* The first thread of the look behind that one. */
+static size_t behind(const ThreadsLook *look, const struct abi_thread *thread) {
+        size_t low = 0, high = look->n;
+
+        while (low < high) {
+                size_t middle = (low + high) / 2;
+                const struct abi_thread *at = &look->threads[middle];
+
+                if (at->tgid < thread->tgid || (at->tgid == thread->tgid && at->tid <= thread->tid))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+static const struct abi_thread *find_again(const ThreadsLook *again, const struct abi_thread *thread) {
+        size_t next = behind(again, thread);
+        const struct abi_thread *at = next ? &again->threads[next - 1] : NULL;
+
+        return at && at->tgid == thread->tgid && at->tid == thread->tid ? at : NULL;
+}
+
+static bool has_stood(const struct abi_thread *before, const struct abi_thread *after) {
+        return after && has_registers(after) && after->n_switches == before->n_switches &&
+                after->generation == before->generation && after->start_time_ns == before->start_time_ns;
+}
+
+/* By the scheduler's clock. At least 1: a wait of nothing is none. */
+static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
+        uint64_t now_ns = work->look.scheduler_ns;
+
+        if (work->early)
+                return MAX(work->until_ns - MIN(work->until_ns, work->from_ns), UINT64_C(1));
+        return now_ns && thread->arrival_ns && now_ns > thread->arrival_ns ? now_ns - thread->arrival_ns : 1;
+}
+
+static int add_wait(Work *work, const StillThread *found) {
+        const struct abi_thread *thread = found->thread;
+        struct abi_sample header;
+        Sample sample = { .header = &header, .user = found->words, .attributes = found->context.attributes };
+        uint64_t value_ns = waited_ns(work, thread);
+        bool is_runnable = thread->flags & THREAD_RUNNABLE;
+        uint8_t flags = thread->wait_flags | (found->waits_for_lock ? WAIT_INTERPRETER_LOCK : 0);
+        const struct abi_waker unknown = { .kind = WAKER_UNKNOWN };
+        const WaitTimes times = { .blocked_ns = is_runnable ? 0 : value_ns,
+                                  .runnable_ns = is_runnable ? value_ns : 0,
+                                  .end_ns = thread->time_ns,
+                                  .weight = WAIT_WEIGHT_ONE,
+                                  .waker = &unknown };
+        Program program;
+        int r;
+
+        still_thread_head(found, &header);
+        r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
+        if (!r)
+                r = aggregator_add_wait(work->daemon->stages.aggregator, &program, &sample,
+                                        wait_reason(thread->call, flags), &times);
+        if (!r) {
+                DaemonThread *known = find_result(work, thread);
+
+                known->was_added = true;
+                known->holder = find_holder(work, thread, found->owner);
+        }
+        return MIN(r, 0);
+}
+
+/* Rows that have not come by the end do not count any more. */
+static int keep_sure(Work *work, const ThreadsLook *again) {
+        bool is_late = clock_monotonic_ns() >= work->end_ns;
+        int r = 0;
+
+        for (size_t i = 0; i < work->n_found && !r; i++) {
+                const StillThread *found = &work->found[i];
+
+                if (found->end == ABI_STACK_PENDING && !is_late)
+                        work->is_pending = true;
+                else if (has_stood(found->thread, find_again(again, found->thread)))
+                        r = add_wait(work, found);
+        }
+        return r;
+}
+
+/* ---- all of it ---- */
+
+static int begin_result(Work *work) {
+        DaemonThreads *result = work->result;
+
+        *result = (DaemonThreads){ .threads = calloc(work->look.n + 1, sizeof(*result->threads)),
+                                   .n = work->look.n,
+                                   .n_over_cap = work->look.n_over_cap,
+                                   .knows_times = work->look.scheduler_ns };
+        if (!result->threads)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < work->look.n; i++) {
+                const struct abi_thread *thread = &work->look.threads[i];
+                DaemonThread *to = &result->threads[i];
+
+                to->tgid = thread->tgid;
+                to->tid = thread->tid;
+                memcpy(to->comm, thread->comm, sizeof(to->comm));
+                to->comm[sizeof(to->comm) - 1] = 0;
+        }
+        return 0;
+}
+
+static bool is_complete(const Work *work) {
+        for (size_t i = 0; i < work->look.n; i++)
+                if (is_wanted(work, &work->look.threads[i]))
+                        return false;
+        return true;
+}
+
+static int wait_for_rows(const Work *work) {
+        Tables *tables = work->daemon->stages.tables;
+        struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
+
+        if (!work->is_pending)
+                return 0;
+        poll(&fd, 1, POLL_MS);
+        return daemon_step_tables(work->daemon);
+}
+
+static int look(Work *work, ThreadsLook *to) {
+        int r = sampler_look_at_threads(work->daemon->stages.sampler, to);
+
+        return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+}
+
+/* One batch, and the look behind it in place of the one before. *atp: index of the next batch. */
+static int take_batch(Work *work, size_t *atp) {
+        ssize_t next = read_batch(work, *atp);
+        ThreadsLook again = { 0 };
+        int r = next < 0 ? (int)next : look(work, &again);
+
+        if (!r)
+                r = keep_sure(work, &again);
+        if (!r)
+                *atp = next > 0 ? behind(&again, &work->look.threads[next - 1]) : 0;
+        forget_batch(work);
+        free(work->look.threads);
+        work->look = again;
+        return r;
+}
+
+static int take_round(Work *work) {
+        int r = 0;
+
+        work->is_pending = false;
+        for (size_t at = 0; at < work->look.n && !r;)
+                r = take_batch(work, &at);
+        return r ? r : wait_for_rows(work);
+}
+
+static int rounds(Work *work) {
+        unsigned n = 0;
+        int r = 0;
+
+        work->end_ns = clock_monotonic_ns() + (work->early ? 0 : LIMIT_NS);
+        work->batch = MAX((size_t)LEAST_BATCH, work->look.n / MAX_BATCHES + 1);
+        work->found = calloc(work->batch, sizeof(*work->found));
+        if (!work->found)
+                return error_origin(-ENOMEM);
+        while (!r && n < (work->early ? 1 : MAX_ROUNDS) && !is_complete(work)) {
+                r = take_round(work);
+                n += !work->is_pending || clock_monotonic_ns() >= work->end_ns;
+        }
+        return r;
+}
+
+static int look_at_all(Work *work) {
+        int r;
+
+        *work->result = (DaemonThreads){ 0 };
+        r = still_reader_new(&work->reader, work->daemon, (uint32_t)work->daemon->config->depth);
+        if (!r)
+                r = look(work, &work->look);
+        if (!r)
+                r = begin_result(work);
+        if (!r)
+                r = rounds(work);
+        if (work->reader)
+                work->result->lacks_rights = still_reader_lacks_rights(work->reader);
+        still_reader_free(work->reader);
+        free(work->found);
+        free(work->look.threads);
+        return r;
+}
+
+int daemon_look_at_threads(Daemon *daemon, DaemonThreads *threads) {
+        Work work = { .daemon = daemon, .result = threads };
+
+        return look_at_all(&work);
+}
+
+/* ---- waits that began too early ---- */
+
+static int note(DaemonEarlyWaits *early, const ThreadsLook *found) {
+        early->waits = calloc(MAX_EARLY, sizeof(*early->waits));
+        if (!early->waits)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < found->n; i++) {
+                const struct abi_thread *thread = &found->threads[i];
+
+                if (!has_registers(thread) || thread->flags & THREAD_RUNNABLE)
+                        continue;
+                if (early->n < MAX_EARLY)
+                        early->waits[early->n++] =
+                                (EarlyWait){ thread->tgid, thread->tid, thread->n_switches };
+                else
+                        stat_add(COUNTER_WAITS_EARLY_OVER_CAP, 1);
+        }
+        return 0;
+}
+
+int daemon_note_early_waits(Daemon *daemon) {
+        ThreadsLook found;
+        int r = sampler_look_at_threads(daemon->stages.sampler, &found);
+
+        if (r)
+                return MIN(r, 0);       /* refused, which was logged: they are not counted */
+        daemon->early = (DaemonEarlyWaits){ .counted_ns = clock_monotonic_ns() };
+        r = note(&daemon->early, &found);
+        free(found.threads);
+        return r;
+}
+
+void daemon_drop_early_waits(Daemon *daemon) {
+        free(daemon->early.waits);
+        daemon->early = (DaemonEarlyWaits){ 0 };
+}
+
+/* Those that have ended are the kernel half's again. */
+static void keep_early(Work *work, DaemonEarlyWaits *early) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < early->n; i++) {
+                const struct abi_thread key = { .tgid = early->waits[i].tgid, .tid = early->waits[i].tid };
+                const DaemonThread *counted = find_result(work, &key);
+
+                if (counted && counted->was_added)
+                        early->waits[n++] = early->waits[i];
+        }
+        early->n = n;
+}
+
+int daemon_count_early_waits(Daemon *daemon) {
+        DaemonEarlyWaits *early = &daemon->early;
+        DaemonThreads counted = { 0 };
+        Work work = { .daemon = daemon,
+                      .result = &counted,
+                      .early = early,
+                      .from_ns = MAX(early->counted_ns, daemon->sampling_ns),
+                      .until_ns = clock_monotonic_ns() };
+        int r;
+
+        if (!early->n)
+                return 0;
+        r = look_at_all(&work);
+        keep_early(&work, early);
+        early->counted_ns = work.until_ns;
+        free(counted.threads);
+        if (r || !early->n)
+                daemon_drop_early_waits(daemon);
+        return MIN(r, 0);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Daemon
+ *
+ * Wires the stages together and turns the event loop:
+ *
+ *     targets ──rows──▶ sampler ──records──▶ decode ─▶ aggregate ─window─▶ encode ─▶ exporter
+ *        ▲                 │
+ *        └────notices──────┘
+ *
+ * Time, counters and errors flow one way. This folder alone knows every stage.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "core/base/sandbox/zygotes.h"
+#include "core/base/util/macro.h"
+#include "core/base/util/stop-signals.h"
+#include "core/profile/window.h"
+#include "host/sampling/discover/targets.h"
+#include "host/sampling/sample/event-opener.h"
+#include "host/service/config/config.h"
+#include "host/service/control/control-servers.h"
+#include "host/service/control/coverage.h"
+#include "host/service/control/summary.h"
+#include "host/service/run/kernel-files.h"
+
+typedef struct Daemon Daemon;
+
+enum {
+        _DAEMON_E_SUCCESS,
+        /* the kernel or the configuration cannot be used; the reason was logged */
+        DAEMON_E_UNUSABLE,
+        DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
+        /* a process that was asked for does not exist, or all are excluded; logged */
+        DAEMON_E_NO_TARGET,
+        /* it stopped since no worker can be had any more: to be started again; logged */
+        DAEMON_E_WORKERS,
+        DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
+};
+
+/* What was said of samples that the ring had no room for. */
+typedef struct DaemonLosses {
+        uint64_t n_told;                /* of them, by then */
+        uint64_t next_ns;               /* MONOTONIC: nothing is said before */
+} DaemonLosses;
+
+/* What the daemons of one process, one after the other, each with its configuration, add up to. */
+typedef struct DaemonTotals {
+        uint64_t start_ns;              /* of the first one, MONOTONIC; 0 = there was none */
+        uint64_t duration_ns;           /* of sampling */
+        uint64_t target_cpu_ns;
+        uint64_t sampler_entries;
+        double programmed;
+        uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet; so is the next */
+        uint64_t exported_ns;           /* when a request was accepted last */
+        uint64_t n_exported;            /* requests accepted until then */
+        DaemonLosses losses;
+        KernelFiles files;              /* what of the kernel the last one could read, at its start */
+        bool has_files;
+        CoverageClock clock;            /* at the first start */
+        bool paused;                    /* `spanprof pause` is in force */
+        bool is_reload;                 /* the next one has a new configuration, that a reload has read */
+        /* of workers that read targets' files for all of them, borrowed; NULL = none */
+        Zygotes *zygotes;
+        EventOpener *opener;            /* borrowed; NULL = none */
+        ControlServers *servers;        /* borrowed; NULL with a sink alone */
+} DaemonTotals;
+
+/*
+ * Takes the windows in the exporters' place, in this process: nothing is encoded or sent, and there is no
+ * socket for `status` and no metrics.
+ */
+typedef struct DaemonSink {
+        /*
+         * A closed window, borrowed for the call. *n_lostp: events of it that were not kept (0 before the
+         * call), the others are delivered. Return: 0, or -errno, which ends the daemon.
+         */
+        int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
+        int (*started)(void *userdata); /* sampling is on. Return: 0, -errno. May be NULL */
+        void *userdata;
+} DaemonSink;
+
+/*
+ * Makes everything, samples nothing yet. @config and @totals are borrowed, and so is @sink, which is NULL for
+ * a daemon that exports. Return: 0, DAEMON_E_UNUSABLE, -errno.
+ */
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink);
+Daemon *daemon_free(Daemon *daemon);
+DEFINE_CLEANUP(Daemon, daemon_free)
+
+/*
+ * What SIGHUP asks for: reads the configuration again. Return: 0 = the daemon shall end with DAEMON_E_RELOAD,
+ * anything else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the
+ * daemon, as it does for one whose terminal hangs up.
+ */
+typedef int (*DaemonReload)(void *userdata);
+void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);
+
+/* Runs until a signal or the configured duration ends it, and flushes. Return: 0, DAEMON_E_*, -errno. */
+int daemon_run(Daemon *daemon);
+
+/* The event loop, for sources of the user of a sink. The daemon owns it. */
+sd_event *daemon_loop(Daemon *daemon);
+
+/* Ends daemon_run(), as a signal would. Return: 0, -errno. */
+int daemon_stop(Daemon *daemon);
+
+/* What has ended it; number 0 = no signal has. The signals stay blocked after daemon_run(). */
+const StopSignals *daemon_stop_signals(const Daemon *daemon);
+
+/* How many processes are sampled now, and what was done until now or, after daemon_run(), in all. */
+size_t daemon_n_targets(const Daemon *daemon);
+/* As naming_late(): after daemon_run(), in a session. */
+int daemon_name_late(Daemon *daemon, Window *window, uint32_t *n_namedp);
+/* As targets_each(). */
+void daemon_each_target(const Daemon *daemon,
+                        void (*visit)(void *userdata, const Process *process, SelectorReason reason),
+                        void *userdata);
+void daemon_summarize(const Daemon *daemon, Summary *summary);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A worker is a process without rights. It reads one request from its socket, runs the parser of that kind,
+ * and ends; what the parser answers goes back by the same socket.
+ *
+ *     the zygote forks ─▶ request: word, fields ─▶ table of kinds ─▶ parser ─▶ answer ─▶ exit
+ *                         + a descriptor, if the kind has one
+ *
+ * Each kind of request begins with a word of its own, so a request that is none of them ends the worker.
+ */
+
+#include "host/service/run/worker-main.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+#include "core/base/sandbox/channel.h"
+#include "core/base/util/macro.h"
+#include "core/symbol/debug/no-text-wire.h"
+#include "core/symbol/function/symbol-wire.h"
+#include "core/symbol/jit/code-wire.h"
+#include "host/runtime/go/go-runtime.h"
+#include "host/runtime/hotspot/hotspot-runtime.h"
+#include "host/runtime/hotspot/hotspot-wire.h"
+#include "host/runtime/jvm/other-jvm.h"
+#include "host/runtime/python/python-runtime.h"
+#include "host/runtime/python/python-wire.h"
+#include "host/sampling/context/thread-wire.h"
+#include "host/sampling/unwind/tables/table-job.h"
+
+typedef union Request {
+        uint32_t magic;
+        TableJobRequest table;
+        ThreadWireRequest thread;
+        CodeRequest code;
+        SymbolRequest symbol;
+        NoTextRequest no_text;
+        HotspotRequest hotspot;
+        PythonRequest python;
+} Request;
+
+static void serve_table(int socket, int fd, const Request *request) {
+        table_job_serve(socket, fd, &request->table);
+}
+
+static void serve_thread(int socket, int fd, const Request *request) {
+        static const RuntimeOps *const all[] = { &hotspot_runtime, &go_runtime, &python_runtime,
+                                                 &other_jvm_runtime };
+        ObjectRuntimes runtimes = { 0 };
+
+        for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+                runtimes_look(all[i], fd, request->thread.size, &runtimes);
+        thread_wire_serve(socket, fd, &request->thread, &runtimes);
+}
+
+/* The pieces of its file follow on the socket. */
+static void serve_code(int socket, int fd, const Request *request) {
+        code_serve(socket, &request->code);
+}
+
+static void serve_symbol(int socket, int fd, const Request *request) {
+        symbol_serve(socket, fd, &request->symbol);
+}
+
+static void serve_no_text(int socket, int fd, const Request *request) {
+        no_text_serve(socket, fd, &request->no_text);
+}
+
+/* What it needs of the process it asks for on the socket. */
+static void serve_hotspot(int socket, int fd, const Request *request) {
+        hotspot_serve(socket, fd, &request->hotspot);
+}
+
+/* The same. */
+static void serve_python(int socket, int fd, const Request *request) {
+        python_serve(socket, fd, &request->python);
+}
+
+typedef struct Kind {
+        uint32_t magic;
+        size_t size;                    /* of a request, its word included */
+        bool needs_file;                /* a request without a descriptor is not served */
+        void (*serve)(int socket, int fd, const Request *request);
+} Kind;
+
+static const Kind kinds[] = {
+        { TABLE_JOB_MAGIC, sizeof(TableJobRequest), true, serve_table },
+        { THREAD_WIRE_MAGIC, sizeof(ThreadWireRequest), true, serve_thread },
+        { CODE_WIRE_MAGIC, sizeof(CodeRequest), false, serve_code },
+        { SYMBOL_WIRE_MAGIC, sizeof(SymbolRequest), false, serve_symbol },
+        { NO_TEXT_WIRE_MAGIC, sizeof(NoTextRequest), true, serve_no_text },
+        { HOTSPOT_WIRE_MAGIC, sizeof(HotspotRequest), true, serve_hotspot },
+        { PYTHON_WIRE_MAGIC, sizeof(PythonRequest), true, serve_python },
+};
+
+/* Return: NULL = no such kind. */
+static const Kind *find_kind(uint32_t magic) {
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+                if (kinds[i].magic == magic)
+                        return &kinds[i];
+        return NULL;
+}
+
+/* A descriptor comes with the first byte. Return: NULL = the socket was closed, or this is no request. */
+static const Kind *receive(int socket, Request *request, int *fdp) {
+        const size_t word = sizeof(request->magic);
+        const Kind *kind;
+
+        if (channel_receive(socket, request, word, fdp, 0) != (ssize_t)word)
+                return NULL;
+        kind = find_kind(request->magic);
+        if (!kind || channel_receive_all(socket, (char *)request + word, kind->size - word))
+                return NULL;
+        return kind;
+}
+
+void worker_main(int socket) {
+        Request request = { 0 };
+        const Kind *kind;
+        int fd = -1;
+
+        kind = receive(socket, &request, &fd);
+        if (kind && (fd >= 0 || !kind->needs_file))
+                kind->serve(socket, fd, &request);
+        _exit(0);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Rows Shim
+ *
+ * Lets rows.bpf.h and rules.bpf.h compile for the host: the kernel's tables and
+ * nodes are what the test lists. Include behind a shim that has
+ * bpf_probe_read_user(), memory.bpf.h and unwind.bpf.h.
+ */
+
+#include "border/unwind_abi.h"
+#include "host/sampling/unwind/tables/nodes.h"
+
+enum {
+        SHIM_MAX_TABLES = 64,
+        SHIM_SPACE = 4711,
+};
+
+typedef struct ShimTable {
+        const uint8_t *data;            /* blocks */
+        size_t size;
+} ShimTable;
+
+static ShimTable shim_tables[SHIM_MAX_TABLES];
+static Nodes shim_nodes;                /* of the space SHIM_SPACE */
+static unsigned shim_n_searches;        /* rules that were in no cache */
+
+static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
+        if (table >= SHIM_MAX_TABLES ||
+            (uint64_t)(block + 1ULL) * UNWIND_BLOCK_SIZE > shim_tables[table].size)
+                return NULL;
+        return shim_tables[table].data + (size_t)block * UNWIND_BLOCK_SIZE;
+}
+
+static inline uint64_t rows_rule(uint32_t table, uint64_t offset);
+
+static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf) {
+        return space == SHIM_SPACE && leaf < shim_nodes.n ? &shim_nodes.nodes[leaf] : NULL;
+}
+
+#include "walk/rows.bpf.h"
+#include "walk/rules.bpf.h"
+
+static inline struct rows_cache *hotspot_cache(void);
+#include "runtimes/hotspot.bpf.h"
+#include "runtimes/python.bpf.h"
+
+static struct rows_cache *shim_cache;
+static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_SPACE runs no Java */
+
+static inline struct rows_cache *hotspot_cache(void) {
+        return shim_cache;
+}
+
+static inline bool rules_hotspot(const struct rows_walk *walk) {
+        struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
+                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+
+        return hotspot_do_step(&step);
+}
+
+static struct python *shim_python;      /* NULL = SHIM_SPACE runs no Python */
+
+static inline bool python_write_one(const struct rows_walk *walk) {
+        return python_write(walk->unwind, walk->python, walk->frames);
+}
+
+static inline uint64_t rows_rule(uint32_t table, uint64_t offset) {
+        shim_n_searches++;
+        return rows_read_table(table, offset);
+}
+
+/*
+ * As sampler.bpf.c does it: begin, then steps until one says that it is over. Registers are set between the
+ * two.
+ */
+static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32_t depth) {
+        unwind_begin(unwind, 0, depth);
+        rules_begin(rules, SHIM_SPACE, shim_nodes.nodes[0].generation, 0);
+}
+
+static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,
+                             struct rows_cache *cache) {
+        static struct hotspot state;
+        const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames, .cache = cache,
+                                        .hotspot = shim_hotspot, .state = &state,
+                                        .python = shim_python };
+
+        shim_cache = cache;
+        hotspot_begin(&state);
+        while (python_step(&walk))
+                ;
+}

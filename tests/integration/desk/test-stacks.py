@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof stacks`: what hangs stands where it hangs, by eu-stack and jstack, too, and no thread notices."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+import jdks
+import pythons
+import tap
+
+REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "signal",
+           "left": "futex", "right": "futex"}
+HOLDERS = {"mutex": ("pipe", False), "left": ("right", True), "right": ("left", True)}
+DEPTH = 201             # frames of still_down
+
+
+def switches(pid, tid):
+    text = pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text()
+    return [int(n) for n in re.findall(r"ctxt_switches:\s+(\d+)", text)]
+
+
+def is_asleep(pid, tid):
+    return pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
+
+
+def names(thread):
+    return [frame["function"] for frame in thread["frames"]]
+
+
+class Stacks(tap.TestCase):
+    def setUp(self):
+        super().setUp()
+        tap.need_root()
+        tap.need_btf()
+
+    def look(self, *arguments, expect=0):
+        done = self.run_command([tap.SPANPROF, "stacks", *map(str, arguments), "--json"], expect=expect)
+        return json.loads(done.stdout)["threads"] if done.stdout else done
+
+    def start(self, *arguments, n=8):
+        """The victim, and {name: id} of its threads, once all but one hang."""
+        child = self.spawn([tap.VICTIMS / "victim-still", *arguments])
+        child.wait_for(r"^pid \d+")
+        said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == n and found,
+                              "all threads have said who they are")
+        threads = {name: int(tid) for name, tid in said}
+        tap.wait_until(lambda: all(is_asleep(child.pid, tid) for name, tid in threads.items() if name != "spin"),
+                       "they hang")
+        return child, threads
+
+    def check_each(self, child, tids, threads, ages_ns):
+        found = {thread["tid"]: thread for thread in threads}
+        self.assertEqual(set(found), {child.pid, *tids.values()})
+        for name, tid in tids.items():
+            thread, stack = found[tid], names(found[tid])
+            self.assertEqual((thread["pid"], thread["name"]), (child.pid, name))
+            if name == "spin":
+                self.assertIn(thread["state"], ("running", "runnable"))
+                if stack:                       # on a busy machine no sample of it may be there
+                    self.assertEqual(stack[stack.index("still_spin"):][:2], ["still_spin", "still_enter"], stack)
+                continue
+            self.assertEqual((thread["state"], thread["reason"]), ("blocked", REASONS[name]), thread)
+            self.assertGreaterEqual(thread["waits_at_most_ns"], ages_ns[0] * 0.99 - 1e6, thread)
+            self.assertLessEqual(thread["waits_at_most_ns"], ages_ns[1] * 1.01 + 20e6, thread)
+            self.assertNotIn("truncated", thread)
+            self.assertEqual(stack[stack.index(f"still_{name}"):][:3], [f"still_{name}", "still_enter", "still_main"])
+            self.assertEqual(stack.count("still_down"), DEPTH if name == "deep" else 0)
+            holder, deadlock = HOLDERS.get(name, (None, None))
+            self.assertEqual((thread.get("holder_tid"), thread.get("deadlock")), (holder and tids[holder], deadlock))
+            span = (thread.get("trace_id"), thread.get("span_id"))
+            self.assertEqual(span, (f"{1:016x}{tid:016x}", f"{7:016x}") if name == "sleep" else (None, None))
+
+    def test_each_thread_stands_where_it_hangs(self):
+        for form in ("ring", "thread"):
+            with self.subTest(form):
+                begun = time.monotonic_ns()
+                child, tids = self.start(form)
+                hang = time.monotonic_ns()
+                time.sleep(0.3)
+                before = time.monotonic_ns()
+                threads = self.look(child.pid)
+                self.check_each(child, tids, threads, (before - hang, time.monotonic_ns() - begun))
+
+    def test_stack_pointers_that_are_none(self):
+        child, tids = self.start("wild", n=12)
+        found = {thread["tid"]: thread for thread in self.look(child.pid)}
+        for name in ("null", "address", "code", "circle"):
+            thread = found[tids[name]]
+            self.assertEqual((thread["state"], thread["reason"]), ("blocked", "signal"), thread)
+            self.assertTrue(thread["truncated"], thread)
+            self.assertLess(len(thread["frames"]), 3, thread)
+        for name in ("mutex", "pipe", "poll", "sleep"):
+            self.assertIn("still_enter", names(found[tids[name]]))
+            self.assertNotIn("truncated", found[tids[name]])
+
+    def test_a_process_that_dies_meanwhile(self):
+        for delay in (0.005, 0.02, 0.06):
+            child, _ = self.start()
+            look = self.spawn([tap.SPANPROF, "stacks", child.pid, "--json"])
+            time.sleep(delay)
+            child.kill()
+            self.assertIn(look.wait(), (0, 1), look)
+            self.assertNotIn("error: ", look.err)
+
+    def test_no_thread_is_stopped_or_woken(self):
+        child, tids = self.start()
+        still = [tid for name, tid in tids.items() if name != "spin"]
+        before = [switches(child.pid, tid) for tid in still]
+        self.assertTrue(self.look(child.pid))
+        self.assertEqual([switches(child.pid, tid) for tid in still], before)
+
+    def test_eu_stack_finds_the_same_frames(self):
+        child, tids = self.start()
+        mine = {thread["tid"]: names(thread) for thread in self.look(child.pid)}
+        done = self.run_command([tap.need_tool("eu-stack"), "-n", "0", "-p", child.pid])
+        theirs = {int(tid): re.findall(r"^#\d+\s+0x[0-9a-f]+ *(\S*)", frames, re.M)
+                  for tid, frames in re.findall(r"^TID (\d+):\n((?:#.*\n)+)", done.stdout, re.M)}
+        for name, tid in tids.items():
+            if name != "spin":
+                self.assertEqual(len(mine[tid]), len(theirs[tid]), (name, mine[tid], theirs[tid]))
+                self.assertEqual([f for f in mine[tid] if f.startswith("still_")],
+                                 [f for f in theirs[tid] if f.startswith("still_")])
+
+    def test_text_puts_the_same_together(self):
+        child, tids = self.start()
+        done = self.run_command([tap.SPANPROF, "stacks", "-p", child.pid], expect=0)
+        self.assertRegex(done.stdout, rf"^pid {child.pid} \(victim-still\): 9 threads, [01] running, [89] waiting\n")
+        self.assertRegex(done.stdout, rf"\nblocked on read, for at most [0-9.]+ m?s: {tids['pipe']} pipe\n"
+                         r"    \S*read +libc\.so\.6\n    still_pipe +victim-still\n")
+        self.assertRegex(done.stdout, rf"{tids['sleep']} sleep\n    span {7:016x} of trace ")
+        self.assertEqual(done.stdout.count("still_down"), DEPTH)
+        self.assertIn(f"\n    thread {tids['pipe']} pipe has the mutex\n", done.stdout)
+        self.assertIn(f"\n    thread {tids['left']} left has the mutex, and waits for this one: a DEADLOCK\n", done.stdout)
+
+    def test_a_file_in_a_form_of_record(self):
+        child, _ = self.start()
+        for name, begin in (("x.html", b"<!doctype html>"), ("x.svg", b"<"), ("x.folded", b"")):
+            path = self.directory() / name
+            self.run_command([tap.SPANPROF, "stacks", child.pid, "-o", path], expect=0)
+            self.assertTrue(path.read_bytes().startswith(begin))
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        self.assertRegex(path.read_text(), r"(?m)^.*still_main;still_enter;still_poll;\S*poll \d+$")
+        self.assertIn("names no format", self.run_command([tap.SPANPROF, "stacks", child.pid, "-o", "/x.y"],
+                                                         expect=2).stderr)
+
+    def spans(self, n, capacity):
+        """Of @n threads that sleep: {thread: its span}, {thread: the span that was found} of those that slept
+        then, since each wakes up now and then."""
+        child = self.spawn([tap.VICTIMS / "victim-threads", "1", n, "600", capacity])
+        child.wait_for(r"^pid \d+ ready")
+        true = {int(tid): int(span)
+                for tid, span in re.findall(r"^thread (\d+) sleep-\d+ span (\d+)$", child.out, re.M)}
+        tap.wait_until(lambda: all(is_asleep(child.pid, tid) for tid in true), "they sleep")
+        found = {thread["tid"]: thread for thread in self.look(child.pid)}
+        self.assertEqual(len(true), int(n))
+        self.assertLessEqual(set(true), set(found))
+        slept = {tid: int(found[tid].get("span_id", "0"), 16) for tid in true if found[tid]["state"] == "blocked"}
+        self.assertGreater(len(slept), len(true) / 2)
+        return true, slept
+
+    def test_each_of_many_threads_has_its_span(self):
+        true, found = self.spans("600", "65536")
+        self.assertEqual(found, {tid: true[tid] for tid in found})
+
+    def test_threads_that_share_a_slot_have_no_span(self):
+        _, found = self.spans("64", "16")
+        self.assertEqual(set(found.values()), {0})
+
+    def test_threads_that_do_the_same_stand_together(self):
+        child = self.spawn([tap.VICTIMS / "victim-crowd", "1", "40"])
+        child.wait_for("ready")
+        [process] = pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        tap.wait_until(lambda: all(is_asleep(process, tid) for tid in os.listdir(f"/proc/{process}/task")), "they sleep")
+        done = self.run_command([tap.SPANPROF, "stacks", process], expect=0)
+        self.assertRegex(done.stdout, r"(?m)^blocked on \w+, for at most [^,]+, 39 threads: \d+ victim-crowd"
+                         r"(, \d+ victim-crowd){7}, and 31 more$")
+
+    def test_functions_of_python(self):
+        child = self.spawn([next(iter(pythons.here().values())),
+                            tap.SOURCE_DIR / "tests/victims/python/victim-still.py"])
+        child.wait_for("ready")
+        below = ["wait_below"] * 4
+        tap.wait_until(lambda: all(is_asleep(child.pid, tid) for tid in os.listdir(f"/proc/{child.pid}/task")), "hang")
+        stacks = [[frame["function"].rsplit(".", 1)[-1] for frame in thread["frames"]
+                   if frame.get("file", "").endswith(".py")] for thread in self.look(child.pid)]
+        self.assertEqual(len(stacks), 3)
+        self.assertEqual(sum(stack.count("wait_below") for stack in stacks), 4)
+        [waits] = [stack for stack in stacks if "wait_below" in stack]
+        [sorts] = [stack for stack in stacks if "compare" in stack]
+        self.assertEqual(waits[waits.index("wait_below"):][:len(below) + 1], [*below, "run"])
+        self.assertLess(sorts.index("compare"), sorts.index("sort"))
+        self.assertTrue(any("<module>" in stack for stack in stacks))
+
+    def test_jstack_finds_the_same_methods(self):
+        directory = self.directory()
+        self.run_command([jdks.tool("javac"), "-nowarn", "-d", directory,
+                          tap.SOURCE_DIR / "tests/victims/java/VictimStill.java"], expect=0, timeout=120)
+        release, java = sorted(jdks.here().items())[-1]
+        child = self.spawn([java, "-Xint", "-cp", directory, "VictimStill"])
+        child.wait_for("ready")
+        jstack = java.parent / "jstack"
+        if not jstack.exists():
+            tap.skip("tool: jstack is not installed")
+
+        def theirs():
+            done = self.run_command([jstack, child.pid], expect=0)
+            return {name[:15]: re.findall(r"^\s+at (?:java\.base@?\S*/)?([\w.$]+)\(", frames, re.M)
+                    for name, frames in re.findall(r'^"(blocked|parked|dozing)" (.*?)\n\n', done.stdout, re.M | re.S)}
+
+        want = tap.wait_until(lambda: (found := theirs()) and len(found) == 3 and
+                              all("VictimStill.down" in stack for stack in found.values()) and found, "they hang")
+        mine = {thread["name"]: [name for name in names(thread) if re.match(r"(java|jdk|VictimStill)\b", name)]
+                for thread in self.look(child.pid)}
+        for name, stack in want.items():
+            self.assertEqual([f for f in mine[name] if "VictimStill" in f], [f for f in stack if "VictimStill" in f])
+            self.assertEqual(len(mine[name]), len(stack), (mine[name], stack))
+
+    def test_what_cannot_be(self):
+        done = self.run_command([tap.SPANPROF, "stacks"], expect=2)
+        self.assertIn("stacks of whom?", done.stderr)
+        done = self.run_command([tap.SPANPROF, "stacks", "x"], expect=2)
+        self.assertIn("x is no process id", done.stderr)
+        gone = subprocess.run(["true"], check=True) and self.spawn(["true"])
+        gone.process.wait()
+        done = self.run_command([tap.SPANPROF, "stacks", gone.pid], expect=1)
+        self.assertIn(f"there is no process {gone.pid}", done.stderr)
+        done = self.run_command([tap.need_tool("setpriv"), "--reuid=65534", "--clear-groups", tap.SPANPROF, "stacks",
+                                 os.getpid()], expect=78)
+        self.assertIn("try it with sudo", done.stderr)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""CPU time of spans by switches (--off-cpu, /metrics), against a program that has its own clocks
+(tests/victims/spans/victim-operations.c), and exemplars of OpenMetrics."""
+import oracle
+
+oracle.enter()
+
+import collections
+import http.client
+import importlib
+import pathlib
+import re
+
+import prometheus
+import session
+import tap
+
+SHARE, SLACK_S = 0.01, 0.005
+FREQUENCY = 997
+TRACE = f"{7:016x}{8:016x}"
+OPEN = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
+ROW = "spanprof_span_cpu_seconds_total"
+
+
+class Truth:
+    """{operation: seconds}, {span: operation}, seconds of all threads."""
+
+    def __init__(self, path):
+        self.cpu, self.operations, self.tids = {}, {}, set()
+        for line in path.read_text().splitlines():
+            kind, *words = line.split()
+            if kind == "all":
+                self.all = int(words[0]) / 1e9
+            else:
+                self.tids.add(int(words[0]))
+                self.operations[int(words[1])] = words[2]
+                self.cpu[words[2]] = int(words[3]) / 1e9
+
+
+class Operations(session.TestCase):
+    def begin(self, form, *options):
+        log = self.directory() / "log"
+        victim, tell = self.commanded("operations", log, form)
+        run = self.start("--pid", victim.pid, "--off-cpu", "--frequency", FREQUENCY, "--export-interval", "1s",
+                         "--metrics", "127.0.0.1:0", *options)
+        self.port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+        run.child.wait_for("sampling|profiles go to")
+        return run, tell, victim, lambda: Truth(log)
+
+    def page(self, accept=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tap.PATIENCE)
+        connection.request("GET", "/metrics", headers={"Accept": accept} if accept else {})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return text, answer.headers["Content-Type"]
+
+    def families(self):
+        return prometheus.parse(self.page()[0])
+
+    def settled(self):
+        """Pages until two windows bring no more time: what waits for its operation has come out."""
+        def look():
+            families = self.families()
+            rows = families[ROW].samples if ROW in families else {}
+            windows = prometheus.value(families, "spanprof_windows_total")
+            if rows != self.last[0]:
+                self.last = rows, windows
+            return families if rows and windows >= self.last[1] + 3 else None
+
+        self.last = None, 0
+        return tap.wait_until(look, "rows of spans", 120)
+
+    def rows(self, families):
+        rows = collections.Counter()
+        for labels, seconds in families[ROW].samples.items():
+            labels = dict(labels)
+            self.assertEqual(labels["service"], "shop")
+            rows[labels["operation"]] += seconds
+        return rows
+
+    def sum_of(self, families, name):
+        return sum(families[name].samples.values())
+
+    def judge_books(self, families, victim, truth):
+        """All time of all threads is somewhere: in a span, outside, or not split yet."""
+        told = sum(self.sum_of(families, f"spanprof_{name}") for name in
+                   ("span_cpu_seconds_total", "outside_span_cpu_seconds_total", "split_span_cpu_seconds"))
+        books = sum(int((task / "schedstat").read_text().split()[0]) for task in
+                    pathlib.Path(f"/proc/{victim.pid}/task").iterdir()) / 1e9
+        # what ticks have moved may not have been paid back yet
+        lent = prometheus.value(families, "spanprof_span_cpu_moved_ticks_total") / FREQUENCY
+        self.assertAlmostEqual(told, self.sum_of(families, "spanprof_thread_cpu_seconds_total"), delta=lent + SLACK_S)
+        self.assertLessEqual(told, books + lent + SLACK_S)
+        # the first run of a thread that is older than the daemon is not told
+        self.assertGreaterEqual(told, truth.all * (1 - SHARE) - SLACK_S)
+
+    def test_adds_up_by_operation(self):
+        run, tell, victim, read = self.begin("thread", "--span-operation", "http.route")
+        for _ in range(10):     # on a busy machine all runs of `requests` may end within its span
+            tell("go")
+            families = self.settled()
+            moved = prometheus.value(families, "spanprof_span_cpu_moved_ticks_total")
+            if moved:
+                break
+        truth = read()
+        rows = self.rows(families)
+        # what changes as the thread has no CPU is exact
+        for operation in ("/checkout", "/search"):
+            self.assertAlmostEqual(rows[operation], truth.cpu[operation],
+                                   delta=SHARE * truth.cpu[operation] + SLACK_S, msg=(rows, truth.cpu))
+        # each of these has ticks in runs of others: shares of it are estimates, the sum of two is not
+        both = truth.cpu["/first"] + truth.cpu["/second"]
+        self.assertAlmostEqual(rows["/first"] + rows["/second"], both, delta=SHARE * both + 2 * SLACK_S,
+                               msg=(rows, truth.cpu))
+        self.assertGreater(moved, 0)
+        self.assertGreater(rows["/short"], 0)
+        self.assertLessEqual(set(rows), {*truth.cpu, ""})
+        self.assertLessEqual(rows[""], SHARE * sum(truth.cpu.values()) + SLACK_S, rows)
+        self.judge_books(families, victim, truth)
+        self.assertEqual(prometheus.lint(families), [])
+        self.judge_exemplars(truth)
+        run.stop()
+
+    def judge_exemplars(self, truth):
+        text, kind = self.page(OPEN)
+        self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
+        self.assertTrue(text.endswith("\n# EOF\n"))
+        self.assertIn(f"# TYPE {ROW.removesuffix('_total')} counter\n", text)
+        reader = importlib.import_module("prometheus_client.openmetrics.parser")
+        read = [sample for family in reader.text_string_to_metric_families(text) for sample in family.samples]
+        self.assertGreaterEqual(sum(sample.exemplar is not None for sample in read), len(truth.cpu))
+        found = set()
+        for operation, exemplar in re.findall(rf'^{ROW}{{service="shop",operation="([^"]*)"}} \S+(.*)$', text, re.M):
+            match = re.fullmatch(r' # \{trace_id="(\w+)",span_id="(\w+)"\} (\S+) (\S+)', exemplar)
+            self.assertTrue(match, exemplar)
+            self.assertEqual(match[1], TRACE)
+            self.assertIn(truth.operations[int(match[2], 16)], (operation, *([] if operation else truth.cpu)))
+            self.assertGreater(float(match[3]), 0)
+            found.add(operation)
+        self.assertLessEqual(set(truth.cpu), found)
+        for accept in (None, "text/plain", "application/openmetrics-text;q=0.1,text/plain", "application/openmetrics-text;q=0"):
+            text, kind = self.page(accept)
+            self.assertTrue(kind.startswith("text/plain; version=0.0.4"), (accept, kind))
+            self.assertNotIn("trace_id=", text)
+
+    def test_rings_have_no_operations(self):
+        """… and with links = off no span is named."""
+        run, tell, victim, read = self.begin("ring", "--span-operation", "http.route", "--links", "off")
+        tell("go")
+        truth = read()
+        families = self.settled()
+        rows = self.rows(families)
+        self.assertEqual(set(rows), {""})
+        self.judge_books(families, victim, truth)
+        exact = sum(truth.cpu[name] for name in truth.cpu if name != "/short")
+        self.assertGreaterEqual(rows[""], exact * (1 - SHARE) - SLACK_S)
+        text, kind = self.page(OPEN)
+        self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
+        self.assertNotIn("trace_id=", text)
+        run.stop()
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks through musl, which has no call frame information: rows from a scan of its code."""
+import oracle
+
+oracle.enter()
+
+import otlp_read
+import session
+import tap
+
+CPU_SECONDS = 1
+# What the walk ends at where the rows are to blame; `pending` is a row that is still on its way.
+OURS = {"no_rows", "bad_cfa", "fault", "fp_end", "unsupported", "no_mapping", "long", "malformed"}
+MOST_CUT = 0.01
+FEW = 200
+CALLERS = {"compare_words": "do_sort", "do_sort": "main", "do_print": "main", "do_allocate": "main"}
+# functions of musl that one of the victim's alone gets to
+OWNERS = {"do_sort": ("qsort", "__qsort_r", "sift", "trinkle", "wrapper_cmp"),
+          "do_print": ("snprintf", "vsnprintf", "vfprintf", "printf_core", "fmt_fp", "pop_arg", "pad", "sn_write"),
+          "do_allocate": ("__libc_malloc_impl", "alloc_slot", "__libc_free", "nontrivial_free")}
+OWNER_OF = {name: owner for owner, names in OWNERS.items() for name in names}
+
+
+def wrong_in(names):
+    """What contradicts the victim in a stack, innermost frame first; None = nothing."""
+    if "printf" in names:       # main itself says its pid
+        return None
+    own = [name for name in names if name in CALLERS or name == "main"]
+    for callee, caller in zip(own, own[1:]):
+        if CALLERS.get(callee) != caller:
+            return f"{callee} has the caller {caller}"
+    for i, name in enumerate(names):
+        owner = OWNER_OF.get(name)
+        caller = next((x for x in names[i:] if x in OWNERS or x == "main"), None)
+        if owner and caller and caller != owner:
+            return f"{name} belongs to {caller}"
+    return None
+
+
+class Musl(session.TestCase):
+    def build(self, *arguments):
+        compiler = tap.need_tool("musl-gcc")
+        program = self.directory() / "musl-busy"
+        self.run_command([compiler, "-O2", "-g", "-o", program, tap.SOURCE_DIR / "tests/victims/native/musl-busy.c",
+                          *arguments], expect=0)
+        return program
+
+    def stacks(self, program):
+        """[(names of the user's frames, why it was cut or None, samples)] of a run."""
+        where = self.directory()
+        child = self.spawn([tap.SPANPROF, "record", "-F", "999", "-o", where / "out.otlp", "--", program],
+                           env=session.clean_environment())
+        pid = int(child.wait_for(r"^pid (\d+)$")[1])
+        session.wait_cpu([pid], CPU_SECONDS)
+        self.assertEqual(child.stop(), 0)
+        return [([frame.name for frame in sample.frames if frame.type != "kernel"],
+                 sample.attributes.get("profile.stack.truncated"), sample.value)
+                for sample in otlp_read.samples(where / "out.otlp") if sample.resource["process.pid"] == pid]
+
+    def check(self, *arguments):
+        stacks = self.stacks(self.build(*arguments))
+        wrong = [(said, names) for names, _, _ in stacks if (said := wrong_in(names))]
+        self.assertEqual(wrong, [])
+        whole = sum(n for names, why, n in stacks if not why and "main" in names)
+        cut = sum(n for _, why, n in stacks if why in OURS)
+        if whole + cut < FEW:
+            tap.skip(f"machine: only {whole + cut} stacks in {CPU_SECONDS} s of CPU")
+        self.assertLessEqual(cut / (whole + cut), MOST_CUT, f"{cut} of {whole + cut} stacks are cut")
+
+    def test_a_static_program(self):
+        self.check("-static")
+
+    def test_a_program_and_its_library(self):
+        self.check()
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/symbol/function/demangle.h"
+#include "work-directory.h"
+
+TestSuite(demangle, .timeout = 120);
+
+static const char *demangled(const char *name, DemangleStyle style) {
+        static char text[DEMANGLE_MAX_OUTPUT];
+        size_t size = demangle(name, style, text, sizeof(text));
+
+        if (!size)
+                return "";
+        cr_assert_eq(strlen(text), size);
+        return text;
+}
+
+/*
+ * Expected: c++filt --no-verbose of binutils 2.40, with parameters and with -p; Rust: rustfilt 0.2.1 and RFC
+ * 2603.
+ */
+Test(demangle, reads_names_of_cxx) {
+        static const char *const names[][3] = {
+                { "_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back",
+                  "std::vector<int, std::allocator<int> >::push_back(int const&)" },
+                { "_ZN4llvm9StringRef4findEcm", "llvm::StringRef::find",
+                  "llvm::StringRef::find(char, unsigned long)" },
+                { "_ZNSaIcED1Ev", "std::allocator<char>::~allocator", "std::allocator<char>::~allocator()" },
+                { "_Z3foov.cold", "foo", "foo() [clone .cold]" },
+                { "_Z3fooILi3EEvv", "foo<3>", "void foo<3>()" },
+                { "_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()",
+                  "main::{lambda()#1}::operator()() const" },
+                { "_GLOBAL__I_main", "global constructors keyed to main",
+                  "global constructors keyed to main" },
+                { "_GLOBAL__I__ZN1a1bE", "global constructors keyed to a::b",
+                  "global constructors keyed to a::b" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1]);
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_FULL), names[i][2]);
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_NONE), "");
+        }
+}
+
+Test(demangle, reads_names_of_rust) {
+        static const char *const names[][2] = {
+                { "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt" },
+                { "_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE",
+                  "<Test + 'static as foo::Bar<Test>>::bar" },
+                { "_RNvC6_123foo3bar", "123foo::bar" },
+                { "_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3new", "<std::path::PathBuf>::new" },
+                { "_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
+                  "utf8_idents::\xe1\x83\xa1\xe1\x83\x90\xe1\x83\xad\xe1\x83\x9b\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x90\xe1\x83\x93_"
+                  "\xe1\x83\x92\xe1\x83\x94\xe1\x83\x9b\xe1\x83\xa0\xe1\x83\x98\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x98_"
+                  "\xe1\x83\xa1\xe1\x83\x90\xe1\x83\x93\xe1\x83\x98\xe1\x83\x9a\xe1\x83\x98" },
+                { "_RINvNtC3std3mem8align_ofNtNtC3std3mem12DiscriminantE",
+                  "std::mem::align_of::<std::mem::Discriminant>" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1]);
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_FULL), names[i][1]);
+        }
+}
+
+Test(demangle, leaves_other_names_alone) {
+        static const char *const names[] = { "",
+                                             "main",
+                                             "_",
+                                             "_Z",
+                                             "_start",
+                                             "_R",
+                                             "_ZN",
+                                             "runtime.mallocgc",
+                                             "_Z3fo",
+                                             "_GLOBAL_",
+                                             "_GLOBAL__",
+                                             "_GLOBAL__sub",
+                                             "_GLOBAL__I",
+                                             "_GLOBAL__I",
+                                             "_GLOBAL__sub_I_main" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                cr_expect_str_eq(demangled(names[i], DEMANGLE_FULL), "", "%s", names[i]);
+}
+
+/* Every exported name of libstdc++, in both styles; @flags of c++filt. */
+static void agree_with_cxxfilt(DemangleStyle style, const char *flags) {
+        char command[256], mangled[8192], expected[8192];
+        unsigned n = 0;
+        FILE *pipe;
+
+        snprintf(
+                command, sizeof(command),
+                "nm -D $(gcc -print-file-name=libstdc++.so) | awk '{ print $NF }' | sed 's/@.*//' >%s && c++filt --no-verbose %s <%s | paste -d '\n' %s -",
+                work_path("names"), flags, work_path("names"), work_path("names"));
+        pipe = popen(command, "r");
+        cr_assert_not_null(pipe);
+        while (fgets(mangled, sizeof(mangled), pipe) && fgets(expected, sizeof(expected), pipe)) {
+                const char *name;
+
+                mangled[strcspn(mangled, "\n")] = 0;
+                expected[strcspn(expected, "\n")] = 0;
+                name = demangled(mangled, style);
+                cr_expect_str_eq(name[0] ? name : mangled, expected, "%s", mangled);
+                n += name[0] != 0;
+        }
+        cr_assert_eq(pclose(pipe), 0);
+        cr_assert_gt(n, 3000);
+}
+
+Test(demangle, agrees_with_cxxfilt) {
+        work_directory_make();
+        agree_with_cxxfilt(DEMANGLE_FULL, "");
+        agree_with_cxxfilt(DEMANGLE_SHORT, "-p");
+        work_directory_remove();
+}
+
+/* Base 62 as Rust writes it: `_` is 0, `0_` is 1. C++ has 36 digits instead. */
+static char *add_number(char *to, unsigned value, unsigned base, const char *digits) {
+        char text[16], *at = text + sizeof(text);
+
+        *--at = 0;
+        *--at = '_';
+        if (value)
+                for (value--; at == text + sizeof(text) - 2 || value; value /= base)
+                        *--at = digits[value % base];
+        return stpcpy(to, at);
+}
+
+static const char rust_digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+static const char cxx_digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/* libiberty 2.40 by itself counts to 2^53 in a part that it does not show. */
+Test(demangle, does_not_count_lifetimes_for_ever) {
+        cr_expect_str_eq(demangled("_RNvMINvC1a1bFGzzzzzzzzz_EuEC1d1c", DEMANGLE_FULL), "");
+        cr_expect_str_eq(demangled("_RNvMINvC1a1bFG2_EuEC1d1c", DEMANGLE_FULL), "<d>::c",
+                         "a number that people write");
+        cr_expect_str_eq(demangled("_RNvC12Generic_Gzzz_3foo", DEMANGLE_FULL), "",
+                         "a length that is wrong by one");
+        cr_expect_str_eq(demangled("_RNvC13Generic_Gzzz_3foo", DEMANGLE_FULL), "Generic_Gzzz_::foo",
+                         "a name with such letters");
+}
+
+/* A tuple of two references to the tuple before it, 40 times: 300 bytes that mean 2^40 units. */
+Test(demangle, does_not_print_for_ever) {
+        char name[DEMANGLE_MAX_INPUT], *end = stpcpy(name, "_RIC1aTuuE");
+        unsigned before = (unsigned)strlen("IC1a");
+
+        for (int i = 0; i < 40; i++) {
+                unsigned at = (unsigned)(end - name) - 2;
+
+                end = stpcpy(end, "TB");
+                end = add_number(end, before, 62, rust_digits);
+                end = stpcpy(end, "B");
+                end = add_number(end, before, 62, rust_digits);
+                end = stpcpy(end, "E");
+                before = at;
+                if (i == 2) {
+                        strcpy(end, "E");
+                        cr_expect_str_eq(
+                                demangled(name, DEMANGLE_FULL),
+                                "a::<((), ()), (((), ()), ((), ())), ((((), ()), ((), ())), (((), ()), ((), ()))), "
+                                "(((((), ()), ((), ())), (((), ()), ((), ()))), ((((), ()), ((), ())), (((), ()), ((), ()))))>");
+                }
+        }
+        stpcpy(end, "E");
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "");
+}
+
+/*
+ * A function of a function and of that function again, in each other 60 times, in a pack expansion: before
+ * anything is printed, 2^60 parts are searched for the pack.
+ */
+Test(demangle, does_not_search_for_ever) {
+        enum { DEPTH = 60 };
+        char name[DEMANGLE_MAX_INPUT], *end = stpcpy(name, "_Z1fIJEEvDp");
+
+        for (int i = 0; i < DEPTH; i++)
+                end = stpcpy(end, "Fv");
+        end = stpcpy(end, "FvvE");
+        for (unsigned i = 0; i < DEPTH; i++) {
+                end = stpcpy(end, "S");
+                end = add_number(end, i + 1, 36, cxx_digits);
+                end = stpcpy(end, "E");
+        }
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "");
+        cr_expect_str_eq(demangled(name, DEMANGLE_SHORT), "f<>", "the parameters do not matter");
+}
+
+/* Length, and room for the result: all of it or nothing. */
+Test(demangle, keeps_within_its_limits) {
+        static char name[2 << 20];
+        char text[16];
+
+        memset(name, 'a', sizeof(name) - 1);
+        memcpy(name, "_Z", 2);
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "", "a name of 2 MiB");
+        cr_expect_eq(demangle("_Z3foov", DEMANGLE_FULL, text, 6), 5);
+        cr_expect_str_eq(text, "foo()");
+        cr_expect_eq(demangle("_Z3foov", DEMANGLE_FULL, text, 5), 0);
+        cr_expect_eq(demangle("_RNvC3foo3bar", DEMANGLE_FULL, text, 9), 8);
+        cr_expect_str_eq(text, "foo::bar");
+        cr_expect_eq(demangle("_RNvC3foo3bar", DEMANGLE_FULL, text, 8), 0);
+        cr_expect_eq(demangle("_Z3foov", DEMANGLE_FULL, text, 0), 0);
+}

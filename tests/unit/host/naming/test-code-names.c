@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Each test is a process of its own, and the one that makes code: its perf-map is /tmp/perf-PID.map with its
+ * pid.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
+#include "core/symbol/jit/code.h"
+#include "host/naming/code-names.h"
+#include "stat-reset.h"
+
+static char path[64];
+static bool is_past;
+static CodeNames *names;
+static Process *process;
+
+static void init(void) {
+        stat_reset();
+        umask(022);
+        snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+        cr_assert_eq(code_names_new(&names, NULL, NULL), 0);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        process->generation = 7;
+}
+
+static void fini(void) {
+        code_names_free(names);
+        process_free(process);
+        unlink(path);
+}
+TestSuite(code_names, .init = init, .fini = fini);
+
+static void write_map(const char *mode, const char *text) {
+        FILE *file = fopen(path, mode);
+
+        cr_assert_not_null(file);
+        fputs(text, file);
+        fclose(file);
+}
+
+static int find(uint64_t address, const char **namep, size_t *sizep) {
+        return code_names_find(names, process, address, clock_monotonic_ns(), namep, sizep, &is_past);
+}
+
+/* Asks for one sample until something is known for sure. */
+static int find_patiently(uint64_t address, char *name) {
+        uint64_t time_ns = clock_monotonic_ns();
+        const struct timespec pause = { .tv_nsec = 1000000 };
+        const char *found = NULL;
+        size_t size = 0;
+        int r;
+
+        for (int i = 0; i < 60000; i++) {
+                r = code_names_find(names, process, address, time_ns, &found, &size, &is_past);
+                if (r != CODE_NAMES_E_LATER)
+                        break;
+                code_names_wait(names, clock_monotonic_ns() + NS_PER_SEC);
+                cr_assert_eq(code_names_work(names), 0);
+                nanosleep(&pause, NULL);
+        }
+        name[0] = 0;
+        if (!r) {
+                memcpy(name, found, size);
+                name[size] = 0;
+        }
+        return r;
+}
+
+Test(code_names, waits_for_nothing) {
+        const char *name = NULL;
+        size_t size;
+
+        write_map("w", "1000 10 first\n");
+        cr_assert_eq(find(0x1000, &name, &size), CODE_NAMES_E_LATER);
+        cr_assert_null(name);
+        cr_assert_eq(code_names_n_processes(names), 1);
+}
+
+Test(code_names, knows_the_name_when_the_file_was_read) {
+        char name[CODE_MAX_NAME + 1];
+
+        write_map("w", "1000 10 first\nnonsense\n");
+        cr_assert_eq(find_patiently(0x1000, name), 0);
+        cr_assert_str_eq(name, "first");
+        cr_assert_eq(stat_get(COUNTER_CODE_FILES_READ), 1);
+        cr_assert_eq(stat_get(COUNTER_CODE_RECORDS), 1);
+        cr_assert_eq(stat_get(COUNTER_CODE_RECORDS_MALFORMED), 1);
+}
+
+Test(code_names, finds_what_came_after_the_first_look) {
+        char name[CODE_MAX_NAME + 1];
+
+        write_map("w", "1000 10 first\n");
+        cr_assert_eq(find_patiently(0x1000, name), 0);
+        cr_assert_eq(find_patiently(0x2000, name), CODE_NAMES_E_NONE, "the file was read after the sample");
+        write_map("a", "2000 10 second\n");
+        while (find_patiently(0x2000, name) == CODE_NAMES_E_NONE)
+                ;
+        cr_assert_str_eq(name, "second");
+}
+
+Test(code_names, expects_nothing_of_a_process_without_a_file) {
+        char name[CODE_MAX_NAME + 1];
+        const char *found;
+        size_t size;
+
+        cr_assert_eq(find_patiently(0x1000, name), CODE_NAMES_E_NONE);
+        for (int i = 0; i < 1000; i++)
+                cr_assert_eq(find(0x1000, &found, &size), CODE_NAMES_E_NONE);
+}
+
+Test(code_names, keeps_processes_apart) {
+        char name[CODE_MAX_NAME + 1];
+        Process *other;
+
+        write_map("w", "1000 10 first\n");
+        cr_assert_eq(find_patiently(0x1000, name), 0);
+        cr_assert_eq(process_new_gone(&other, 4194304, 1, "gone\0\0\0\0\0\0\0\0\0\0\0"), 0);
+        other->generation = 8;
+        process_free(process);
+        process = other;
+        cr_assert_eq(find_patiently(0x1000, name), CODE_NAMES_E_NONE);
+        cr_assert_eq(code_names_n_processes(names), 2);
+}
+
+Test(code_names, forgets_the_process_that_was_asked_for_least_recently) {
+        CodeNamesLimits limits = { .max_processes = 2 };
+        char name[CODE_MAX_NAME + 1];
+
+        code_names_free(names);
+        cr_assert_eq(code_names_new(&names, &limits, NULL), 0);
+        write_map("w", "1000 10 first\n");
+        for (uint64_t generation = 1; generation <= 5; generation++) {
+                process->generation = generation;
+                cr_assert_eq(find_patiently(0x1000, name), 0);
+                cr_assert_leq(code_names_n_processes(names), 2);
+        }
+        cr_assert_eq(stat_get(COUNTER_CODE_FILES_READ), 5);
+        process->generation = 4;
+        cr_assert_eq(find_patiently(0x1000, name), 0);
+        cr_assert_eq(stat_get(COUNTER_CODE_FILES_READ), 5, "it was still known");
+}
+
+Test(code_names, forgets_a_process_while_it_is_looked_at) {
+        CodeNamesLimits limits = { .max_processes = 1 };
+        const char *name;
+        size_t size;
+
+        code_names_free(names);
+        cr_assert_eq(code_names_new(&names, &limits, NULL), 0);
+        for (uint64_t generation = 1; generation <= 50; generation++) {
+                process->generation = generation;
+                cr_assert_eq(find(0x1000, &name, &size), CODE_NAMES_E_LATER);
+        }
+        code_names_wait(names, clock_monotonic_ns() + 60 * NS_PER_SEC);
+        cr_assert_eq(code_names_n_processes(names), 1);
+}

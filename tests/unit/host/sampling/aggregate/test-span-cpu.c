@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util/stat.h"
+#include "host/sampling/aggregate/span-cpu.h"
+#include "stat-reset.h"
+
+#define TICK_NS 1000
+
+/* A process `shop` whose threads publish http.route under index 3. */
+typedef struct Shop {
+        ProcessContext context;
+        Publication publication;
+        Process process;
+        Program program;
+        SpanCpu *cpu;
+        uint64_t span_ns, outside_ns, split_ns; /* of all rows and services, as looked at last */
+        char rows[4096];                        /* `SERVICE/OPERATION NS`, one a line */
+        SpanCpuExemplar exemplar;               /* of the last row */
+} Shop;
+
+static void set_up(Shop *shop, const char *operation) {
+        *shop = (Shop){ .context = { .serial = 1, .n_attributes = 1, .n_keys = 4 },
+                        .process = { .generation = 5, .comm = "main" } };
+        shop->context.attributes[0] = (ContextAttribute){ .key = { "service.name", 12 },
+                                                          .kind = CONTEXT_STRING,
+                                                          .string = { "shop", 4 } };
+        shop->context.keys[3] = (ContextText){ "http.route", 10 };
+        shop->publication.context = &shop->context;
+        shop->program = (Program){ &shop->process, &shop->publication };
+        stat_reset();
+        cr_assert_eq(span_cpu_new(&shop->cpu, operation), 0);
+}
+
+static struct abi_sample header_of(uint64_t span) {
+        return (struct abi_sample){ .context = span ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE,
+                                    .form = ABI_FORM_THREAD,
+                                    .span = { 7, 8, span } };
+}
+
+static void add(Shop *shop, uint64_t span, SpanCpuRuns runs) {
+        struct abi_sample header = header_of(span);
+
+        cr_assert_eq(span_cpu_add(shop->cpu, &shop->program, &header, &runs, TICK_NS), 0);
+}
+
+static void learn_bytes(Shop *shop, uint64_t span, const void *bytes, size_t size) {
+        struct abi_sample header = header_of(span);
+        Sample sample = { .header = &header, .attributes = bytes };
+
+        header.attributes_size = (uint16_t)size;
+        cr_assert_eq(span_cpu_learn(shop->cpu, &shop->program, &sample), 0);
+}
+
+static void learn(Shop *shop, uint64_t span, const char *operation) {
+        uint8_t bytes[300] = { 3, (uint8_t)strlen(operation) };
+
+        memcpy(bytes + 2, operation, strlen(operation));
+        learn_bytes(shop, span, bytes, 2 + strlen(operation));
+}
+
+static void take_row(void *userdata, const SpanCpuRow *row) {
+        Shop *shop = userdata;
+        size_t n = strlen(shop->rows);
+
+        shop->span_ns += row->ns;
+        shop->exemplar = *row->exemplar;
+        if (row->ns)
+                snprintf(shop->rows + n, sizeof(shop->rows) - n, "%s%s %lu\n", row->service, row->operation,
+                         (unsigned long)row->ns);
+}
+
+static void take_service(void *userdata, const SpanCpuService *service) {
+        Shop *shop = userdata;
+
+        shop->outside_ns += service->outside_ns;
+        shop->split_ns += service->split_ns;
+}
+
+static const char *look(Shop *shop) {
+        shop->span_ns = shop->outside_ns = shop->split_ns = 0;
+        shop->rows[0] = 0;
+        span_cpu_each_row(shop->cpu, take_row, shop);
+        span_cpu_each_service(shop->cpu, take_service, shop);
+        return shop->rows;
+}
+
+Test(span_cpu, adds_whole_runs_to_the_operation_of_their_span) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 100 });
+        cr_assert_str_eq(look(&shop), "");
+        learn(&shop, 1, "/cart");
+        cr_assert_str_eq(look(&shop), "shop/cart 100\n");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 10 });
+        learn(&shop, 2, "/cart");
+        add(&shop, 2, (SpanCpuRuns){ .whole_ns = 1 });
+        add(&shop, 0, (SpanCpuRuns){ .whole_ns = 5 });
+        cr_assert_str_eq(look(&shop), "shop/cart 111\n");
+        cr_assert_eq(shop.outside_ns, 5);
+        cr_assert_eq(stat_get(COUNTER_THREAD_CPU_SPAN_NS), 111);
+        cr_assert_eq(stat_get(COUNTER_THREAD_CPU_OUTSIDE_NS), 5);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, holds_time_for_an_operation_for_two_windows) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 100 });
+        add(&shop, 2, (SpanCpuRuns){ .whole_ns = 7 });
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_str_eq(look(&shop), "");
+        add(&shop, 2, (SpanCpuRuns){ .whole_ns = 1 });  /* it has waited long enough */
+        cr_assert_str_eq(look(&shop), "shop 7\n");
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_str_eq(look(&shop), "shop 107\n");
+        learn(&shop, 2, "/late");
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_eq((look(&shop), shop.span_ns), 108);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, has_one_row_where_no_operation_is_asked_for) {
+        Shop shop;
+
+        set_up(&shop, "");
+        learn(&shop, 1, "/cart");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 100 });
+        cr_assert_str_eq(look(&shop), "shop 100\n");
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, splits_runs_by_their_ticks) {
+        Shop shop;
+
+        set_up(&shop, "");
+        add(&shop, 1, (SpanCpuRuns){ .split_ns = 90 });
+        add(&shop, 1, (SpanCpuRuns){ .n_split = 2 });
+        add(&shop, 0, (SpanCpuRuns){ .n_split = 1, .split_ns = 9 });
+        cr_assert_str_eq(look(&shop), "");
+        cr_assert_eq(shop.split_ns, 99);
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_str_eq(look(&shop), "shop 66\n");
+        cr_assert_eq(shop.outside_ns, 33);
+        cr_assert_eq(shop.split_ns, 0);
+        /* without a tick it waits for one */
+        add(&shop, 1, (SpanCpuRuns){ .split_ns = 10 });
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_eq((look(&shop), shop.split_ns), 10);
+        span_cpu_free(shop.cpu);
+}
+
+/* Two ticks in the midst of what is none's, and one in the midst of a span. */
+Test(span_cpu, moves_time_by_ticks_and_never_shrinks) {
+        Shop shop;
+
+        set_up(&shop, "");
+        add(&shop, 0, (SpanCpuRuns){ .whole_ns = 1500, .n_moved = 2 });
+        add(&shop, 1, (SpanCpuRuns){ .n_inside = 2 });
+        look(&shop);
+        cr_assert_eq(shop.span_ns, 2000);
+        cr_assert_eq(shop.outside_ns, 0);
+        add(&shop, 0, (SpanCpuRuns){ .whole_ns = 600 });        /* 500 were lent */
+        cr_assert_eq((look(&shop), shop.outside_ns), 100);
+        add(&shop, 1, (SpanCpuRuns){ .n_moved = 1 });
+        add(&shop, 2, (SpanCpuRuns){ .n_inside = 1 });
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 500 });
+        cr_assert_eq((look(&shop), shop.span_ns), 2500);        /* span 2 paid it in their common row */
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_MOVED_TICKS), 3);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, takes_from_what_is_held) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 3000 });
+        add(&shop, 1, (SpanCpuRuns){ .n_moved = 1 });
+        learn(&shop, 1, "/a");
+        cr_assert_str_eq(look(&shop), "shop/a 2000\n");
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, shows_the_span_that_took_most) {
+        Shop shop;
+
+        set_up(&shop, "");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 10 });
+        add(&shop, 2, (SpanCpuRuns){ .whole_ns = 30 });
+        add(&shop, 3, (SpanCpuRuns){ .whole_ns = 20 });
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);     /* an old one is better than none */
+        look(&shop);
+        cr_assert_eq(shop.exemplar.span.span, 2);
+        cr_assert_eq(shop.exemplar.ns, 30);
+        cr_assert_gt(shop.exemplar.time_ns, 0);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, reads_attributes_within_their_bounds) {
+        static const uint8_t cut[] = { 3, 200, '/', 'x' }, twice[] = { 3, 1, 'a', 2, 1, 'b', 3, 1, 'c' },
+                             other[] = { 1, 1, 'a' }, bad[] = { 3, 2, 0xff, 'x' };
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 1 });
+        learn_bytes(&shop, 1, cut, sizeof(cut));
+        learn_bytes(&shop, 1, other, sizeof(other));
+        learn_bytes(&shop, 1, cut, 1);
+        cr_assert_str_eq(look(&shop), "");
+        learn_bytes(&shop, 1, twice, sizeof(twice));
+        cr_assert_str_eq(look(&shop), "shopc 1\n");
+        add(&shop, 2, (SpanCpuRuns){ .whole_ns = 1 });
+        learn_bytes(&shop, 2, bad, sizeof(bad));
+        cr_assert_str_eq(look(&shop), "shopc 1\nshop\xef\xbf\xbdx 1\n");
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, has_a_cap_on_operations) {
+        char operation[16];
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        for (uint64_t i = 1; i <= SPAN_CPU_MAX_ROWS + 5; i++) {
+                snprintf(operation, sizeof(operation), "/%u", (unsigned)i);
+                learn(&shop, i, operation);
+                add(&shop, i, (SpanCpuRuns){ .whole_ns = 1 });
+        }
+        look(&shop);
+        cr_assert_eq(shop.span_ns, SPAN_CPU_MAX_ROWS + 5);
+        cr_assert_gt(stat_get(COUNTER_SPAN_CPU_ROWS_OVER_CAP), 0);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, has_a_cap_on_services) {
+        char name[16];
+        Shop shop;
+
+        set_up(&shop, "");
+        for (unsigned i = 0; i < SPAN_CPU_MAX_SERVICES + 9; i++) {
+                snprintf(name, sizeof(name), "s%u", i);
+                shop.context.attributes[0].string = (ContextText){ name, strlen(name) };
+                shop.process.generation = 100 + i;
+                add(&shop, i + 1, (SpanCpuRuns){ .whole_ns = 1 });
+        }
+        look(&shop);
+        cr_assert_eq(shop.span_ns, SPAN_CPU_MAX_SERVICES + 9);
+        cr_assert(strstr(shop.rows, SPAN_CPU_OVERFLOW " 10\n"), "%s", shop.rows);
+        cr_assert_gt(stat_get(COUNTER_SPAN_CPU_SERVICES_OVER_CAP), 0);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, has_caps_on_spans_and_ticks) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        for (uint64_t i = 1; i <= SPAN_CPU_MAX_SPANS + 3; i++)
+                add(&shop, i, (SpanCpuRuns){ .whole_ns = 1, .n_split = 1 });
+        look(&shop);
+        cr_assert_eq(shop.span_ns, 3);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_SPANS_OVER_CAP), 3);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_TICKS_OVER_CAP), SPAN_CPU_MAX_SPANS + 3 - SPAN_CPU_MAX_TICKS);
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
+        cr_assert_eq((look(&shop), shop.span_ns), SPAN_CPU_MAX_SPANS + 3);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, calls_a_service_by_its_program_where_it_says_nothing) {
+        Shop shop;
+
+        set_up(&shop, "");
+        shop.publication.context = NULL;
+        shop.process.exe = (char *)"/usr/bin/app";
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 1 });
+        cr_assert_str_eq(look(&shop), "unknown_service:app 1\n");
+        span_cpu_free(shop.cpu);
+}

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The registry of runtimes, with one whose object is this process' libc and whose map is a real one.
+ */
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/macro.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/runtime/runtimes.h"
+
+enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 2, NATIVE_BIT = 1 << 6,
+       YIELDING_BIT = 1 << 5, SECOND_US = 1100 * 1000 };
+
+static int map_fd = -1;
+static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
+static unsigned not_yet = NOT_YET;      /* attempts that find it not ready */
+static const char *later_text = "";
+static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
+static unsigned n_extend_later;
+static size_t n_functions;
+static bool has_own_names;              /* each place is a function of Python */
+static uint64_t spent_ns;
+
+static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
+        n_recognised++;
+        return fd >= 0 && size > 1 << 20;
+}
+
+static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        cr_assert_eq(subject->userdata, &n_tended);
+        *statep = &n_attached;
+        cr_assert_str_empty(text);
+        if (n_attached++ < not_yet) {
+                strcpy(text, later_text);
+                return RUNTIME_E_LATER;
+        }
+        *(uint64_t *)entry = subject->generation;
+        strcpy(text, attach_result ? "toy 9: layout unknown: thing" : "toy 9");
+        return attach_result;
+}
+
+static void detach(void *state) {
+        n_detached++;
+}
+
+static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
+        static char own[32];
+
+        n_asked++;
+        if (has_own_names) {
+                snprintf(own, sizeof(own), "code_%u", (uint32_t)words[1]);
+                frames[0] = (RuntimeFrame){ .function = own, .file = "made.py", .line = 1 };
+                *np = 1;
+                return 0;
+        }
+        if (words[1] == 404)
+                return RUNTIME_E_UNNAMED;
+        if (words[1] == 503)
+                return RUNTIME_E_LATER;
+        spent_ns += words[1] == 202 ? NS_PER_SEC : words[1] == 509 ? 6 * NS_PER_SEC : 0;
+        for (*np = 0; *np < n_functions && *np < max; ++*np)
+                frames[*np] = (RuntimeFrame){ .function = *np ? "outer" : "inner", .file = "toy.t",
+                                              .line = (uint32_t)words[1] };
+        return words[1] == 206 ? RUNTIME_E_SHORT : 0;
+}
+
+static uint32_t trust_ms(const uint64_t *words) {
+        return words[1] == 77;
+}
+
+static uint64_t cpu_ns(const void *state) {
+        return spent_ns;
+}
+
+static uint32_t wants(const char *name) {
+        return extend_result >= 0 && !strncmp(name, "libc.so", 7) ? MORE_BIT : 0;
+}
+
+static int extend(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
+        n_extended++;
+        cr_assert_eq(kind, MORE_BIT);
+        cr_assert(bias && !(bias & 0xfff));
+        *(uint64_t *)entry = GENERATION + 1;
+        cr_assert(fd >= 0 && size > 1 << 20);
+        if (n_extend_later) {
+                n_extend_later--;
+                return RUNTIME_E_LATER;
+        }
+        return extend_result ? 0 : RUNTIME_E_UNKNOWN;
+}
+
+static void tend(void *userdata, uint64_t now_ns) {
+        ++*(unsigned *)userdata;
+}
+
+static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
+                                .bit = TOY_BIT,
+                                .recognises = recognises, .attach = attach, .detach = detach,
+                                .frames = name_frames, .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
+                                .wants = wants, .extend = extend };
+
+static int attach_native(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        strcpy(text, "a machine, walked natively");
+        return RUNTIME_E_NATIVE;
+}
+
+/* The kernel half has nothing of it. */
+static const RuntimeOps native = { .name = "native", .frame_type = "native", .bit = NATIVE_BIT,
+                                   .recognises = recognises, .attach = attach_native };
+
+static bool always(const char *says) {
+        return true;
+}
+
+static const RuntimeOps yielding = { .name = "yielding", .frame_type = "yielding", .bit = YIELDING_BIT,
+                                     .recognises = recognises, .yields = always, .attach = attach_native };
+
+static enum runtimes_walk walk_state = RUNTIMES_WALK_ON;
+
+static enum runtimes_walk on_switch(void *userdata, const RuntimeOps *ops) {
+        n_switched++;
+        return walk_state;
+}
+
+static void setup(void) {
+        union bpf_attr attr = { .map_type = BPF_MAP_TYPE_HASH, .key_size = 4, .value_size = 8,
+                                .max_entries = 4 };
+
+        map_fd = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+        if (map_fd < 0)
+                cr_skip_test("machine: no BPF map can be made here");
+        n_functions = 2;
+}
+
+TestSuite(runtimes, .init = setup);
+
+/* The entry of @pid in the map, or 0. */
+static uint64_t entry_of(uint32_t pid) {
+        uint64_t value = 0;
+        union bpf_attr attr = { .map_fd = (uint32_t)map_fd, .key = (uint64_t)(uintptr_t)&pid,
+                                .value = (uint64_t)(uintptr_t)&value };
+
+        return syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? 0 : value;
+}
+
+typedef struct Bench {
+        ObjectCache *objects;
+        Process *process;
+        Runtimes *runtimes;
+} Bench;
+
+static void set_looks(Bench *bench, enum object_look look, uint32_t bits) {
+        for (size_t i = 0; i < bench->process->n_mappings; i++)
+                if (bench->process->mappings[i].kind == MAPPING_FILE) {
+                        bench->process->mappings[i].object->look = look;
+                        bench->process->mappings[i].object->runtimes.bits = bits;
+                }
+}
+
+/* @look: what workers have said of each file so far. */
+static void begin_looked(Bench *bench, enum object_look look, uint32_t bits) {
+        cr_assert_eq(object_cache_new(&bench->objects, 64), 0);
+        cr_assert_eq(process_new(&bench->process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(bench->process, bench->objects), 0);
+        bench->process->generation = GENERATION;
+        cr_assert_eq(runtimes_new(&bench->runtimes, on_switch, NULL), 0);
+        cr_assert_eq(runtimes_register(bench->runtimes, &toy, map_fd, &n_tended), 0);
+        set_looks(bench, look, bits);
+        cr_assert_eq(runtimes_process(bench->runtimes, bench->process), 0);
+}
+
+static void begin(Bench *bench) {
+        begin_looked(bench, OBJECT_LOOK_NONE, 0);
+}
+
+static void end(Bench *bench) {
+        runtimes_free(bench->runtimes);
+        process_free(bench->process);
+        object_cache_free(bench->objects);
+}
+
+/* Tries until it is attached, or is not tried again. */
+static void work(Bench *bench) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        for (unsigned i = 0; i < 10; i++)
+                cr_assert_eq(runtimes_work(bench->runtimes, now_ns += 10 * NS_PER_SEC), 0);
+}
+
+Test(runtimes, a_process_is_attached_once_it_is_ready) {
+        Bench bench;
+
+        begin(&bench);
+        cr_assert_eq(n_attached, 1);
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0, "it is not ready");
+        cr_assert_null(runtimes_text(bench.runtimes, GENERATION));
+        cr_assert(runtimes_has(bench.runtimes, GENERATION));
+        cr_assert_not(runtimes_has(bench.runtimes, GENERATION + 1));
+        work(&bench);
+        cr_assert_eq(n_attached, NOT_YET + 1);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9");
+        cr_assert_eq(n_switched, 1);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 1);
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(n_recognised, 1, "an object is looked into once");
+        runtimes_forget(bench.runtimes, (uint32_t)getpid());
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        cr_assert_eq(n_detached, 0, "samples of it may still come");
+        work(&bench);
+        cr_assert_eq(n_detached, 1);
+        end(&bench);
+        cr_assert_eq(n_detached, 1);
+}
+
+/* Each change of its mappings asks again, and what they are called is the process' own matter. */
+Test(runtimes, a_file_that_tells_more_is_read_until_it_does_and_not_for_ever) {
+        static const struct {
+                int result;
+                unsigned n;
+                uint64_t entry;
+        } rows[] = { { 1, 1, GENERATION + 1 }, { 0, 8, GENERATION } };
+        Bench bench;
+
+        for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+                extend_result = rows[row].result;
+                n_attached = n_extended = 0;
+                begin(&bench);
+                cr_assert_eq(n_extended, 0, "it is not attached yet");
+                work(&bench);
+                cr_assert_eq(n_extended, 1, "it was mapped from the start, and no change of the mappings need come");
+                for (int i = 0; i < 10; i++)
+                        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+                cr_assert_eq(n_extended, rows[row].n);
+                cr_assert_eq(entry_of((uint32_t)getpid()), rows[row].entry);
+                end(&bench);
+        }
+}
+
+/* A worker may be late; no change of the mappings need come after that. */
+Test(runtimes, a_file_that_cannot_be_read_yet_is_tried_again) {
+        Bench bench;
+
+        extend_result = 1;
+        n_extend_later = 1000;
+        begin(&bench);
+        work(&bench);
+        n_extend_later = 5;
+        n_extended = 0;
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        for (int i = 0; i < 20; i++)
+                cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(n_extended, 0, "it is on its way");
+        for (uint64_t seconds = 200; seconds < 220; seconds += 2)
+                cr_assert_eq(runtimes_work(bench.runtimes, clock_monotonic_ns() + seconds * NS_PER_SEC), 0);
+        cr_assert_eq(n_extended, 6);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION + 1);
+        end(&bench);
+}
+
+Test(runtimes, a_file_is_left_to_its_worker) {
+        Bench bench;
+
+        begin_looked(&bench, OBJECT_LOOK_ASKED, 0);
+        cr_assert_eq(n_recognised, 0, "nothing is read here, however long the worker takes");
+        cr_assert_not(runtimes_has(bench.runtimes, GENERATION));
+        set_looks(&bench, OBJECT_LOOK_KNOWN, TOY_BIT);
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        work(&bench);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        cr_assert_eq(n_recognised, 0);
+        end(&bench);
+}
+
+Test(runtimes, a_file_whose_worker_failed_has_no_runtime) {
+        Bench bench;
+
+        begin_looked(&bench, OBJECT_LOOK_FAILED, TOY_BIT);
+        cr_assert_eq(n_recognised, 0);
+        cr_assert_not(runtimes_has(bench.runtimes, GENERATION));
+        end(&bench);
+}
+
+Test(runtimes, what_is_unknown_is_said_and_not_walked) {
+        Bench bench;
+
+        attach_result = RUNTIME_E_UNKNOWN;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_attached, NOT_YET + 1, "once is enough");
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9: layout unknown: thing");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_UNKNOWN), 1);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_processes, 1);
+        cr_assert_eq(n_switched, 1);
+        end(&bench);
+        cr_assert_eq(n_detached, 1);
+}
+
+/* It is told of once it should have begun, with what the runtime says of it, until it is ready. */
+Test(runtimes, what_stays_not_ready_is_said_and_asked_again) {
+        static const struct {
+                const char *later, *told;
+        } rows[] = { { "", "toy: not ready, or not readable for us" }, { "toy 9: asleep", "toy 9: asleep" } };
+        uint64_t now_ns = clock_monotonic_ns();
+        char expected[RUNTIMES_MAX_TEXT];
+        Bench bench;
+
+        for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+                not_yet = 1000;
+                later_text = rows[row].later;
+                n_attached = 0;
+                begin(&bench);
+                cr_assert_eq(runtimes_work(bench.runtimes, now_ns + 2 * NS_PER_SEC), 0);
+                cr_assert_eq(n_attached, 2);
+                cr_assert_null(runtimes_text(bench.runtimes, GENERATION), "it has just begun");
+                work(&bench);
+                snprintf(expected, sizeof(expected),
+                         "%s; asked again, `spanprof targets --verbose --pid %d` asks at once", rows[row].told,
+                         getpid());
+                cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), expected);
+                not_yet = n_attached;
+                cr_assert_eq(runtimes_work(bench.runtimes, now_ns + 1000 * NS_PER_SEC), 0);
+                cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9");
+                cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+                end(&bench);
+        }
+}
+
+/* The first file of the process is of a runtime that yields, all others of @bits. */
+static const char *text_with_first(Bench *bench, uint32_t bits) {
+        bool is_first = true;
+
+        begin_looked(bench, OBJECT_LOOK_KNOWN, 0);
+        cr_assert_eq(runtimes_register(bench->runtimes, &yielding, -1, NULL), 0);
+        set_looks(bench, OBJECT_LOOK_KNOWN, bits);
+        for (size_t i = 0; i < bench->process->n_mappings; i++)
+                if (bench->process->mappings[i].kind == MAPPING_FILE && is_first &&
+                    object_may_be_runtime(bench->process->mappings[i].object)) {
+                        bench->process->mappings[i].object->runtimes.bits = YIELDING_BIT;
+                        is_first = false;
+                }
+        cr_assert_eq(runtimes_process(bench->runtimes, bench->process), 0);
+        work(bench);
+        return runtimes_text(bench->runtimes, GENERATION);
+}
+
+Test(runtimes, a_file_that_yields_is_taken_where_there_is_no_other) {
+        Bench bench;
+
+        cr_assert_str_eq(text_with_first(&bench, 0), "a machine, walked natively");
+        end(&bench);
+}
+
+Test(runtimes, a_file_that_yields_leaves_the_process_to_another) {
+        Bench bench;
+
+        cr_assert_str_eq(text_with_first(&bench, TOY_BIT), "toy 9");
+        end(&bench);
+}
+
+Test(runtimes, the_walk_is_asked_for_until_it_is_there) {
+        Bench bench;
+
+        walk_state = RUNTIMES_WALK_LOADING;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_switched, 11, "once as the process was met, and each time since");
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        walk_state = RUNTIMES_WALK_ON;
+        work(&bench);
+        cr_assert_eq(n_switched, 12);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), "toy 9");
+        end(&bench);
+}
+
+Test(runtimes, the_walk_is_asked_for_though_one_without_came_last) {
+        Bench bench;
+
+        walk_state = RUNTIMES_WALK_LOADING;
+        begin(&bench);
+        cr_assert_eq(runtimes_register(bench.runtimes, &native, -1, NULL), 0);
+        bench.process->generation = GENERATION + 1;
+        set_looks(&bench, OBJECT_LOOK_KNOWN, NATIVE_BIT);
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION + 1), "a machine, walked natively");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_NATIVE), 1);
+        cr_assert_eq(n_switched, 1, "it needs no walk");
+        work(&bench);
+        cr_assert_eq(n_switched, 11);
+        end(&bench);
+}
+
+Test(runtimes, a_refused_walk_is_said) {
+        static const char text[] = "toy 9: not walked, this kernel cannot load the walk";
+        Bench bench;
+
+        walk_state = RUNTIMES_WALK_LOADING;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 1);
+        walk_state = RUNTIMES_WALK_REFUSED;
+        work(&bench);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION), text);
+        runtimes_forget(bench.runtimes, (uint32_t)getpid());
+        bench.process->generation = GENERATION + 1;
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        cr_assert_eq(entry_of((uint32_t)getpid()), 0);
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION + 1), text, "the next one, too");
+        end(&bench);
+}
+
+Test(runtimes, names_are_asked_for_once) {
+        const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 12, 5 };
+        const uint64_t gone[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 404, 5 };
+        const RuntimeFrame *frames;
+        const char *type;
+        Bench bench;
+        size_t n;
+
+        begin(&bench);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type),
+                     RUNTIME_E_UNNAMED);
+        work(&bench);
+        for (unsigned i = 0; i < 2; i++) {
+                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), 0);
+                cr_assert_eq(n, 2);
+                cr_assert_str_eq(frames[0].function, "inner");
+                cr_assert_str_eq(frames[1].function, "outer");
+                cr_assert_eq(frames[1].line, 12);
+                cr_assert_str_eq(type, "toy");
+                cr_assert_eq(n_asked, 1);
+        }
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, &frames, &n, &type),
+                     RUNTIME_E_UNNAMED);
+        cr_assert_eq(n, 0);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 2);
+        end(&bench);
+}
+
+/* What it says of word @word. */
+static int name(Bench *bench, uint64_t word) {
+        const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, word, 5 };
+        const RuntimeFrame *frames;
+        const char *type;
+        size_t n;
+
+        return runtimes_frames(bench->runtimes, bench->process, words, &frames, &n, &type);
+}
+
+Test(runtimes, what_is_named_in_part_is_kept_and_counted) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(name(&bench, 206), 0);
+        cr_assert_eq(name(&bench, 206), 0);
+        cr_assert_eq(n_asked, 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_SHORT), 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_NAMED), 0);
+        end(&bench);
+}
+
+/* Places of one function, as 30 processes with the same program have them. */
+Test(runtimes, equal_functions_are_kept_once) {
+        enum { N = 20000 };
+        const RuntimeFrame *first = NULL, *frames;
+        const char *type;
+        size_t before, n;
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        before = runtimes_state(bench.runtimes).memory;
+        for (uint64_t i = 0; i < N; i++) {
+                const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT,
+                                           i << 32 | 12, 5 };
+
+                if (runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type))
+                        cr_skip_test("machine: it has no time");
+                first = first ? first : frames;
+                cr_assert_eq(frames, first);
+        }
+        cr_assert_lt(runtimes_state(bench.runtimes).memory - before, (size_t)N * 120);
+        end(&bench);
+}
+
+/* As many as a large service of Python runs. */
+Test(runtimes, twenty_thousand_functions_take_four_megabytes) {
+        enum { N = 20000 };
+        const RuntimeFrame *frames;
+        const char *type;
+        size_t n;
+        Bench bench;
+
+        has_own_names = true;
+        begin(&bench);
+        work(&bench);
+        for (uint64_t i = 0; i < N; i++) {
+                const uint64_t words[] = { (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | i << 4, i };
+
+                if (runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type))
+                        cr_skip_test("machine: it has no time");
+                cr_assert_eq(n, 1);
+        }
+        cr_assert_lt(runtimes_state(bench.runtimes).memory, (size_t)4 << 20);
+        for (uint64_t i = 0; i < N; i += 999) {
+                const uint64_t words[] = { (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | i << 4, i };
+                char name[32];
+
+                snprintf(name, sizeof(name), "code_%u", (uint32_t)i);
+                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), 0);
+                cr_assert_str_eq(frames[0].function, name);
+        }
+        cr_assert_eq(n_asked, N);
+        end(&bench);
+}
+
+Test(runtimes, what_is_believed_for_a_while_is_asked_for_again) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(name(&bench, 77), 0);
+        /* a busy machine may have had the time of this second: then the old answer holds */
+        for (unsigned i = 0; i < 1000 && n_asked < 2; i++) {
+                usleep(2000);
+                cr_assert_eq(name(&bench, 77), 0);
+        }
+        cr_assert_eq(n_asked, 2);
+        cr_assert_eq(name(&bench, 78), 0);
+        usleep(2000);
+        cr_assert_eq(name(&bench, 78), 0);
+        cr_assert_eq(n_asked, 3);
+        end(&bench);
+}
+
+Test(runtimes, who_has_had_the_time_of_this_second_is_late) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_tended, 10);
+        cr_assert_eq(name(&bench, 503), RUNTIME_E_UNNAMED, "there is no worker now");
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 1);
+        cr_assert_eq(name(&bench, 202), 0, "a second of another process");
+        cr_assert_eq(name(&bench, 1), RUNTIME_E_UNNAMED);
+        cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 2);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 0);
+        end(&bench);
+}
+
+Test(runtimes, who_has_used_more_than_a_share_of_many_seconds_is_late_in_the_next_too) {
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(name(&bench, 202), 0, "a second");
+        usleep(SECOND_US);
+        cr_assert_eq(name(&bench, 509), 0, "it may have several, and this takes six");
+        usleep(SECOND_US);
+        cr_assert_eq(name(&bench, 1), RUNTIME_E_UNNAMED);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 1);
+        cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
+        end(&bench);
+}
+
+/* 50 ms, 100 … a second in the first five; then each of the waits is a quarter of all the time before it. */
+Test(runtimes, what_is_never_ready_is_asked_less_and_less_often) {
+        uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + 600 * NS_PER_SEC;
+        Bench bench;
+
+        not_yet = 1000;
+        n_attached = 0;
+        begin(&bench);
+        for (; now_ns < end_ns; now_ns += 10 * NS_PER_MS)
+                cr_assert_eq(runtimes_work(bench.runtimes, now_ns), 0);
+        cr_assert_geq(n_attached, 35, "twice a minute at least");
+        cr_assert_leq(n_attached, 45);
+        end(&bench);
+}
+
+Test(runtimes, a_look_keeps_nothing) {
+        char text[RUNTIMES_MAX_TEXT];
+        Bench bench;
+
+        begin(&bench);
+        n_attached = NOT_YET;
+        cr_assert_eq(runtimes_describe(bench.runtimes, bench.process, text), 0);
+        cr_assert_str_eq(text, "toy 9");
+        cr_assert_eq(n_detached, 1);
+        cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
+        end(&bench);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The loader on maps of the kernel's kind, for this very process: it has libraries enough. */
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "border/unwind_abi.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/unwind/tables/bpfmap.h"
+#include "host/sampling/unwind/tables/pool.h"
+#include "host/sampling/unwind/tables/tables.h"
+#include "stat-reset.h"
+
+static int array_fd = -1, nodes_fd = -1;
+static ObjectCache *objects;
+static Process *process;
+static Tables *tables;
+
+static int bpf(int command, union bpf_attr *attr) {
+        return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static int create(uint32_t type, uint32_t key_size, uint32_t value_size, uint32_t n, uint32_t flags,
+                  int inner_fd) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.map_type = type;
+        attr.key_size = key_size;
+        attr.value_size = value_size;
+        attr.max_entries = n;
+        attr.map_flags = flags;
+        attr.inner_map_fd = (uint32_t)inner_fd;
+        return bpf(BPF_MAP_CREATE, &attr);
+}
+
+/* As bpf/walk/tables.bpf.h declares them. */
+static void create_maps(uint32_t n_nodes) {
+        static const uint8_t block[UNWIND_BLOCK_SIZE];
+        int inner = bpfmap_create_table(block, sizeof(block));
+
+        if (inner == -EPERM || inner == -EACCES)
+                cr_skip_test("root: needs BPF");
+        cr_assert_geq(inner, 0);
+        array_fd = create(BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, UNWIND_MAX_TABLES, 0, inner);
+        nodes_fd = create(BPF_MAP_TYPE_HASH, 8, sizeof(struct unwind_node), n_nodes, BPF_F_NO_PREALLOC, 0);
+        close(inner);
+        cr_assert_geq(array_fd, 0);
+        cr_assert_geq(nodes_fd, 0);
+}
+
+static uint64_t version;
+
+static void open_tables(size_t max_bytes, size_t max_idle_bytes) {
+        TablesConfig config = { .array_fd = array_fd, .nodes_fd = nodes_fd, .max_bytes = max_bytes,
+                                .max_idle_bytes = max_idle_bytes, .versionp = &version };
+
+        stat_reset();
+        cr_assert_eq(tables_new(&tables, &config), 0);
+        cr_assert_eq(object_cache_new(&objects, 64), 0);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        process->generation = 4711;
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+}
+
+static void teardown(void) {
+        process_free(process);
+        tables_free(tables);
+        object_cache_free(objects);
+        close(array_fd);
+        close(nodes_fd);
+}
+
+/* Until all is ready, or @condition holds. */
+static void settle(bool (*condition)(void)) {
+        for (int i = 0; i < 1000 && !(condition ? condition() : tables_is_ready(tables, process->pid)); i++) {
+                struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
+                int r = tables_step(tables, 1 << 20);
+
+                cr_assert_geq(r, 0);
+                if (r == 0 && !(condition ? condition() : tables_is_ready(tables, process->pid)))
+                        poll(&fd, 1, 20);
+        }
+        cr_assert(condition ? condition() : tables_is_ready(tables, process->pid));
+}
+
+static bool lookup(int fd, const void *key, void *value) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.map_fd = (uint32_t)fd;
+        attr.key = (uint64_t)(uintptr_t)key;
+        attr.value = (uint64_t)(uintptr_t)value;
+        return bpf(BPF_MAP_LOOKUP_ELEM, &attr) == 0;
+}
+
+static bool get_node(uint32_t leaf, struct unwind_node *node) {
+        struct unwind_node_key key = unwind_node_key(process->generation, leaf);
+
+        return lookup(nodes_fd, &key, node);
+}
+
+static bool get_root(struct unwind_node *node) {
+        return get_node(0, node);
+}
+
+static void check_mapping(const struct unwind_mapping *made) {
+        const Mapping *mapping = process_find_mapping(process, made->start);
+
+        cr_assert_not_null(mapping);
+        cr_assert_eq(mapping->start, made->start);
+        cr_assert_leq((uint64_t)made->n_pages << 12, mapping->end - mapping->start);
+}
+
+/*
+ * Mappings with a table; each must really be in the array. With sanitizers we have so many libraries that
+ * there are leaves.
+ */
+static uint32_t count_tables(const struct unwind_node *root) {
+        struct unwind_node leaf;
+        uint32_t n = 0, id;
+
+        for (uint32_t i = 0; i < root->n; i++) {
+                cr_assert(i == 0 || root->mappings[i - 1].start < root->mappings[i].start);
+                if (!root->is_leaf) {
+                        cr_assert(get_node(root->mappings[i].table, &leaf));
+                        cr_assert_eq(leaf.generation, root->generation);
+                        cr_assert_eq(leaf.mappings[0].start, root->mappings[i].start);
+                        n += count_tables(&leaf);
+                        continue;
+                }
+                check_mapping(&root->mappings[i]);
+                if (root->mappings[i].table >= UNWIND_MAX_TABLES)
+                        continue;
+                cr_assert(lookup(array_fd, &root->mappings[i].table, &id),
+                          "a node names a table that is not there");
+                n++;
+        }
+        return n;
+}
+
+/* Mappings with @mark in place of a table, among those of the root or of its first leaf. */
+static uint32_t count_marks(const struct unwind_node *root, uint32_t mark) {
+        struct unwind_node leaf = *root;
+        uint32_t n = 0;
+
+        if (!root->is_leaf)
+                cr_assert(get_node(root->mappings[0].table, &leaf));
+        for (uint32_t i = 0; i < leaf.n; i++)
+                n += leaf.mappings[i].table == mark;
+        return n;
+}
+
+TestSuite(tables, .fini = teardown);
+
+Test(tables, tell_the_kernel_where_each_file_lies) {
+        struct unwind_node root;
+
+        create_maps(64);
+        open_tables(0, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&root));
+        cr_assert_eq(count_tables(&root), 0);
+        cr_assert_gt(count_marks(&root, UNWIND_PENDING_TABLE), 0, "the kernel half is told what is on its way");
+        settle(NULL);
+        cr_assert(get_root(&root));
+        cr_assert_eq(count_marks(&root, UNWIND_PENDING_TABLE), 0);
+        cr_assert(get_root(&root));
+        cr_assert_geq(count_tables(&root), 4, "program, libc, ld.so, libcriterion at least");
+        cr_assert_geq(stat_get(COUNTER_UNWIND_TABLES_LOADED), 4);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_ENTRIES_BAD), 0);
+}
+
+Test(tables, give_each_change_a_new_generation) {
+        struct unwind_node first, second;
+        size_t n;
+
+        create_maps(64);
+        open_tables(0, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&first));
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&second));
+        cr_assert_eq(second.generation, first.generation, "nothing has changed");
+        n = process->n_mappings;
+        process->n_mappings = n - 1;
+        process->maps_serial++;
+        cr_assert_eq(tables_process(tables, process), 0);
+        process->n_mappings = n;
+        cr_assert(get_root(&second));
+        cr_assert_gt(second.generation, first.generation);
+}
+
+static bool all_evicted(void) {
+        return tables_bytes(tables) == 0;
+}
+
+Test(tables, leave_with_the_process_but_stay_for_the_next_one) {
+        struct unwind_node root;
+        size_t n_bytes;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        n_bytes = tables_bytes(tables);
+        tables_forget(tables, process->pid);
+        cr_assert_not(get_root(&root));
+        cr_assert_eq(tables_bytes(tables), n_bytes, "idle, below the cap of idle ones");
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(tables_is_ready(tables, process->pid), "at once: all were there");
+        cr_assert(get_root(&root));
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), 0);
+}
+
+Test(tables, without_users_are_evicted_over_the_cap_of_idle_ones) {
+        struct unwind_node root;
+
+        create_maps(64);
+        open_tables(0, 1);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_gt(tables_bytes(tables), 0);
+        tables_forget(tables, process->pid);
+        settle(all_evicted);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), stat_get(COUNTER_UNWIND_TABLES_LOADED));
+        /* And again, some in slots that were used before. */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&root));
+        cr_assert_geq(count_tables(&root), 4);
+}
+
+/* Another process that has mapping @i of ours alone. */
+static Process borrow_mapping(size_t i) {
+        Process other = *process;
+
+        other.pid = process->pid + 1;
+        other.generation = process->generation + 1;
+        other.mappings = &process->mappings[i];
+        other.n_mappings = 1;
+        return other;
+}
+
+static size_t first_with_rows(const struct unwind_node *root) {
+        size_t i = 0;
+
+        while (i < process->n_mappings && (process->mappings[i].start != root->mappings[0].start))
+                i++;
+        cr_assert_lt(i, process->n_mappings);
+        cr_assert_neq(root->mappings[0].table, UNWIND_NO_TABLE, "our own program has rows");
+        return i;
+}
+
+static uint64_t n_evicted_before;
+
+static bool one_is_evicted(void) {
+        return stat_get(COUNTER_UNWIND_TABLES_EVICTED) > n_evicted_before;
+}
+
+Test(tables, that_were_used_last_are_evicted_last) {
+        struct unwind_node root;
+        size_t n_bytes, first;
+        Process other;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        n_bytes = tables_bytes(tables);
+        tables = tables_free(tables);
+        process = process_free(process);
+        objects = object_cache_free(objects);
+        /* Room for all idle ones but the smallest. */
+        open_tables(0, n_bytes - 1);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&root));
+        first = first_with_rows(&root);
+        other = borrow_mapping(first);
+        cr_assert_eq(tables_process(tables, &other), 0);
+        n_evicted_before = stat_get(COUNTER_UNWIND_TABLES_EVICTED);
+        /* The others become idle, the first one last, though it comes first in the process. */
+        tables_forget(tables, process->pid);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), n_evicted_before);
+        tables_forget(tables, other.pid);
+        settle(one_is_evicted);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), n_evicted_before + 1);
+        cr_assert_lt(tables_bytes(tables), n_bytes);
+        cr_assert_eq(tables_process(tables, &other), 0);
+        cr_assert(tables_is_ready(tables, other.pid), "it was still there");
+        tables_forget(tables, other.pid);
+}
+
+Test(tables, over_the_cap_are_not_loaded_and_counted) {
+        struct unwind_node root;
+
+        create_maps(64);
+        open_tables(64 << 10, 0);       /* room for the small ones alone: libc has 96 KiB */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_gt(stat_get(COUNTER_UNWIND_TABLES_OVER_CAP), 0);
+        cr_assert_leq(tables_bytes(tables), 64 << 10);
+        cr_assert(get_root(&root));
+        cr_assert_gt(count_tables(&root), 0);
+}
+
+Test(tables, do_without_a_node_that_finds_no_room) {
+        struct unwind_node_key key = unwind_node_key(1, 0);
+        struct unwind_node root = { .generation = 1 };
+
+        create_maps(1);
+        open_tables(0, 0);
+        cr_assert_eq(bpfmap_update(nodes_fd, &key, &root), 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_not(get_root(&root));
+        cr_assert_gt(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 0);
+}
+
+Test(tables, survive_a_process_that_is_gone_before_it_is_read) {
+        struct unwind_node root;
+        Process living;
+        TablesRows rows;
+
+        create_maps(64);
+        open_tables(0, 0);
+        process->pid = 0x3ffffff;       /* no such process: none of its files can be opened */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_gt(stat_get(COUNTER_UNWIND_TABLES_FAILED), 0);
+        cr_assert(get_root(&root));
+        cr_assert_gt(count_marks(&root, UNWIND_LOST_TABLE), 0, "they may have rows: nothing is guessed there");
+        cr_assert_eq(tables_find_rows(tables, process->mappings[0].object->id, &rows), UNWIND_PENDING_TABLE);
+        living = *process;
+        living.pid = (uint32_t)getpid();
+        cr_assert_eq(tables_process(tables, &living), 0);
+        while (!tables_is_ready(tables, living.pid))
+                cr_assert_geq(tables_step(tables, 1 << 20), 0);
+        cr_assert_eq(tables_find_rows(tables, process->mappings[0].object->id, &rows), 0,
+                     "the next process could show the file");
+        cr_assert_gt(rows.size, 0);
+        tables_forget(tables, living.pid);
+        tables_forget(tables, process->pid);
+}
+
+Test(tables, may_be_dropped_while_they_are_on_their_way) {
+        create_maps(64);
+        open_tables(0, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        for (int i = 0; i < 3; i++)
+                cr_assert_geq(tables_step(tables, 1 << 20), 0);
+        tables_forget(tables, process->pid);
+        cr_assert_eq(tables_process(tables, process), 0);
+}
+
+/* ---- what stays without users ---- */
+
+static int null_file(void) {
+        FILE *file = tmpfile();
+
+        cr_assert_not_null(file);
+        cr_assert_eq(ftruncate(fileno(file), 8192), 0);
+        return dup(fileno(file));
+}
+
+static Pool *open_pool(void) {
+        const PoolConfig config = { .array_fd = array_fd, .n_slots = 64, .max_bytes = 1 << 20,
+                                    .max_idle_bytes = 1 << 20 };
+        Pool *pool;
+
+        stat_reset();
+        cr_assert_eq(pool_new(&pool, &config), 0);
+        return pool;
+}
+
+static void finish(Pool *pool, const PoolTable *table, PoolState state) {
+        for (int i = 0; i < 1000 && table->state != state; i++) {
+                struct pollfd fd = { .fd = pool_fd(pool), .events = POLLIN };
+
+                if (pool_step(pool, 1 << 20) == 0 && table->state != state)
+                        poll(&fd, 1, 20);
+        }
+        cr_assert_eq(table->state, state);
+}
+
+Test(tables, of_a_file_without_rows_are_not_asked_for_again) {
+        PoolTable *table;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_pool();
+        cr_assert_eq(pool_add_file(pool, 7, null_file(), &table), 0);
+        pool_use(pool, table);
+        finish(pool, table, POOL_NONE);
+        pool_unuse(pool, table);
+        cr_assert_eq(pool_find(pool, 7), table, "the next process need not read it");
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_KNOWN), 0);
+        pool_use(pool, table);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_KNOWN), 1);
+        cr_assert_eq(table->state, POOL_NONE);
+        pool_unuse(pool, table);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_NO_ROWS), 1);
+        pool_free(pool);
+}
+
+Test(tables, of_a_file_that_could_not_be_opened_are_asked_for_again) {
+        PoolTable *table;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_pool();
+        cr_assert_eq(pool_add_file(pool, 7, -1, &table), 0);
+        pool_use(pool, table);
+        cr_assert_eq(table->state, POOL_NONE);
+        pool_unuse(pool, table);
+        cr_assert_null(pool_find(pool, 7));
+        pool_free(pool);
+}
+
+Test(tables, of_files_without_rows_have_a_cap) {
+        enum { N = 300, KEPT = 256 };
+        PoolTable *table;
+        Pool *pool;
+        int n = 0;
+
+        create_maps(64);
+        pool = open_pool();
+        for (uint64_t id = 1; id <= N; id++) {
+                cr_assert_eq(pool_add_file(pool, id, null_file(), &table), 0);
+                pool_use(pool, table);
+                finish(pool, table, POOL_NONE);
+                pool_unuse(pool, table);
+        }
+        for (uint64_t id = 1; id <= N; id++)
+                n += pool_find(pool, id) != NULL;
+        cr_assert_eq(n, KEPT);
+        cr_assert_null(pool_find(pool, N - KEPT), "the oldest went");
+        cr_assert_not_null(pool_find(pool, N - KEPT + 1));
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), N - KEPT);
+        pool_free(pool);
+}
+
+/* Processes of 20 ms end before a busy worker comes to their file. */
+Test(tables, are_made_for_the_next_process_if_the_first_was_too_short) {
+        enum { N = 100, KEPT = 64 };
+        PoolTable *table;
+        Pool *pool;
+        int n = 0, fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+        create_maps(64);
+        pool = open_pool();
+        cr_assert_eq(pool_add_file(pool, 1, fd, &table), 0);
+        pool_use(pool, table);
+        pool_unuse(pool, table);
+        cr_assert_eq(pool_find(pool, 1), table);
+        finish(pool, table, POOL_READY);
+        cr_assert_gt(pool_bytes(pool), 0);
+        for (uint64_t id = 2; id < 2 + N; id++) {
+                PoolTable *other;
+
+                cr_assert_eq(pool_add_file(pool, id, null_file(), &other), 0);
+                pool_use(pool, other);
+                pool_unuse(pool, other);
+                n += pool_find(pool, id) != NULL;
+        }
+        cr_assert_eq(n, KEPT, "so many may wait without users");
+        for (int i = 0; i < 10 * N; i++)
+                pool_step(pool, 1 << 20);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_NO_ROWS), KEPT);
+        pool_free(pool);
+}
+
+Test(tables, of_another_program_of_the_same_process_have_a_space_of_their_own) {
+        struct unwind_node node;
+        struct unwind_node_key key;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&node));
+        process->generation++;
+        process->maps_serial++;
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&node));
+        key = unwind_node_key(process->generation - 1, 0);
+        cr_assert_not(lookup(nodes_fd, &key, &node), "the old program's nodes are gone");
+}
+
+/* Each CPU keeps the generation of the nodes that it has read, until the version changes. */
+Test(tables, tell_of_each_change_of_a_node) {
+        struct unwind_node node;
+        uint64_t generation, before;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&node));
+        generation = node.generation;
+        before = version;
+        process->maps_serial++;
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&node));
+        cr_assert_neq(node.generation, generation);
+        cr_assert_gt(version, before);
+        before = version;
+        tables_forget(tables, process->pid);
+        cr_assert_not(get_root(&node));
+        cr_assert_gt(version, before, "a node that is gone is a change");
+}

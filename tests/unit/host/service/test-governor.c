@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "core/base/util/clock.h"
+#include "host/service/limits/governor.h"
+
+/* Intervals of exactly the length that counts, each with @percent of one CPU. */
+static int run(Governor *governor, uint64_t *nowp, uint64_t *cpup, unsigned percent) {
+        *nowp += GOVERNOR_INTERVAL_NS;
+        *cpup += GOVERNOR_INTERVAL_NS * percent / 100;
+        return governor_cpu(governor, *nowp, *cpup);
+}
+
+Test(governor, halves_the_frequency_for_each_interval_above_the_limit) {
+        uint64_t now = 7, cpu = 3;
+        Governor governor;
+
+        governor_init(&governor, 99, 10, 0, now, cpu);
+        cr_assert_eq(run(&governor, &now, &cpu, 10), 0);
+        cr_assert_eq(run(&governor, &now, &cpu, 11), GOVERNOR_E_LOWERED);
+        cr_assert_eq(governor.frequency, 49);
+        cr_assert_eq(run(&governor, &now, &cpu, 300), GOVERNOR_E_LOWERED);
+        cr_assert_eq(governor.frequency, 24);
+}
+
+Test(governor, judges_no_interval_that_is_too_short) {
+        Governor governor;
+
+        governor_init(&governor, 99, 10, 0, 0, 0);
+        cr_assert(!governor_is_due(&governor, GOVERNOR_INTERVAL_NS - 1));
+        cr_assert(governor_is_due(&governor, GOVERNOR_INTERVAL_NS));
+        cr_assert_eq(governor_cpu(&governor, GOVERNOR_INTERVAL_NS - 1, GOVERNOR_INTERVAL_NS), 0);
+        cr_assert_eq(governor.frequency, 99);
+        cr_assert_eq(governor_cpu(&governor, GOVERNOR_INTERVAL_NS, GOVERNOR_INTERVAL_NS), GOVERNOR_E_LOWERED);
+}
+
+Test(governor, asks_for_no_cpu_time_without_a_limit) {
+        Governor governor;
+
+        governor_init(&governor, 99, 0, 0, 0, 0);
+        cr_assert(!governor_is_due(&governor, 10 * GOVERNOR_INTERVAL_NS));
+}
+
+Test(governor, never_stops_the_clock) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 2, 1, 0, now, cpu);
+        cr_assert_eq(run(&governor, &now, &cpu, 90), GOVERNOR_E_LOWERED);
+        cr_assert_eq(run(&governor, &now, &cpu, 90), 0);
+        cr_assert_eq(governor.frequency, 1);
+}
+
+Test(governor, goes_back_only_after_a_calm_while_and_only_to_what_was_configured) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 99, 30, 0, now, cpu);
+        run(&governor, &now, &cpu, 50);
+        run(&governor, &now, &cpu, 50);
+        cr_assert_eq(governor.frequency, 24);
+        for (unsigned i = 0; i < GOVERNOR_CALM_INTERVALS - 1; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 5), 0);
+        cr_assert_eq(run(&governor, &now, &cpu, 20), 0, "not calm: it begins anew");
+        for (unsigned i = 0; i < GOVERNOR_CALM_INTERVALS - 1; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 5), 0);
+        cr_assert_eq(run(&governor, &now, &cpu, 5), GOVERNOR_E_RAISED);
+        cr_assert_eq(governor.frequency, 48);
+        for (unsigned i = 0; i < GOVERNOR_CALM_INTERVALS - 1; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 5), 0);
+        cr_assert_eq(run(&governor, &now, &cpu, 5), GOVERNOR_E_RAISED);
+        cr_assert_eq(governor.frequency, 99);
+        for (unsigned i = 0; i < 3 * GOVERNOR_CALM_INTERVALS; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 0), 0);
+}
+
+Test(governor, without_a_limit_lets_everything_pass) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 99, 0, 0, now, cpu);
+        cr_assert_eq(run(&governor, &now, &cpu, 1000), 0);
+        cr_assert_not(governor_memory(&governor, UINT64_MAX));
+}
+
+Test(governor, lets_memory_fall_by_a_tenth_before_it_is_small_again) {
+        Governor governor;
+
+        governor_init(&governor, 99, 0, 1000, 0, 0);
+        cr_assert_not(governor_memory(&governor, 1000));
+        cr_assert(governor_memory(&governor, 1001));
+        cr_assert(governor_memory(&governor, 950));
+        cr_assert_not(governor_memory(&governor, 900));
+        cr_assert_not(governor_memory(&governor, 950));
+}
