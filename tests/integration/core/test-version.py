@@ -58,7 +58,7 @@ class Version(tap.TestCase):
                 for begin in ("version: ", "appVersion: "):
                     self.assertEqual(self.line("packaging/helm/spanprof/Chart.yaml", begin), semver)
                 for name in ("daemonset", "sidecar"):
-                    self.assertEqual(self.line(f"packaging/kubernetes/{name}.yaml", "image: spanprof:"), semver)
+                    self.assertEqual(self.line(f"packaging/kubernetes/{name}.yaml", "image: registry.example/spanprof:"), semver)
                 self.assertEqual(json.loads(self.text("sdk/node/package.json"))["version"], semver)
                 self.assertEqual(tomllib.loads(self.text("sdk/rust/Cargo.toml"))["package"]["version"], semver)
                 for name in ("sdk/rust", "tests/interop/publishers/otel-rust"):
