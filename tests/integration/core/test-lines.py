@@ -506,7 +506,7 @@ class World:
         for name, copy in (("before", "a"), ("after", "b"), ("after", "profile")):
             shutil.copy(files / f"{name}.pb", files / f"{copy}.pb")
         self.call(f"spanprof record -o main.pb -- {session.SERVICE} --duration 1 --spans spans.csv")
-        self.call("spanprof coro -o trace.jsonl -- ./server && spanprof convert trace.jsonl -o trace.db")
+        self.call("spanprof coro -o trace.jsonl -- ./server && spanprof coro -o trace.db -- ./server")
         self.call("spanprof run --backend pyroscope --endpoint http://localhost:4040 --comm checkout -d 2")
         shutil.copytree(received, files / "profiles")
         shutil.copy(max(received.glob("*.pb"), key=lambda path: path.stat().st_size), files / "FILE.pb")
