@@ -134,21 +134,6 @@ static KernelFileState why_no_addresses(void) {
         return kernel_files_judge_addresses(kptr_restrict, rights_hold(CAP_SYSLOG), machine_has_all_users());
 }
 
-/* The first @size bytes: files of /proc give a page at a time. Return: bytes, or -1. */
-static ssize_t read_start(int fd, char *to, size_t size) {
-        size_t n = 0;
-        ssize_t r;
-
-        while (n < size && (r = read(fd, to + n, size - n)) != 0) {
-                if (r < 0 && errno == EINTR)
-                        continue;
-                if (r < 0)
-                        return -1;
-                n += (size_t)r;
-        }
-        return (ssize_t)n;
-}
-
 /* CAP_DAC_READ_SEARCH goes beyond modes: it also opens what covers the file, and finds it empty. */
 static KernelFileState look_at(KernelFile file) {
         _cleanup_(closep) int fd = open(table[file].path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -162,7 +147,7 @@ static KernelFileState look_at(KernelFile file) {
                 return KERNEL_FILE_FORBIDDEN;
         if ((unsigned)filesystem.f_type != table[file].filesystem)
                 return KERNEL_FILE_COVERED;
-        n = read_start(fd, start, file == KERNEL_FILE_KALLSYMS ? sizeof(start) : 1);
+        n = file_pread(fd, start, file == KERNEL_FILE_KALLSYMS ? sizeof(start) : 1, 0);
         if (n < 0)
                 return KERNEL_FILE_FORBIDDEN;
         if (!n)
