@@ -80,10 +80,10 @@ class Machine(nspawn.Machine):
 
     # ---- programs ----
 
-    def compile(self, name, text, *options):
+    def compile(self, name, text):
         source, path = self.folder / f"{name}.c", self.folder / name
         source.write_text(text.replace("NAME", name))
-        subprocess.run([tap.need_tool("cc"), "-g", "-O1", "-Wl,--build-id", *options, "-o", path, source], check=True)
+        subprocess.run([tap.need_tool("cc"), "-g", "-O1", "-Wl,--build-id", "-o", path, source], check=True)
         return path
 
     def stripped(self, name):

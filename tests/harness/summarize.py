@@ -56,7 +56,7 @@ def worth_again(path):
     second run.
     """
     failed = [test["name"] for test in read_log(path) if test["result"] not in PASSED]
-    real = [name.split(" / ")[-1] for name in failed if re.match(r"integration\b", name.split(":")[-1])]
+    real = [name.split(" / ")[-1] for name in failed if "integration" in suites_of(name)]
     return real if len(real) == len(failed) <= MAX_AGAIN else []
 
 
