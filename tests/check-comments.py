@@ -53,7 +53,8 @@ def read(root, folders):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("folders", nargs="*", default=["daemon", "bpf"])

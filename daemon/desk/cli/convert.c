@@ -52,19 +52,19 @@ static bool asked(const Config *config, const char *option) {
 static int check_output(ConvertRun *run) {
         const Config *config = run->config;
 
-        if (!*config->output && !asked(config, "endpoint")) {
+        if (!*config->command.output && !asked(config, "endpoint")) {
                 log_error("where to? -o FILE, or --endpoint URL to send");
                 return STATUS_USAGE;
         }
-        if (!*config->output)
+        if (!*config->command.output)
                 return 0;
-        run->writer = outputs_find_writer(config->output, config->format);
+        run->writer = outputs_find_writer(config->command.output, config->command.format);
         return run->writer ? 0 : STATUS_USAGE;
 }
 
 static int make_symbolizer(ConvertRun *run) {
         bool needs_lines = run->writer && run->writer->lines;   /* no writer: what a receiver gets */
-        SymbolizerOptions options = { .want_lines = run->config->lines || needs_lines };
+        SymbolizerOptions options = { .want_lines = run->config->names.lines || needs_lines };
         int r = remote_symbols_init(&run->remote, run->config);
 
         remote_symbols_put(&run->remote, &options);
@@ -76,7 +76,7 @@ static int begin(ConvertRun *run, const Cli *cli) {
 
         if (!r)
                 r = inputs_init(&run->inputs, cli);
-        if (!r && ((run->writer && (run->writer->names || run->config->lines)) ||
+        if (!r && ((run->writer && (run->writer->names || run->config->names.lines)) ||
                    backend_wants_names(run->config)))
                 r = make_symbolizer(run);
         run->payload = backend_payload(run->config);
@@ -102,7 +102,7 @@ static int send_document(const uint8_t *data, size_t size, uint64_t n_events, ui
 }
 
 static int open_exporter(ConvertRun *run) {
-        ExporterConfig exporter = config_exporter(run->config, run->config->profiles_url);
+        ExporterConfig exporter = config_exporter(run->config, run->config->delivery.profiles_url);
 
         exporter.max_age_ns = SEND_AGE_SECONDS * NS_PER_SEC;
         if (sd_event_new(&run->event) < 0)
@@ -125,7 +125,7 @@ static int send_all(ConvertRun *run) {
         run->sent_ns = clock_monotonic_ns();
         if (!r && (n_lost || stat_lost())) {
                 log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(),
-                          run->config->shown_url);
+                          run->config->delivery.shown_url);
                 r = STATUS_FAILURE;
         }
         return r;
@@ -134,7 +134,7 @@ static int send_all(ConvertRun *run) {
 /* With `--log-level debug`: what readers have said, then sizes and times. */
 
 static bool says_all(const Config *config) {
-        return !strcmp(config->log_level, "debug");
+        return !strcmp(config->daemon.log_level, "debug");
 }
 
 static double milliseconds(uint64_t from_ns, uint64_t to_ns) {
@@ -240,7 +240,7 @@ static int read_inputs(ConvertRun *run) {
 }
 
 static int write_output(ConvertRun *run) {
-        run->outputs.path = run->config->output;
+        run->outputs.path = run->config->command.output;
         run->outputs.readers = run->inputs.readers;
         return outputs_write_library(&run->outputs, run->writer, run->library);
 }
@@ -278,8 +278,8 @@ static int convert_all(ConvertRun *run) {
 static bool is_trace(const Config *config) {
         TraceForm form;
 
-        return !strcmp(config->format, "auto") && *config->output && strcmp(config->output, "-") &&
-                !trace_form_of(config->output, &form);
+        return !strcmp(config->command.format, "auto") && *config->command.output &&
+               strcmp(config->command.output, "-") && !trace_form_of(config->command.output, &form);
 }
 
 static int run(Cli *cli) {
@@ -288,7 +288,7 @@ static int run(Cli *cli) {
 
         if (is_trace(&cli->config)) {
                 log_error("%s: traces are turned into each other no more: `spanprof coro -o` writes .jsonl or .db, `spanprof corotracer -export csv` or `sqlite` makes these of JSON lines",
-                          cli->config.output);
+                          cli->config.command.output);
                 return STATUS_USAGE;
         }
         heap_prepare();

@@ -13,15 +13,15 @@ enum { STATUS_ENGINE = 125 };           /* ours, not the command's: as env(1) an
 
 static int set_options(CoroOptions *options, const Config *config) {
         *options = (CoroOptions){
-                .region_path = *config->region ? config->region : NULL,
-                .socket_path = *config->socket ? config->socket : NULL,
-                .n_stations = (uint32_t)config->stations,
-                .output = *config->output ? config->output : DEFAULT_OUTPUT,
-                .trace = { .extra = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
-                .address_names = config->places,
-                .buffer_bytes = config->buffer_bytes,
-                .duration_ns = config->duration_ns,
-                .progress = config->progress && isatty(STDERR_FILENO),
+                .region_path = *config->coro.region ? config->coro.region : NULL,
+                .socket_path = *config->coro.socket ? config->coro.socket : NULL,
+                .n_stations = (uint32_t)config->coro.stations,
+                .output = *config->command.output ? config->command.output : DEFAULT_OUTPUT,
+                .trace = { .extra = true, .mode = 0600, .max_bytes = config->coro.max_trace_bytes },
+                .address_names = config->coro.places,
+                .buffer_bytes = config->coro.buffer_bytes,
+                .duration_ns = config->daemon.duration_ns,
+                .progress = config->command.progress && isatty(STDERR_FILENO),
         };
         if (trace_form_of(options->output, &options->form))
                 log_error("%s: the ending says the form: .jsonl, .db", options->output);
@@ -35,7 +35,7 @@ static int set_options(CoroOptions *options, const Config *config) {
 
 /* A command, or processes. */
 static int check_targets(const Cli *cli) {
-        if (!cli->n_arguments == !cli->config.pids.n_items) {
+        if (!cli->n_arguments == !cli->config.targets.pids.n_items) {
                 log_error(cli->n_arguments ? "a command and --pid cannot be used together"
                                            : "coro: needs -- COMMAND…, or --pid");
                 return STATUS_ENGINE;
@@ -44,7 +44,7 @@ static int check_targets(const Cli *cli) {
 }
 
 static int trace(Cli *cli, const CoroOptions *options, CoroSummary *summary, int *statusp) {
-        const ConfigPids *pids = &cli->config.pids;
+        const ConfigPids *pids = &cli->config.targets.pids;
         int r;
 
         if (!pids->n_items) {

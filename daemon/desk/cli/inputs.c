@@ -74,18 +74,18 @@ static void set_filter(Inputs *inputs) {
         const Config *config = inputs->config;
 
         inputs->options.filter = (FilterOptions){
-                .pids = config->pids.items,
-                .n_pids = config->pids.n_items,
-                .comms = words(&config->comms),
-                .processes = words(&config->processes),
-                .services = words(&config->services),
-                .hosts = words(&config->hosts),
-                .threads = words(&config->threads),
-                .spans = words(&config->span_ids),
-                .traces = words(&config->trace_ids),
-                .operations = words(&config->operations),
-                .coroutines = words(&config->coroutines),
-                .types = words(&config->types),
+                .pids = config->targets.pids.items,
+                .n_pids = config->targets.pids.n_items,
+                .comms = words(&config->targets.comms),
+                .processes = words(&config->filter.processes),
+                .services = words(&config->filter.services),
+                .hosts = words(&config->filter.hosts),
+                .threads = words(&config->filter.threads),
+                .spans = words(&config->filter.span_ids),
+                .traces = words(&config->filter.trace_ids),
+                .operations = words(&config->filter.operations),
+                .coroutines = words(&config->filter.coroutines),
+                .types = words(&config->filter.types),
                 .operation = inputs->spans ? operation_of : NULL,
                 .userdata = inputs->spans,
                 .end_ns = UINT64_MAX,
@@ -94,10 +94,10 @@ static void set_filter(Inputs *inputs) {
 
 static int set_times(Inputs *inputs) {
         ConvertOptions *options = &inputs->options;
-        int r = when_parse("start", inputs->config->start, &options->start_ns, &options->start_relative);
+        int r = when_parse("start", inputs->config->filter.start, &options->start_ns, &options->start_relative);
 
         if (!r)
-                r = when_parse("end", inputs->config->end, &options->end_ns, &options->end_relative);
+                r = when_parse("end", inputs->config->filter.end, &options->end_ns, &options->end_relative);
         if (!r && options->start_relative == options->end_relative && options->start_ns >= options->end_ns) {
                 log_error("--start is not before --end");
                 r = STATUS_USAGE;
@@ -107,19 +107,19 @@ static int set_times(Inputs *inputs) {
 
 static int set_options(Inputs *inputs) {
         const Config *config = inputs->config;
-        const char **resource = calloc(config->resources.n_items + 1, sizeof(*resource));
+        const char **resource = calloc(config->convert.resources.n_items + 1, sizeof(*resource));
 
         if (!resource)
                 return error_origin(-ENOMEM);
-        for (size_t i = 0; i < config->resources.n_items; i++)
-                resource[i] = config->resources.items[i];
+        for (size_t i = 0; i < config->convert.resources.n_items; i++)
+                resource[i] = config->convert.resources.items[i];
         inputs->resource = resource;
         inputs->options = (ConvertOptions){ .end_ns = UINT64_MAX,
-                                            .timestamps = config->timestamps,
+                                            .timestamps = config->form.timestamps,
                                             .timestamps_asked = inputs_asked(config, "timestamps"),
-                                            .payload = config->include_payload,
-                                            .arguments = config->include_arguments,
-                                            .pretty = config->pretty,
+                                            .payload = config->convert.include_payload,
+                                            .arguments = config->convert.include_arguments,
+                                            .pretty = config->convert.pretty,
                                             .version = SPANPROF_VERSION,
                                             .resource = resource,
                                             .seen = &inputs->seen,
@@ -143,7 +143,7 @@ static int read_noted(Inputs *inputs, const char *path, char **datap, size_t *si
 }
 
 static int read_spans(Inputs *inputs) {
-        const char *path = inputs->config->spans;
+        const char *path = inputs->config->report.spans;
         _cleanup_(freep) char *data = NULL;
         SpanListProblem problem;
         size_t size;
@@ -280,7 +280,7 @@ int inputs_init(Inputs *inputs, const Cli *cli) {
 
         *inputs = (Inputs){ .config = &cli->config };
         intern_init(&inputs->seen, MAX_SEEN);
-        r = *cli->config.spans ? read_spans(inputs) : 0;
+        r = *cli->config.report.spans ? read_spans(inputs) : 0;
         if (!r)
                 r = set_options(inputs);
         for (int i = 0; i < cli->n_arguments && !r; i++) {
@@ -289,7 +289,7 @@ int inputs_init(Inputs *inputs, const Cli *cli) {
                         inputs->n_first = inputs->n_paths;
         }
         for (size_t i = 0; i < inputs->n_paths && !r; i++)
-                r = inputs_is_output(inputs->paths[i], cli->config.output) ? STATUS_USAGE : 0;
+                r = inputs_is_output(inputs->paths[i], cli->config.command.output) ? STATUS_USAGE : 0;
         return r;
 }
 

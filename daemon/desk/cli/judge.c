@@ -16,7 +16,7 @@ int judge_reports(const Config *config, const Report *before, const Report *afte
 
         if (!inputs_is_set(config, "fail-above"))
                 return 0;
-        n = report_diff_judge(before, after, (unsigned)config->fail_above, &text);
+        n = report_diff_judge(before, after, (unsigned)config->report.fail_above, &text);
         if (n < 0)
                 return n;
         for (char *line = text.data, *end; line && *line; line = end + 1) {
@@ -42,7 +42,7 @@ static int report_of(const Window *window, Symbolizer *symbolizer, bool by_total
 
 int judge_windows(const Config *config, Symbolizer *symbolizer, const Window *before, const Window *after) {
         _cleanup_(report_freep) Report *left = NULL, *right = NULL;
-        bool by_total = !strcmp(config->sort, "total");
+        bool by_total = !strcmp(config->report.sort, "total");
         int r;
 
         if (!inputs_is_set(config, "fail-above"))
@@ -84,7 +84,7 @@ int judge_read_baseline(const char *path, Symbolizer *symbolizer, Report **repor
 }
 
 int judge_print(const Config *config, const Report *before, const Report *after, FILE *out) {
-        ReportFormat format = { .top = inputs_is_set(config, "top") ? (uint32_t)config->top : 10,
+        ReportFormat format = { .top = inputs_is_set(config, "top") ? (uint32_t)config->report.top : 10,
                                 .width = cli_output_width(), .n_files = 2 };
 
         return report_diff_print(before, after, &format, out);

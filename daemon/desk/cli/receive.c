@@ -265,7 +265,7 @@ static int put_split(Receive *receive, const ReceiverRequest *request, const Sto
 
 static ReceiverVerdict keep(Receive *receive, const ReceiverRequest *request, const Stored *stored, char *why,
                             size_t why_size) {
-        bool partitioned = !strcmp(receive->config->store_layout, "partitioned");
+        bool partitioned = !strcmp(receive->config->receiver.store_layout, "partitioned");
         uint64_t first = 0, last = 0;
         int r = partitioned ? put_split(receive, request, stored, &first, &last) :
                               put_pair(receive, request, stored, &last);
@@ -333,17 +333,18 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
         }
         if (!receive->exporter || !exporter_queued_events(receive->exporter))
                 return sd_event_exit(receive->event, 0);
-        return exporter_stop(receive->exporter, clock_monotonic_ns() + receive->config->stop_timeout_ns,
-                             on_stopped, receive);
+        return exporter_stop(receive->exporter,
+                             clock_monotonic_ns() + receive->config->delivery.stop_timeout_ns, on_stopped,
+                             receive);
 }
 
 static int open_store(Receive *receive) {
         const Config *config = receive->config;
-        const StoreLimits limits = { config->max_stored_bytes, config->max_stored_files };
+        const StoreLimits limits = { config->receiver.max_stored_bytes, config->receiver.max_stored_files };
         int r;
 
-        receive->output = *config->output ? config->output : DEFAULT_OUTPUT;
-        if (!*config->output && *config->forward)
+        receive->output = *config->command.output ? config->command.output : DEFAULT_OUTPUT;
+        if (!*config->command.output && *config->receiver.forward)
                 return 0;
         r = store_new(&receive->store, receive->output,
                       receive->becomes ? receive->user.uid : OUTFILE_NO_HEIR, &limits);
@@ -357,9 +358,9 @@ static int open_exporter(Receive *receive) {
         ExporterConfig exporter;
         _cleanup_(freep) char *url = NULL;
 
-        if (!*config->forward)
+        if (!*config->receiver.forward)
                 return 0;
-        if (config_profiles_url(config->forward, false, &url))
+        if (config_profiles_url(config->receiver.forward, false, &url))
                 return STATUS_FAILURE;
         exporter = config_exporter(config, url);
         return exporter_new(&receive->exporter, receive->event, &exporter) ? STATUS_FAILURE : 0;
@@ -367,9 +368,9 @@ static int open_exporter(Receive *receive) {
 
 static int open_receiver(Receive *receive) {
         const ReceiverConfig config = {
-                .address = receive->config->listen,
-                .port = (uint16_t)receive->config->port,
-                .max_request_bytes = receive->config->max_request_bytes,
+                .address = receive->config->receiver.listen,
+                .port = (uint16_t)receive->config->receiver.port,
+                .max_request_bytes = receive->config->receiver.max_request_bytes,
                 .on_request = on_request,
                 .userdata = receive,
         };
@@ -408,7 +409,7 @@ static void print_start(const Receive *receive) {
         if (receive->store)
                 printf(", storing in %s", receive->output);
         if (receive->exporter) {
-                endpoint_append_shown(&forward, receive->config->forward);
+                endpoint_append_shown(&forward, receive->config->receiver.forward);
                 printf(", forwarding to %s", forward.data ? forward.data : "");
         }
         printf("\n");
@@ -459,7 +460,7 @@ static void print_summary(const Receive *receive) {
         print_unparted(receive);
         print_refused(receive);
         print_closed();
-        if (*receive->config->forward)
+        if (*receive->config->receiver.forward)
                 printf(", forwarded %" PRIu64 " samples, lost %" PRIu64, stat_get(COUNTER_SAMPLES_DELIVERED),
                        stat_lost());
         printf("\n");
@@ -491,8 +492,9 @@ static void give_store(Receive *receive) {
 
 /* The files of TLS are read at each connection to the next receiver. */
 static uint64_t needed_capabilities(const Config *config) {
-        bool forwards = *config->forward &&
-                (*config->certificate || *config->client_certificate || *config->client_key);
+        const ConfigDelivery *delivery = &config->delivery;
+        bool forwards = *config->receiver.forward &&
+                (*delivery->certificate || *delivery->client_certificate || *delivery->client_key);
 
         return forwards ? RIGHTS_OF(CAP_DAC_READ_SEARCH) : 0;
 }

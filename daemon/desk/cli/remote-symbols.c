@@ -14,7 +14,7 @@ int remote_symbols_init(RemoteSymbols *remote, const Config *config) {
         int r;
 
         *remote = (RemoteSymbols){ 0 };
-        if (!config->debuginfod)
+        if (!config->names.debuginfod)
                 return 0;
         r = zygotes_new(&remote->zygotes);
         if (!r)

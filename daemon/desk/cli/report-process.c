@@ -26,7 +26,7 @@ static bool is_pid(const char *argument, uint32_t *pidp) {
 static int attach(ReportProcess *process, const Config *config, uint32_t pid) {
         CoroOptions options = {
                 .output = process->path, .form = TRACE_JSONL, .trace = { .extra = true, .mode = 0600 },
-                .duration_ns = config->duration_ns ? config->duration_ns : LOOK_NS,
+                .duration_ns = config->daemon.duration_ns ? config->daemon.duration_ns : LOOK_NS,
         };
         CoroSummary summary;
         sigset_t old;

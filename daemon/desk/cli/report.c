@@ -53,11 +53,11 @@ static bool has_suffix(const char *path, const char *suffix) {
 }
 
 static int find_form(ReportRun *run) {
-        const char *output = run->config->output, *format = run->config->format;
+        const char *output = run->config->command.output, *format = run->config->command.format;
         bool by_suffix = !strcmp(format, "auto");
 
         run->form = FORM_WRITER;
-        if (run->config->json || !strcmp(format, "json") ||
+        if (run->config->command.json || !strcmp(format, "json") ||
             (by_suffix && has_suffix(output, ".json") && !has_suffix(output, ".speedscope.json")))
                 run->form = FORM_JSON;
         else if (!strcmp(format, "markdown") || (by_suffix && has_suffix(output, ".md")))
@@ -73,9 +73,9 @@ static int find_form(ReportRun *run) {
 
 /* A reader that left by itself, as of `spanprof report FILE | head`, needs no message. */
 static int cannot_write(const ReportRun *run, int r) {
-        if (r == -EPIPE && (!*run->config->output || !strcmp(run->config->output, "-")))
+        if (r == -EPIPE && (!*run->config->command.output || !strcmp(run->config->command.output, "-")))
                 return STATUS_FAILURE;
-        log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output",
+        log_error("%s: cannot be written: %s", *run->config->command.output ? run->config->command.output : "standard output",
                   outfile_problem(r));
         return STATUS_FAILURE;
 }
@@ -83,7 +83,7 @@ static int cannot_write(const ReportRun *run, int r) {
 /* Of a file, the stream writes into what becomes one only when it is whole. */
 static int open_output(ReportRun *run) {
         OutfileOptions options = { .mode = 0666, .readers = run->inputs.readers, .for_caller = true };
-        const char *path = run->config->output;
+        const char *path = run->config->command.output;
         int fd, r;
 
         run->out = stdout;
@@ -154,10 +154,10 @@ static int add_input(ReportRun *run, size_t index) {
 }
 
 static int print_profiles(const ReportRun *run) {
-        ReportFormat format = { .top = (uint32_t)run->config->top,
+        ReportFormat format = { .top = (uint32_t)run->config->report.top,
                                 .width = cli_output_width(),
                                 .markdown = run->form == FORM_MARKDOWN,
-                                .explain = run->config->explain,
+                                .explain = run->config->report.explain,
                                 .n_files = run->inputs.n_read + run->inputs.n_partly - run->traces.n_files,
                                 .n_repeated = run->n_repeated,
                                 .n_filtered = run->n_filtered,
@@ -183,7 +183,7 @@ static const char *name_place(void *userdata, const Coroutine *coroutine, uint64
 }
 
 static int print_traces(const ReportRun *run) {
-        CoroutineFormat format = { .top = (uint32_t)run->config->top,
+        CoroutineFormat format = { .top = (uint32_t)run->config->report.top,
                                    .width = cli_output_width(),
                                    .markdown = run->form == FORM_MARKDOWN,
                                    .n_files = run->traces.n_files,
@@ -243,19 +243,19 @@ static int make_report(ReportRun *run) {
         const Config *config = run->config;
         ReportOptions options = { .symbolizer = run->symbolizer,
                                   .spans = run->inputs.spans,
-                                  .pids = config->pids.items,
-                                  .n_pids = config->pids.n_items,
-                                  .names = config->comms.items,
-                                  .n_names = config->comms.n_items,
-                                  .by_total = !strcmp(config->sort, "total"),
-                                  .wall = config->wall };
+                                  .pids = config->targets.pids.items,
+                                  .n_pids = config->targets.pids.n_items,
+                                  .names = config->targets.comms.items,
+                                  .n_names = config->targets.comms.n_items,
+                                  .by_total = !strcmp(config->report.sort, "total"),
+                                  .wall = config->report.wall };
         FilterOptions *filter = &run->inputs.options.filter;
         size_t n_first = 0;             /* read of what was before, in a difference */
         int r = report_new(&run->report, &options);
 
         filter->n_pids = filter->comms.n_items = 0;
         for (size_t i = 0; i < run->inputs.n_paths && !r; i++) {
-                if (config->diff && i == run->inputs.n_first) {
+                if (config->report.diff && i == run->inputs.n_first) {
                         n_first = count_read(run);
                         r = next_side(run, &options);
                 }
@@ -263,7 +263,7 @@ static int make_report(ReportRun *run) {
                         r = add_input(run, i);
         }
         /* of a difference, each side: one that could not be read is no profile of nothing */
-        if (r || count_read(run) == n_first || (config->diff && !n_first))
+        if (r || count_read(run) == n_first || (config->report.diff && !n_first))
                 return r ? r : STATUS_FAILURE;
         r = open_output(run);
         if (r)
@@ -276,7 +276,7 @@ static int make_report(ReportRun *run) {
 
 /* Forms that other programs read: one window, with the names that this machine knows. */
 static int write_window(ReportRun *run) {
-        Outputs outputs = { .path = *run->config->output ? run->config->output : "-" };
+        Outputs outputs = { .path = *run->config->command.output ? run->config->command.output : "-" };
         Convert convert = { 0 };
         int r;
 
@@ -299,7 +299,7 @@ static int write_window(ReportRun *run) {
 }
 
 static int print_annotation(ReportRun *run, const Window *window) {
-        const char *path = run->config->annotate;
+        const char *path = run->config->report.annotate;
         ReportFormat format = { .width = cli_output_width(), .markdown = run->form == FORM_MARKDOWN,
                                 .page = run->form == FORM_WRITER };
         _cleanup_(text_deinit) Text problem = { 0 };
@@ -379,14 +379,14 @@ static int write_diff_page(ReportRun *run) {
 }
 
 static int check_wall(const ReportRun *run) {
-        if (!run->config->wall || run->form != FORM_WRITER)
+        if (!run->config->report.wall || run->form != FORM_WRITER)
                 return 0;
         log_error("--wall writes text, markdown or json");
         return STATUS_USAGE;
 }
 
 static int check_explain(const ReportRun *run) {
-        if (!run->config->explain || run->form == FORM_TEXT || run->form == FORM_MARKDOWN)
+        if (!run->config->report.explain || run->form == FORM_TEXT || run->form == FORM_MARKDOWN)
                 return 0;
         log_error("--explain writes text or markdown");
         return STATUS_USAGE;
@@ -396,18 +396,18 @@ static int check_annotate(const ReportRun *run) {
         const Config *config = run->config;
         bool is_page = run->form == FORM_WRITER && !strcmp(run->writer->name, "html");
 
-        if (!*config->annotate)
+        if (!*config->report.annotate)
                 return 0;
-        if (config->diff || config->wall ||
+        if (config->report.diff || config->report.wall ||
             (run->form != FORM_TEXT && run->form != FORM_MARKDOWN && !is_page)) {
                 log_error("--annotate writes text, markdown or html, without --diff and --wall");
                 return STATUS_USAGE;
         }
-        return inputs_is_output(config->annotate, config->output) ? STATUS_USAGE : 0;
+        return inputs_is_output(config->report.annotate, config->command.output) ? STATUS_USAGE : 0;
 }
 
 static int check_diff(const ReportRun *run) {
-        if (!run->config->diff)
+        if (!run->config->report.diff)
                 return 0;
         if (run->form == FORM_WRITER && strcmp(run->writer->name, "html")) {
                 log_error("--diff writes text, markdown, json or html");
@@ -417,11 +417,11 @@ static int check_diff(const ReportRun *run) {
 }
 
 static int check_options(const Cli *cli) {
-        if (!cli->config.diff && inputs_asked(&cli->config, "fail-above")) {
+        if (!cli->config.report.diff && inputs_asked(&cli->config, "fail-above")) {
                 log_error("--fail-above is of comparisons: use it with --diff");
                 return STATUS_USAGE;
         }
-        if (cli->config.diff && cli->n_arguments != 2) {
+        if (cli->config.report.diff && cli->n_arguments != 2) {
                 log_error("--diff takes two files or directories, what was before and what is after");
                 return STATUS_USAGE;
         }
@@ -429,11 +429,11 @@ static int check_options(const Cli *cli) {
 }
 
 static int run_form(ReportRun *run) {
-        if (*run->config->annotate)
+        if (*run->config->report.annotate)
                 return write_annotation(run);
-        if (run->config->diff && (!run->inputs.n_first || run->inputs.n_first == run->inputs.n_paths))
+        if (run->config->report.diff && (!run->inputs.n_first || run->inputs.n_first == run->inputs.n_paths))
                 return STATUS_FAILURE;          /* a side without files, which was said */
-        if (run->config->diff && run->form == FORM_WRITER)
+        if (run->config->report.diff && run->form == FORM_WRITER)
                 return write_diff_page(run);
         if (run->form == FORM_WRITER && !strcmp(run->writer->name, "html") && are_traces(run))
                 run->form = FORM_PAGE;
@@ -442,8 +442,8 @@ static int run_form(ReportRun *run) {
 
 static int make_symbolizer(ReportRun *run) {
         bool needs_lines = run->writer && run->writer->lines;
-        SymbolizerOptions options = { .want_lines = run->config->lines || needs_lines ||
-                                              *run->config->annotate };
+        SymbolizerOptions options = { .want_lines = run->config->names.lines || needs_lines ||
+                                              *run->config->report.annotate };
         int r = remote_symbols_init(&run->remote, run->config);
 
         remote_symbols_put(&run->remote, &options);

@@ -88,13 +88,13 @@ static int validate_document(ValidateRun *run, const char *name, const char *dat
 
         run->name = name;
         run->n_findings = 0;
-        if (run->config->json)
+        if (run->config->command.json)
                 print_head(run);
         r = otlp_validate_for(run->backend, (const uint8_t *)data, size,
-                              run->config->json ? print_object : print_line, run, &counts);
+                              run->config->command.json ? print_object : print_line, run, &counts);
         if (r)
                 return r;
-        if (run->config->json)
+        if (run->config->command.json)
                 print_json_tail(&run->json, &counts);
         else
                 print_tail(run, &counts);
@@ -123,8 +123,8 @@ static int validate_file(ValidateRun *run, const char *argument) {
 }
 
 static ValidateFor backend_of(const Config *config) {
-        return !strcmp(config->backend, "pyroscope") ? VALIDATE_FOR_PYROSCOPE
-                : !strcmp(config->backend, "parca")  ? VALIDATE_FOR_PARCA
+        return !strcmp(config->form.backend, "pyroscope") ? VALIDATE_FOR_PYROSCOPE
+                : !strcmp(config->form.backend, "parca")  ? VALIDATE_FOR_PARCA
                                                           : VALIDATE_FOR_OTLP;
 }
 
@@ -135,7 +135,7 @@ static int run(Cli *cli) {
                             .json = { .out = stdout, .is_spaced = true } };
         int status = STATUS_OK;
 
-        if (cli->config.json)
+        if (cli->config.command.json)
                 json_open(&run.json, NULL, '[');
         for (int i = 0; i < cli->n_arguments; i++) {
                 int r = validate_file(&run, cli->arguments[i]);
@@ -147,7 +147,7 @@ static int run(Cli *cli) {
                 if (r)
                         status = STATUS_USAGE;
         }
-        if (cli->config.json) {
+        if (cli->config.command.json) {
                 json_line(&run.json, 0);
                 json_close(&run.json, ']');
                 json_end(&run.json);

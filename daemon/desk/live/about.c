@@ -34,21 +34,22 @@ static void add_list(About *about, const ConfigList *list) {
 }
 
 static void make_title(About *about, const Config *config, const char *command) {
-        const ConfigList *const lists[] = { &config->comms, &config->exes,  &config->cgroups,
-                                            &config->containers, &config->users, &config->units };
+        const ConfigTargets *targets = &config->targets;
+        const ConfigList *const lists[] = { &targets->comms,      &targets->exes,  &targets->cgroups,
+                                            &targets->containers, &targets->users, &targets->units };
         char pid[24];
 
         if (command)
                 add_word(about, command);
-        for (size_t i = 0; i < config->pids.n_items; i++) {
-                snprintf(pid, sizeof(pid), "pid %u", config->pids.items[i]);
+        for (size_t i = 0; i < config->targets.pids.n_items; i++) {
+                snprintf(pid, sizeof(pid), "pid %u", config->targets.pids.items[i]);
                 add_word(about, pid);
         }
         for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
                 add_list(about, lists[i]);
-        if (config->publishers)
+        if (config->targets.publishers)
                 add_word(about, "publishers of spans");
-        if (config->all)
+        if (config->targets.all)
                 add_word(about, "all of this machine");
 }
 

@@ -22,9 +22,9 @@ static uint64_t better_rate(uint64_t cpu_ns) {
 static void explain_little(const NothingFacts *facts, const Config *config, Text *text) {
         text_printf(text, "%s used %.1f ms of CPU, and a sample stands for %.1f ms",
                     facts->command ? "the command" : "what was chosen", ms(facts->cpu_ns), ms(facts->period_ns));
-        if (facts->cpu_ns && better_rate(facts->cpu_ns) > config->frequency)
+        if (facts->cpu_ns && better_rate(facts->cpu_ns) > config->sampling.frequency)
                 text_printf(text, "; -F %" PRIu64 " takes more", better_rate(facts->cpu_ns));
-        if (!config->off_cpu)
+        if (!config->waits.off_cpu)
                 text_printf(text, "; --off-cpu shows what it waits for");
 }
 
@@ -33,7 +33,7 @@ void nothing_explain(const NothingFacts *facts, const Config *config, Text *text
         if (!facts->command && !facts->n_processes)
                 text_printf(text, "no process that ran meanwhile was chosen; `spanprof targets --verbose` with the same "
                                   "options says why");
-        else if (config->types.n_items)
+        else if (config->filter.types.n_items)
                 text_printf(text, "none is of the --type that was asked for; without --type all are kept");
         else if (facts->n_lost)
                 text_printf(text, "%" PRIu64 " were taken and lost, for the reasons below", facts->n_lost);

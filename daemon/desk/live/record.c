@@ -59,9 +59,9 @@ typedef struct Record {
 /* ---- before it ---- */
 
 static int check_targets(const Cli *cli) {
-        if (cli->n_arguments && config_chooses(&cli->config))
+        if (cli->n_arguments && config_chooses(&cli->config.targets))
                 log_error("a command and a choice of processes cannot be used together; -d TIME ends a recording");
-        else if (!cli->n_arguments && !config_chooses(&cli->config))
+        else if (!cli->n_arguments && !config_chooses(&cli->config.targets))
                 log_error(
                         "record what? -- COMMAND…, or -p PID, -C NAME, -u UNIT, -a for everything (`spanprof record --help`)");
         else
@@ -71,10 +71,10 @@ static int check_targets(const Cli *cli) {
 
 static int check_output(Record *record) {
         const Config *config = &record->cli->config;
-        const char *format = strcmp(config->format, "auto") ? config->format : NULL;
+        const char *format = strcmp(config->command.format, "auto") ? config->command.format : NULL;
         int r;
 
-        record->path = *config->output ? config->output : DEFAULT_OUTPUT;
+        record->path = *config->command.output ? config->command.output : DEFAULT_OUTPUT;
         record->writer = convert_find_writer(format, record->path);
         if (!record->writer) {
                 log_error(
@@ -98,7 +98,7 @@ static int check_output(Record *record) {
 /* The daemon would pause above it for ever, as no recording becomes less: the limit is ours instead. */
 static int take_limit(Record *record) {
         Config *config = &record->cli->config;
-        uint64_t limit = config->max_memory_bytes;
+        uint64_t limit = config->daemon.max_memory_bytes;
 
         if (limit && limit < LEAST_MEMORY) {
                 log_error("--max-memory: %" PRIu64 " bytes: spanprof alone has some 30 MiB; is the unit missing?",
@@ -108,7 +108,7 @@ static int take_limit(Record *record) {
         if (!limit)
                 limit = inputs_is_set(config, "max-memory") ? UINT64_MAX : DEFAULT_MAX_MEMORY;
         record->max_memory_bytes = limit;
-        config->max_memory_bytes = 0;
+        config->daemon.max_memory_bytes = 0;
         return 0;
 }
 
@@ -117,15 +117,15 @@ static int read_baseline(Record *record) {
         const Config *config = &record->cli->config;
         int r;
 
-        if (!*config->compare && inputs_asked(config, "fail-above"))
+        if (!*config->report.compare && inputs_asked(config, "fail-above"))
                 log_error("--fail-above is of comparisons: use it with --compare");
-        if (!*config->compare)
+        if (!*config->report.compare)
                 return inputs_asked(config, "fail-above") ? STATUS_USAGE : 0;
         r = symbolizer_new(&record->baseline_names, NULL);
         if (!r)
-                r = judge_read_baseline(config->compare, record->baseline_names, &record->baseline);
+                r = judge_read_baseline(config->report.compare, record->baseline_names, &record->baseline);
         if (r < 0)
-                log_error("%s: cannot be read: %s", config->compare, strerror(-r));
+                log_error("%s: cannot be read: %s", config->report.compare, strerror(-r));
         return r < 0 ? STATUS_FAILURE : r;
 }
 
@@ -219,7 +219,7 @@ static int on_started(void *userdata, Daemon *daemon) {
 
 static void show_progress(void *userdata, Daemon *daemon) {
         Record *record = userdata;
-        uint64_t limit_ns = record->cli->config.duration_ns,
+        uint64_t limit_ns = record->cli->config.daemon.duration_ns,
                  passed_ns = clock_read_ns(CLOCK_REALTIME) - record->begin_ns;
         uint64_t n_samples = stat_get(COUNTER_TICKS) -
                 MIN(stat_get(COUNTER_TICKS), stat_get(COUNTER_LOST_NOT_TARGET));
@@ -239,7 +239,7 @@ static bool wants_progress(const Record *record) {
         const Config *config = &record->cli->config;
         bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO) && !inputs_is_set(config, "progress");
 
-        return config->progress && isatty(STDERR_FILENO) && !shared;
+        return config->command.progress && isatty(STDERR_FILENO) && !shared;
 }
 
 /* ---- what came out ---- */
@@ -282,7 +282,7 @@ static int write_file(Record *record) {
 /* On standard error if the recording itself goes to standard output. */
 static int print_tables(const Record *record) {
         const Config *config = &record->cli->config;
-        TablesFormat format = { .rows = inputs_is_set(config, "top") ? config->top : 10,
+        TablesFormat format = { .rows = inputs_is_set(config, "top") ? config->report.top : 10,
                                 .width = cli_output_width(),
                                 .has_java = config_has_runtime(config, "hotspot"),
                                 .has_python = config_has_runtime(config, "python") };
@@ -333,7 +333,7 @@ static int name_late(Window *window, void *userdata) {
 static int close_window(Record *record) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
         double rate = summary_rate(&record->summary);
-        SymbolizerOptions options = { .want_lines = record->cli->config.lines };
+        SymbolizerOptions options = { .want_lines = record->cli->config.names.lines };
         int r;
 
         remote_symbols_put(&record->remote, &options);
@@ -453,7 +453,8 @@ static int run_record(Record *record) {
                 .userdata = record,
         };
         Command *command = &record->session.command;
-        FilterWords types = { record->cli->config.types.items, record->cli->config.types.n_items };
+        const ConfigList *wanted = &record->cli->config.filter.types;
+        FilterWords types = { wanted->items, wanted->n_items };
         int r, number = 0;
 
         record->options = (ConvertOptions){ .end_ns = UINT64_MAX,

@@ -136,12 +136,12 @@ static void prepare(Session *session) {
         Config *config = session->options->config;
         int r;
 
-        config->export_interval_ns = session->options->interval_ns;
-        strcpy(config->symbols, "local");       /* in place of "remote", which is longer */
+        config->delivery.interval_ns = session->options->interval_ns;
+        strcpy(config->form.symbols, "local");       /* in place of "remote", which is longer */
         if (session->command.pid) {
                 session->root = (uint32_t)session->command.pid;
-                config->trees = &session->root;
-                config->n_trees = 1;
+                config->targets.trees = &session->root;
+                config->targets.n_trees = 1;
         }
         self_raise_descriptor_limit();
         r = confine();

@@ -46,8 +46,8 @@ static int take_arguments(Cli *cli) {
 
         for (int i = 0; i < cli->n_arguments; i++) {
                 Text problem = { 0 };
-                int r = option_set(pid, &cli->config, cli->arguments[i], i > 0 || cli->config.pids.n_items,
-                                   &problem);
+                int r = option_set(pid, &cli->config, cli->arguments[i],
+                                   i > 0 || cli->config.targets.pids.n_items, &problem);
 
                 if (r)
                         log_error("stacks: %s is no process id", cli->arguments[i]);
@@ -55,7 +55,7 @@ static int take_arguments(Cli *cli) {
                 if (r)
                         return r < 0 ? r : STATUS_USAGE;
         }
-        if (config_chooses(&cli->config))
+        if (config_chooses(&cli->config.targets))
                 return 0;
         log_error("stacks of whom? a process id, or -C NAME, -u UNIT, -a for everything (`spanprof stacks --help`)");
         return STATUS_USAGE;
@@ -64,11 +64,11 @@ static int take_arguments(Cli *cli) {
 static int check_output(Stacks *stacks) {
         const Config *config = &stacks->cli->config;
 
-        if (!*config->output)
+        if (!*config->command.output)
                 return 0;
         /* it says what runs on the machine */
-        stacks->outputs = (Outputs){ .path = config->output, .mode = 0600, .file = OUTFILE_NONE };
-        stacks->writer = outputs_find_writer(config->output, config->format);
+        stacks->outputs = (Outputs){ .path = config->command.output, .mode = 0600, .file = OUTFILE_NONE };
+        stacks->writer = outputs_find_writer(config->command.output, config->command.format);
         return stacks->writer ? 0 : STATUS_USAGE;
 }
 
@@ -124,7 +124,7 @@ static int close_window(Stacks *stacks) {
         static char *const type[] = { (char *)"off_cpu" };
         const FilterWords waits = { type, 1 };
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
-        SymbolizerOptions options = { .want_lines = stacks->cli->config.lines };
+        SymbolizerOptions options = { .want_lines = stacks->cli->config.names.lines };
         int r;
 
         remote_symbols_put(&stacks->remote, &options);
@@ -153,7 +153,7 @@ static int print(const Stacks *stacks) {
                 r = goroutine_list_new(&goroutines, stacks->convert.window, &stacks->goroutines);
         if (r)
                 return r;
-        if (stacks->cli->config.json) {
+        if (stacks->cli->config.command.json) {
                 r = thread_list_json(list, goroutines, stdout);
         } else {
                 thread_list_print(list, stdout);
@@ -205,8 +205,8 @@ static int run_stacks(Stacks *stacks) {
                                          .userdata = stacks };
         int r;
 
-        stacks->cli->config.goroutines = MOST_GOROUTINES;
-        stacks->cli->config.duration_ns = stacks->cli->config.duration_ns ?: RUNNING_NS;
+        stacks->cli->config.sampling.goroutines = MOST_GOROUTINES;
+        stacks->cli->config.daemon.duration_ns = stacks->cli->config.daemon.duration_ns ?: RUNNING_NS;
         stacks->options = (ConvertOptions){ .end_ns = UINT64_MAX,
                                             .filter = { .end_ns = UINT64_MAX },
                                             .version = SPANPROF_VERSION };

@@ -97,7 +97,7 @@ static int draw(Top *top) {
 /* The reader of the lines may leave: that is an end like any other. */
 static int print_lines(Top *top) {
         size_t n_rows = top->config->origins[option_index(option_find("top", 3))].level > CONFIG_DEFAULT
-                ? top->config->top
+                ? top->config->report.top
                 : DEFAULT_ROWS;
         ViewFigures figures;
         const Counts *counts = shown_counts(top, &figures);
@@ -105,7 +105,7 @@ static int print_lines(Top *top) {
         int r;
 
         top->view.columns = cli_output_width();
-        if (top->config->json)
+        if (top->config->command.json)
                 r = view_json(&top->view, counts, &figures, n_rows, &text);
         else
                 r = view_block(&top->view, counts, &figures, n_rows, &text);
@@ -140,7 +140,7 @@ static int take_window(Top *top, const Window *window) {
 /* What comes after the last refresh that was asked for is the end's. */
 static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
         Top *top = userdata;
-        uint64_t limit = top->config->count;
+        uint64_t limit = top->config->top.count;
         int r = top->view.paused || (limit && top->n_shown >= limit) ? 0 : take_window(top, window);
 
         if (r || top->view.paused || (limit && top->n_shown >= limit))
@@ -174,7 +174,7 @@ static int take_keys(Top *top) {
         memmove(top->keys, top->keys + at, top->n_keys);
         if (top->n_keys == sizeof(top->keys))
                 top->n_keys = 0;
-        top->config->export_interval_ns = top->view.interval_ns;
+        top->config->delivery.interval_ns = top->view.interval_ns;
         return all == VIEW_QUIT ? daemon_stop(top->daemon) : all == VIEW_REDRAW ? draw(top) : 0;
 }
 
@@ -262,20 +262,20 @@ static int run_top(Top *top) {
 }
 
 static void choose_all(Config *config) {
-        config->all |= !config_chooses(config);
+        config->targets.all |= !config_chooses(&config->targets);
 }
 
 static void set_view(Top *top) {
         const Config *config = top->config;
         const char *no_color = getenv("NO_COLOR");
 
-        top->on_screen = screen_is_possible() && !config->json;
-        top->view = (View){ .interval_ns = config->interval_ns,
+        top->on_screen = screen_is_possible() && !config->command.json;
+        top->view = (View){ .interval_ns = config->top.interval_ns,
                             .colour = top->on_screen && !(no_color && *no_color) };
-        view_find_tab(config->view, &top->view.tab);
-        top->config->off_cpu |= top->view.tab == COUNTS_WAITS;
-        top->view.order = !strcmp(config->sort, "total") ? COUNTS_BY_TOTAL : COUNTS_BY_SELF;
-        snprintf(top->view.filter, sizeof(top->view.filter), "%s", config->filter);
+        view_find_tab(config->top.view, &top->view.tab);
+        top->config->waits.off_cpu |= top->view.tab == COUNTS_WAITS;
+        top->view.order = !strcmp(config->report.sort, "total") ? COUNTS_BY_TOTAL : COUNTS_BY_SELF;
+        snprintf(top->view.filter, sizeof(top->view.filter), "%s", config->top.filter);
 }
 
 static int run(Cli *cli) {

@@ -55,7 +55,7 @@ int cli_load(Cli *cli, Text *errors) {
         int r = config_load(&cli->config, &source, errors);
         int level;
 
-        if (!r && log_level_parse(cli->config.log_level, &level) == 0)
+        if (!r && log_level_parse(cli->config.daemon.log_level, &level) == 0)
                 log_set_level(level);
         return r;
 }
@@ -98,11 +98,11 @@ static int run_verb(Cli *cli, int argc, char **argv) {
                 r = cli_parse(cli, argc, argv);
         if (r > 0)
                 return r;
-        if (!r && cli->config.help) {
-                help_print_verb(cli->verb, cli->help_all || cli->config.all);
+        if (!r && cli->config.command.help) {
+                help_print_verb(cli->verb, cli->help_all || cli->config.targets.all);
                 return STATUS_OK;
         }
-        if (!r && cli->config.version) {
+        if (!r && cli->config.command.version) {
                 version_print();
                 return STATUS_OK;
         }

@@ -39,8 +39,8 @@ static int show(Cli *cli) {
         const char *section = NULL;
         int r = 0;
 
-        if (*cli->config.config)
-                printf("# %s\n", cli->config.config);
+        if (*cli->config.command.config)
+                printf("# %s\n", cli->config.command.config);
         else
                 r = config_visit_files("", cli->as_root, print_file, NULL);
         if (r)
@@ -58,10 +58,10 @@ static int show(Cli *cli) {
         for (size_t i = 0; i < cli->config.n_exports; i++)
                 show_export(&cli->config.exports[i]);
         if (config_first_export(&cli->config))
-                printf("\n# profiles go to %s\n", cli->config.shown_url);
+                printf("\n# profiles go to %s\n", cli->config.delivery.shown_url);
         for (size_t i = 0; i < cli->config.n_exports; i++)
                 printf("%s# profiles go to %s\n", i || config_first_export(&cli->config) ? "" : "\n",
-                       cli->config.exports[i].config->shown_url);
+                       cli->config.exports[i].config->delivery.shown_url);
         return STATUS_OK;
 }
 
@@ -119,8 +119,8 @@ static int endpoint(Cli *cli) {
                 printf("the configuration cannot be read\n");
                 return STATUS_OK;
         }
-        if (*cli->config.endpoint) {
-                printf("%s\n", cli->config.shown_url);
+        if (*cli->config.delivery.endpoint) {
+                printf("%s\n", cli->config.delivery.shown_url);
                 return STATUS_OK;
         }
         log_error(

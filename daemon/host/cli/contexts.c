@@ -354,7 +354,7 @@ static int show(Cli *cli, pid_t pid) {
         show.process = process;
         if (!r)
                 r = print_all(&show, objects);
-        while (!r && cli->config.watch) {
+        while (!r && cli->config.command.watch) {
                 sleep(1);
                 printf("\n");
                 if (show.ages.n_entries > MAX_AGES)     /* of threads that are gone: begin again */
@@ -375,7 +375,7 @@ static int run(Cli *cli) {
                 return STATUS_USAGE;
         }
         r = show(cli, (pid_t)pid);
-        if (!r || (r == PROCESS_E_GONE && cli->config.watch))
+        if (!r || (r == PROCESS_E_GONE && cli->config.command.watch))
                 return STATUS_OK;
         log_error("contexts: process %" PRIu64 ": %s%s", pid,
                   r == PROCESS_E_GONE             ? "there is none"

@@ -19,7 +19,7 @@ static int run(Cli *cli) {
         doctor_check_shipping(&doctor);
         n_failed = doctor_print(&doctor, &text);
         doctor_print_json(&doctor, &json);
-        fputs((cli->config.json ? json.data : text.data) ?: "", stdout);
+        fputs((cli->config.command.json ? json.data : text.data) ?: "", stdout);
         return n_failed ? STATUS_FAILURE : STATUS_OK;
 }
 

@@ -206,10 +206,10 @@ int cli_parse(Cli *cli, int argc, char **argv) {
         cli->arguments = argv;
         cli->n_arguments = 0;
         r = parse_all(&parse);
-        cli->help_all = parse.all && (cli->config.help || cli->verb == &verb_help);
+        cli->help_all = parse.all && (cli->config.command.help || cli->verb == &verb_help);
         if (!r && parse.all && !cli->help_all)
                 r = unknown_option(&parse, "all");
-        if (!r && !cli->config.help && !cli->config.version)
+        if (!r && !cli->config.command.help && !cli->config.command.version)
                 r = check_arguments(&parse);
         if (r == STATUS_USAGE) {
                 cli_log_lines(&parse.errors);

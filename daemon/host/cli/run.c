@@ -42,7 +42,7 @@ static int run_once(Run *run) {
         _cleanup_(daemon_freep) Daemon *daemon = NULL;
         int level, r;
 
-        if (!log_level_parse(run->cli->config.log_level, &level))
+        if (!log_level_parse(run->cli->config.daemon.log_level, &level))
                 log_set_level(level);
         r = daemon_new(&daemon, &run->cli->config, &run->totals, NULL);
         if (r)

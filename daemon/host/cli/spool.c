@@ -25,15 +25,15 @@
 /* To look into: the spool, and its dead letters; *lettersp is NULL if there are none that can be read. */
 static int open_spool(const Config *config, Spool **spoolp, Spool **lettersp) {
         SpoolProblem problem;
-        int r = spool_new(spoolp, config->spool, NULL, true, &problem);
+        int r = spool_new(spoolp, config->spool.directory, NULL, true, &problem);
 
         if (r == SPOOL_E_UNUSABLE)
-                log_error("%s: %s", config->spool, problem.text);
+                log_error("%s: %s", config->spool.directory, problem.text);
         if (r)
                 return STATUS_FAILURE;
-        r = dead_letters_open(lettersp, config->spool, &problem);
+        r = dead_letters_open(lettersp, config->spool.directory, &problem);
         if (r == SPOOL_E_UNUSABLE)
-                log_warning("%s/" SPOOL_DEAD_LETTERS ": %s", config->spool, problem.text);
+                log_warning("%s/" SPOOL_DEAD_LETTERS ": %s", config->spool.directory, problem.text);
         return r < 0 ? STATUS_FAILURE : 0;
 }
 
@@ -102,14 +102,14 @@ static int list(const Cli *cli) {
 
         if (r)
                 return r;
-        if (cli->config.json) {
+        if (cli->config.command.json) {
                 print_json(spool, letters);
                 return STATUS_OK;
         }
         print_entries(spool, false, NULL);
         print_entries(letters, true, NULL);
         printf("%zu requests, %" PRIu64 " samples, %" PRIu64 " bytes in %s\n", spool_n(spool),
-               spool_events(spool), spool_bytes(spool), cli->config.spool);
+               spool_events(spool), spool_bytes(spool), cli->config.spool.directory);
         if (letters && spool_n(letters))
                 printf("%zu more requests, %" PRIu64 " samples, were refused: `spanprof spool retry` sends them again\n",
                        spool_n(letters), spool_events(letters));
@@ -163,7 +163,7 @@ static int extract_all(const Spool *spool, int directory, size_t *np) {
 }
 
 static int extract(const Cli *cli) {
-        const char *path = *cli->config.output ? cli->config.output : "spanprof-spool";
+        const char *path = *cli->config.command.output ? cli->config.command.output : "spanprof-spool";
         _cleanup_(spool_freep) Spool *spool = NULL, *letters = NULL;
         _cleanup_(closep) int directory = -1;
         int r = open_spool(&cli->config, &spool, &letters);
@@ -213,7 +213,7 @@ static int become_owner(const char *path) {
 }
 
 static int flush(const Cli *cli) {
-        ExporterConfig config = config_exporter_spooled(&cli->config, cli->config.profiles_url);
+        ExporterConfig config = config_exporter_spooled(&cli->config, cli->config.delivery.profiles_url);
         _cleanup_(exporter_freep) Exporter *exporter = NULL;
         sd_event *event = NULL;
         int r = STATUS_FAILURE;
@@ -224,7 +224,7 @@ static int flush(const Cli *cli) {
                 log_error("%s: %s", config.spool, strerror(errno));
                 return STATUS_FAILURE;
         }
-        if (become_owner(cli->config.spool))
+        if (become_owner(cli->config.spool.directory))
                 return STATUS_FAILURE;
         if (sd_event_new(&event) < 0)
                 return STATUS_FAILURE;
@@ -298,7 +298,7 @@ static int retry_letters(Exporter *exporter, sd_event *event, const ExporterConf
 
 /* Beside a daemon that uses the spool: the letters have a lock of their own. */
 static int retry(const Cli *cli) {
-        ExporterConfig config = config_exporter_spooled(&cli->config, cli->config.profiles_url);
+        ExporterConfig config = config_exporter_spooled(&cli->config, cli->config.delivery.profiles_url);
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         _cleanup_(exporter_freep) Exporter *exporter = NULL;
         _cleanup_(spool_freep) Spool *letters = NULL;
@@ -307,21 +307,21 @@ static int retry(const Cli *cli) {
         int r;
 
         config.spool = NULL;
-        if (become_owner(cli->config.spool))
+        if (become_owner(cli->config.spool.directory))
                 return STATUS_FAILURE;
-        r = dead_letters_open(&letters, cli->config.spool, &problem);
+        r = dead_letters_open(&letters, cli->config.spool.directory, &problem);
         if (r == SPOOL_E_EMPTY) {
                 printf("nothing was refused\n");
                 return STATUS_OK;
         }
         if (r) {
-                log_error("%s/" SPOOL_DEAD_LETTERS ": %s", cli->config.spool,
+                log_error("%s/" SPOOL_DEAD_LETTERS ": %s", cli->config.spool.directory,
                           r > 0 ? problem.text : strerror(-r));
                 return STATUS_FAILURE;
         }
-        r = dead_letters_lock(cli->config.spool, &lock);
+        r = dead_letters_lock(cli->config.spool.directory, &lock);
         if (r) {
-                log_error("%s/" SPOOL_DEAD_LETTERS ": %s", cli->config.spool,
+                log_error("%s/" SPOOL_DEAD_LETTERS ": %s", cli->config.spool.directory,
                           r == SPOOL_E_LOCKED ? "another `spanprof spool retry` sends them" : strerror(errno));
                 return STATUS_FAILURE;
         }
@@ -343,9 +343,9 @@ static int run(Cli *cli) {
                         act = actions[i].run;
         if (!act)
                 log_error("spool: `%s` is none of ls, flush, extract, retry", cli->arguments[0]);
-        else if (!*cli->config.spool)
+        else if (!*cli->config.spool.directory)
                 log_error("no spool is configured: name it by --spool DIRECTORY");
-        return act && *cli->config.spool ? act(cli) : STATUS_USAGE;
+        return act && *cli->config.spool.directory ? act(cli) : STATUS_USAGE;
 }
 
 const Verb verb_spool = {

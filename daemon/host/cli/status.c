@@ -13,7 +13,7 @@
 #include "host/service/control/control.h"
 
 static const char *path_of(const Cli *cli) {
-        return *cli->config.control ? cli->config.control : CONTROL_DEFAULT;
+        return *cli->config.daemon.control ? cli->config.daemon.control : CONTROL_DEFAULT;
 }
 
 static int explain(const char *path) {
@@ -42,18 +42,18 @@ static int ask(Cli *cli, const char *method, const char *page, Text *answer) {
 }
 
 static const char *page_of(const Config *config) {
-        if (!strcmp(config->probe, "health"))
+        if (!strcmp(config->command.probe, "health"))
                 return "/healthz";
-        if (!strcmp(config->probe, "ready"))
+        if (!strcmp(config->command.probe, "ready"))
                 return "/readyz";
-        return config->json ? "/status.json" : "/status";
+        return config->command.json ? "/status.json" : "/status";
 }
 
 static int run_status(Cli *cli) {
         _cleanup_(text_deinit) Text answer = { 0 };
         int r = ask(cli, "GET", page_of(&cli->config), &answer);
 
-        if (!r && cli->config.json)
+        if (!r && cli->config.command.json)
                 fputs(answer.data ? answer.data : "", stdout);
         else if (!r)
                 text_print_lines(answer.data ? answer.data : "", stdout);

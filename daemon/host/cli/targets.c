@@ -182,7 +182,7 @@ static const TracingHint *find_hint(Listing *listing, const SurveyEntry *entry) 
         const Publication *publication = entry->publication;
         const TracingHint *hint;
 
-        if (!listing->config->verbose || entry->process->is_kernel || entry->hidden ||
+        if (!listing->config->command.verbose || entry->process->is_kernel || entry->hidden ||
             publication->ring_address || publication->thread.form)
                 return NULL;
         hint = tracing_hint_read((pid_t)entry->process->pid);
@@ -234,14 +234,14 @@ static int visit(void *userdata, const SurveyEntry *entry) {
         listing->n_users += !entry->process->is_kernel;
         listing->n_chosen += chosen;
         listing->n_hidden += entry->hidden;
-        if (!chosen && (!listing->config->verbose || entry->process->is_kernel))
+        if (!chosen && (!listing->config->command.verbose || entry->process->is_kernel))
                 return 0;
         *listing->runtime = '\0';
         if (listing->runtimes && chosen &&
             runtimes_describe(listing->runtimes, entry->process, listing->runtime))
                 return -ENOMEM;
         hint = find_hint(listing, entry);
-        if (listing->config->json)
+        if (listing->config->command.json)
                 add_object(&listing->json, entry, listing->runtime, hint);
         else
                 add_row(&listing->table, entry, listing->runtime);
@@ -253,7 +253,7 @@ static void explain(const Listing *listing) {
         const Config *config = listing->config;
 
         log_info("%zu of %zu processes would be profiled%s", listing->n_chosen, listing->n_users,
-                 config->verbose ? "" : "; --verbose lists the others too");
+                 config->command.verbose ? "" : "; --verbose lists the others too");
         if (listing->n_hidden)
                 log_warning("the memory of %zu of them is not readable for us, so no context is seen there%s",
                             listing->n_hidden, geteuid() ? ": run it as root" : "");
@@ -261,15 +261,15 @@ static void explain(const Listing *listing) {
                 fputs(listing->hints.data, stderr);
         if (listing->n_hints > MAX_HINTS)
                 log_info("… and %zu more; --json has all", listing->n_hints - MAX_HINTS);
-        for (size_t i = 0; i < config->pids.n_items; i++)
-                if (kill((pid_t)config->pids.items[i], 0) && errno == ESRCH)
-                        log_warning("there is no process %" PRIu32, config->pids.items[i]);
+        for (size_t i = 0; i < config->targets.pids.n_items; i++)
+                if (kill((pid_t)config->targets.pids.items[i], 0) && errno == ESRCH)
+                        log_warning("there is no process %" PRIu32, config->targets.pids.items[i]);
 }
 
 static int print(Listing *listing) {
         unsigned width = cli_output_width();
 
-        if (listing->config->json) {
+        if (listing->config->command.json) {
                 json_close(&listing->json, ']');
                 json_end(&listing->json);
                 return listing->document.failed                   ? -ENOMEM
@@ -297,10 +297,10 @@ static int make_runtimes(Listing *listing) {
 
 static int run(Cli *cli) {
         unsigned what = IDENTITY_USER | IDENTITY_CGROUP |
-                (cli->config.target_environment ? IDENTITY_ENVIRONMENT : 0);
+                (cli->config.targets.environment ? IDENTITY_ENVIRONMENT : 0);
         Listing listing = { .config = &cli->config, .json = { .text = &listing.document } };
         ConfigSelector selection;
-        int r = config_selector_init(&selection, &cli->config);
+        int r = config_selector_init(&selection, &cli->config.targets);
 
         text_table_init(&listing.table, columns, ARRAY_SIZE(columns));
         json_open(&listing.json, NULL, '[');

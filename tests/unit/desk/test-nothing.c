@@ -14,8 +14,9 @@ static void check(NothingFacts facts, const Config *config, const char *words) {
 }
 
 Test(nothing, says_what_was_missing_and_what_helps) {
-        const Config plain = { .frequency = 99 }, fast = { .frequency = 9999, .off_cpu = true };
-        const Config typed = { .frequency = 99, .types = { .n_items = 1 } };
+        const Config plain = { .sampling.frequency = 99 };
+        const Config fast = { .sampling.frequency = 9999, .waits.off_cpu = true };
+        const Config typed = { .sampling.frequency = 99, .filter.types = { .n_items = 1 } };
 
         check((NothingFacts){ 0 }, &plain, "targets --verbose");
         check((NothingFacts){ .command = true }, &plain, "the command used 0.0 ms of CPU");

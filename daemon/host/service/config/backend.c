@@ -37,7 +37,7 @@ static char *const lean_keys[] = { (char *)"service.name", (char *)"service.name
                                    (char *)"k8s.namespace.name", (char *)"k8s.cluster.name" };
 
 static bool is_backend(const Config *config, const char *name) {
-        return !strcmp(config->backend, name);
+        return !strcmp(config->form.backend, name);
 }
 
 static int set(Config *config, const Option *option, const char *value, const char *where) {
@@ -83,24 +83,24 @@ const char *backend_endpoint(const Config *config) {
 }
 
 bool backend_has_names(const Config *config) {
-        return !strcmp(config->symbols, "local");
+        return !strcmp(config->form.symbols, "local");
 }
 
 static ReshapeLinks links_of(const Config *config) {
-        return !strcmp(config->links, "off") ? RESHAPE_LINKS_OFF
-                : !strcmp(config->links, "trace") ? RESHAPE_LINKS_TRACE
+        return !strcmp(config->form.links, "off") ? RESHAPE_LINKS_OFF
+                : !strcmp(config->form.links, "trace") ? RESHAPE_LINKS_TRACE
                                                   : RESHAPE_LINKS_SPAN;
 }
 
 static CarryPaths paths_of(const Config *config) {
-        return !strcmp(config->mapping_paths, "none") ? CARRY_PATHS_NONE
-                : !strcmp(config->mapping_paths, "name") ? CARRY_PATHS_NAME
+        return !strcmp(config->form.mapping_paths, "none") ? CARRY_PATHS_NONE
+                : !strcmp(config->form.mapping_paths, "name") ? CARRY_PATHS_NAME
                                                          : CARRY_PATHS_FULL;
 }
 
 static ReshapeNumbers numbers_of(const Config *config) {
-        return !strcmp(config->resource_numbers, "off") ? RESHAPE_NUMBERS_OFF
-                : !strcmp(config->resource_numbers, "text") ? RESHAPE_NUMBERS_TEXT
+        return !strcmp(config->form.resource_numbers, "off") ? RESHAPE_NUMBERS_OFF
+                : !strcmp(config->form.resource_numbers, "text") ? RESHAPE_NUMBERS_TEXT
                                                             : RESHAPE_NUMBERS_KEPT;
 }
 
@@ -109,23 +109,23 @@ static FilterWords words_of(const ConfigList *list) {
 }
 
 OtlpPayload backend_payload(const Config *config) {
-        bool is_pyroscope = is_backend(config, "pyroscope"), lean = !strcmp(config->attributes, "lean");
+        bool is_pyroscope = is_backend(config, "pyroscope"), lean = !strcmp(config->form.attributes, "lean");
 
         return (OtlpPayload){
                 .reshape = { .lean = lean,
                              .always = lean ? (FilterWords){ lean_keys, ARRAY_SIZE(lean_keys) }
                                             : (FilterWords){ 0 },
-                             .keep = words_of(&config->attributes_keep),
-                             .repeat = words_of(&config->repeat_on_samples),
+                             .keep = words_of(&config->form.attributes_keep),
+                             .repeat = words_of(&config->form.repeat_on_samples),
                              .links = links_of(config),
                              .numbers = numbers_of(config),
                              .paths = paths_of(config),
                              .plain_types = is_pyroscope,
                              /* it takes each name for that of another function, until it is mended */
                              .nameless = is_backend(config, "parca") && !backend_has_names(config),
-                             .untimed = !config->timestamps && lean },
+                             .untimed = !config->form.timestamps && lean },
                 .encoding = { .scope_version = SPANPROF_VERSION,
-                              .timestamps = config->timestamps,
+                              .timestamps = config->form.timestamps,
                               .one_value = is_pyroscope,
                               .by_type = is_pyroscope,
                               .max_samples = is_pyroscope ? PYROSCOPE_SAMPLES : 0,
@@ -135,8 +135,8 @@ OtlpPayload backend_payload(const Config *config) {
 
 ExportDialect backend_dialect(const Config *config) {
         if (!is_backend(config, "pyroscope"))
-                return (ExportDialect){ .tenant = *config->tenant ? config->tenant : NULL };
-        return (ExportDialect){ .tenant = *config->tenant ? config->tenant : NULL,
+                return (ExportDialect){ .tenant = *config->delivery.tenant ? config->delivery.tenant : NULL };
+        return (ExportDialect){ .tenant = *config->delivery.tenant ? config->delivery.tenant : NULL,
                                 .starting_ns = 120 * NS_PER_SEC,
                                 .too_old = "outside of ingestion window" };
 }

@@ -56,27 +56,27 @@ static void check_absolute(Checks *checks, const Config *config, const char *nam
 }
 
 static void check_spool(Checks *checks, const Config *config) {
-        check_absolute(checks, config, "spool", config->spool);
+        check_absolute(checks, config, "spool", config->spool.directory);
         for (size_t i = 0; i < config->n_exports; i++)
                 check_spool(checks, config->exports[i].config);
 }
 
 int config_check_values(const Config *config, Text *errors) {
         Checks checks = { .errors = errors };
-        unsigned long long memory = config->max_memory_bytes;
+        unsigned long long memory = config->daemon.max_memory_bytes;
 
         if (memory && memory < LEAST_MEMORY)
                 complain(&checks, config, "max-memory",
                          "%llu bytes: the daemon has some 16 MiB when it starts, and above the limit nothing is "
                          "sampled; is the unit missing? (0: no limit)",
                          memory);
-        check_absolute(&checks, config, "control", config->control);
-        if (strcmp(config->summary, "-"))
-                check_absolute(&checks, config, "summary", config->summary);
-        check_absolute(&checks, config, "pods-directory", config->pods_directory);
-        check_absolute(&checks, config, "pods-token", config->pods_token);
-        check_absolute(&checks, config, "pods-certificate", config->pods_certificate);
-        if (*config->pods_token && strncasecmp(config->pods_url, "https://", 8))
+        check_absolute(&checks, config, "control", config->daemon.control);
+        if (strcmp(config->daemon.summary, "-"))
+                check_absolute(&checks, config, "summary", config->daemon.summary);
+        check_absolute(&checks, config, "pods-directory", config->pods.directory);
+        check_absolute(&checks, config, "pods-token", config->pods.token);
+        check_absolute(&checks, config, "pods-certificate", config->pods.certificate);
+        if (*config->pods.token && strncasecmp(config->pods.url, "https://", 8))
                 complain(&checks, config, "pods-token",
                          "a token is sent by https:// alone, so that nobody on the way reads it: set `pods-url` to such "
                          "a URL");
@@ -103,7 +103,7 @@ static void check_parent(Checks *checks, const Config *config, const char *name,
 }
 
 static void check_parents_of_spools(Checks *checks, const Config *config) {
-        check_parent(checks, config, "spool", config->spool);
+        check_parent(checks, config, "spool", config->spool.directory);
         for (size_t i = 0; i < config->n_exports; i++)
                 check_parents_of_spools(checks, config->exports[i].config);
 }
@@ -112,13 +112,13 @@ int config_check_machine(const Config *config, Text *errors) {
         Checks checks = { .errors = errors };
         RightsUser user;
 
-        if (*config->run_as && rights_find_user(config->run_as, &user))
+        if (*config->daemon.run_as && rights_find_user(config->daemon.run_as, &user))
                 complain(&checks, config, "run-as", "there is no user `%s`: make it, or give a number",
-                         config->run_as);
-        check_parent(&checks, config, "control", config->control);
-        check_parent(&checks, config, "summary", config->summary);
-        if (*config->metrics == '/')
-                check_parent(&checks, config, "metrics", config->metrics);
+                         config->daemon.run_as);
+        check_parent(&checks, config, "control", config->daemon.control);
+        check_parent(&checks, config, "summary", config->daemon.summary);
+        if (*config->daemon.metrics == '/')
+                check_parent(&checks, config, "metrics", config->daemon.metrics);
         check_parents_of_spools(&checks, config);
         return result_of(&checks);
 }

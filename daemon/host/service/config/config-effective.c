@@ -54,10 +54,11 @@ static bool put_derived(const Config *config, const char *name, ConfigAsker aske
                 put_endpoint(config, value, origin);
         else if (!strcmp(name, "control"))
                 put(value, origin, CONTROL_DEFAULT, "if its directory is there");
-        else if (!strcmp(name, "publishers") && !config_chooses(config))
+        else if (!strcmp(name, "publishers") && !config_chooses(&config->targets))
                 put(value, origin, "on", "nothing else chooses processes");
-        else if (!strcmp(name, "upload-endpoint") && !strcmp(config->symbols, "upload")) {
-                endpoint_append_shown(value, *config->endpoint ? config->endpoint : config->shown_url);
+        else if (!strcmp(name, "upload-endpoint") && !strcmp(config->form.symbols, "upload")) {
+                endpoint_append_shown(value, *config->delivery.endpoint ? config->delivery.endpoint
+                                                                        : config->delivery.shown_url);
                 text_printf(origin, DEFAULT "that of endpoint");
         } else
                 return false;

@@ -20,17 +20,19 @@
 
 /* Everything of @config that is about sending, to @url. Strings stay the configuration's. */
 static inline ExporterConfig config_exporter(const Config *config, const char *url) {
+        const ConfigDelivery *delivery = &config->delivery;
+
         return (ExporterConfig){
                 .endpoint = url,
-                .headers = *config->headers ? config->headers : NULL,
-                .gzip = !strcmp(config->compression, "gzip"),
-                .convert = !strcmp(config->protocol, "http/json") ? otlp_transcode : NULL,
-                .timeout_ns = config->timeout_ns,
-                .max_queue_bytes = config->max_queue_bytes,
+                .headers = *delivery->headers ? delivery->headers : NULL,
+                .gzip = !strcmp(delivery->compression, "gzip"),
+                .convert = !strcmp(delivery->protocol, "http/json") ? otlp_transcode : NULL,
+                .timeout_ns = delivery->timeout_ns,
+                .max_queue_bytes = delivery->max_queue_bytes,
                 .max_age_ns = CONFIG_EXPORT_AGE_NS,
-                .certificate = *config->certificate ? config->certificate : NULL,
-                .client_certificate = *config->client_certificate ? config->client_certificate : NULL,
-                .client_key = *config->client_key ? config->client_key : NULL,
+                .certificate = *delivery->certificate ? delivery->certificate : NULL,
+                .client_certificate = *delivery->client_certificate ? delivery->client_certificate : NULL,
+                .client_key = *delivery->client_key ? delivery->client_key : NULL,
                 .dialect = backend_dialect(config),
         };
 }
@@ -42,12 +44,12 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
 static inline ExporterConfig config_exporter_spooled(const Config *config, const char *url) {
         ExporterConfig exporter = config_exporter(config, url);
 
-        exporter.spool = *config->spool ? config->spool : NULL;
+        exporter.spool = *config->spool.directory ? config->spool.directory : NULL;
         exporter.spool_convert = otlp_transcode;
-        exporter.spool_mode = !strcmp(config->spool_mode, "flush") ? SPOOL_STORE_FLUSH
-                : !strcmp(config->spool_mode, "failed")            ? SPOOL_STORE_FAILED
+        exporter.spool_mode = !strcmp(config->spool.mode, "flush") ? SPOOL_STORE_FLUSH
+                : !strcmp(config->spool.mode, "failed")            ? SPOOL_STORE_FAILED
                                                                    : SPOOL_STORE_AHEAD;
-        exporter.spool_max_bytes = config->spool_max_bytes;
-        exporter.spool_max_age_ns = config->spool_max_age_ns;
+        exporter.spool_max_bytes = config->spool.max_bytes;
+        exporter.spool_max_age_ns = config->spool.max_age_ns;
         return exporter;
 }

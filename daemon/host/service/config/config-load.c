@@ -306,7 +306,7 @@ static int load_otel_variable(LoadState *state, const Option *option, const char
         state->invalid |= r > 0;
         if (!r && option->kind == OPTION_URL &&
             state->config->origins[option_index(option)].level == CONFIG_OTEL)
-                state->config->endpoint_is_full = *signal;
+                state->config->delivery.endpoint_is_full = *signal;
         return r < 0 ? r : 0;
 }
 
@@ -438,19 +438,19 @@ static int finish_export(const Config *config, size_t index, Text *errors) {
         Config *own = export->config;
         int r;
 
-        if (!*own->endpoint)
+        if (!*own->delivery.endpoint)
                 return complain_of_export(export, "it has no endpoint", errors);
-        if (!*own->client_certificate != !*own->client_key)
+        if (!*own->delivery.client_certificate != !*own->delivery.client_key)
                 return complain_of_export(export, "client-certificate and client-key: one needs the other",
                                           errors);
-        if (*own->spool && !strcmp(own->spool, config->spool))
+        if (*own->spool.directory && !strcmp(own->spool.directory, config->spool.directory))
                 return complain_of_export(export, "its spool is that of [export]", errors);
-        for (size_t i = 0; *own->spool && i < index; i++)
-                if (!strcmp(own->spool, config->exports[i].config->spool))
+        for (size_t i = 0; *own->spool.directory && i < index; i++)
+                if (!strcmp(own->spool.directory, config->exports[i].config->spool.directory))
                         return complain_of_export(export, "its spool is that of another section", errors);
         r = backend_apply(own);
         r = r ? r : backend_inherit(own, config);
-        return r ? r : config_set_urls(own, own->endpoint, false);
+        return r ? r : config_set_urls(own, own->delivery.endpoint, false);
 }
 
 int config_finish_exports(const Config *config, Text *errors) {
@@ -468,8 +468,10 @@ int config_finish_exports(const Config *config, Text *errors) {
 /* ---- all of it together ---- */
 
 static int make_urls(Config *config) {
-        return config_set_urls(config, *config->endpoint ? config->endpoint : backend_endpoint(config),
-                               config->endpoint_is_full);
+        const ConfigDelivery *delivery = &config->delivery;
+
+        return config_set_urls(config, *delivery->endpoint ? delivery->endpoint : backend_endpoint(config),
+                               delivery->endpoint_is_full);
 }
 
 /*
@@ -493,11 +495,11 @@ static int check_tls_files(LoadState *state, const Config *config, int verb) {
 
         if (!(verb & (VERB_RUN | VERB_RECEIVE | VERB_CONFIG)))
                 return 0;
-        r = check_file(state, config, verb, "certificate", config->certificate);
+        r = check_file(state, config, verb, "certificate", config->delivery.certificate);
         if (!r)
-                r = check_file(state, config, verb, "client-certificate", config->client_certificate);
+                r = check_file(state, config, verb, "client-certificate", config->delivery.client_certificate);
         if (!r)
-                r = check_file(state, config, verb, "client-key", config->client_key);
+                r = check_file(state, config, verb, "client-key", config->delivery.client_key);
         for (size_t i = 0; !r && i < config->n_exports; i++)
                 r = check_tls_files(state, config->exports[i].config, verb);
         return r;
@@ -508,18 +510,18 @@ static int check_pods_files(LoadState *state, const Config *config, int verb) {
 
         if (!(verb & (VERB_RUN | VERB_CONFIG)))
                 return 0;
-        r = check_file(state, config, verb, "pods-token", config->pods_token);
-        return r ? r : check_file(state, config, verb, "pods-certificate", config->pods_certificate);
+        r = check_file(state, config, verb, "pods-token", config->pods.token);
+        return r ? r : check_file(state, config, verb, "pods-certificate", config->pods.certificate);
 }
 
 static int check_together(LoadState *state) {
         const Config *config = state->config;
         int r = 0;
 
-        if (!*config->client_certificate != !*config->client_key)
+        if (!*config->delivery.client_certificate != !*config->delivery.client_key)
                 r = config_complain(state->errors, "client-certificate, client-key: one needs the other");
         state->invalid |= r > 0;
-        if (r >= 0 && !strcmp(config->symbols, "upload") && !config->upload.paths.n_items) {
+        if (r >= 0 && !strcmp(config->form.symbols, "upload") && !config->names.upload.paths.n_items) {
                 r = config_complain(state->errors,
                                     "symbols: upload needs upload-paths: which files' symbols may leave this machine, e.g. upload-paths = /opt/shop/*");
                 state->invalid |= r > 0;
@@ -564,7 +566,7 @@ static int load_state_directory(LoadState *state, int verb, const char *root,
  */
 static int deny_paths(Config *config) {
         static const char key[] = "mapping.path";
-        const ConfigList *deny = &config->attributes_deny;
+        const ConfigList *deny = &config->resource.deny;
         bool denied = false;
 
         for (size_t i = 0; i < deny->n_items; i++)
@@ -579,8 +581,8 @@ static int deny_paths(Config *config) {
                         free(where);
                         return error_origin(-ENOMEM);
                 }
-                free(own->mapping_paths);
-                own->mapping_paths = none;
+                free(own->form.mapping_paths);
+                own->form.mapping_paths = none;
                 free(origin->where);
                 origin->where = where;
         }
@@ -593,8 +595,8 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
 
         if (!r && source->files)
                 warn_of_near_variables(source->environment);
-        if (!r && *config->config)
-                r = load_named(&state, config->config);
+        if (!r && *config->command.config)
+                r = load_named(&state, config->command.config);
         else if (!r && source->files)
                 r = config_visit_files(source->root, source->as_root, load_found, &state);
         if (!r)

@@ -62,37 +62,37 @@ static void add_excludes(ConfigSelector *self, const ConfigList *list) {
                         self->selector.n_exclude_rules++;
 }
 
-int config_selector_init(ConfigSelector *self, const Config *config) {
-        size_t n_rules = config->exes.n_items + config->cgroups.n_items + config->containers.n_items +
-                         config->users.n_items + config->units.n_items;
+int config_selector_init(ConfigSelector *self, const ConfigTargets *targets) {
+        size_t n_rules = targets->exes.n_items + targets->cgroups.n_items + targets->containers.n_items +
+                targets->users.n_items + targets->units.n_items;
 
         *self = (ConfigSelector){
                 .self = (uint32_t)getpid(),
                 .rules = calloc(n_rules + 1, sizeof(*self->rules)),
-                .exclude_rules = calloc(config->excludes.n_items + 1, sizeof(*self->exclude_rules)),
+                .exclude_rules = calloc(targets->excludes.n_items + 1, sizeof(*self->exclude_rules)),
         };
         if (!self->rules || !self->exclude_rules)
                 return error_origin(-ENOMEM);
         self->selector = (Selector){
-                .pids = config->pids.items,
-                .n_pids = config->pids.n_items,
-                .comms = (const char *const *)config->comms.items,
-                .n_comms = config->comms.n_items,
+                .pids = targets->pids.items,
+                .n_pids = targets->pids.n_items,
+                .comms = (const char *const *)targets->comms.items,
+                .n_comms = targets->comms.n_items,
                 .rules = self->rules,
-                .trees = config->trees,
-                .n_trees = config->n_trees,
-                .all = config->all,
-                .publishers = config->publishers,
+                .trees = targets->trees,
+                .n_trees = targets->n_trees,
+                .all = targets->all,
+                .publishers = targets->publishers,
                 .excluded = &self->self,
                 .n_excluded = 1,
                 .exclude_rules = self->exclude_rules,
         };
-        add_rules(self, SELECTOR_KIND_EXE, &config->exes);
-        add_rules(self, SELECTOR_KIND_CGROUP, &config->cgroups);
-        add_rules(self, SELECTOR_KIND_CONTAINER, &config->containers);
-        add_rules(self, SELECTOR_KIND_USER, &config->users);
-        add_rules(self, SELECTOR_KIND_UNIT, &config->units);
-        add_excludes(self, &config->excludes);
+        add_rules(self, SELECTOR_KIND_EXE, &targets->exes);
+        add_rules(self, SELECTOR_KIND_CGROUP, &targets->cgroups);
+        add_rules(self, SELECTOR_KIND_CONTAINER, &targets->containers);
+        add_rules(self, SELECTOR_KIND_USER, &targets->users);
+        add_rules(self, SELECTOR_KIND_UNIT, &targets->units);
+        add_excludes(self, &targets->excludes);
         return 0;
 }
 
@@ -102,8 +102,8 @@ void config_selector_deinit(ConfigSelector *self) {
         *self = (ConfigSelector){ 0 };
 }
 
-bool config_chooses(const Config *config) {
-        return config->all || config->publishers || config->pids.n_items || config->comms.n_items ||
-                config->exes.n_items || config->cgroups.n_items || config->containers.n_items ||
-                config->users.n_items || config->units.n_items;
+bool config_chooses(const ConfigTargets *targets) {
+        return targets->all || targets->publishers || targets->pids.n_items || targets->comms.n_items ||
+               targets->exes.n_items || targets->cgroups.n_items || targets->containers.n_items ||
+               targets->users.n_items || targets->units.n_items;
 }

@@ -12,12 +12,12 @@ typedef struct ConfigSelector {
         uint32_t self;                  /* our own pid, which is never profiled */
 } ConfigSelector;
 
-/* Borrows @config; must stay where it is. Pair with config_selector_deinit(). Return: 0, -ENOMEM. */
-int config_selector_init(ConfigSelector *self, const Config *config);
+/* Borrows @targets; must stay where it is. Pair with config_selector_deinit(). Return: 0, -ENOMEM. */
+int config_selector_init(ConfigSelector *self, const ConfigTargets *targets);
 void config_selector_deinit(ConfigSelector *self);
 
-/* Whether anything chooses processes. */
-bool config_chooses(const Config *config);
+/* Whether @targets choose any process. */
+bool config_chooses(const ConfigTargets *targets);
 
 /* A user by name or number. Return: 0, 1 = there is none. */
 int config_find_user(const char *name, uint32_t *uidp);

@@ -51,8 +51,8 @@ void config_deinit(Config *config) {
                 free(config->origins[i].where);
         }
         free_exports(config);
-        free(config->profiles_url);
-        free(config->shown_url);
+        free(config->delivery.profiles_url);
+        free(config->delivery.shown_url);
         *config = (Config){ 0 };
 }
 
@@ -186,13 +186,13 @@ int config_set_urls(Config *config, const char *base, bool full) {
 
         if (r)
                 return r;
-        free(config->profiles_url);
-        config->profiles_url = url;
+        free(config->delivery.profiles_url);
+        config->delivery.profiles_url = url;
         endpoint_append_shown(&shown, url);
         if (shown.failed)
                 return error_origin(-ENOMEM);
-        free(config->shown_url);
-        config->shown_url = take(shown.data);
+        free(config->delivery.shown_url);
+        config->delivery.shown_url = take(shown.data);
         return 0;
 }
 
@@ -201,7 +201,7 @@ bool config_spool_is_chosen(const Config *config) {
 }
 
 bool config_has_runtime(const Config *config, const char *name) {
-        const char *item = config->runtimes;
+        const char *item = config->sampling.runtimes;
 
         for (;; item++) {
                 size_t size = strcspn(item, ",");

@@ -44,23 +44,10 @@ typedef struct ConfigPids {
         size_t n_items;
 } ConfigPids;
 
-/* Of `symbols = upload`. */
-typedef struct ConfigUpload {
-        ConfigList paths;               /* globs; container:GLOB */
-        char *endpoint;                 /* base URL; "" = the receiver's */
-        char *protocol;                 /* pyroscope, parca */
-        uint64_t day_bytes;             /* budget of a day */
-} ConfigUpload;
+/* Strings are never NULL; "" = not set. One struct a subject: whoever reads a setting names what it is of. */
 
-/* A section [export NAME]: one more receiver. Its configuration holds nothing else. */
-typedef struct ConfigExport {
-        char *name;
-        struct Config *config;
-} ConfigExport;
-
-/* Strings are never NULL; "" = not set. */
-typedef struct Config {
-        /* targets */
+/* Processes that are profiled. */
+typedef struct ConfigTargets {
         ConfigPids pids;
         ConfigList comms;               /* globs on the leader's comm */
         ConfigList exes, cgroups, containers, users, units;
@@ -70,68 +57,101 @@ typedef struct Config {
         size_t n_trees;
         bool all;
         bool publishers;                /* beside what the others choose */
-        bool target_environment;        /* whether targets' environments are looked into */
-        char *pods_directory;           /* of the kubelet; "" = none */
-        char *pods_url;                 /* who lists pods; "" = nobody */
-        char *pods_token, *pods_certificate;    /* files; "" = none, those of the system */
+        bool environment;               /* targets' environments are looked into */
+} ConfigTargets;
 
-        ConfigList attributes_allow, attributes_deny;   /* globs on keys */
+/* Names of pods. */
+typedef struct ConfigPods {
+        char *directory;                /* the kubelet's; "" = none */
+        char *url;                      /* a list of pods; "" = none */
+        char *token, *certificate;      /* files; "" = none, those of the system */
+} ConfigPods;
+
+/* Attributes of resources and samples. */
+typedef struct ConfigResource {
+        ConfigList allow, deny;         /* globs on keys */
         bool coroutine_ids;
         char *host_id;                  /* hashed, machine, none */
-        char *resource_attributes;      /* of each resource, as in OTEL_RESOURCE_ATTRIBUTES */
+        char *attributes;               /* of each resource, as in OTEL_RESOURCE_ATTRIBUTES */
+} ConfigResource;
 
-        /* sampling */
+typedef struct ConfigSampling {
         uint64_t frequency;             /* Hz */
         uint64_t depth;                 /* user frames */
         bool kernel_stacks;
         char *runtimes;                 /* all, off, or names separated by commas: config_has_runtime() */
         bool java_signatures;           /* in names of methods */
         bool jitter;
-        char *sample_hosts;             /* host_share_parse() */
-        bool off_cpu;
-        uint64_t off_cpu_walks;         /* a second and CPU, like the next one */
-        uint64_t off_cpu_max_switches;  /* 0 = no limit */
-        char *off_cpu_keep;             /* above that: nothing, times, spans, late-stacks */
-        uint64_t off_cpu_long_wait_ns;  /* 0 = none is long */
-        char *span_operation;           /* key of an attribute of threads; "" = none */
-        uint64_t goroutines;            /* of each process, that are looked at in a second; 0 = none */
+        char *hosts;                    /* host_share_parse() */
+        uint64_t goroutines;            /* looked at in each process a second; 0 = none */
+} ConfigSampling;
 
-        /* export */
+/* Time without a CPU. */
+typedef struct ConfigWaits {
+        bool off_cpu;                   /* waits are counted at all */
+        uint64_t walks;                 /* a second and CPU, like the next one */
+        uint64_t max_switches;          /* 0 = no limit */
+        char *keep;                     /* above max_switches: nothing, times, spans, late-stacks */
+        uint64_t long_wait_ns;          /* 0 = none is long */
+        char *span_operation;           /* key of an attribute of threads; "" = none */
+} ConfigWaits;
+
+/* Requests to the receiver, and their way. */
+typedef struct ConfigDelivery {
         char *endpoint;                 /* base URL, as given; "" = default */
         bool endpoint_is_full;          /* OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT is used as it is */
         char *profiles_url;             /* made from both: where requests are posted */
         char *shown_url;                /* the same for people, without possible secrets */
+        char *tenant;                   /* X-Scope-OrgID; "" = none */
         char *headers;                  /* baggage form */
         char *compression;              /* gzip, none */
         char *protocol;                 /* http/protobuf, http/json */
-        uint64_t max_export_rate;       /* bytes a second, as sent; 0 = no limit */
+        uint64_t max_rate;              /* bytes a second, as sent; 0 = no limit */
         bool validate;                  /* requests, before they are sent */
         uint64_t timeout_ns;
-        uint64_t export_interval_ns;
+        uint64_t interval_ns;           /* length of a window */
         uint64_t stop_timeout_ns;
         uint64_t max_queue_bytes;
-        ConfigExport *exports;
-        size_t n_exports;
-        char *spool;                    /* directory; "" = none */
-        char *spool_mode;               /* ahead, flush, failed */
-        uint64_t spool_max_bytes, spool_max_age_ns;
         char *certificate, *client_certificate, *client_key;
+} ConfigDelivery;
+
+typedef struct ConfigSpool {
+        char *directory;                /* "" = none */
+        char *mode;                     /* ahead, flush, failed */
+        uint64_t max_bytes, max_age_ns;
+} ConfigSpool;
+
+/* The form of requests: backend.c has what each backend needs. */
+typedef struct ConfigForm {
+        char *backend;                  /* otlp, pyroscope, parca */
         bool timestamps;
         char *symbols;                  /* remote, local, upload */
         char *mapping_paths;            /* full, name, none */
-        /* the form of requests */
-        char *backend;                  /* otlp, pyroscope, parca */
-        char *tenant;                   /* X-Scope-OrgID; "" = none */
         char *attributes;               /* full, lean */
         ConfigList attributes_keep;     /* globs on keys that stay in a lean payload */
         ConfigList repeat_on_samples;   /* globs on keys of resources */
         char *resource_numbers;         /* keep, text, off */
         char *links;                    /* span, trace, off */
-        ConfigUpload upload;
-        bool debuginfod;                /* desk verbs too */
-        bool jit_symbols;
+} ConfigForm;
 
-        /* daemon */
+/* Uploads of symbols, with `symbols = upload`. */
+typedef struct ConfigUpload {
+        ConfigList paths;               /* globs; container:GLOB */
+        char *endpoint;                 /* base URL; "" = the receiver's */
+        char *protocol;                 /* pyroscope, parca */
+        uint64_t day_bytes;             /* budget of a day */
+} ConfigUpload;
+
+/* Names of functions and lines. */
+typedef struct ConfigNames {
+        ConfigUpload upload;
+        bool debuginfod;
+        bool jit_symbols;
+        bool lines;
+} ConfigNames;
+
+/* The process itself. */
+typedef struct ConfigDaemon {
         uint64_t duration_ns;           /* 0 = until stopped */
         /* socket for status, pause, resume; "" = the usual place, if it is there */
         char *control;
@@ -141,55 +161,94 @@ typedef struct Config {
         char *summary;                  /* file for the counters at the end */
         char *run_as;                   /* name or number; "" = spanprof or nobody */
         char *log_level;
+} ConfigDaemon;
 
-        /* receiver */
+/* `receive` */
+typedef struct ConfigReceiver {
         uint64_t port;
         char *listen;
-        char *output;
         char *forward;
         uint64_t max_request_bytes;
         uint64_t max_stored_bytes;
         uint64_t max_stored_files;
         char *store_layout;             /* flat, partitioned */
+} ConfigReceiver;
 
-        /* report */
-        char *spans;
-        bool json;                      /* targets too */
-        char *probe;                    /* none, health, ready */
-        uint64_t top;                   /* rows of each table */
-        const char *annotate;           /* a source file, of report */
-        uint64_t fail_above;            /* points of the whole, of comparisons */
-        const char *compare;            /* baseline of record */
-        bool explain, diff, wall;       /* of report */
-        char *sort;                     /* self, total */
-
-        /* report and convert */
-        bool lines;                     /* record too */
-        char *format;
+/* The part of recordings that `report` and `convert` read. */
+typedef struct ConfigFilter {
         ConfigList processes, services, hosts, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */
+} ConfigFilter;
+
+/* `report`, and the tables of `record` and `top` */
+typedef struct ConfigReport {
+        char *spans;                    /* file with operations of spans */
+        uint64_t top;                   /* rows of each table */
+        const char *annotate;           /* a source file */
+        uint64_t fail_above;            /* points of the whole, of comparisons */
+        const char *compare;            /* baseline of record */
+        bool explain, diff, wall;
+        char *sort;                     /* self, total */
+} ConfigReport;
+
+typedef struct ConfigConvert {
         ConfigList resources;           /* KEY=VALUE */
         bool pretty, include_payload, include_arguments;
+} ConfigConvert;
 
-        /* top */
+typedef struct ConfigTop {
         uint64_t interval_ns;
-        uint64_t count;                 /* of refreshes; 0 = until stopped */
+        uint64_t count;                 /* refreshes; 0 = until stopped */
         char *view, *filter;
+} ConfigTop;
 
-        bool watch;                     /* contexts */
-        bool verbose;                   /* targets: those that are not chosen, too */
-
-        /* coro */
+typedef struct ConfigCoro {
         uint64_t stations;
         char *region, *socket;          /* files; "" = of their own */
-        uint64_t buffer_bytes;          /* of events that wait, 512 MiB */
+        uint64_t buffer_bytes;          /* events that wait, 512 MiB */
         uint64_t max_trace_bytes;       /* 0 = no limit */
         bool places;
-        bool progress;
+} ConfigCoro;
 
+/* Options that several verbs share, and what a terminal sees. */
+typedef struct ConfigCommand {
+        char *output;
+        char *format;
+        bool json;
+        char *probe;                    /* none, health, ready */
+        bool watch;                     /* contexts */
+        bool verbose;                   /* targets: those that are not chosen, too */
+        bool progress;
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */
+} ConfigCommand;
 
+/* A section [export NAME]: one more receiver. Its configuration holds nothing else. */
+typedef struct ConfigExport {
+        char *name;
+        struct Config *config;
+} ConfigExport;
+
+typedef struct Config {
+        ConfigTargets targets;
+        ConfigPods pods;
+        ConfigResource resource;
+        ConfigSampling sampling;
+        ConfigWaits waits;
+        ConfigDelivery delivery;
+        ConfigSpool spool;
+        ConfigForm form;
+        ConfigNames names;
+        ConfigDaemon daemon;
+        ConfigReceiver receiver;
+        ConfigFilter filter;
+        ConfigReport report;
+        ConfigConvert convert;
+        ConfigTop top;
+        ConfigCoro coro;
+        ConfigCommand command;
+        ConfigExport *exports;
+        size_t n_exports;
         ConfigOrigin origins[CONFIG_MAX_OPTIONS];       /* by option_index() */
 } Config;
 

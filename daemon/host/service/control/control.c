@@ -161,17 +161,17 @@ static int serve_path(Control *control, const char *name, const char *path, bool
 }
 
 static const char *control_path(const Config *config) {
-        return *config->control ? config->control : CONTROL_DEFAULT;
+        return *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT;
 }
 
 static int serve_control(Control *control) {
-        return serve_path(control, "control", control_path(control->config), *control->config->control,
+        return serve_path(control, "control", control_path(control->config), *control->config->daemon.control,
                           &control->socket_taken, private_page, &control->socket);
 }
 
 static int serve_metrics(Control *control) {
         ReceiverConfig config = { .on_page = public_page, .userdata = control };
-        const char *where = control->config->metrics;
+        const char *where = control->config->daemon.metrics;
         char host[256];
         int r;
 
@@ -249,8 +249,8 @@ static bool is_used(const Config *config, const char *where, bool is_path, uint1
         uint16_t used;
 
         if (is_path)
-                return !strcmp(where, control_path(config)) || !strcmp(where, config->metrics);
-        return !option_split_address(config->metrics, host, sizeof(host), &used) && used == port &&
+                return !strcmp(where, control_path(config)) || !strcmp(where, config->daemon.metrics);
+        return !option_split_address(config->daemon.metrics, host, sizeof(host), &used) && used == port &&
                 !strcmp(host, where);
 }
 
@@ -308,11 +308,11 @@ static int keep_port(const char *where) {
 
 int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         paths[0] = NULL;
-        keep_path(control_path(config), *config->control, paths);
-        if (*config->metrics == '/')
-                keep_path(config->metrics, true, paths);
-        else if (*config->metrics)
-                return keep_port(config->metrics);
+        keep_path(control_path(config), *config->daemon.control, paths);
+        if (*config->daemon.metrics == '/')
+                keep_path(config->daemon.metrics, true, paths);
+        else if (*config->daemon.metrics)
+                return keep_port(config->daemon.metrics);
         return 0;
 }
 

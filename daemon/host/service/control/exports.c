@@ -72,7 +72,7 @@ static bool is_same_payload(const OtlpPayload *a, const OtlpPayload *b) {
 }
 
 static int add(Exports *exports, sd_event *event, const Config *config, bool named, const char *name) {
-        ExporterConfig exporter = config_exporter_spooled(config, config->profiles_url);
+        ExporterConfig exporter = config_exporter_spooled(config, config->delivery.profiles_url);
         Export *export = &exports->items[exports->n];
         int r;
 
@@ -82,7 +82,7 @@ static int add(Exports *exports, sd_event *event, const Config *config, bool nam
         if (r)
                 return r > 0 ? EXPORTS_E_UNUSABLE : error_fold(r);
         export->name = name;
-        export->url = config->shown_url;
+        export->url = config->delivery.shown_url;
         export->config = config;
         export->payload = backend_payload(config);
         export->payload.encoding.count_cpu = true;
@@ -234,7 +234,7 @@ static const char *const certificate_names[] = { "authorities", "client", "recei
 /* A file that is replaced is seen at the next look. What cannot be read is said by the requests that fail. */
 static void look_at_files(Export *export) {
         const Config *config = export->config;
-        const char *const paths[] = { config->certificate, config->client_certificate };
+        const char *const paths[] = { config->delivery.certificate, config->delivery.client_certificate };
         uint64_t now_ns = clock_monotonic_ns();
 
         if (now_ns < export->look_ns || strncasecmp(export->url, "https:", strlen("https:")))

@@ -222,8 +222,8 @@ static void check_lockdown(Doctor *doctor) {
 /* The one check that counts. What stands in its way was logged. */
 static void check_load(Doctor *doctor) {
         const SamplerConfig config = {
-                .frequency = (uint32_t)doctor->config->frequency,
-                .depth = (uint32_t)doctor->config->depth,
+                .frequency = (uint32_t)doctor->config->sampling.frequency,
+                .depth = (uint32_t)doctor->config->sampling.depth,
                 .default_state = ABI_STATE_REJECTED,
                 .self_tgid = (uint32_t)getpid(),
                 .btf_path = getenv("SPANPROF_BTF"),
@@ -258,7 +258,7 @@ void doctor_check_kernel(Doctor *doctor) {
 
 /* Without a `capabilities` line it is no view: an older daemon knows no such page. */
 static bool ask_daemon(const Config *config, DoctorView *view) {
-        const char *path = *config->control ? config->control : CONTROL_DEFAULT, *line;
+        const char *path = *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT, *line;
         _cleanup_(text_deinit) Text answer = { 0 };
         int status;
 
@@ -279,7 +279,7 @@ void doctor_look(Doctor *doctor) {
                 return;
         *view = (DoctorView){ .capabilities = rights_held() };
         view->has_namespace = !machine_namespace(&view->pid_namespace);
-        kernel_files_look(&view->files, doctor->config->kernel_stacks);
+        kernel_files_look(&view->files, doctor->config->sampling.kernel_stacks);
 }
 
 static uint64_t effective(const char *status) {
@@ -337,7 +337,7 @@ void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, 
 
 static void check_user(Doctor *doctor) {
         RightsUser becomes;
-        bool known = !rights_find_user(doctor->config->run_as, &becomes);
+        bool known = !rights_find_user(doctor->config->daemon.run_as, &becomes);
 
         doctor_judge_user(doctor, geteuid(), known ? &becomes : NULL, rights_can_change());
 }
@@ -483,7 +483,7 @@ void doctor_check_rights(Doctor *doctor) {
 static void check_rate(Doctor *doctor) {
         int64_t rate = 0;
         bool known = !machine_setting("perf_event_max_sample_rate", &rate);
-        bool low = rate < (int64_t)doctor->config->frequency;
+        bool low = rate < (int64_t)doctor->config->sampling.frequency;
         char fix[DOCTOR_CURE_MAX];
 
         if (!known) {
@@ -491,10 +491,10 @@ static void check_rate(Doctor *doctor) {
                 return;
         }
         snprintf(fix, sizeof(fix), "sudo sysctl -w kernel.perf_event_max_sample_rate=%" PRIu64 "   # or a lower frequency",
-                 doctor->config->frequency);
+                 doctor->config->sampling.frequency);
         doctor_add(doctor, "sample-rate", low ? DOCTOR_WARN : DOCTOR_OK,
                    fix,
-                   "%" PRId64 " Hz allowed, %" PRIu64 " wanted%s", rate, doctor->config->frequency,
+                   "%" PRId64 " Hz allowed, %" PRIu64 " wanted%s", rate, doctor->config->sampling.frequency,
                    low ? ": samples will be lost" : "");
 }
 

@@ -29,7 +29,7 @@
 
 /* Who will use it: root becomes the user of run-as. Return: whether it is another user than we are. */
 static bool user_of(const Config *config, RightsUser *user) {
-        return geteuid() == 0 && !rights_find_user(config->run_as, user) && user->uid != 0;
+        return geteuid() == 0 && !rights_find_user(config->daemon.run_as, user) && user->uid != 0;
 }
 
 #define READ_ONLY "findmnt --options rw   # set `spool` to a directory on one of these (ReadWritePaths= of the unit)"
@@ -73,17 +73,17 @@ static void check_old_spool(Doctor *doctor, const char *path, const struct stat 
                            "%s belongs to user %u, and the service runs as %s: it keeps what it cannot send in memory "
                            "alone", path, st->st_uid, user.name);
         else if (!statvfs(path, &space) &&
-                 (free_bytes = (uint64_t)space.f_bavail * space.f_frsize) < doctor->config->spool_max_bytes) {
+                 (free_bytes = (uint64_t)space.f_bavail * space.f_frsize) < doctor->config->spool.max_bytes) {
                 snprintf(fix, sizeof(fix), "df -h %s   # make room, or lower spool-max-bytes", path);
                 doctor_add(doctor, "spool", DOCTOR_WARN, fix,
                            "%s: %llu MiB free, %llu may be used", path, (unsigned long long)free_bytes >> 20,
-                           (unsigned long long)doctor->config->spool_max_bytes >> 20);
+                           (unsigned long long)doctor->config->spool.max_bytes >> 20);
         } else
                 doctor_add(doctor, "spool", DOCTOR_OK, NULL, "%s", path);
 }
 
 static void check_spool(Doctor *doctor) {
-        const char *path = doctor->config->spool;
+        const char *path = doctor->config->spool.directory;
         struct stat st;
 
         if (!*path)
@@ -104,7 +104,7 @@ static void check_spool(Doctor *doctor) {
 /* ---- the port of metrics ---- */
 
 static bool runs_already(const Config *config) {
-        const char *path = *config->control ? config->control : CONTROL_DEFAULT;
+        const char *path = *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT;
         _cleanup_(text_deinit) Text answer = { 0 };
         int status;
 
@@ -112,7 +112,7 @@ static bool runs_already(const Config *config) {
 }
 
 static void check_metrics(Doctor *doctor) {
-        const char *where = doctor->config->metrics;
+        const char *where = doctor->config->daemon.metrics;
         _cleanup_(closep) int fd = -1;
         char host[256], fix[256];
         uint16_t port;
@@ -192,7 +192,7 @@ static void add_mute(Doctor *doctor, const Count *count) {
 static void check_targets(Doctor *doctor) {
         ConfigSelector selection;
         Count count = { 0 };
-        int r = config_selector_init(&selection, doctor->config);
+        int r = config_selector_init(&selection, &doctor->config->targets);
 
         if (!r)
                 r = survey_processes(&selection.selector, 0, count_entry, &count);

@@ -74,7 +74,7 @@ static bool has_unit(void) {
 }
 
 static void check_daemon(Doctor *doctor) {
-        const char *path = *doctor->config->control ? doctor->config->control : CONTROL_DEFAULT;
+        const char *path = *doctor->config->daemon.control ? doctor->config->daemon.control : CONTROL_DEFAULT;
         _cleanup_(text_deinit) Text answer = { 0 };
         int status, r = control_ask(path, "GET", "/readyz", &status, &answer);
 
@@ -101,7 +101,7 @@ static void check_daemon(Doctor *doctor) {
 /* ---- certificates ---- */
 
 static bool is_https(const Doctor *doctor) {
-        return !strncasecmp(doctor->config->profiles_url, "https:", strlen("https:"));
+        return !strncasecmp(doctor->config->delivery.profiles_url, "https:", strlen("https:"));
 }
 
 void doctor_judge_certificate(Doctor *doctor, const char *name, const char *what, const char *fix, time_t end,
@@ -144,10 +144,10 @@ static void check_certificate(Doctor *doctor, const char *name, const char *path
 static void check_certificates(Doctor *doctor) {
         const Config *config = doctor->config;
 
-        if (is_https(doctor) && *config->certificate)
-                check_certificate(doctor, "certificate", config->certificate, CERTIFICATES_AUTHORITIES);
-        if (is_https(doctor) && *config->client_certificate)
-                check_certificate(doctor, "client-certificate", config->client_certificate, CERTIFICATES_CHAIN);
+        if (is_https(doctor) && *config->delivery.certificate)
+                check_certificate(doctor, "certificate", config->delivery.certificate, CERTIFICATES_AUTHORITIES);
+        if (is_https(doctor) && *config->delivery.client_certificate)
+                check_certificate(doctor, "client-certificate", config->delivery.client_certificate, CERTIFICATES_CHAIN);
 }
 
 /* ---- the receiver ---- */
@@ -171,7 +171,7 @@ static const char *fault_text(const HttpReply *reply) {
 }
 
 static void judge_status(Doctor *doctor, int status) {
-        const char *url = doctor->config->shown_url;
+        const char *url = doctor->config->delivery.shown_url;
         char fix[DOCTOR_CURE_MAX];
 
         snprintf(fix, sizeof(fix), "curl -v -X POST -H 'Content-Type: application/x-protobuf' '%s'   # %s", url,
@@ -217,7 +217,7 @@ static void judge_reply(Doctor *doctor, const HttpReply *reply) {
 
         judge_status(doctor, reply->status);
         snprintf(fix, sizeof(fix), "curl -v '%s'   # shows the chain; who runs the receiver renews it",
-                 doctor->config->shown_url);
+                 doctor->config->delivery.shown_url);
         if (reply->certificate_end)
                 doctor_judge_certificate(doctor, "receiver-certificate", "the receiver's certificate", fix,
                                          reply->certificate_end, time(NULL));
@@ -226,7 +226,7 @@ static void judge_reply(Doctor *doctor, const HttpReply *reply) {
 static void on_reply(const HttpReply *reply, void *userdata) {
         Request *request = userdata;
         const Config *config = request->doctor->config;
-        const char *url = config->shown_url, *proxy = proxy_for(config->profiles_url);
+        const char *url = config->delivery.shown_url, *proxy = proxy_for(config->delivery.profiles_url);
         Text shown = { 0 };
 
         if (reply->status) {
@@ -247,11 +247,11 @@ static void on_reply(const HttpReply *reply, void *userdata) {
 
 static int make_request(const Doctor *doctor, Request *request, char *why, size_t size, Http **httpp) {
         const Config *config = doctor->config;
-        ExporterConfig exporter = config_exporter(config, config->profiles_url);
+        ExporterConfig exporter = config_exporter(config, config->delivery.profiles_url);
         HttpConfig http = {
                 .url = exporter.endpoint,
                 .json = exporter.convert != NULL,
-                .timeout_ns = MIN(config->timeout_ns, TIME_LIMIT_NS),
+                .timeout_ns = MIN(config->delivery.timeout_ns, TIME_LIMIT_NS),
                 .certificate = exporter.certificate,
                 .client_certificate = exporter.client_certificate,
                 .client_key = exporter.client_key,
@@ -260,7 +260,7 @@ static int make_request(const Doctor *doctor, Request *request, char *why, size_
         int r = endpoint_check_url(exporter.endpoint, why, size);
 
         if (!r)
-                r = endpoint_parse_headers(config->headers, &headers, why, size);
+                r = endpoint_parse_headers(config->delivery.headers, &headers, why, size);
         http.headers = (const char *const *)headers;
         if (!r)
                 r = http_new(httpp, request->event, &http);
@@ -276,14 +276,14 @@ static void check_endpoint(Doctor *doctor) {
         Request request = { .doctor = doctor };
         Http *http = NULL;
         char why[256] = "out of memory";
-        const char *body = strcmp(doctor->config->protocol, "http/json") ? "" : "{}";
+        const char *body = strcmp(doctor->config->delivery.protocol, "http/json") ? "" : "{}";
 
         if (sd_event_new(&request.event) < 0)
                 return;
         if (make_request(doctor, &request, why, sizeof(why), &http) ||
             http_post(http, body, strlen(body), on_reply, &request))
                 doctor_add(doctor, "endpoint", DOCTOR_FAIL, "spanprof config show | grep -E 'endpoint|headers'   # says where they come from", "%s: %s",
-                           doctor->config->shown_url, why);
+                           doctor->config->delivery.shown_url, why);
         else
                 sd_event_loop(request.event);
         http_free(http);
@@ -292,23 +292,24 @@ static void check_endpoint(Doctor *doctor) {
 
 /* What has no names is no failure: addresses and build ids are sent in any case. */
 static void check_symbols(Doctor *doctor) {
-        const char *code = doctor->config->jit_symbols
+        const char *code = doctor->config->names.jit_symbols
                 ? "code that targets make is named by their perf-map files and jitdumps"
                 : "code that targets make has no names (jit-symbols = off)";
 
-        if (doctor->config->debuginfod && !backend_wants_names(doctor->config))
+        if (doctor->config->names.debuginfod && !backend_wants_names(doctor->config))
                 doctor_add(doctor, "symbols", DOCTOR_WARN, "symbols = local",
-                           "debuginfod = on does nothing with symbols = %s; %s", doctor->config->symbols, code);
-        else if (doctor->config->debuginfod)
+                           "debuginfod = on does nothing with symbols = %s; %s", doctor->config->form.symbols, code);
+        else if (doctor->config->names.debuginfod)
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
                            "functions in files are named here; debug files that this machine lacks are asked of "
                            "the servers of DEBUGINFOD_URLS, which learn the build ids; %s", code);
-        else if (!strcmp(doctor->config->symbols, "upload"))
+        else if (!strcmp(doctor->config->form.symbols, "upload"))
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
                            "functions in files are named by the backend, from symbols that are uploaded to it (%s, "
                            "%zu patterns of paths); %s",
-                           doctor->config->upload.protocol, doctor->config->upload.paths.n_items, code);
-        else if (strcmp(doctor->config->symbols, "local"))
+                           doctor->config->names.upload.protocol, doctor->config->names.upload.paths.n_items,
+                           code);
+        else if (strcmp(doctor->config->form.symbols, "local"))
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
                            "functions in files are named by the backend (symbols = remote); %s", code);
         else if (access(DEBUG_DIRECTORY, X_OK))
@@ -331,7 +332,7 @@ static void check_runtimes(Doctor *doctor) {
                            GO_FIRST_MINOR, GO_LAST_MINOR);
         if (!java && !python)
                 doctor_add(doctor, "runtimes", DOCTOR_OK, NULL, "frames of runtimes are not walked (runtimes = %s)",
-                           doctor->config->runtimes);
+                           doctor->config->sampling.runtimes);
         else
                 doctor_add(doctor, "runtimes", DOCTOR_OK, NULL,
                            "frames of %s%s%s are walked and named without flags%s; `spanprof status` names "

@@ -103,7 +103,7 @@ int deferred_new(Deferred **deferredp, Daemon *daemon) {
         if (!deferred)
                 return error_origin(-ENOMEM);
         deferred->daemon = daemon;
-        r = host_walk_new(&deferred->walk, daemon->stages.tables, (uint32_t)daemon->config->depth);
+        r = host_walk_new(&deferred->walk, daemon->stages.tables, (uint32_t)daemon->config->sampling.depth);
         if (r) {
                 free(deferred);
                 return error_fold(r);

@@ -69,7 +69,8 @@ int goroutines_new(Goroutines **goroutinesp, Daemon *daemon) {
         goroutines->daemon = daemon;
         goroutines->stack = malloc(sizeof(*goroutines->stack) + GOROUTINE_MAX_STACK);
         r = goroutines->stack
-                ? host_walk_new(&goroutines->walk, daemon->stages.tables, (uint32_t)daemon->config->depth)
+                ? host_walk_new(&goroutines->walk, daemon->stages.tables,
+                                (uint32_t)daemon->config->sampling.depth)
                 : error_origin(-ENOMEM);
         if (r) {
                 goroutines_free(goroutines);
@@ -216,7 +217,7 @@ static int take_all(Work *work, const Program *program, Choice *choice) {
 static int look_at_list(Work *work, const Program *program) {
         Goroutines *goroutines = work->goroutines;
         GoroutineLook *look = &goroutines->look;
-        uint64_t most = MIN(goroutines->daemon->config->goroutines, work->left);
+        uint64_t most = MIN(goroutines->daemon->config->sampling.goroutines, work->left);
         Choice choice;
         int r = goroutine_look(look);
 

@@ -159,14 +159,16 @@ static enum abi_wait_limit last_limit(const char *keep) {
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
 
-        governor_init(&daemon->limits.governor, (uint32_t)config->frequency, config->max_cpu,
-                      config->max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
-        volume_init(&daemon->limits.volume, (uint32_t)config->frequency, config->max_export_rate,
-                    config->export_interval_ns);
-        host_share_parse(config->sample_hosts, &daemon->limits.hosts);
+        governor_init(&daemon->limits.governor, (uint32_t)config->sampling.frequency, config->daemon.max_cpu,
+                      config->daemon.max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
+        volume_init(&daemon->limits.volume, (uint32_t)config->sampling.frequency, config->delivery.max_rate,
+                    config->delivery.interval_ns);
+        host_share_parse(config->sampling.hosts, &daemon->limits.hosts);
         daemon->limits.host = host_share_number();
-        daemon->limits.switches = (SwitchLimit){ .max = config->off_cpu ? config->off_cpu_max_switches : 0,
-                                                 .most = last_limit(config->off_cpu_keep) };
+        daemon->limits.switches = (SwitchLimit){
+                .max = config->waits.off_cpu ? config->waits.max_switches : 0,
+                .most = last_limit(config->waits.keep),
+        };
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
         follow_hosts(daemon);
@@ -195,7 +197,7 @@ static int follow_cpu(Daemon *daemon) {
         log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",
                         "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%", now,
-                        before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
+                        before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->daemon.max_cpu);
         return change_frequency(daemon);
 }
 
@@ -244,7 +246,7 @@ int daemon_drain_window(Daemon *daemon) {
 
 /* A closed window has freed its memory, but the allocator keeps it: malloc_trim() gives it back. */
 static int follow_memory(Daemon *daemon) {
-        uint64_t resident = daemon->config->max_memory_bytes ? resident_bytes(daemon) : 0;
+        uint64_t resident = daemon->config->daemon.max_memory_bytes ? resident_bytes(daemon) : 0;
         Governor *governor = &daemon->limits.governor;
         bool was = governor->too_large, is = governor_memory(governor, resident);
         int r;

@@ -153,7 +153,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata) {
         r = look(daemon, &next_ns);
         if (r)
                 return r;
-        after_ns = MAX(daemon->config->off_cpu_long_wait_ns / LOOKS, LEAST_NS);
+        after_ns = MAX(daemon->config->waits.long_wait_ns / LOOKS, LEAST_NS);
         if (now_ns > long_waits->undrawn_ns + QUIET_NS) {
                 if (next_ns == UINT64_MAX) {
                         daemon_drop_long_waits(daemon);
@@ -171,7 +171,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata) {
 static int begin(Daemon *daemon) {
         DaemonLongWaits *long_waits = &daemon->long_waits;
         int r = still_reader_new(&long_waits->reader, daemon,
-                                 (uint32_t)MIN(daemon->config->depth, (uint64_t)WAIT_MAX_FRAMES));
+                                 (uint32_t)MIN(daemon->config->sampling.depth, (uint64_t)WAIT_MAX_FRAMES));
 
         if (r)
                 return error_fold(r);
@@ -183,7 +183,9 @@ static int begin(Daemon *daemon) {
 }
 
 int daemon_watch_long_waits(Daemon *daemon) {
-        if (!daemon->config->off_cpu || !daemon->config->off_cpu_long_wait_ns || daemon->long_waits.timer ||
+        const ConfigWaits *config = &daemon->config->waits;
+
+        if (!config->off_cpu || !config->long_wait_ns || daemon->long_waits.timer ||
             !sampler_has_undrawn_waits(daemon->stages.sampler))
                 return 0;
         return begin(daemon);

@@ -150,8 +150,9 @@ int daemon_stop(Daemon *daemon) {
         if (daemon->sink)
                 return sd_event_exit(daemon->loop.event, 0);
         /* what it took until here, more on a busy machine, is not taken from the time for sending */
-        return exports_stop(daemon->stages.exports, clock_monotonic_ns() + daemon->config->stop_timeout_ns,
-                            on_flushed, daemon);
+        return exports_stop(daemon->stages.exports,
+                            clock_monotonic_ns() + daemon->config->delivery.stop_timeout_ns, on_flushed,
+                            daemon);
 }
 
 static int give_up(Daemon *daemon, int number) {
@@ -247,7 +248,7 @@ static enum daemon_pace choose_pace(const Daemon *daemon, const SamplerDrained *
                 return DAEMON_PACE_NEWS;
         if (!drained->n_samples)
                 return drained->n_changes || is_restless(daemon) ? DAEMON_PACE_CALM : DAEMON_PACE_ASLEEP;
-        if (daemon->loop.clock_ns < daemon->loop.news_ns + CALM_AFTER_NS || daemon->config->off_cpu ||
+        if (daemon->loop.clock_ns < daemon->loop.news_ns + CALM_AFTER_NS || daemon->config->waits.off_cpu ||
             fills_up(daemon, drained->n_bytes, elapsed_ns))
                 return DAEMON_PACE_NEWS;
         return DAEMON_PACE_CALM;
@@ -420,7 +421,7 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
                    daemon->pause.is_on ? "paused; " : "", targets_count(daemon->stages.targets),
                    stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
-        return again(source, daemon->config->export_interval_ns);
+        return again(source, daemon->config->delivery.interval_ns);
 }
 
 /* What the lost notices said is unknown, so the targets are scanned for it. */
@@ -534,7 +535,9 @@ static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_n
 
 /* The whole run has that duration, not each configuration of it. */
 static uint64_t time_left_ns(const Daemon *daemon) {
-        return daemon->config->duration_ns - MIN(daemon->config->duration_ns, daemon->totals->duration_ns);
+        uint64_t duration_ns = daemon->config->daemon.duration_ns;
+
+        return duration_ns - MIN(duration_ns, daemon->totals->duration_ns);
 }
 
 static int add_wake_source(Daemon *daemon) {
@@ -564,7 +567,8 @@ int daemon_add_timers(Daemon *daemon) {
                 r = daemon_add_calls(daemon);
         if (!r)
                 r = add_timer(daemon, &daemon->loop.window_timer,
-                              daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);
+                              daemon->sink ? daemon->config->delivery.interval_ns : FIRST_WINDOW_NS,
+                              on_window);
         if (!r)
                 r = add_timer(daemon, &daemon->loop.second_timer, NS_PER_SEC, on_second);
         if (!r)
@@ -574,7 +578,7 @@ int daemon_add_timers(Daemon *daemon) {
         if (!r && daemon->stages.goroutines)
                 r = add_timer(daemon, &daemon->loop.goroutines_timer, AGGREGATOR_GOROUTINES_PERIOD_NS,
                               on_goroutines);
-        if (!r && daemon->config->duration_ns)
+        if (!r && daemon->config->daemon.duration_ns)
                 r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
         return error_fold(r);
 }

@@ -317,7 +317,7 @@ static int look_at_all(Work *work) {
         int r;
 
         *work->result = (DaemonThreads){ 0 };
-        r = still_reader_new(&work->reader, work->daemon, (uint32_t)work->daemon->config->depth);
+        r = still_reader_new(&work->reader, work->daemon, (uint32_t)work->daemon->config->sampling.depth);
         if (!r)
                 r = look(work, &work->look);
         if (!r)

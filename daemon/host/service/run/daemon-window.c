@@ -109,7 +109,7 @@ static int hand_over(Daemon *daemon, const Window *window) {
                 stat_add(COUNTER_SAMPLES_DELIVERED, n_samples - n_lost);
                 return error_fold(r);
         }
-        r = exports_window(daemon->stages.exports, window, daemon->config->validate ? look : NULL);
+        r = exports_window(daemon->stages.exports, window, daemon->config->delivery.validate ? look : NULL);
         return error_fold(r);
 }
 
@@ -118,7 +118,7 @@ static int hand_over(Daemon *daemon, const Window *window) {
  * Nothing more of waits comes once the sampler has stopped.
  */
 static int split_waits(Daemon *daemon, uint64_t *end_nsp) {
-        bool has_waits = daemon->config->off_cpu && !daemon->stop.time_ns && !daemon->pause.is_on;
+        bool has_waits = daemon->config->waits.off_cpu && !daemon->stop.time_ns && !daemon->pause.is_on;
         int r = has_waits ? sampler_split_waits(daemon->stages.sampler) : 0;
 
         if (daemon->pause.is_on)

@@ -100,19 +100,19 @@ static int make_uploads(Daemon *daemon) {
  * processes with a row alone, and each selector but --all may need what only a living process tells.
  */
 static enum abi_starts starts_of(const Daemon *daemon) {
-        if (!selector_is_all_alone(daemon->selector) || daemon->config->off_cpu)
+        if (!selector_is_all_alone(daemon->selector) || daemon->config->waits.off_cpu)
                 return ABI_STARTS_NONE;
-        return daemon->config->target_environment ? ABI_STARTS_TEXTS : ABI_STARTS_GROUPS;
+        return daemon->config->targets.environment ? ABI_STARTS_TEXTS : ABI_STARTS_GROUPS;
 }
 
 static int make_sampler(Daemon *daemon) {
         const Config *config = daemon->config;
         uint64_t file_calls[WAIT_FILE_CALLS_WORDS];
         SamplerConfig sampler = {
-                .frequency = (uint32_t)config->frequency,
-                .depth = (uint32_t)config->depth,
-                .kernel_stacks = config->kernel_stacks,
-                .jitter = config->jitter,
+                .frequency = (uint32_t)config->sampling.frequency,
+                .depth = (uint32_t)config->sampling.depth,
+                .kernel_stacks = config->sampling.kernel_stacks,
+                .jitter = config->sampling.jitter,
                 .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED
                                                                        : ABI_STATE_REJECTED,
                 .names = names_of(daemon),
@@ -123,15 +123,15 @@ static int make_sampler(Daemon *daemon) {
                 .starts = starts_of(daemon),
                 /* each sample that waits is walked here, which costs more than a row after some of them */
                 .start_wait_ns = MIN(START_WAIT_NS,
-                                     START_WAIT_SAMPLES * NS_PER_SEC / (uint64_t)config->frequency),
+                                     START_WAIT_SAMPLES * NS_PER_SEC / (uint64_t)config->sampling.frequency),
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .opener = daemon->totals->opener,
                 .btf_path = getenv("SPANPROF_BTF"),
                 .stack_bytes = STACK_BYTES_PER_SECOND,
-                .waits = config->off_cpu,
-                .wait_walks = (uint32_t)config->off_cpu_walks,
-                .wait_long_ns = config->off_cpu_long_wait_ns,
+                .waits = config->waits.off_cpu,
+                .wait_walks = (uint32_t)config->waits.walks,
+                .wait_long_ns = config->waits.long_wait_ns,
                 .wait_file_calls = file_calls,
         };
         int r;
@@ -162,7 +162,7 @@ static int make_frames(Daemon *daemon) {
         NamingConfig config = { .see = daemon->stages.uploads ? see : NULL,
                                       .userdata = daemon->stages.uploads,
                                       .objects = backend_wants_names(daemon->config),
-                                      .code = daemon->config->jit_symbols,
+                                      .code = daemon->config->names.jit_symbols,
                                       .late = daemon->sink,
                                       .zygotes = daemon->totals->zygotes };
         FramesNaming hooks;
@@ -199,7 +199,7 @@ static int make_runtimes(Daemon *daemon) {
         DaemonStages *stages = &daemon->stages;
         int r = runtimes_new(&stages->runtimes, want_runtimes, daemon);
 
-        if (!r && daemon->config->java_signatures)
+        if (!r && daemon->config->sampling.java_signatures)
                 runtimes_show_signatures(stages->runtimes);
         if (!r && daemon->totals->zygotes)
                 r = reader_links_new(&stages->readers, daemon->totals->zygotes);
@@ -212,7 +212,7 @@ static int make_runtimes(Daemon *daemon) {
                                       sampler_hotspot_fd(stages->sampler), stages->jvms);
         if (!r && config_has_runtime(daemon->config, go_runtime.name))
                 r = runtimes_register(stages->runtimes, &go_runtime, sampler_go_fd(stages->sampler),
-                                      daemon->config->goroutines ? daemon : NULL);
+                                      daemon->config->sampling.goroutines ? daemon : NULL);
         if (!r && config_has_runtime(daemon->config, python_runtime.name))
                 r = runtimes_register(stages->runtimes, &python_runtime, sampler_python_fd(stages->sampler),
                                       stages->pythons);
@@ -270,7 +270,7 @@ static int make_threads(Daemon *daemon) {
 static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = daemon->selector,
-                .environment = daemon->config->target_environment,
+                .environment = daemon->config->targets.environment,
                 .names = names_of(daemon),
                 .callbacks = { .row_set = daemon_set_row,
                                .row_remove = daemon_remove_row,
@@ -296,20 +296,20 @@ static int make_targets(Daemon *daemon) {
 }
 
 static LabelHostId host_id_of(const Config *config) {
-        if (!strcmp(config->host_id, "machine"))
+        if (!strcmp(config->resource.host_id, "machine"))
                 return LABEL_HOST_MACHINE;
-        return strcmp(config->host_id, "none") ? LABEL_HOST_HASHED : LABEL_HOST_NONE;
+        return strcmp(config->resource.host_id, "none") ? LABEL_HOST_HASHED : LABEL_HOST_NONE;
 }
 
 /* What the configuration says of each resource. A sum over the fleet is to be divided by the share. */
 static int read_own_attributes(Daemon *daemon) {
         const Config *config = daemon->config;
         _cleanup_(freep) char *text = NULL;
-        size_t size = strcspn(config->sample_hosts, "%");
+        size_t size = strcspn(config->sampling.hosts, "%");
         int r;
 
-        if (asprintf(&text, "%s%s%.*s", config->resource_attributes,
-                     size ? ",spanprof.hosts.percent=" : "", (int)size, config->sample_hosts) < 0)
+        if (asprintf(&text, "%s%s%.*s", config->resource.attributes,
+                     size ? ",spanprof.hosts.percent=" : "", (int)size, config->sampling.hosts) < 0)
                 return error_origin(-ENOMEM);
         r = environment_read_attributes(text, &daemon->own);
         return error_fold(r);
@@ -317,25 +317,25 @@ static int read_own_attributes(Daemon *daemon) {
 
 static int make_pods(Daemon *daemon) {
         const Config *config = daemon->config;
-        const PodApiConfig api = { config->pods_url, config->pods_token, config->pods_certificate };
+        const PodApiConfig api = { config->pods.url, config->pods.token, config->pods.certificate };
         PodLister lister = { .want = pod_api_want };
-        int r = *config->pods_url ? pod_api_new(&daemon->pod_api, &api) : 0;
+        int r = *config->pods.url ? pod_api_new(&daemon->pod_api, &api) : 0;
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         lister.userdata = daemon->pod_api;
-        if (!*config->pods_directory && !daemon->pod_api)
+        if (!*config->pods.directory && !daemon->pod_api)
                 return 0;
-        return pod_names_new(&daemon->pods, config->pods_directory, daemon->pod_api ? &lister : NULL);
+        return pod_names_new(&daemon->pods, config->pods.directory, daemon->pod_api ? &lister : NULL);
 }
 
 static int make_aggregator(Daemon *daemon) {
-        const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
+        const ConfigList *allow = &daemon->config->resource.allow, *deny = &daemon->config->resource.deny;
         AttributeFilter filter = { allow->items,
                                    deny->items,
                                    allow->n_items,
                                    deny->n_items,
-                                   daemon->config->coroutine_ids,
+                                   daemon->config->resource.coroutine_ids,
                                    host_id_of(daemon->config),
                                    &daemon->own,
                                    NULL };
@@ -346,8 +346,8 @@ static int make_aggregator(Daemon *daemon) {
         filter.pods = daemon->pods;
         if (!r)
                 r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
-        if (!r && daemon->config->off_cpu && !daemon->sink)
-                r = span_cpu_new(&daemon->stages.span_cpu, daemon->config->span_operation);
+        if (!r && daemon->config->waits.off_cpu && !daemon->sink)
+                r = span_cpu_new(&daemon->stages.span_cpu, daemon->config->waits.span_operation);
         if (r)
                 return r > 0 ? r : error_fold(r);
         aggregator_set_filter(daemon->stages.aggregator, &filter);
@@ -377,14 +377,14 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
                 totals->start_ns = daemon->start_ns;
                 coverage_clock_read(&totals->clock);
         }
-        r = config_selector_init(&daemon->selection, config);
+        r = config_selector_init(&daemon->selection, &config->targets);
         daemon->selector = &daemon->selection.selector;
         if (totals->zygotes) {
                 daemon->selection.selector.is_ours = zygotes_is_ours;
                 daemon->selection.selector.userdata = totals->zygotes;
         }
         if (!r)
-                r = check_summary(config->summary);
+                r = check_summary(config->daemon.summary);
         if (!r)
                 r = daemon_make_loop(daemon);
         if (!r)
@@ -395,7 +395,7 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
                 r = make_tables(daemon);
         if (!r)
                 r = deferred_new(&daemon->stages.deferred, daemon);
-        if (!r && daemon->config->goroutines)
+        if (!r && daemon->config->sampling.goroutines)
                 r = goroutines_new(&daemon->stages.goroutines, daemon);
         if (!r)
                 r = make_targets(daemon);
@@ -479,7 +479,7 @@ static void look_at_kernel(Daemon *daemon) {
         DaemonTotals *totals = daemon->totals;
         KernelFiles files;
 
-        kernel_files_look(&files, daemon->config->kernel_stacks);
+        kernel_files_look(&files, daemon->config->sampling.kernel_stacks);
         kernel_files_log(&files, totals->has_files ? &totals->files : NULL);
         totals->files = files;
         totals->has_files = true;
@@ -496,18 +496,18 @@ static void log_start(Daemon *daemon) {
         whole = !*lost && kernel_files_are_read(&daemon->totals->files);
         log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB",
                  SPANPROF_VERSION, name.release, whole ? " and all capabilities" : "", daemon->window.n_cpus,
-                 daemon->config->frequency, sampler_map_bytes(daemon->stages.sampler) >> 10);
+                 daemon->config->sampling.frequency, sampler_map_bytes(daemon->stages.sampler) >> 10);
         if (*lost)
                 log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
                                 "capabilities that are missing, and what that costs: %s", lost);
         log_targets(daemon);
         if (!daemon->sink)
                 log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s",
-                                daemon->config->shown_url);
+                                daemon->config->delivery.shown_url);
 }
 
 static int start_sampling(Daemon *daemon) {
-        int r = daemon->config->off_cpu ? daemon_note_early_waits(daemon) : 0;
+        int r = daemon->config->waits.off_cpu ? daemon_note_early_waits(daemon) : 0;
 
         if (r)
                 return error_fold(r);
@@ -559,12 +559,12 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .exports = stages->exports,
                 .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns
                                                            : UINT64_MAX,
-                .url = daemon->config->shown_url,
+                .url = daemon->config->delivery.shown_url,
                 .coverage = daemon->coverage,
                 .naming = naming_state(stages->naming),
                 .runtimes = stages->runtimes,
                 .span_cpu = stages->span_cpu,
-                .has_exemplars = strcmp(daemon->config->links, "off") != 0,
+                .has_exemplars = strcmp(daemon->config->form.links, "off") != 0,
                 .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
                 .config = daemon->config,
                 .files = daemon->totals->has_files ? &daemon->totals->files : NULL,
@@ -726,7 +726,7 @@ void daemon_summarize(const Daemon *daemon, Summary *summary) {
         *summary = (Summary){
                 .stolen = coverage_stolen(&totals->clock, &now),
                 .duration_ns = totals->duration_ns,
-                .frequency = (uint32_t)daemon->config->frequency,
+                .frequency = (uint32_t)daemon->config->sampling.frequency,
                 .n_cpus = daemon->window.n_cpus,
                 .target_cpu_ns = totals->target_cpu_ns,
                 .sampler_entries = totals->sampler_entries,
@@ -745,12 +745,12 @@ static int report(Daemon *daemon) {
 
         daemon_summarize(daemon, &summary);
         summary_log(&summary);
-        if (!*daemon->config->summary)
+        if (!*daemon->config->daemon.summary)
                 return 0;
-        r = summary_write(&summary, daemon->config->summary);
+        r = summary_write(&summary, daemon->config->daemon.summary);
         if (!r)
                 return 0;
-        log_error("cannot write %s: %s", daemon->config->summary, outfile_problem(r));
+        log_error("cannot write %s: %s", daemon->config->daemon.summary, outfile_problem(r));
         return DAEMON_E_SUMMARY;
 }
 

@@ -16,8 +16,8 @@
 #include "host/service/control/summary.h"
 
 int demotion_choose(const Config *config, RightsUser *user, bool *staysp) {
-        if (rights_find_user(config->run_as, user)) {
-                log_error("run-as: there is no user `%s`: make it, or give a number", config->run_as);
+        if (rights_find_user(config->daemon.run_as, user)) {
+                log_error("run-as: there is no user `%s`: make it, or give a number", config->daemon.run_as);
                 return DEMOTION_E_UNUSABLE;
         }
         *staysp = user->uid == 0;
@@ -50,10 +50,10 @@ static int give(Demotion *demotion, const char *spool) {
 }
 
 static int give_spools(Demotion *demotion, const Config *config) {
-        int r = give(demotion, config->spool);
+        int r = give(demotion, config->spool.directory);
 
         for (size_t i = 0; !r && i < config->n_exports; i++)
-                r = give(demotion, config->exports[i].config->spool);
+                r = give(demotion, config->exports[i].config->spool.directory);
         return r;
 }
 
@@ -62,7 +62,7 @@ static int give_cache(const Demotion *demotion, const Config *config) {
         _cleanup_(freep) char *path = NULL;
         int r;
 
-        if (!config->debuginfod || demotion->stays)
+        if (!config->names.debuginfod || demotion->stays)
                 return 0;
         r = debuginfod_give(demotion->user.uid, demotion->user.gid, &path);
         if (r == DIRECTORY_E_FOREIGN)
@@ -73,10 +73,10 @@ static int give_cache(const Demotion *demotion, const Config *config) {
 
 static int keep(Demotion *demotion, const Config *config) {
         const char *paths[CONTROL_N_PATHS + 1];
-        int r = *config->summary ? summary_keep(config->summary) : 0;
+        int r = *config->daemon.summary ? summary_keep(config->daemon.summary) : 0;
 
         if (r) {
-                log_error("cannot write the summary %s: %s", config->summary, outfile_problem(r));
+                log_error("cannot write the summary %s: %s", config->daemon.summary, outfile_problem(r));
                 return DEMOTION_E_UNUSABLE;
         }
         r = control_keep(config, paths);
@@ -116,14 +116,14 @@ static int check_socket(const Demotion *demotion, const char *url) {
 }
 
 static int check_files(const Demotion *demotion, const Config *config) {
-        int r = check_file(demotion, config->certificate);
+        int r = check_file(demotion, config->delivery.certificate);
 
         if (!r)
-                r = check_socket(demotion, config->profiles_url ? config->profiles_url : "");
+                r = check_socket(demotion, config->delivery.profiles_url ?: "");
         if (!r)
-                r = check_file(demotion, config->client_certificate);
+                r = check_file(demotion, config->delivery.client_certificate);
         if (!r)
-                r = check_file(demotion, config->client_key);
+                r = check_file(demotion, config->delivery.client_key);
         for (size_t i = 0; !r && i < config->n_exports; i++)
                 r = check_files(demotion, config->exports[i].config);
         return r;

@@ -11,7 +11,7 @@ int symbol_fetch_new(DebugFetcher **fetcherp, const Config *config, Zygotes *zyg
         const DebugFetcherConfig fetcher = { .client = { .urls = getenv("DEBUGINFOD_URLS"), .zygotes = zygotes } };
         int r;
 
-        if (!config->debuginfod)
+        if (!config->names.debuginfod)
                 return 0;
         if (!backend_wants_names(config)) {
                 log_warning("debuginfod = on does nothing here: it is for symbols = local");

@@ -15,10 +15,11 @@
  * with *urlp (owned by the caller), 1 = the receiver's has another path, -ENOMEM.
  */
 static int base_url(const Config *config, char **urlp) {
-        const char *url = *config->upload.endpoint ? config->upload.endpoint : config->profiles_url;
+        const char *endpoint = config->names.upload.endpoint;
+        const char *url = *endpoint ? endpoint : config->delivery.profiles_url;
         size_t n = strcspn(url, "?#"), n_path = strlen(PROFILES_PATH);
 
-        if (!*config->upload.endpoint) {
+        if (!*config->names.upload.endpoint) {
                 if (n <= n_path || memcmp(url + n - n_path, PROFILES_PATH, n_path) != 0)
                         return 1;
                 n -= n_path;
@@ -37,20 +38,20 @@ static int make(Uploads **uploadsp, const Config *config, Zygotes *zygotes, cons
                 char *const *headers) {
         _cleanup_(text_deinit) Text shown = { 0 };
         UploadsConfig uploads = {
-                .uploader = { .server = { .protocol = !strcmp(config->upload.protocol, "parca")
+                .uploader = { .server = { .protocol = !strcmp(config->names.upload.protocol, "parca")
                                                   ? UPLOAD_PARCA
                                                   : UPLOAD_PYROSCOPE,
                                           .url = url,
                                           .headers = (const char *const *)headers,
-                                          .certificate = or_null(config->certificate),
-                                          .client_certificate = or_null(config->client_certificate),
-                                          .client_key = or_null(config->client_key),
-                                          .timeout_ns = config->timeout_ns },
-                              .state_directory = or_null(config->spool),
-                              .day_bytes = config->upload.day_bytes,
+                                          .certificate = or_null(config->delivery.certificate),
+                                          .client_certificate = or_null(config->delivery.client_certificate),
+                                          .client_key = or_null(config->delivery.client_key),
+                                          .timeout_ns = config->delivery.timeout_ns },
+                              .state_directory = or_null(config->spool.directory),
+                              .day_bytes = config->names.upload.day_bytes,
                               .zygotes = zygotes },
-                .patterns = config->upload.paths.items,
-                .n_patterns = config->upload.paths.n_items,
+                .patterns = config->names.upload.paths.items,
+                .n_patterns = config->names.upload.paths.n_items,
         };
         int r;
 
@@ -62,7 +63,7 @@ static int make(Uploads **uploadsp, const Config *config, Zygotes *zygotes, cons
         if (r)
                 return r < 0 ? error_fold(r) : SYMBOL_UPLOAD_E_UNUSABLE;
         log_info("symbols of hot files that upload-paths allows are uploaded to %s (%s)", shown.data,
-                 config->upload.protocol);
+                 config->names.upload.protocol);
         return 0;
 }
 
@@ -71,7 +72,7 @@ int symbol_upload_new(Uploads **uploadsp, const Config *config, Zygotes *zygotes
         char **headers = NULL, why[128];
         int r;
 
-        if (strcmp(config->symbols, "upload") != 0)
+        if (strcmp(config->form.symbols, "upload") != 0)
                 return 0;
         if (!zygotes) {
                 log_warning("symbols = upload: nothing is uploaded, since there is no process without rights to make files");
@@ -82,7 +83,7 @@ int symbol_upload_new(Uploads **uploadsp, const Config *config, Zygotes *zygotes
                 log_error("symbols = upload: the path of the endpoint is not %s: set upload-endpoint",
                           PROFILES_PATH);
         if (!r)
-                r = endpoint_parse_headers(config->headers, &headers, why, sizeof(why));
+                r = endpoint_parse_headers(config->delivery.headers, &headers, why, sizeof(why));
         if (!r)
                 r = make(uploadsp, config, zygotes, url, headers);
         endpoint_headers_free(headers);

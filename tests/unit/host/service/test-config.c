@@ -75,17 +75,18 @@ static void remove_root(void) {
 }
 
 Test(config, has_the_documented_defaults) {
-        cr_assert_eq(config.frequency, 99);
-        cr_assert_eq(config.depth, 512);
-        cr_assert(config.kernel_stacks && config.jitter && config.timestamps && !config.all);
-        cr_assert_eq(config.export_interval_ns, UINT64_C(15000000000));
-        cr_assert_eq(config.stop_timeout_ns, UINT64_C(1000000000));
-        cr_assert_eq(config.timeout_ns, UINT64_C(10000000000));
-        cr_assert_eq(config.max_queue_bytes, 8388608);
-        cr_assert_eq(config.duration_ns, 0);
-        cr_assert_str_eq(config.compression, "gzip");
-        cr_assert_str_eq(config.listen, "127.0.0.1");
-        cr_assert_eq(config.port, 4318);
+        cr_assert_eq(config.sampling.frequency, 99);
+        cr_assert_eq(config.sampling.depth, 512);
+        cr_assert(config.sampling.kernel_stacks && config.sampling.jitter);
+        cr_assert(config.form.timestamps && !config.targets.all);
+        cr_assert_eq(config.delivery.interval_ns, UINT64_C(15000000000));
+        cr_assert_eq(config.delivery.stop_timeout_ns, UINT64_C(1000000000));
+        cr_assert_eq(config.delivery.timeout_ns, UINT64_C(10000000000));
+        cr_assert_eq(config.delivery.max_queue_bytes, 8388608);
+        cr_assert_eq(config.daemon.duration_ns, 0);
+        cr_assert_str_eq(config.delivery.compression, "gzip");
+        cr_assert_str_eq(config.receiver.listen, "127.0.0.1");
+        cr_assert_eq(config.receiver.port, 4318);
         cr_assert_eq(origin("frequency")->level, CONFIG_DEFAULT);
 }
 
@@ -96,9 +97,9 @@ Test(config, reads_a_file_and_remembers_the_lines) {
                            "comm = xz, gzip\n"
                            "[export]\n"
                            "export-interval = 2m\n"), 0);
-        cr_assert_eq(config.frequency, 250);
-        cr_assert_eq(config.comms.n_items, 2);
-        cr_assert_eq(config.export_interval_ns, UINT64_C(120000000000));
+        cr_assert_eq(config.sampling.frequency, 250);
+        cr_assert_eq(config.targets.comms.n_items, 2);
+        cr_assert_eq(config.delivery.interval_ns, UINT64_C(120000000000));
         cr_assert_str_eq(origin("frequency")->where, "x.conf:1");
         cr_assert_str_eq(origin("comm")->where, "x.conf:4");
         cr_assert_str_eq(origin("export-interval")->where, "x.conf:6");
@@ -120,9 +121,9 @@ Test(config, names_file_and_line_of_every_mistake) {
                                       "x.conf:5: neither `key = value`, nor `[section]`, nor a comment\n"
                                       "x.conf:7: all: was set in line 6 already\n"
                                       "x.conf:8: unknown key `raw`\n");
-        cr_assert_eq(config.frequency, 99);
-        cr_assert_eq(config.depth, 512);
-        cr_assert(config.all, "what is right is applied");
+        cr_assert_eq(config.sampling.frequency, 99);
+        cr_assert_eq(config.sampling.depth, 512);
+        cr_assert(config.targets.all, "what is right is applied");
 }
 
 Test(config, takes_a_removed_key_in_any_section) {
@@ -139,7 +140,7 @@ Test(config, takes_a_removed_key_in_any_section) {
 Test(config, gives_way_to_the_command_line_but_still_finds_mistakes) {
         cr_assert_eq(from_command_line("frequency", "7"), 0);
         cr_assert_eq(apply("frequency = 99\n"), 0);
-        cr_assert_eq(config.frequency, 7);
+        cr_assert_eq(config.sampling.frequency, 7);
         cr_assert_eq(origin("frequency")->level, CONFIG_COMMAND_LINE);
         cr_assert_eq(apply("frequency = many\n"), CONFIG_E_INVALID);
         cr_assert_str_eq(errors.data, "x.conf:1: frequency: `many` is no number (1 to 10000)\n");
@@ -148,12 +149,12 @@ Test(config, gives_way_to_the_command_line_but_still_finds_mistakes) {
 Test(config, collects_lists_on_the_command_line_only) {
         cr_assert_eq(apply("pid = 5\n"), 0);
         cr_assert_eq(apply("pid = 6\n"), 0);
-        cr_assert_eq(config.pids.n_items, 1);
+        cr_assert_eq(config.targets.pids.n_items, 1);
         cr_assert_eq(from_command_line("pid", "7"), 0);
         cr_assert_eq(from_command_line("pid", "8,9"), 0);
-        cr_assert_eq(config.pids.n_items, 3, "the file's list is replaced, not extended");
-        cr_assert_eq(config.pids.items[0], 7);
-        cr_assert_eq(config.pids.items[2], 9);
+        cr_assert_eq(config.targets.pids.n_items, 3, "the file's list is replaced, not extended");
+        cr_assert_eq(config.targets.pids.items[0], 7);
+        cr_assert_eq(config.targets.pids.items[2], 9);
 }
 
 Test(config, layers_default_otel_file_environment_and_command_line, .init = make_root, .fini = remove_root) {
@@ -166,14 +167,14 @@ Test(config, layers_default_otel_file_environment_and_command_line, .init = make
                    "frequency = 1\ndepth = 2\njitter = on\ncompression = gzip\n");
         cr_assert_eq(from_command_line("jitter", "on"), 0);
         cr_assert_eq(load(environment), 0, "%s", errors.data);
-        cr_assert_eq(config.frequency, 1);
-        cr_assert_eq(config.depth, 64);
+        cr_assert_eq(config.sampling.frequency, 1);
+        cr_assert_eq(config.sampling.depth, 64);
         cr_assert_str_eq(origin("depth")->where, "SPANPROF_DEPTH");
-        cr_assert(config.jitter);
-        cr_assert_str_eq(config.compression, "gzip");
-        cr_assert_eq(config.timeout_ns, UINT64_C(2500000000));
+        cr_assert(config.sampling.jitter);
+        cr_assert_str_eq(config.delivery.compression, "gzip");
+        cr_assert_eq(config.delivery.timeout_ns, UINT64_C(2500000000));
         cr_assert_str_eq(origin("timeout")->where, "OTEL_EXPORTER_OTLP_TIMEOUT");
-        cr_assert(config.timestamps, "an empty variable counts as not set");
+        cr_assert(config.form.timestamps, "an empty variable counts as not set");
         cr_assert_eq(origin("timestamps")->level, CONFIG_DEFAULT);
 }
 
@@ -189,10 +190,10 @@ Test(config, sorts_and_masks_drop_ins, .init = make_root, .fini = remove_root) {
         write_file("/etc/spanprof/spanprof.conf.d/README", "no configuration");
         write_file("/etc/spanprof/spanprof.conf.d/.hidden.conf", "no configuration");
         cr_assert_eq(load(NULL), 0, "%s", errors.data);
-        cr_assert_eq(config.frequency, 40, "50-b of /etc comes last, and hides its namesakes");
-        cr_assert_not(config.all);
-        cr_assert_eq(config.depth, 60);
-        cr_assert_eq(config.port, 10);
+        cr_assert_eq(config.sampling.frequency, 40, "50-b of /etc comes last, and hides its namesakes");
+        cr_assert_not(config.targets.all);
+        cr_assert_eq(config.sampling.depth, 60);
+        cr_assert_eq(config.receiver.port, 10);
         snprintf(expected, sizeof(expected), "%s/etc/spanprof/spanprof.conf.d/50-b.conf:1", root);
         cr_assert_str_eq(origin("frequency")->where, expected);
 }
@@ -244,7 +245,7 @@ static void expect_refusal(const char *path, const char *why) {
         cr_assert_eq(load_as_root(), CONFIG_E_INVALID);
         snprintf(expected, sizeof(expected), "%s%s: %s", root, path, why);
         cr_assert_not_null(strstr(errors.data, expected), "%s\n%s", expected, errors.data);
-        cr_assert_neq(config.frequency, 7);
+        cr_assert_neq(config.sampling.frequency, 7);
 }
 
 enum { DAEMON_USER = 4321 };
@@ -254,8 +255,8 @@ Test(config, reads_drop_ins_of_root_in_the_directory_of_the_daemon, .init = make
         write_file("/run/spanprof/spanprof.conf.d/10-a.conf", "frequency = 7\n");
         give("/run/spanprof", DAEMON_USER, 0755);
         cr_assert_eq(load_as_root(), 0, "%s", errors.data);
-        cr_assert_eq(config.frequency, 7);
-        cr_assert_eq(config.depth, 60);
+        cr_assert_eq(config.sampling.frequency, 7);
+        cr_assert_eq(config.sampling.depth, 60);
 }
 
 Test(config, refuses_a_directory_that_the_daemon_has_made, .init = make_root, .fini = remove_root) {
@@ -276,7 +277,7 @@ Test(config, follows_a_link_that_only_root_can_make, .init = make_root, .fini = 
         write_file("/etc/other/10-a.conf", "frequency = 7\n");
         link_file("/run/spanprof/spanprof.conf.d", "../../etc/other");
         cr_assert_eq(load_as_root(), 0, "%s", errors.data);
-        cr_assert_eq(config.frequency, 7);
+        cr_assert_eq(config.sampling.frequency, 7);
 }
 
 Test(config, refuses_files_that_other_users_may_write, .init = make_root, .fini = remove_root) {
@@ -301,7 +302,7 @@ Test(config, lets_the_group_of_root_write, .init = make_root, .fini = remove_roo
         write_file("/etc/spanprof/spanprof.conf", "frequency = 7\n");
         give("/etc/spanprof/spanprof.conf", 0, 0664);
         cr_assert_eq(load_as_root(), 0, "%s", errors.data);
-        cr_assert_eq(config.frequency, 7);
+        cr_assert_eq(config.sampling.frequency, 7);
 }
 
 Test(config, takes_dev_null_for_no_file, .init = make_root, .fini = remove_root) {
@@ -321,7 +322,7 @@ Test(config, reads_any_directory_of_a_read_only_volume, .init = make_root, .fini
             mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL))
                 cr_skip_test("root: only root may mount");
         cr_expect_eq(load_as_root(), 0, "%s", errors.data);
-        cr_expect_eq(config.frequency, 7);
+        cr_expect_eq(config.sampling.frequency, 7);
         cr_assert_eq(umount(path), 0);
 }
 
@@ -335,7 +336,7 @@ Test(config, reads_the_file_that_root_names_whosever_it_is, .init = make_root, .
         snprintf(path, sizeof(path), "%s/my.conf", root);
         cr_assert_eq(from_command_line("config", path), 0);
         cr_assert_eq(config_load(&config, &source, &errors), 0, "%s", errors.data);
-        cr_assert_eq(config.frequency, 7);
+        cr_assert_eq(config.sampling.frequency, 7);
 }
 
 Test(config, says_a_hundred_mistakes_of_a_file, .init = make_root, .fini = remove_root) {
@@ -361,8 +362,8 @@ Test(config, reads_only_the_named_file_if_there_is_one, .init = make_root, .fini
         snprintf(path, sizeof(path), "%s/my.conf", root);
         cr_assert_eq(from_command_line("config", path), 0);
         cr_assert_eq(load(NULL), 0);
-        cr_assert_eq(config.frequency, 20);
-        cr_assert_eq(config.depth, 512);
+        cr_assert_eq(config.sampling.frequency, 20);
+        cr_assert_eq(config.sampling.depth, 512);
 }
 
 Test(config, says_why_a_file_cannot_be_read, .init = make_root, .fini = remove_root) {
@@ -474,7 +475,7 @@ Test(config, makes_the_url_of_the_profiles_signal, .init = make_root, .fini = re
                 teardown();
                 setup();
                 cr_assert_eq(load(environment), 0, "%s", errors.data);
-                cr_assert_str_eq(config.profiles_url, cases[i].url);
+                cr_assert_str_eq(config.delivery.profiles_url, cases[i].url);
         }
 }
 
@@ -487,12 +488,12 @@ Test(config, prefers_the_variable_of_the_signal_and_ours_to_both, .init = make_r
         };
 
         cr_assert_eq(load(environment), 0);
-        cr_assert_str_eq(config.profiles_url, "http://p/x");
+        cr_assert_str_eq(config.delivery.profiles_url, "http://p/x");
         teardown();
         setup();
         environment[2] = "SPANPROF_ENDPOINT=http://own";
         cr_assert_eq(load(environment), 0);
-        cr_assert_str_eq(config.profiles_url, "http://own/v1development/profiles");
+        cr_assert_str_eq(config.delivery.profiles_url, "http://own/v1development/profiles");
 }
 
 Test(config, refuses_protocols_that_it_does_not_speak, .init = make_root, .fini = remove_root) {
@@ -511,7 +512,7 @@ Test(config, takes_the_protocol_of_the_profiles_before_that_of_all, .init = make
         static const char *const unknown[] = { "OTEL_EXPORTER_OTLP_PROTOCOL=smoke-signals", NULL };
 
         cr_assert_eq(load(environment), 0);
-        cr_assert_str_eq(config.protocol, "http/json");
+        cr_assert_str_eq(config.delivery.protocol, "http/json");
         cr_assert_eq(load(unknown), CONFIG_E_INVALID);
         cr_assert_not_null(
                 strstr(errors.data, "`smoke-signals` is not one of its values (http/protobuf, http/json)"));
@@ -525,18 +526,18 @@ Test(config, takes_more_receivers_each_with_what_is_its_own) {
         cr_assert_eq(config_finish_exports(&config, &errors), 0);
         cr_assert_eq(config.n_exports, 2);
         cr_assert_str_eq(config.exports[0].name, "eu");
-        cr_assert_str_eq(config.exports[0].config->profiles_url, "http://eu:4318/v1development/profiles");
-        cr_assert_str_eq(config.exports[0].config->protocol, "http/json");
-        cr_assert_eq(config.exports[0].config->timeout_ns, 10 * UINT64_C(1000000000), "not that of [export]");
-        cr_assert_str_eq(config.exports[1].config->profiles_url, "http://us/base/v1development/profiles");
-        cr_assert_eq(config.max_queue_bytes, 1 << 20);
-        cr_assert_eq(config.frequency, 7);
+        cr_assert_str_eq(config.exports[0].config->delivery.profiles_url, "http://eu:4318/v1development/profiles");
+        cr_assert_str_eq(config.exports[0].config->delivery.protocol, "http/json");
+        cr_assert_eq(config.exports[0].config->delivery.timeout_ns, 10 * UINT64_C(1000000000), "not that of [export]");
+        cr_assert_str_eq(config.exports[1].config->delivery.profiles_url, "http://us/base/v1development/profiles");
+        cr_assert_eq(config.delivery.max_queue_bytes, 1 << 20);
+        cr_assert_eq(config.sampling.frequency, 7);
         cr_assert(!config_first_export(&config), "without an endpoint [export] is none");
         cr_assert_eq(apply("[export]\nendpoint = http://first\n[export eu]\nendpoint = http://other\n"), 0,
                      "a drop-in");
         cr_assert(config_first_export(&config));
         cr_assert_eq(config.n_exports, 2);
-        cr_assert_str_eq(config.exports[0].config->endpoint, "http://other");
+        cr_assert_str_eq(config.exports[0].config->delivery.endpoint, "http://other");
 }
 
 Test(config, says_what_is_wrong_with_a_receiver) {
@@ -576,9 +577,9 @@ Test(config, wants_certificate_and_key_together, .init = make_root, .fini = remo
 Test(backend, sets_what_nothing_else_has_set) {
         cr_assert_eq(apply("[export]\nbackend = pyroscope\ntimestamps = on\n"), 0);
         cr_assert_eq(backend_apply(&config), 0);
-        cr_assert_str_eq(config.symbols, "local");
-        cr_assert_str_eq(config.attributes, "lean");
-        cr_assert(config.timestamps, "that of the file");
+        cr_assert_str_eq(config.form.symbols, "local");
+        cr_assert_str_eq(config.form.attributes, "lean");
+        cr_assert(config.form.timestamps, "that of the file");
         cr_assert_str_eq(origin("symbols")->where, "backend");
         cr_assert_str_eq(backend_endpoint(&config), "http://localhost:4040");
         cr_assert(backend_payload(&config).encoding.by_type);
@@ -599,13 +600,13 @@ Test(backend, gives_each_receiver_a_form_of_its_own) {
         cr_assert_eq(config_finish_exports(&config, &errors), 0);
         a = config.exports[0].config;
         b = config.exports[1].config;
-        cr_assert_str_eq(a->backend, "otlp", "a preset is that of one receiver");
-        cr_assert_str_eq(a->attributes, "full");
-        cr_assert_str_eq(a->symbols, "remote");
-        cr_assert_str_eq(a->links, "off", "what [export] sets itself holds for all");
-        cr_assert_str_eq(b->links, "off");
-        cr_assert_str_eq(b->resource_numbers, "text");
-        cr_assert_not(b->timestamps);
+        cr_assert_str_eq(a->form.backend, "otlp", "a preset is that of one receiver");
+        cr_assert_str_eq(a->form.attributes, "full");
+        cr_assert_str_eq(a->form.symbols, "remote");
+        cr_assert_str_eq(a->form.links, "off", "what [export] sets itself holds for all");
+        cr_assert_str_eq(b->form.links, "off");
+        cr_assert_str_eq(b->form.resource_numbers, "text");
+        cr_assert_not(b->form.timestamps);
         cr_assert_not(backend_payload(b).reshape.nameless, "names are asked for");
         cr_assert(backend_wants_names(&config));
         cr_assert_not(backend_has_names(a));

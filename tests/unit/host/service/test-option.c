@@ -56,9 +56,9 @@ Test(option, takes_words_for_on_and_off) {
 
         for (size_t i = 0; i < ARRAY_SIZE(on); i++) {
                 cr_assert_eq(set("all", on[i]), 0);
-                cr_assert(config.all, "%s", on[i]);
+                cr_assert(config.targets.all, "%s", on[i]);
                 cr_assert_eq(set("all", off[i]), 0);
-                cr_assert_not(config.all, "%s", off[i]);
+                cr_assert_not(config.targets.all, "%s", off[i]);
         }
         refuses("all", "", "`` is neither `on` nor `off`");
         refuses("all", "On", "`On` is neither `on` nor `off`");
@@ -66,9 +66,9 @@ Test(option, takes_words_for_on_and_off) {
 
 Test(option, takes_numbers_within_their_range) {
         cr_assert_eq(set("frequency", "1"), 0);
-        cr_assert_eq(config.frequency, 1);
+        cr_assert_eq(config.sampling.frequency, 1);
         cr_assert_eq(set("frequency", "10000"), 0);
-        cr_assert_eq(config.frequency, 10000);
+        cr_assert_eq(config.sampling.frequency, 10000);
         refuses("frequency", "0", "`0` is out of range (1 to 10000)");
         refuses("frequency", "10001", "`10001` is out of range (1 to 10000)");
         refuses("frequency", "18446744073709551617", "`18446744073709551617` is out of range (1 to 10000)");
@@ -94,7 +94,7 @@ Test(option, takes_times_with_a_unit) {
 
         for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
                 cr_assert_eq(set("duration", good[i].text), 0, "%s", good[i].text);
-                cr_assert_eq(config.duration_ns, good[i].ns, "%s", good[i].text);
+                cr_assert_eq(config.daemon.duration_ns, good[i].ns, "%s", good[i].text);
                 cr_assert_str_eq(shown("duration"), good[i].shown);
         }
         refuses("export-interval", "15", "`15` needs a unit: ms, s, m or h (1s to 1h)");
@@ -128,7 +128,7 @@ Test(option, takes_sizes_with_or_without_a_unit) {
 
         for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
                 cr_assert_eq(set("max-queue", good[i].text), 0, "%s", good[i].text);
-                cr_assert_eq(config.max_queue_bytes, good[i].bytes, "%s", good[i].text);
+                cr_assert_eq(config.delivery.max_queue_bytes, good[i].bytes, "%s", good[i].text);
         }
         cr_assert_eq(set("max-queue", "1536K"), 0);
         cr_assert_str_eq(shown("max-queue"), "1536KiB");
@@ -141,7 +141,7 @@ Test(option, takes_sizes_with_or_without_a_unit) {
 
 Test(option, takes_one_of_its_words) {
         cr_assert_eq(set("compression", "none"), 0);
-        cr_assert_str_eq(config.compression, "none");
+        cr_assert_str_eq(config.delivery.compression, "none");
         refuses("compression", "zstd", "`zstd` is not one of its values (gzip, none)");
         refuses("compression", "", "`` is not one of its values (gzip, none)");
         refuses("compression", "gz", "`gz` is not one of its values (gzip, none)");
@@ -150,7 +150,7 @@ Test(option, takes_one_of_its_words) {
 
 Test(option, takes_urls) {
         cr_assert_eq(set("endpoint", "https://[::1]:4318/base"), 0);
-        cr_assert_str_eq(config.endpoint, "https://[::1]:4318/base");
+        cr_assert_str_eq(config.delivery.endpoint, "https://[::1]:4318/base");
         cr_assert_eq(set("endpoint", ""), 0);
         static const char *const bad[] = { "localhost:4318", "ftp://host",   "http://",
                                            "http:///path",   "http://:4318", "http://a b" };
@@ -161,16 +161,16 @@ Test(option, takes_urls) {
 
 Test(option, splits_lists_at_commas) {
         cr_assert_eq(set("comm", " xz , python3*,ssh[d] "), 0);
-        cr_assert_eq(config.comms.n_items, 3);
-        cr_assert_str_eq(config.comms.items[0], "xz");
-        cr_assert_str_eq(config.comms.items[1], "python3*");
-        cr_assert_str_eq(config.comms.items[2], "ssh[d]");
+        cr_assert_eq(config.targets.comms.n_items, 3);
+        cr_assert_str_eq(config.targets.comms.items[0], "xz");
+        cr_assert_str_eq(config.targets.comms.items[1], "python3*");
+        cr_assert_str_eq(config.targets.comms.items[2], "ssh[d]");
         cr_assert_str_eq(shown("comm"), "xz,python3*,ssh[d]");
         refuses("comm", "a,,b", "`a,,b` has an empty item");
         refuses("comm", "a,", "`a,` has an empty item");
         refuses("comm", ",", "`,` has an empty item");
         cr_assert_eq(set("comm", ""), 0);
-        cr_assert_eq(config.comms.n_items, 0);
+        cr_assert_eq(config.targets.comms.n_items, 0);
 }
 
 Test(option, says_that_a_long_name_would_never_match) {
@@ -212,7 +212,7 @@ Test(option, makes_a_selector_of_all_of_them) {
         cr_assert_eq(set("user", "root"), 0);
         cr_assert_eq(set("unit", "a,b"), 0);
         cr_assert_eq(set("exclude", "pid=6"), 0);
-        cr_assert_eq(config_selector_init(&made, &config), 0);
+        cr_assert_eq(config_selector_init(&made, &config.targets), 0);
         facts.identity = &root;
         cr_assert_eq(selector_decide(&made.selector, &facts), SELECTOR_USER);
         facts.pid = 6;
@@ -225,14 +225,14 @@ Test(option, makes_a_selector_of_all_of_them) {
 
 Test(option, takes_process_ids) {
         cr_assert_eq(set("pid", "1, 4194304"), 0);
-        cr_assert_eq(config.pids.n_items, 2);
-        cr_assert_eq(config.pids.items[0], 1);
-        cr_assert_eq(config.pids.items[1], 4194304);
+        cr_assert_eq(config.targets.pids.n_items, 2);
+        cr_assert_eq(config.targets.pids.items[0], 1);
+        cr_assert_eq(config.targets.pids.items[1], 4194304);
         refuses("pid", "0", "`0` is out of range (1 to 4194304)");
         refuses("pid", "7,bash", "`bash` is no number (1 to 4194304)");
         cr_assert_eq(option_set(named("pid"), &config, "9", true, &problem), 0);
-        cr_assert_eq(config.pids.n_items, 3);
-        cr_assert_eq(config.pids.items[2], 9);
+        cr_assert_eq(config.targets.pids.n_items, 3);
+        cr_assert_eq(config.targets.pids.items[2], 9);
 }
 
 Test(option, has_a_consistent_table) {
@@ -286,11 +286,11 @@ Test(option, gives_the_value_of_a_removed_one_to_its_successor) {
         cr_assert_not_null(removed);
         cr_assert_null(removed_find("for", 3, VERB_RUN), "which never took it");
         cr_assert_eq(removed_apply(removed, &config, "nobody", CONFIG_FILE, "x", "x"), 0, "no mistake");
-        cr_assert_str_eq(config.backend, "otlp");
+        cr_assert_str_eq(config.form.backend, "otlp");
         cr_assert_eq(removed_apply(removed, &config, "parca", CONFIG_FILE, "x", "x"), 0);
-        cr_assert_str_eq(config.backend, "parca");
+        cr_assert_str_eq(config.form.backend, "parca");
         cr_assert_eq(removed_apply(removed, &config, "pyroscope", CONFIG_DEFAULT, "x", "x"), 0);
-        cr_assert_str_eq(config.backend, "parca", "a higher level has set it");
+        cr_assert_str_eq(config.form.backend, "parca", "a higher level has set it");
 }
 
 Test(option, makes_names_for_the_environment) {
