@@ -30,6 +30,7 @@
 #include "core/base/util/stat.h"
 #include "host/sampling/context/adopt.h"
 #include "host/sampling/context/ring-search.h"
+#include "host/sampling/discover/admission.h"
 #include "host/sampling/discover/coroutine-engine.h"
 #include "host/sampling/discover/mapping-tracker.h"
 #include "host/sampling/discover/membership.h"
@@ -270,23 +271,22 @@ static bool read_user(uint32_t tgid, uint32_t *uidp) {
 }
 
 /*
- * The name of a process that nothing chose is rejected as a whole, if name and user decide alone. @uidp: its
- * user, NULL = not known here.
- * Return: 0, TARGETS_E_REJECTED = it is not: other processes of this name may be chosen, -errno.
+ * Whether no process of a name can be chosen: only where name and user decide alone. @uidp: the user of
+ * @tgid, NULL = it is read if that decides.
  */
-static int reject_name(Targets *targets, uint32_t tgid, const char *comm, const uint32_t *uidp) {
+static bool rejects_name(const Targets *targets, uint32_t tgid, const char *comm, const uint32_t *uidp,
+                         struct abi_name *namep) {
         struct abi_name name = { 0 };
 
         if (targets->config.names == ABI_NAMES_NONE || !*comm)
-                return TARGETS_E_REJECTED;
+                return false;
         memcpy(name.comm, comm, strnlen(comm, sizeof(name.comm) - 1));
         if (targets->config.names == ABI_NAMES_COMM_USER && uidp)
                 name.uid = *uidp;
         else if (targets->config.names == ABI_NAMES_COMM_USER && !read_user(tgid, &name.uid))
-                return TARGETS_E_REJECTED;
-        if (!selector_rejects_name(targets->config.selector, &name))
-                return TARGETS_E_REJECTED;
-        return targets->config.callbacks.reject_name(targets->config.callbacks.userdata, &name);
+                return false;
+        *namep = name;
+        return selector_rejects_name(targets->config.selector, &name);
 }
 
 static int expire_rejects(Targets *targets, uint64_t now_ns) {
@@ -770,13 +770,13 @@ static int decide_exec(Targets *targets, const struct abi_notice *notice, bool w
                        SelectorReason *reasonp) {
         const uint32_t uid = (uint32_t)notice->value;
         char comm[ABI_COMM_SIZE] = { 0 };
+        struct abi_name name;
         int r;
 
         memcpy(comm, notice->comm, sizeof(comm) - 1);
         *processp = NULL;
-        r = reject_name(targets, notice->tgid, comm, &uid);
-        if (r <= 0)
-                return r;
+        if (rejects_name(targets, notice->tgid, comm, &uid, &name))
+                return targets->config.callbacks.reject_name(targets->config.callbacks.userdata, &name);
         if (!was_target && selector_is_all_alone(targets->config.selector))
                 return 0;
         r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = notice->tgid, .comm = comm }, 0,
@@ -1050,54 +1050,149 @@ static int know(Targets *targets, Target *target, const struct abi_sample *sampl
         return mapping_tracker_know(&targets->mappings, target->process, &start->told);
 }
 
-/* Decides on a process that was sampled while undecided. @start: what came with it; NULL = nothing. */
-static int decide_sampled(Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
-                          const Start *start, Target **targetp) {
-        _cleanup_(process_freep) Process *process = NULL;
-        uint64_t begin_ns, until_ns, told_ns;
-        SelectorReason reason;
-        bool is_gone;
+/* ---- admission of samples ---- */
+
+/* One sample on its way to its program. */
+typedef struct Admission {
+        const struct abi_sample *sample;
+        const Start *start;             /* came with the sample; NULL = nothing */
+        uint64_t start_time_ns;         /* of the process, as /proc tells it */
+        AdmissionFacts facts;
+        SelectorReason reason;          /* of the sampled program */
+        struct abi_name name;           /* has_rejected_name: what is rejected */
+        uint64_t begin_ns, until_ns;    /* when the program began, and the next one; 0 = not known */
+        bool is_until_told;             /* a notice tells of the next program, which was not only seen */
+        Process *process;               /* owned until it is a target's; NULL = not identified */
+        Target *target;                 /* borrowed; NULL = none yet */
+        bool is_new;                    /* the target was made by this sample */
+} Admission;
+
+static void deinit_admission(Admission *admission) {
+        process_free(admission->process);
+}
+
+/* Collects the facts that need no look at the process. */
+static void begin_admission(const Targets *targets, Admission *admission) {
+        const struct abi_sample *sample = admission->sample;
+        const Target *now = find_living(targets, sample->tgid);
+
+        admission->start_time_ns = start_tick(sample->start_time_ns);
+        admission->target = find_sampled(targets, sample, admission->start_time_ns);
+        admission->facts = (AdmissionFacts){
+                .is_known = admission->target,
+                .is_targets_only = !selector_is_by_name(targets->config.selector),
+                .is_before_target = now && now->process->start_time_ns == admission->start_time_ns,
+                .is_unread = true,
+        };
+}
+
+/* Looks at the process and collects the other facts. */
+static int identify(Targets *targets, Admission *admission) {
+        const struct abi_sample *sample = admission->sample;
+        AdmissionFacts *facts = &admission->facts;
+        SelectorFacts selected = { .pid = sample->tgid };
+        const Process *process;
+        bool is_here;
         int r;
 
-        find_program(targets, sample, &begin_ns, &told_ns);
-        until_ns = told_ns;
-        r = identify_sampled(targets, sample, start_time_ns, &until_ns, &process);
+        find_program(targets, sample, &admission->begin_ns, &admission->until_ns);
+        admission->is_until_told = admission->until_ns;
+        r = identify_sampled(targets, sample, admission->start_time_ns, &admission->until_ns,
+                             &admission->process);
         if (r)
                 return r;
-        is_gone = !process->read_ns;
-        r = membership_decide(&targets->membership,
-                           &(SelectorFacts){ .pid = sample->tgid,
-                                             .comm = is_gone && !*process->comm ? NULL : process->comm,
-                                             .is_kernel = process->is_kernel },
-                           until_ns ? sample->time_ns : 0, &reason);
+        process = admission->process;
+        is_here = process->read_ns;
+        selected.comm = is_here || *process->comm ? process->comm : NULL;
+        selected.is_kernel = process->is_kernel;
+        r = membership_decide(&targets->membership, &selected, admission->until_ns ? sample->time_ns : 0,
+                              &admission->reason);
         if (r)
                 return r;
-        r = TARGETS_E_REJECTED;
-        if (selector_is_chosen(reason))
-                r = is_gone ? add_gone(targets, &process, reason, until_ns, targetp)
-                            : add_chosen(targets, &process, reason, true, targetp);
-        if (!r) {
-                (*targetp)->member.begin_ns = begin_ns;
-                (*targetp)->sampled_ns = sample->time_ns;
+        facts->is_unread = false;
+        facts->is_replaced = admission->until_ns;
+        facts->is_gone = !is_here && !facts->is_replaced;
+        facts->is_kernel = process->is_kernel;
+        facts->is_chosen = selector_is_chosen(admission->reason);
+        facts->is_silent = admission->reason == SELECTOR_SILENT;
+        facts->has_rejected_name = !facts->is_chosen && !facts->is_replaced &&
+                rejects_name(targets, sample->tgid, process->comm, NULL, &admission->name);
+        return 0;
+}
+
+/* Where the next program was only seen, a later start may be that one's. */
+static int know_new(Targets *targets, const Admission *admission) {
+        uint64_t until_ns = admission->until_ns && !admission->is_until_told ? admission->sample->time_ns
+                                                                             : admission->until_ns;
+
+        return admission->target->process->is_kernel
+                ? 0
+                : know(targets, admission->target, admission->sample, admission->start, until_ns);
+}
+
+static int add_sampled(Targets *targets, Admission *admission, bool is_living) {
+        int r = is_living ? add_chosen(targets, &admission->process, admission->reason, true,
+                                       &admission->target)
+                          : add_gone(targets, &admission->process, admission->reason, admission->until_ns,
+                                     &admission->target);
+
+        if (r) {
+                admission->facts.is_refused = true;
+                return MIN(r, 0);
         }
-        /* Where the next program was only seen, a later start may be that one's. */
-        if (!r && !(*targetp)->process->is_kernel)
-                r = know(targets, *targetp, sample, start, told_ns == until_ns ? until_ns : sample->time_ns);
-        /* what its process runs now is another matter, and may be chosen */
-        if (r != TARGETS_E_REJECTED || until_ns)
-                return r;
-        if (reason == SELECTOR_SILENT && !process->is_kernel && !is_gone) {
-                r = search_add(targets->search, process->pid, start_time_ns, clock_monotonic_ns());
-                if (r)
-                        return error_fold(r);
+        admission->facts.is_known = admission->is_new = true;
+        admission->target->member.begin_ns = admission->begin_ns;
+        admission->target->sampled_ns = admission->sample->time_ns;
+        return know_new(targets, admission);
+}
+
+static int reject_sampled_name(Targets *targets, const Admission *admission) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        int r = callbacks->reject_name(callbacks->userdata, &admission->name);
+
+        stat_add(COUNTER_TARGETS_REJECTED, !r);
+        return r;
+}
+
+static int await_publication(Targets *targets, const Admission *admission) {
+        uint32_t tgid = admission->sample->tgid;
+        int r = search_add(targets->search, tgid, admission->start_time_ns, clock_monotonic_ns());
+
+        return r ? error_fold(r) : reject(targets, tgid, admission->start_time_ns);
+}
+
+/* Does what admission.c says until that is final. Return: 0 and the target, TARGETS_E_REJECTED, -errno. */
+static int decide_admission(Targets *targets, Admission *admission) {
+        uint32_t tgid = admission->sample->tgid;
+        int r = 0;
+
+        while (!r) {
+                switch (admission_find(&admission->facts)->outcome) {
+                case ADMISSION_TAKE:
+                        return 0;
+                case ADMISSION_IDENTIFY:
+                        r = identify(targets, admission);
+                        break;
+                case ADMISSION_ADD_LIVING:
+                        r = add_sampled(targets, admission, true);
+                        break;
+                case ADMISSION_ADD_ENDED:
+                        r = add_sampled(targets, admission, false);
+                        break;
+                case ADMISSION_AWAIT_PUBLICATION:
+                        r = await_publication(targets, admission);
+                        return r ? r : TARGETS_E_REJECTED;
+                case ADMISSION_REJECT_PROCESS:
+                        r = reject(targets, tgid, admission->start_time_ns);
+                        return r ? r : TARGETS_E_REJECTED;
+                case ADMISSION_REJECT_NAME:
+                        r = reject_sampled_name(targets, admission);
+                        return r ? r : TARGETS_E_REJECTED;
+                default:
+                        return TARGETS_E_REJECTED;
+                }
         }
-        /* One that is chosen had no room; its name is not at fault, and it may be gone. */
-        r = selector_is_chosen(reason) ? 1 : reject_name(targets, sample->tgid, process->comm, NULL);
-        if (r > 0)
-                r = reject(targets, sample->tgid, start_time_ns);
-        else if (!r)
-                stat_add(COUNTER_TARGETS_REJECTED, 1);
-        return r ? r : TARGETS_E_REJECTED;
+        return r;
 }
 
 /* It is not known any more what it was called, or what it had mapped. */
@@ -1129,41 +1224,51 @@ void targets_start(Targets *targets, const struct abi_start *start) {
         starts_add(&targets->starts, start);
 }
 
-int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp) {
-        _cleanup_(start_freep) Start *start =
-                sample->has_start ? starts_take(&targets->starts, sample) : NULL;
-        uint64_t start_time_ns = start_tick(sample->start_time_ns);
-        Target *target = find_sampled(targets, sample, start_time_ns);
-        const Target *now = find_living(targets, sample->tgid);
-        bool is_new = !target;
+/* A target that was there before this sample may learn from it who it is. */
+static int know_old(Targets *targets, const Admission *admission) {
+        Target *target = admission->target;
         uint64_t begin_ns, until_ns;
-        int r;
 
-        if (!target) {
-                /* If it has become a target by an exec after this sample, what ran before was none. */
-                if (!selector_is_by_name(targets->config.selector) ||
-                    (now && now->process->start_time_ns == start_time_ns))
-                        return TARGETS_E_REJECTED;
-                r = decide_sampled(targets, sample, start_time_ns, start, &target);
-                if (r)
-                        return r;
-        } else if (!target->process->identity && (start || target->is_unread)) {
-                find_program(targets, sample, &begin_ns, &until_ns);
-                r = know(targets, target, sample, start, until_ns);
-                if (r)
-                        return r;
-        }
-        r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns, true);
+        if (target->process->identity || (!admission->start && !target->is_unread))
+                return 0;
+        find_program(targets, admission->sample, &begin_ns, &until_ns);
+        return know(targets, target, admission->sample, admission->start, until_ns);
+}
+
+/* Makes the mappings of the sampled program known, as they were at the sample. */
+static int ensure_mappings(Targets *targets, const Admission *admission) {
+        uint64_t time_ns = admission->sample->time_ns;
+        Target *target = admission->target;
+        int r = mapping_tracker_ensure(&targets->mappings, &target->mappings, time_ns, true);
+
         if (!r && target->is_unread && target->process->identity) {
                 target->is_unread = false;
                 r = target->member.end_ns ? 0 : renew_row(targets, target);
         }
-        if (!r && is_new)
-                r = inherit_from_parent(targets, target, sample->time_ns);
+        if (!r && admission->is_new)
+                r = inherit_from_parent(targets, target, time_ns);
         process_close(target->process);
+        return r;
+}
+
+int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp) {
+        _cleanup_(start_freep) Start *start =
+                sample->has_start ? starts_take(&targets->starts, sample) : NULL;
+        _cleanup_(deinit_admission) Admission admission = { .sample = sample, .start = start };
+        Target *target;
+        int r;
+
+        begin_admission(targets, &admission);
+        r = decide_admission(targets, &admission);
         if (r)
                 return r;
-        if (is_new && start)
+        target = admission.target;
+        r = admission.is_new ? 0 : know_old(targets, &admission);
+        if (!r)
+                r = ensure_mappings(targets, &admission);
+        if (r)
+                return r;
+        if (admission.is_new && start)
                 judge_name(targets, target, start);
         stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));
         /* Once, since it says so again with the next sample if that was in vain. */
@@ -1172,6 +1277,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
         *programp = (Program){ target->process, &target->publication, target->member.end_ns };
         return r;
 }
+
 /* ---- the sweep ---- */
 
 /* What the notice would have been. */
