@@ -75,3 +75,9 @@ int goroutines_list(const GoGoroutines *where, const GoMemory *memory, uint64_t 
  */
 int goroutine_read(const GoGoroutines *where, const GoMemory *memory, uint64_t list, uint64_t index,
                    uint8_t *stack, uint32_t room, Goroutine *goroutine);
+
+/*
+ * Words of Go's own stack traces for a reason to wait. Pure. @number: g.waitreason of Go 1.@minor. Return: a
+ * constant; "" = none, or a number that is not known.
+ */
+const char *go_wait_reason(uint32_t minor, uint8_t number);

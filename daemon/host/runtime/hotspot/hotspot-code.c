@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/base/util/macro.h"
-#include "host/runtime/hotspot/hotspot-unload.h"
+#include "host/runtime/hotspot/hotspot-published.h"
 
 enum {
         MAX_HOPS = 1 << 10,             /* of 254 segments: a block of 32 MiB */
@@ -111,7 +111,7 @@ int hotspot_code_read(HotspotCode *codep, const HotspotLayout *layout, const Hot
                 hotspot_read_u64(reader, bias + layout->variables.call_stub_return, &code.call_stub_return);
         if (layout->variables.cont_return_pc)
                 hotspot_read_u64(reader, bias + layout->variables.cont_return_pc, &code.cont_return_pc);
-        code.unloads = hotspot_unload_find(layout, reader, bias);
+        code.unloads = hotspot_published_unloads(layout, reader, bias);
         *codep = code;
         return 0;
 }

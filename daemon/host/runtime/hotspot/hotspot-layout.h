@@ -125,19 +125,19 @@ typedef struct HotspotClassLayout {
         HotspotField size;              /* Klass: bytes of an object; the lowest bit is none of it */
 } HotspotClassLayout;
 
-/* What the JVM counts for its tools; hotspot-unload.c. The variable is relative to libjvm. */
+/* What the JVM counts for its tools; hotspot-published.c. The variable is relative to libjvm. */
 typedef struct HotspotCountsLayout {
         uint64_t start;                 /* PerfMemory::_start, a PerfDataPrologue *; 0 = none */
         HotspotField first, n;          /* PerfDataPrologue: where the first entry is, how many there are */
         HotspotField length, name, data;        /* PerfDataEntry: bytes, and where these are in it */
 } HotspotCountsLayout;
 
-/* Flags of the command line; hotspot-flag.c. Both variables are relative to libjvm; 0 = not known. */
+/* Flags of the command line; hotspot-published.c. Both variables are relative to libjvm; 0 = not known. */
 typedef struct HotspotFlagsLayout {
         uint64_t list, count;           /* JVMFlag *, and how many there are */
         HotspotField name, value;       /* JVMFlag: char *, and the address of its value */
         uint32_t struct_size;           /* bytes of a JVMFlag */
-        uint8_t has_no_loop_polls;      /* of this process: hotspot_flag_no_loop_polls() */
+        uint8_t has_no_loop_polls;      /* of this process: hotspot_published_no_loop_polls() */
 } HotspotFlagsLayout;
 
 /* Frames of virtual threads in the heap. */

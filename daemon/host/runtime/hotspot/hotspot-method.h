@@ -38,7 +38,7 @@ typedef struct HotspotMethod HotspotMethod;
 struct HotspotMethod {
         HotspotMethodKey key;
         HotspotMethod *next;            /* for its owner's lists */
-        uint32_t since;                 /* for its owner: the stamp once it was read (hotspot-unload.h) */
+        uint32_t since;                 /* for its owner: the stamp once it was read (hotspot-published.h) */
         uint64_t code;                  /* address of its byte code */
         uint32_t code_size;             /* bytes; 0 = native or abstract */
         uint32_t n_lines;

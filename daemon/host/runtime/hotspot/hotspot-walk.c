@@ -27,7 +27,7 @@
 
 #include "core/base/elf/machine.h"
 #include "core/base/util/macro.h"
-#include "host/runtime/hotspot/hotspot-unload.h"
+#include "host/runtime/hotspot/hotspot-published.h"
 
 enum { MAX_STEP = 16 << 20 };           /* bytes from a frame to its caller's */
 
@@ -80,7 +80,7 @@ static uint64_t stamp_now(const Walk *walk) {
 
         if (!walk->code->unloads || !hotspot_read_u64(walk->reader, walk->code->unloads, &count))
                 return 0;
-        return hotspot_unload_stamp(count);
+        return hotspot_published_stamp(count);
 }
 
 static bool step_interpreted(Walk *walk, HotspotWalkEnd *endp) {

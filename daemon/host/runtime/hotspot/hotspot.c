@@ -28,8 +28,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "host/runtime/hotspot/hotspot-chunk.h"
-#include "host/runtime/hotspot/hotspot-flag.h"
-#include "host/runtime/hotspot/hotspot-unload.h"
+#include "host/runtime/hotspot/hotspot-published.h"
 
 enum {
         MAX_STUB_NAME = 64,
@@ -86,7 +85,7 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
                 return HOTSPOT_E_LATER;
         }
         hotspot->layout.flags.has_no_loop_polls =
-                !r && hotspot_flag_no_loop_polls(&hotspot->layout, hotspot->reader, bias);
+                !r && hotspot_published_no_loop_polls(&hotspot->layout, hotspot->reader, bias);
         if (!r)
                 return 0;
         snprintf(reason, HOTSPOT_MAX_REASON, "java %u: %s", hotspot->layout.version,
@@ -173,7 +172,7 @@ static uint32_t stamp_now(Hotspot *hotspot) {
 
         if (!hotspot->code.unloads || !read_again(hotspot, hotspot->code.unloads, &count, sizeof(count)))
                 return 0;
-        return hotspot_unload_stamp(count);
+        return hotspot_published_stamp(count);
 }
 
 /* The method at @address. What is kept of it is asked for its key each time. */

@@ -8,6 +8,9 @@
  * is bounded, and a code object that is not the sample's any more has no name.
  */
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "host/runtime/python/python-layout.h"
 #include "host/runtime/python/python-reader.h"
 #include "host/runtime/python/python-text.h"
@@ -41,3 +44,11 @@ bool python_code_is(const PythonReader *reader, const PythonLayout *layout, cons
  */
 int python_code_name(const PythonReader *reader, const PythonLayout *layout, bool is_checked,
                      const uint64_t *words, PythonFunction *function);
+
+/*
+ * The line of the instruction at @position, in bytes from the first one; < 0 = the function's begin.
+ * @version: major << 8 | minor, 0x0308 or newer. @table: co_lnotab (3.8, 3.9) or co_linetable. Return: the
+ * line, 0 = the instruction has none, or the table says nothing of it.
+ */
+uint32_t python_line(uint32_t version, const uint8_t *table, size_t size, uint32_t first_line,
+                     int64_t position);

@@ -15,7 +15,7 @@
  */
 
 #include "host/runtime/python/python-code.h"
-#include "host/runtime/python/python-open.h"
+#include "host/runtime/python/python-program.h"
 
 enum { PYTHON_WIRE_MAGIC = 0x43505931 };
 

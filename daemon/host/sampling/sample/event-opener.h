@@ -11,11 +11,26 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/base/util/macro.h"
-#include "host/sampling/sample/event-open.h"
 
 #define EVENT_OPENER_COMM "spanprof-events"     /* its name in /proc */
+
+typedef enum EventForm {
+        EVENT_CLOCK,                    /* ticks every so many ns */
+        EVENT_MAPPINGS,                 /* records of mappings, exec and fork (sideband.h) */
+        _EVENT_FORM_MAX,
+} EventForm;
+
+typedef struct EventRequest {
+        EventForm form;
+        uint32_t cpu;
+        uint64_t period_ns;             /* EVENT_CLOCK only */
+} EventRequest;
+
+/* Return: descriptor, owned by the caller; -errno (-ENODEV: the CPU is offline). */
+int event_open(const EventRequest *request);
 
 typedef struct EventOpener EventOpener;
 

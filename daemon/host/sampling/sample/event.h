@@ -4,10 +4,11 @@
 /*
  * Clock Event
  *
- * One cpu-clock event of the kernel on one CPU: the timer whose ticks run the
- * sampler. Knows nothing of BPF.
+ * One cpu-clock event of the kernel on one CPU: the timer whose ticks run the sampler. Draws its periods, and
+ * tells whether it still ticks and what the kernel allows. Knows nothing of BPF.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "host/sampling/sample/event-opener.h"
@@ -46,3 +47,53 @@ uint64_t event_enabled_ns(const Event *event);
 
 /* Times that the kernel throttled the event since the last call; 0 too if that cannot be seen. */
 uint64_t event_read_throttles(Event *event);
+
+/*
+ * Tells whether the timer of a CPU still ticks. An event whose CPU goes offline never ticks again, not even
+ * when the CPU is back a moment later. Then the list of CPUs looks as before, and only the missing ticks
+ * tell. But an idle CPU need not tick either (some virtual machines leave it out). So a silent event is asked
+ * twice how long it has been enabled; a stopped one answers the same:
+ *
+ *     t      ticks of CPU 3   enabled_ns     verdict
+ *     0 s    10,412           –              ticks
+ *     1 s    10,412           –              silent for 1 s: too short to ask
+ *     2 s    10,412           8,100,000,000  silent: asked once
+ *     3 s    10,412           8,100,000,000  the clock of the event stands still: stopped, open it again
+ */
+typedef struct EventPulse {
+        /* entries of the sampler on that CPU, at the last look that saw new ones */
+        uint64_t entries;
+        uint64_t since_ns;              /* time of that look; 0 = there was none */
+        uint64_t enabled_ns;            /* first answer of a silent event; 0 = not asked yet */
+} EventPulse;
+
+/* For an event that has just been opened or closed. */
+void event_pulse_reset(EventPulse *pulse);
+
+/*
+ * @entries: entries of the sampler on that CPU so far. @period_ns: nominal period. Return: whether there were
+ * no new ones for longer than chance can explain. Then read the event's enabled time and give it to
+ * event_has_stopped().
+ */
+bool event_is_silent(EventPulse *pulse, uint64_t entries, uint64_t now_ns, uint64_t period_ns);
+
+/*
+ * @enabled_ns: time that the silent event has been enabled in all. Return: whether it does not grow any more.
+ */
+bool event_has_stopped(EventPulse *pulse, uint64_t enabled_ns);
+
+/*
+ * Draws a period for an event. @nominal_ns: 1 s ÷ frequency. *drawp: state of one CPU's draws, 0 = not begun.
+ * Return: period in ns. The mean rate is nominal if each period is in force for about a second.
+ */
+uint64_t event_draw_period(uint64_t nominal_ns, uint32_t *drawp);
+
+typedef struct EventLimit {
+        uint32_t frequency;
+        int64_t max_rate;               /* perf_event_max_sample_rate at the last look */
+        uint64_t look_ns;               /* earliest time of the next look */
+} EventLimit;
+
+/* Warns if perf_event_max_sample_rate is too low now, or has fallen since the last look (counted). */
+void event_limit_begin(EventLimit *limit, uint32_t frequency);
+void event_limit_watch(EventLimit *limit);

@@ -6,7 +6,7 @@
  *     sampler_new      the kernel verifies and loads our half of it (kernel-half.h); nothing runs
  *     sampler_watch    the watchers are attached to tracepoints: notices of exec, exit and mappings flow
  *     sampler_start    one clock event a CPU is opened, and our program attached to its ticks: samples flow
- *     sampler_jitter   each second: new periods (rate.c), dead timers (pulse.h), CPUs that came or went
+ *     sampler_jitter   each second: new periods and dead timers (event.c), CPUs that came or went
  *     sampler_drain    reads the rings, when the caller's timer says so or a record wakes it (wake.bpf.h)
  *
  * Order of a drain. A sample can be attributed only when every mapping from before it is known, so the rings
@@ -33,8 +33,6 @@
 #include "host/sampling/sample/kernel-waits.h"
 #include "host/sampling/sample/known-names.h"
 #include "host/sampling/sample/machine.h"
-#include "host/sampling/sample/pulse.h"
-#include "host/sampling/sample/rate.h"
 #include "host/sampling/sample/runtime-walk.h"
 #include "host/sampling/sample/sideband.h"
 
@@ -52,8 +50,8 @@ enum {
 typedef struct CpuEvent {
         Event event;
         KernelHalfLink *link;
-        Pulse pulse;
-        uint32_t draw;                  /* state of rate_draw_period(), 0 = not begun */
+        EventPulse pulse;
+        uint32_t draw;                  /* state of event_draw_period(), 0 = not begun */
 } CpuEvent;
 
 struct Sampler {
@@ -82,7 +80,7 @@ struct Sampler {
         uint64_t counted[COUNTER_N_KERNEL];     /* what has been added to stat */
         uint64_t jittered_ticks;        /* counted ticks at the last draw */
         uint32_t n_jitters;
-        RateWatch rate;
+        EventLimit rate;
         bool is_watching;
         bool is_running;
         enum abi_wait_limit wait_limit; /* what is left out of waits */
@@ -325,7 +323,7 @@ void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPau
 
 static void close_cpu(CpuEvent *cpu) {
         cpu->link = kernel_half_detach(cpu->link);
-        pulse_reset(&cpu->pulse);
+        event_pulse_reset(&cpu->pulse);
         event_deinit(&cpu->event);
 }
 
@@ -336,7 +334,8 @@ static void close_events(Sampler *sampler, size_t cpu) {
 }
 
 static uint64_t next_period(const Sampler *sampler, CpuEvent *cpu) {
-        return sampler->config.jitter ? rate_draw_period(sampler->period_ns, &cpu->draw) : sampler->period_ns;
+        return sampler->config.jitter ? event_draw_period(sampler->period_ns, &cpu->draw)
+                                      : sampler->period_ns;
 }
 
 /* A CPU that goes offline between the list and the open is no error. */
@@ -441,7 +440,7 @@ int sampler_start(Sampler *sampler) {
         if (r)
                 return r;
         runtime_walk_wait(sampler->runtime_walk, clock_monotonic_ns() + RUNTIMES_WAIT_NS);
-        rate_watch_begin(&sampler->rate, sampler->config.frequency);
+        event_limit_begin(&sampler->rate, sampler->config.frequency);
         sampler->is_running = true;
         r = follow_cpus(sampler);
         return r ? r : follow_waits(sampler);
@@ -534,7 +533,7 @@ int sampler_read_counters(Sampler *sampler) {
         if (r)
                 return error_fold(r);
         if (sums[COUNTER_TICKS] != sampler->counted[COUNTER_TICKS])
-                rate_watch(&sampler->rate);     /* before a tick the rate has done no harm */
+                event_limit_watch(&sampler->rate);     /* before a tick the rate has done no harm */
         for (int i = 0; i < COUNTER_N_KERNEL; i++) {
                 stat_add((enum counter)i, sums[i] - sampler->counted[i]);
                 sampler->counted[i] = sums[i];
@@ -554,9 +553,9 @@ static int renew_stopped(Sampler *sampler) {
                 CpuEvent *cpu = &sampler->cpus[i];
 
                 if (cpu->event.fd < 0 ||
-                    !pulse_is_silent(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
+                    !event_is_silent(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
                         continue;
-                if (!pulse_has_stopped(&cpu->pulse, event_enabled_ns(&cpu->event)))
+                if (!event_has_stopped(&cpu->pulse, event_enabled_ns(&cpu->event)))
                         continue;
                 log_notice(
                         "the timer of CPU %zu has stopped, as when the CPU goes offline for a moment: opening it anew",
@@ -589,7 +588,7 @@ int sampler_jitter(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)
                 if (sampler->cpus[i].event.fd >= 0)
                         event_set_period(&sampler->cpus[i].event,
-                                         rate_draw_period(sampler->period_ns, &sampler->cpus[i].draw));
+                                         event_draw_period(sampler->period_ns, &sampler->cpus[i].draw));
         return 0;
 }
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/runtime/go/go-wait-reason.h"
 #include "host/runtime/go/goroutine.h"
 #include "host/sampling/context/goroutine-labels.h"
 

@@ -14,7 +14,7 @@ labels = importlib.import_module("test-long-run-go-labels")
 
 FORMS = [(), ("-buildmode=pie",), ("-race",), ("-ldflags=-s -w",)]
 LAYOUT = tap.SOURCE_DIR / "daemon/host/runtime/go/go-layout.c"
-REASONS = tap.SOURCE_DIR / "daemon/host/runtime/go/go-wait-reason.c"
+REASONS = tap.SOURCE_DIR / "daemon/host/runtime/go/goroutine.c"
 FIELDS = ("sched", "syscallsp", "syscallbp", "atomicstatus", "waitreason", "startpc")
 
 

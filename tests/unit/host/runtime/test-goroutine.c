@@ -5,7 +5,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "host/runtime/go/go-wait-reason.h"
 #include "host/runtime/go/goroutine.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util/macro.h"
-#include "host/runtime/python/python-line.h"
+#include "host/runtime/python/python-code.h"
 
 static uint32_t line_at(uint32_t version, const void *table, size_t size, uint32_t first, int64_t position) {
         return python_line(version, table, size, first, position);

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "host/runtime/hotspot/hotspot-flag.h"
+#include "host/runtime/hotspot/hotspot-published.h"
 
 enum { BIAS = 0x10000, N = 4 };
 
@@ -56,19 +56,19 @@ static void setup(void) {
         set(3, "UseCountedLoopSafepoints", 0);
 }
 
-TestSuite(hotspot_flag, .init = setup);
+TestSuite(hotspot_published, .init = setup);
 
 static bool lacks(void) {
-        return hotspot_flag_no_loop_polls(&layout, &reader, BIAS);
+        return hotspot_published_no_loop_polls(&layout, &reader, BIAS);
 }
 
-Test(hotspot_flag, code_of_c2_without_safepoints_in_loops_is_told) {
+Test(hotspot_published, code_of_c2_without_safepoints_in_loops_is_told) {
         cr_assert(lacks());
         set(3, "UseCountedLoopSafepoints", 1);
         cr_assert_not(lacks());
 }
 
-Test(hotspot_flag, without_c2_there_is_no_such_code) {
+Test(hotspot_published, without_c2_there_is_no_such_code) {
         set(1, "TieredStopAtLevel", 1);
         cr_assert_not(lacks());
         setup();
@@ -76,7 +76,7 @@ Test(hotspot_flag, without_c2_there_is_no_such_code) {
         cr_assert_not(lacks());
 }
 
-Test(hotspot_flag, what_is_not_described_is_not_told) {
+Test(hotspot_published, what_is_not_described_is_not_told) {
         memory.count = 3;
         cr_assert_not(lacks());
         setup();
@@ -87,7 +87,7 @@ Test(hotspot_flag, what_is_not_described_is_not_told) {
         cr_assert_not(lacks());
 }
 
-Test(hotspot_flag, memory_that_is_none_is_not_believed) {
+Test(hotspot_published, memory_that_is_none_is_not_believed) {
         memory.count = UINT64_MAX;              /* more than there are: those that are there count */
         cr_assert(lacks());
         setup();

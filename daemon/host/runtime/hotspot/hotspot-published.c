@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A JVM publishes two lists of itself, in which each entry has a name: its flags, and the counts that its own
+ * tools read (PerfMemory). hotspot-layout.c finds where they begin; here each is gone through once.
+ */
+#include "host/runtime/hotspot/hotspot-published.h"
+
+#include <string.h>
+
+#include "core/base/util/macro.h"
+
+/* ---- flags ---- */
+
+/*
+ *     JVMFlag::flags ─▶ JVMFlag { _name, _addr, … } JVMFlag { … } …      numFlags of them; `Flag` in JDK 8
+ *                                  │       └─▶ its value: one byte, or eight
+ *                                  └─▶ "UseCountedLoopSafepoints"
+ */
+enum {
+        MAX_FLAGS = 4096,               /* JDK 25 has 1,100 */
+        LEVEL_OF_C2 = 4,
+};
+
+static const char polls[] = "UseCountedLoopSafepoints";
+static const char level[] = "TieredStopAtLevel";
+static const char compiles[] = "UseCompiler";
+
+typedef struct Flags {
+        uint64_t polls, level, compiles;        /* addresses of their values; 0 = not found */
+} Flags;
+
+static void note(Flags *flags, const char *name, uint64_t value) {
+        if (!memcmp(name, polls, sizeof(polls)))
+                flags->polls = value;
+        else if (!memcmp(name, level, sizeof(level)))
+                flags->level = value;
+        else if (!memcmp(name, compiles, sizeof(compiles)))
+                flags->compiles = value;
+}
+
+static void find(Flags *flags, const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias) {
+        const HotspotFlagsLayout *at = &layout->flags;
+        uint64_t list, n, name, value;
+        char text[sizeof(polls)];
+
+        if (!at->list || !at->count || !at->struct_size ||
+            !hotspot_read_u64(reader, bias + at->list, &list) ||
+            !hotspot_read_u64(reader, bias + at->count, &n))
+                return;
+        for (uint64_t i = 0; i < MIN(n, (uint64_t)MAX_FLAGS); i++) {
+                uint64_t flag = list + i * at->struct_size;
+
+                if (!hotspot_read_field(reader, at->name, flag, &name) ||
+                    !hotspot_read_field(reader, at->value, flag, &value))
+                        return;
+                memset(text, 0, sizeof(text));
+                if (name && hotspot_read(reader, name, text, sizeof(text)))
+                        note(flags, text, value);
+        }
+}
+
+bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias) {
+        Flags flags = { 0 };
+        uint8_t has_polls, compiler;
+        uint64_t highest;
+
+        find(&flags, layout, reader, bias);
+        return flags.polls && flags.level && flags.compiles &&
+               hotspot_read(reader, flags.polls, &has_polls, 1) &&
+               hotspot_read(reader, flags.compiles, &compiler, 1) &&
+               hotspot_read_u64(reader, flags.level, &highest) && !has_polls && compiler &&
+               highest >= LEVEL_OF_C2;
+}
+
+/* ---- unloaded classes ---- */
+
+/*
+ * A JVM counts for its own tools, in memory that it publishes (PerfMemory):
+ *
+ *     PerfDataPrologue { …, entry_offset, num_entries }
+ *     PerfDataEntry    { entry_length, name_offset, …, data_offset }, "java.cls.loadedClasses", 512
+ *     PerfDataEntry    { …                                         }, "java.cls.unloadedClasses", 37
+ *
+ * A class is counted before its memory is given back. And no class is unloaded while a thread is in one of
+ * its methods. So if the count is the same at a tick and after a name was read, the name is of the method
+ * that ran at the tick, whatever lay there before and may lie there later.
+ */
+enum {
+        MAX_ENTRIES = 4096,             /* JDK 25 has 300 */
+        MAX_LENGTH = 64 << 10,          /* bytes of an entry */
+};
+
+static bool is_count(const HotspotReader *reader, uint64_t name) {
+        static const char count[] = "java.cls.unloadedClasses";
+        char text[sizeof(count)];
+
+        return hotspot_read(reader, name, text, sizeof(text)) && !memcmp(text, count, sizeof(count));
+}
+
+uint64_t hotspot_published_unloads(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias) {
+        const HotspotCountsLayout *at = &layout->counts;
+        uint64_t start, entry, n, length, name, data;
+
+        if (!at->start || !hotspot_read_u64(reader, bias + at->start, &start) || !start ||
+            !hotspot_read_field(reader, at->first, start, &entry) || entry > MAX_LENGTH ||
+            !hotspot_read_field(reader, at->n, start, &n))
+                return 0;
+        entry += start;
+        for (uint64_t i = 0; i < MIN(n, (uint64_t)MAX_ENTRIES); i++, entry += length) {
+                if (!hotspot_read_field(reader, at->length, entry, &length) || !length ||
+                    length > MAX_LENGTH || !hotspot_read_field(reader, at->name, entry, &name) ||
+                    name > length ||
+                    !hotspot_read_field(reader, at->data, entry, &data) || data > length)
+                        return 0;
+                if (is_count(reader, entry + name))
+                        return (entry + data) & 7 ? 0 : entry + data;
+        }
+        return 0;
+}

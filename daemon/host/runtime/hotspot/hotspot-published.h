@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Published Lists of a JVM
+ *
+ * Finds flags of the command line by their names, and the count of unloaded classes, which tells whether a
+ * class went between two moments.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/runtime/hotspot/hotspot-layout.h"
+
+/*
+ * Pure but for @reader. @bias: where libjvm is loaded. Whether C2 keeps no safepoint in counted loops: code
+ * that it inlines there has no description then. false if it is not known, or if there is no C2.
+ */
+bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias);
+
+/*
+ * Pure but for @reader. @bias: where libjvm is loaded. Return: the address of the count, 8 bytes; 0 = the JVM
+ * publishes none (-XX:-UsePerfData).
+ */
+uint64_t hotspot_published_unloads(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias);
+
+/* Of a count: another one after each class that is unloaded. Never 0, which says that there is no count. */
+static inline uint32_t hotspot_published_stamp(uint64_t count) {
+        return (uint32_t)count == UINT32_MAX ? 1 : (uint32_t)count + 1;
+}
