@@ -60,7 +60,8 @@ static void find(Flags *flags, const HotspotLayout *layout, const HotspotReader 
         }
 }
 
-bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias) {
+bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotReader *reader,
+                                     uint64_t bias) {
         Flags flags = { 0 };
         uint8_t has_polls, compiler;
         uint64_t highest;
