@@ -10,6 +10,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 
+#define MAGIC_ANY "spanprof page "
 #define MAGIC "spanprof page 2\n"
 #define MAGIC_WITHOUT_LINES "spanprof page 1\n"
 #define DATA_BEGIN "<script type=\"application/octet-stream\" id=\"data\">"
@@ -399,7 +400,8 @@ int page_decode(DecodedPage *page, const uint8_t *data, size_t size) {
         magic = skip(&bytes, strlen(MAGIC));
         with_lines = magic && !memcmp(magic, MAGIC, strlen(MAGIC));
         if (!with_lines && (!magic || memcmp(magic, MAGIC_WITHOUT_LINES, strlen(MAGIC))))
-                return PAGE_DECODE_E_CORRUPT;
+                return magic && !memcmp(magic, MAGIC_ANY, strlen(MAGIC_ANY)) ? PAGE_DECODE_E_VERSION
+                                                                             : PAGE_DECODE_E_CORRUPT;
         r = read_json(page, &bytes);
         r = r ? r : read_strings(page, &bytes);
         r = r ? r : read_frames(page, &bytes);

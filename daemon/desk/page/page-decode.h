@@ -55,6 +55,7 @@ enum {
         _PAGE_DECODE_E_SUCCESS,
         PAGE_DECODE_E_CORRUPT,          /* cut off, or a number is out of its range */
         PAGE_DECODE_E_COMPARISON,       /* of two profiles */
+        PAGE_DECODE_E_VERSION,          /* a form that another version of spanprof writes */
 };
 
 /*

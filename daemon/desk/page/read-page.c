@@ -361,6 +361,17 @@ static int fill(Filling *filling) {
         return r;
 }
 
+static const char *describe_decode(int r) {
+        switch (r) {
+        case PAGE_DECODE_E_COMPARISON:
+                return "compares two profiles: it cannot be taken apart again";
+        case PAGE_DECODE_E_VERSION:
+                return "its data is damaged, or of another version of spanprof: make a .pb of it by `spanprof convert` of that version";
+        default:
+                return "its data is damaged";
+        }
+}
+
 static int read_data(Convert *convert, const uint8_t *data, size_t size, Text *problem) {
         DecodedPage page;
         Filling filling = { .convert = convert, .window = convert->window, .page = &page };
@@ -369,9 +380,7 @@ static int read_data(Convert *convert, const uint8_t *data, size_t size, Text *p
         if (!r)
                 r = fill(&filling);
         else if (r > 0)
-                text_printf(problem, r == PAGE_DECODE_E_COMPARISON
-                                    ? "compares two profiles: it cannot be taken apart again"
-                                    : "its data is damaged");
+                text_printf(problem, "%s", describe_decode(r));
         if (r == WINDOW_E_FULL && !problem->size)
                 text_printf(problem, "more than a profile can hold: what came first is in it");
         page_decode_deinit(&page);

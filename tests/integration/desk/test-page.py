@@ -212,6 +212,7 @@ class Data(tap.TestCase):
             (pack(data[:-1]), "its data is damaged"),
             (pack(data + b"\0"), "its data is damaged"),
             (pack(data.replace(b"spanprof page 2", b"spanprof page 3")), "its data is damaged"),
+            (pack(data.replace(b"spanprof page 2", b"spanprof page 3")), "or of another version of spanprof: "),
             (pack(data.replace(b"spanprof page 2", b"spanprof page 1")), "its data is damaged"),
         ):
             bad.write_text(content)
