@@ -24,7 +24,7 @@ GAP = 15  # bytes of padding that are not worth a row
 
 Rule = collections.namedtuple("Rule", "cfa offset rbp rbp_offset rbx")
 NOTHING = Rule(NONE, 0, 0, 0, 0)
-# What we add to gcc's rows in front of its own "rcx+8" (daemon/host/sampling/unwind/cfi/landing.h).
+# What we add to gcc's rows in front of its own "rcx+8" (daemon/host/sampling/unwind/cfi/eh-return.h).
 LANDING = [Rule(LANDS + REGISTER + NAMES.index("rcx"), 8, AT_RBP, 0, RBX_LOST),
            Rule(LANDS + SUM + NAMES.index("rcx"), 16, AT_RBP, 0, RBX_LOST)]
 LANDING_SIZE = 6  # mov, pop, jmp

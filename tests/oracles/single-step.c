@@ -17,7 +17,7 @@
  * `steps N complete N pcs N compared N differ N libdw-short N refuted N called N wrong N whole N derived N`.
  * Where libdw contradicts, the processor decides: if the calls, or the next steps, lead where our stack said,
  * libdw is refuted (it guesses in code without rows; the last instructions before a landing pad,
- * daemon/host/sampling/unwind/cfi/landing.h).
+ * daemon/host/sampling/unwind/cfi/eh-return.h).
  */
 
 #include <elf.h>

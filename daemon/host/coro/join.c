@@ -38,7 +38,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "host/coro/event-history.h"
-#include "host/coro/pace.h"
+#include "host/coro/scan-interval.h"
 #include "host/coro/region-find.h"
 #include "host/coro/region-scan.h"
 #include "host/coro/region.h"
@@ -235,7 +235,7 @@ struct CoroJoin {
         Followed *regions[MAX_REGIONS];
         size_t n_regions;
         unsigned n_finding;             /* looks that go on, each with its descriptors */
-        Pace pace;
+        ScanInterval pace;
         uint64_t due_ns;                /* earliest time of the next scan */
         CoroSuspendedFunc suspended;    /* NULL = there is no receiver */
         void *userdata;
@@ -427,7 +427,7 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
                 all.n_most = MAX(all.n_most, found.n_most);
         }
         scan_ns = clock_monotonic_ns() - begin_ns;
-        pace_update(&join->pace, &all, scan_ns, begin_ns + scan_ns);
+        scan_interval_update(&join->pace, &all, scan_ns, begin_ns + scan_ns);
         *wait_nsp = join->pace.idle ? MIN(10 * NS_PER_MS + IDLE_SHARE * scan_ns, MAX_WAIT_NS)
                                     : MIN(MAX(join->pace.wait_ns, MIN_WAIT_NS), MAX_WAIT_NS);
         *wait_nsp = MAX(*wait_nsp, BUSY_SHARE * scan_ns);

@@ -110,7 +110,7 @@ static int make_signals(Attach *attach) {
 }
 
 static uint64_t wait_ns(const Recording *recording) {
-        const Pace *pace = &recording->pace;
+        const ScanInterval *pace = &recording->pace;
 
         if (recording_is_behind(recording))
                 return 0;

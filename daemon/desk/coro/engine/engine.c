@@ -329,7 +329,7 @@ static void stop_in_time(Engine *engine, uint64_t now_ns) {
 
 /* Whether it is time to sleep until the program wakes us. */
 static bool is_tired(const Engine *engine) {
-        const Pace *pace = &engine->recording.pace;
+        const ScanInterval *pace = &engine->recording.pace;
 
         if (recording_is_behind(&engine->recording))
                 return false;
@@ -337,7 +337,7 @@ static bool is_tired(const Engine *engine) {
 }
 
 static void loop(Engine *engine) {
-        const Pace *pace = &engine->recording.pace;
+        const ScanInterval *pace = &engine->recording.pace;
 
         short_turns_take();
         while (!engine->child.ended) {

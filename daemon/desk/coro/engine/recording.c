@@ -176,8 +176,8 @@ bool recording_is_behind(const Recording *recording) {
 }
 
 uint64_t recording_deadline_ns(const Recording *recording) {
-        const Pace *pace = &recording->pace;
-        uint64_t deadline_ns = pace->hungry ? PACE_MIN_DEADLINE_NS : pace->deadline_ns;
+        const ScanInterval *pace = &recording->pace;
+        uint64_t deadline_ns = pace->hungry ? SCAN_INTERVAL_MIN_DEADLINE_NS : pace->deadline_ns;
         bool is_pending = recording->writer &&
                 (trace_writer_is_pending(recording->writer) || !event_queue_is_empty(recording->queue));
 
@@ -197,7 +197,7 @@ static void note_losses(Recording *recording, const RegionScanFound *found) {
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         uint64_t begin_ns = clock_monotonic_ns(), end_ns;
         bool follow = recording->pace.hungry &&
-                (recording->pace.way == PACE_FOLLOW || !recording->is_woken);
+                (recording->pace.way == SCAN_FOLLOW || !recording->is_woken);
         Scanning scanning = { .recording = recording, .scans = scans };
         RegionScanFound all = { 0 };
 
@@ -221,7 +221,7 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         recording->n_events += all.n_events;
         recording->n_lost += all.n_lost;
         note_losses(recording, &all);
-        pace_update(&recording->pace, &all, end_ns - begin_ns, end_ns);
+        scan_interval_update(&recording->pace, &all, end_ns - begin_ns, end_ns);
         return all.n_events;
 }
 

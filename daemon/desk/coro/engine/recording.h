@@ -17,7 +17,7 @@
 #include "desk/coro/engine/event-queue.h"
 #include "desk/coro/engine/writer-queue.h"
 #include "desk/coro/trace/trace-writer.h"
-#include "host/coro/pace.h"
+#include "host/coro/scan-interval.h"
 #include "host/coro/region-scan.h"
 
 typedef struct CoroOptions {
@@ -63,7 +63,7 @@ typedef struct Recording {
         bool is_outrun;                 /* many of the last events were lost: no wait is short enough */
         uint64_t recent_events, recent_lost;
         uint64_t lines_ns;              /* the last time that lines were made */
-        Pace pace;
+        ScanInterval pace;
         bool is_woken;                  /* by a byte of the program; else bursts can only be followed */
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
 } Recording;

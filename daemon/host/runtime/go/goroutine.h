@@ -21,7 +21,7 @@ enum {
         GOROUTINES_MAX = 1 << 24,       /* in a list; a longer one is none */
         GOROUTINE_MAX_STACK = 64 << 10, /* bytes that are copied; one that is longer is cut */
         GOROUTINE_MAX_TRIES = 3,        /* for one that moves meanwhile */
-        /* bytes below sp that belong to the frame: arm64 saves the caller's x29 there (go-arch-aarch64.c) */
+        /* bytes below sp that belong to the frame: arm64 saves the caller's x29 there (go-arch-arm64.c) */
         GOROUTINE_BELOW_SP = UNWIND_ARM64 ? 8 : 0,
 };
 

@@ -30,7 +30,7 @@ typedef enum AdmissionOutcome {
         ADMISSION_TAKE,                 /* the sample belongs to its target */
         ADMISSION_IDENTIFY,             /* the process is looked at, and the facts are judged again */
         ADMISSION_ADD_LIVING,           /* the process becomes a target with a row; judged again */
-        ADMISSION_ADD_ENDED,            /* the program becomes a target that has ended already; judged again */
+        ADMISSION_ADD_ENDED,            /* the program becomes an ended target; judged again */
         ADMISSION_AWAIT_PUBLICATION,    /* the process is rejected for a while, and searched meanwhile */
         ADMISSION_REJECT_SAMPLE,        /* this sample alone is rejected: it says nothing of later ones */
         ADMISSION_REJECT_PROCESS,       /* the process is rejected for a while */

@@ -5,7 +5,7 @@
  * Architecture
  *
  * Knowledge of a processor that the reader of call frame information needs. One file per architecture
- * implements it (arch-x86_64.c, arch-aarch64.c), and meson picks that of the machine that is built for: a
+ * implements it (arch-x86_64.c, arch-arm64.c), and meson picks that of the machine that is built for: a
  * daemon reads programs of its own machine.
  */
 
@@ -62,7 +62,7 @@ void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size);
  */
 uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts);
 
-/* Whether @rule is that of the last instructions before an exception's landing pad (see landing.h). */
+/* Whether @rule is that of the last instructions before an exception's landing pad (see eh-return.h). */
 bool arch_is_landing(uint64_t rule);
 
 /*

@@ -7,8 +7,8 @@
 
 #include "core/base/util/error.h"
 #include "host/sampling/unwind/cfi/entry.h"
-#include "host/sampling/unwind/cfi/landing.h"
-#include "host/sampling/unwind/cfi/order.h"
+#include "host/sampling/unwind/cfi/eh-return.h"
+#include "host/sampling/unwind/cfi/function-order.h"
 
 enum {
         COST_FUNCTION = 64,             /* bytes of work in addition to the entry's own */

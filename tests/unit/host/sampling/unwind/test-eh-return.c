@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "border/unwind_abi.h"
-#include "host/sampling/unwind/cfi/landing.h"
+#include "host/sampling/unwind/cfi/eh-return.h"
 
 enum {
         TEXT = 0x5000,

@@ -5,7 +5,7 @@
  * ones included. It can stop after any element, which a library's qsort() cannot.
  */
 
-#include "host/sampling/unwind/cfi/order.h"
+#include "host/sampling/unwind/cfi/function-order.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/sampling/unwind/cfi/landing.h"
+#include "host/sampling/unwind/cfi/eh-return.h"
 
 #include <string.h>
 
