@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/text.h"
 
 static size_t print_place(const Place *place, char *to, size_t room) {
@@ -107,18 +108,11 @@ int check_by_index(const void *a, const void *b) {
 }
 
 uint8_t *check_reserve(Check *check, size_t size) {
-        uint8_t *bytes;
-
-        if (size <= check->bytes_size && check->bytes)
-                return check->bytes;
-        bytes = realloc(check->bytes, MAX(size, (size_t)256) * 2);
-        if (!bytes) {
+        if (array_reserve(&check->bytes, &check->bytes_size, MAX(size, (size_t)1), 512)) {
                 check->failed = true;
                 return NULL;
         }
-        check->bytes = bytes;
-        check->bytes_size = MAX(size, (size_t)256) * 2;
-        return bytes;
+        return check->bytes;
 }
 
 size_t check_pack(Check *check, const void *message) {

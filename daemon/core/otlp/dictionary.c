@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/otlp/attribute.h"
@@ -267,20 +268,6 @@ static LocationRow location_row(Dictionary *dictionary, FrameWord word) {
         return row;
 }
 
-static bool reserve_word(Dictionary *dictionary) {
-        uint32_t size = dictionary->words_size ? dictionary->words_size * 2 : FIRST_WORDS;
-        FrameWord *words;
-
-        if (dictionary->n_locations < dictionary->words_size)
-                return true;
-        words = realloc(dictionary->words, size * sizeof(*words));
-        if (!words)
-                return false;
-        dictionary->words = words;
-        dictionary->words_size = size;
-        return true;
-}
-
 /*
  * Rows of the window's frame table know their location by their number, and only other words are looked up.
  */
@@ -307,29 +294,15 @@ static int32_t add_location(Dictionary *dictionary, FrameWord word) {
         if (index || word == FRAME_WORD_EMPTY)
                 return index;
         size = location_row(dictionary, word).size;
-        if (!reserve_word(dictionary) || !note_location(dictionary, word, dictionary->n_locations)) {
+        if (array_reserve(&dictionary->words, &dictionary->words_size, dictionary->n_locations + 1u,
+                          FIRST_WORDS) ||
+            !note_location(dictionary, word, dictionary->n_locations)) {
                 dictionary->failed = true;
                 return 0;
         }
         dictionary->words[dictionary->n_locations] = word;
         dictionary->size += wire_field_size(size);
         return (int32_t)dictionary->n_locations++;
-}
-
-static bool reserve_indexes(Dictionary *dictionary, size_t n) {
-        size_t size = MAX(dictionary->indexes_size, (size_t)FIRST_INDEXES);
-        int32_t *indexes;
-
-        if (dictionary->n_indexes + n <= dictionary->indexes_size)
-                return true;
-        while (dictionary->n_indexes + n > size)
-                size *= 2;
-        indexes = realloc(dictionary->indexes, size * sizeof(*indexes));
-        if (!indexes)
-                return false;
-        dictionary->indexes = indexes;
-        dictionary->indexes_size = size;
-        return true;
 }
 
 /* Without its tag and length. */
@@ -346,7 +319,8 @@ int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
         if (!index || dictionary->stacks.local[index])
                 return (int32_t)dictionary->stacks.local[index];
         words = window_get_stack(dictionary->window, index, &n);
-        if (!reserve_indexes(dictionary, n)) {
+        if (array_reserve(&dictionary->indexes, &dictionary->indexes_size, dictionary->n_indexes + n,
+                          FIRST_INDEXES)) {
                 dictionary->failed = true;
                 return 0;
         }

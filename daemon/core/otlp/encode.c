@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/otlp/dictionary.h"
@@ -408,14 +409,10 @@ static int convert_times(Encoder *encoder) {
         OtlpSample *message = &encoder->sample.message;
         size_t n = message->n_timestamps_unix_nano;
 
-        if (n > encoder->times_size) {
-                uint64_t *times_ns = realloc(encoder->times_ns, n * sizeof(*times_ns));
+        int r = array_reserve(&encoder->times_ns, &encoder->times_size, n, n);
 
-                if (!times_ns)
-                        return error_origin(-ENOMEM);
-                encoder->times_ns = times_ns;
-                encoder->times_size = n;
-        }
+        if (r)
+                return r;
         for (size_t i = 0; i < n; i++)
                 encoder->times_ns[i] = message->timestamps_unix_nano[i] + offset_ns;
         message->timestamps_unix_nano = encoder->times_ns;

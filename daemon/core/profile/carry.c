@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 int carry_init(Carry *carry, Window *into, const Window *from) {
@@ -149,25 +150,11 @@ static int make_function(Carry *carry, uint32_t row, uint32_t *indexp) {
         return r ? r : window_function(carry->into, &function, indexp);
 }
 
-static int make_room(FrameWord **wordsp, size_t *roomp, size_t n) {
-        size_t room = MAX(2 * *roomp, n + 64);
-        FrameWord *bigger;
-
-        if (n <= *roomp)
-                return 0;
-        bigger = reallocarray(*wordsp, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        *wordsp = bigger;
-        *roomp = room;
-        return 0;
-}
-
 int carry_frame(Carry *carry, const WindowFrame *frame) {
         FrameWord word;
         int r = window_frame(carry->into, frame, &word);
 
-        r = r ? r : make_room(&carry->words, &carry->words_room, carry->n_words + 1);
+        r = r ? r : array_reserve(&carry->words, &carry->words_room, carry->n_words + 1, 64);
         if (!r)
                 carry->words[carry->n_words++] = word;
         return r;
@@ -188,7 +175,7 @@ static int carry_word(Carry *carry, FrameWord word) {
 /* *firstp: index in `words` of the number of words that @word became. */
 static int make_words(Carry *carry, FrameWord word, size_t *firstp) {
         size_t first = carry->n_words;
-        int r = make_room(&carry->words, &carry->words_room, first + 1);
+        int r = array_reserve(&carry->words, &carry->words_room, first + 1, 64);
 
         if (r)
                 return r;
@@ -220,7 +207,7 @@ static int append_words(Carry *carry, FrameWord word, size_t *np) {
         if (r)
                 return r;
         n = carry->words[first];
-        r = make_room(&carry->stack, &carry->stack_room, *np + n);
+        r = array_reserve(&carry->stack, &carry->stack_room, *np + n, 64);
         if (r)
                 return r;
         memcpy(carry->stack + *np, carry->words + first + 1, n * sizeof(*carry->words));

@@ -11,6 +11,7 @@
  *             time    a b c d e f      →            first_time 0 3 5
  *                                            times  a c e b f d
  */
+#include "core/base/util/array.h"
 #include "core/profile/window-private.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ static int add_profile(Window *window, uint32_t resource, ProfileType type, cons
         WindowProfile *profile;
         int r;
 
-        r = window_grow((void **)&window->profiles, &window->profiles_size, n, sizeof(*window->profiles));
+        r = array_reserve_zero(&window->profiles, &window->profiles_size, n + 1u, 16);
         if (!r)
                 r = window_add_row(window, &window->tables.profile_keys, &key, sizeof(key), &index);
         if (r)
@@ -251,7 +252,7 @@ static int find_sample(Window *window, const SampleKey *key, uint32_t *indexp) {
         uint32_t n = window->tables.samples.n_items, index;
         int r;
 
-        r = window_grow((void **)&window->sums, &window->sums_size, n, sizeof(*window->sums));
+        r = array_reserve_zero(&window->sums, &window->sums_size, n + 1u, 16);
         if (!r)
                 r = window_add_row(window, &window->tables.samples, key, sizeof(*key), &index);
         if (r)

@@ -118,6 +118,3 @@ struct Window {
 
 /* intern_add() with the window's rules. Return: 0 (new or found), WINDOW_E_FULL, -ENOMEM. */
 int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp);
-
-/* Makes room for row @index in an array beside a table; new rows are zero. */
-int window_grow(void **rowsp, uint32_t *sizep, uint32_t index, size_t row_size);

@@ -9,6 +9,7 @@
  * Memory: after each new row the total is compared with max_bytes; once it is over, `full` is set and
  * new rows are refused. It overshoots by one doubling of one table, at most a few MiB.
  */
+#include "core/base/util/array.h"
 #include "core/profile/window-private.h"
 
 #include <errno.h>
@@ -33,23 +34,6 @@ int window_add_row(Window *window, Intern *table, const void *data, size_t size,
         if (r)
                 return error_fold(r);
         window->full = window_memory(window) > window->limits.max_bytes;
-        return 0;
-}
-
-int window_grow(void **rowsp, uint32_t *sizep, uint32_t index, size_t row_size) {
-        uint32_t size = *sizep ? *sizep : 16;
-        void *rows;
-
-        if (index < *sizep)
-                return 0;
-        while (size <= index)
-                size *= 2;
-        rows = realloc(*rowsp, size * row_size);
-        if (!rows)
-                return error_origin(-ENOMEM);
-        memset((uint8_t *)rows + *sizep * row_size, 0, (size - *sizep) * row_size);
-        *rowsp = rows;
-        *sizep = size;
         return 0;
 }
 
@@ -152,8 +136,8 @@ int window_module(Window *window, const WindowModule *module, uint32_t *indexp) 
         if (!r)
                 r = hashmap_put(&window->alike, alike, (void *)(uintptr_t)(n_alike + 1));
         if (!r)
-                r = window_grow((void **)&window->module_attributes, &window->module_attributes_size,
-                                window->tables.modules.n_items, sizeof(*window->module_attributes));
+                r = array_reserve_zero(&window->module_attributes, &window->module_attributes_size,
+                                       window->tables.modules.n_items + 1u, 16);
         if (!r)
                 r = window_add_row(window, &window->tables.modules, &row, sizeof(row), &index);
         if (r)
@@ -257,8 +241,8 @@ int window_resource(Window *window, uint64_t key, uint32_t *indexp) {
         uint32_t index;
         int r;
 
-        r = window_grow((void **)&window->resources, &window->resources_size,
-                        window->tables.resource_keys.n_items, sizeof(*window->resources));
+        r = array_reserve_zero(&window->resources, &window->resources_size,
+                               window->tables.resource_keys.n_items + 1u, 16);
         if (!r)
                 r = window_add_row(window, &window->tables.resource_keys, &key, sizeof(key), &index);
         if (r)

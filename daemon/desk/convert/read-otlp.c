@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/file/unpack.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/otlp/decode.h"
 #include "core/otlp/import.h"
@@ -117,15 +118,11 @@ typedef struct Slide {
 } Slide;
 
 static int slide_fill(Slide *slide, size_t size) {
-        if (slide->size + size + 1 > slide->room) {
-                size_t room = MAX(slide->room * 2, slide->size + size + 1);
-                uint8_t *bigger = realloc(slide->data, room);
+        size_t need = slide->size + size + 1;
+        int r = array_reserve(&slide->data, &slide->room, need, need);
 
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                slide->data = bigger;
-                slide->room = room;
-        }
+        if (r)
+                return r;
         size = source_read(slide->source, slide->data + slide->size, size, slide->offset);
         slide->offset += size;
         slide->size += size;

@@ -10,6 +10,7 @@
 
 #include "core/base/file/file.h"
 #include "core/base/file/unpack.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 enum {
@@ -130,15 +131,10 @@ static int spool_to_file(Spool *spool) {
 static int spool_in_memory(Spool *spool, const uint8_t *data, size_t size) {
         Source *source = spool->source;
 
-        if (source->size + size > spool->room) {
-                size_t room = MAX(spool->room * 2, (size_t)PIECE);
-                uint8_t *bigger = realloc(source->data, room);
+        int r = array_reserve(&source->data, &spool->room, source->size + size, PIECE);
 
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                source->data = bigger;
-                spool->room = room;
-        }
+        if (r)
+                return r;
         memcpy(source->data + source->size, data, size);
         source->size += size;
         return 0;

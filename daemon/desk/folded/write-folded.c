@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/convert/format.h"
 
@@ -124,17 +125,10 @@ typedef struct Lines {
 
 static int add_line(Lines *lines, const Text *text, int64_t value) {
         uint32_t index;
-        int r;
+        int r = array_reserve(&lines->sums, &lines->room, lines->texts.n_items + 1u, 1024);
 
-        if (lines->texts.n_items == lines->room) {
-                size_t room = MAX(lines->room * 2, (size_t)1024);
-                int64_t *bigger = reallocarray(lines->sums, room, sizeof(*bigger));
-
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                lines->sums = bigger;
-                lines->room = room;
-        }
+        if (r)
+                return r;
         r = intern_add(&lines->texts, text->data, text->size, &index);
         if (r < 0 || r == INTERN_E_FULL)
                 return r < 0 ? r : error_origin(-ENOMEM);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
@@ -52,20 +53,6 @@ static int field_number(const JfrClass *class, const char *name) {
                 if (!strcmp(class->fields[i].name, name))
                         return (int)i;
         return -1;
-}
-
-int jfr_names_room(void **rowsp, uint32_t *sizep, uint32_t n, size_t row_size) {
-        uint32_t size = *sizep ? *sizep * 2 : 64;
-        void *rows;
-
-        if (n < *sizep)
-                return 0;
-        rows = realloc(*rowsp, size * row_size);
-        if (!rows)
-                return error_origin(-ENOMEM);
-        *rowsp = rows;
-        *sizep = size;
-        return 0;
 }
 
 void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *pools) {
@@ -293,8 +280,7 @@ int jfr_names_thread(JfrNames *names, const JfrClass *class, uint64_t index, Jfr
                 r = window_attribute_string(names->window, "thread.name", copy, size, &thread.name);
         }
         if (!r)
-                r = jfr_names_room((void **)&names->threads, &names->threads_size, names->n_threads,
-                                   sizeof(*names->threads));
+                r = array_reserve(&names->threads, &names->threads_size, names->n_threads + 1u, 64);
         if (r)
                 return r;
         names->threads[names->n_threads++] = thread;

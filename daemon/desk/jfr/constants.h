@@ -94,9 +94,6 @@ void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *poo
 int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
 int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
 
-/* Makes room for row @n of an array. Return: 0, -ENOMEM. */
-int jfr_names_room(void **rowsp, uint32_t *sizep, uint32_t n, size_t row_size);
-
 /* Each: 0 and the row (0 = not known), WINDOW_E_FULL, -ENOMEM. */
 int jfr_names_string(JfrNames *names, const JfrString *string, uint32_t *stringp);
 int jfr_names_text(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);

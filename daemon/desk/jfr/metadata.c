@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
@@ -128,16 +129,9 @@ static JfrClass *add_class(Reader *reader, const Element *element) {
                 malformed(reader);
                 return NULL;
         }
-        if (metadata->n_classes == metadata->classes_size) {
-                uint32_t size = metadata->classes_size ? metadata->classes_size * 2 : 256;
-                JfrClass **classes = realloc(metadata->classes, size * sizeof(*classes));
-
-                if (!classes) {
-                        no_memory(reader);
-                        return NULL;
-                }
-                metadata->classes = classes;
-                metadata->classes_size = size;
+        if (array_reserve(&metadata->classes, &metadata->classes_size, metadata->n_classes + 1u, 256)) {
+                no_memory(reader);
+                return NULL;
         }
         class = arena_zero(&metadata->arena, 1, sizeof(*class));
         if (!class) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
@@ -130,17 +131,11 @@ static int add_pools(JfrPools *pools, const JfrMetadata *metadata, JfrCursor *cu
 }
 
 static int keep(JfrPools *pools, uint8_t *data) {
-        if (pools->n_buffers == pools->buffers_size) {
-                uint32_t size = pools->buffers_size ? pools->buffers_size * 2 : 16;
-                uint8_t **buffers = realloc(pools->buffers, size * sizeof(*buffers));
+        int r = array_reserve(&pools->buffers, &pools->buffers_size, pools->n_buffers + 1u, 16);
 
-                if (!buffers)
-                        return error_origin(-ENOMEM);
-                pools->buffers = buffers;
-                pools->buffers_size = size;
-        }
-        pools->buffers[pools->n_buffers++] = data;
-        return 0;
+        if (!r)
+                pools->buffers[pools->n_buffers++] = data;
+        return r;
 }
 
 int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at,

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
@@ -53,8 +54,7 @@ static int find_type(JfrReader *reader, const char *name, uint32_t *rowp) {
                 return r;
         if (r == INTERN_E_FOUND)
                 return 0;
-        r = jfr_names_room((void **)&reader->types.rows, &reader->types.size, *rowp,
-                           sizeof(*reader->types.rows));
+        r = array_reserve(&reader->types.rows, &reader->types.size, *rowp + 1u, 64);
         if (!r)
                 reader->types.rows[*rowp] = (JfrTypeCount){ .is_sample = jfr_event_type(name) != NULL };
         return r;

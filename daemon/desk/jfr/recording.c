@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "desk/jfr/profiles.h"
@@ -133,8 +134,7 @@ static int add_library(JfrReader *reader, const Text *build_id, const Text *path
         for (uint32_t i = 0; i < reader->n_libraries; i++)
                 if (reader->libraries[i].build_id == library.build_id)
                         return 0;
-        r = jfr_names_room((void **)&reader->libraries, &reader->libraries_size, reader->n_libraries,
-                           sizeof(library));
+        r = array_reserve(&reader->libraries, &reader->libraries_size, reader->n_libraries + 1u, 64);
         if (r)
                 return r;
         reader->libraries[reader->n_libraries++] = library;

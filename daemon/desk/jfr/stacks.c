@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "desk/jfr/constants.h"
@@ -216,8 +217,7 @@ static int find_method(JfrNames *names, const JfrClass *class, uint64_t index, J
         read_method(names, class, constant, &fields);
         r = make_method(names, &fields, &method);
         if (!r)
-                r = jfr_names_room((void **)&names->methods, &names->methods_size, names->n_methods,
-                                   sizeof(*names->methods));
+                r = array_reserve(&names->methods, &names->methods_size, names->n_methods + 1u, 64);
         if (r)
                 return r;
         names->methods[names->n_methods++] = method;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/data/hashmap.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/report/words.h"
@@ -249,16 +250,10 @@ static int find_function(Adding *adding, FrameWord word, uint32_t *functionp) {
 
 /* Whether the function is met for the first time in this stack. */
 static int first_in_stack(Adding *adding, uint32_t function, uint32_t stack, bool *firstp) {
-        if (function >= adding->seen_room) {
-                size_t room = MAX(2 * adding->seen_room, (size_t)function + 256);
-                uint32_t *seen = reallocarray(adding->seen, room, sizeof(*seen));
+        int r = array_reserve_zero(&adding->seen, &adding->seen_room, (size_t)function + 1, 256);
 
-                if (!seen)
-                        return error_origin(-ENOMEM);
-                memset(seen + adding->seen_room, 0, (room - adding->seen_room) * sizeof(*seen));
-                adding->seen = seen;
-                adding->seen_room = room;
-        }
+        if (r)
+                return r;
         *firstp = adding->seen[function] != stack;
         adding->seen[function] = stack;
         return 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/data/json-writer.h"
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
@@ -52,15 +53,8 @@ static Row *find_row(const ThreadList *list, int64_t pid, int64_t tid) {
 }
 
 static Row *add_row(ThreadList *list, const Row *row) {
-        if (list->n == list->room) {
-                size_t room = MAX(2 * list->room, (size_t)64);
-                Row *rows = reallocarray(list->rows, room, sizeof(*rows));
-
-                if (!rows)
-                        return NULL;
-                list->rows = rows;
-                list->room = room;
-        }
+        if (array_reserve(&list->rows, &list->room, list->n + 1, 64))
+                return NULL;
         list->rows[list->n] = *row;
         return &list->rows[list->n++];
 }

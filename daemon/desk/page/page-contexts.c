@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/page/build.h"
 
@@ -42,17 +43,9 @@ static const char *const operation_keys[] = {
 
 static int set_label(PageModel *model, PageDimension *dimension, uint32_t value, const char *text,
                      size_t size) {
-        uint32_t room = MAX(dimension->room * 2, value + 16);
-        uint32_t *bigger;
+        int r = array_reserve(&dimension->labels, &dimension->room, (size_t)value + 1, 16);
 
-        if (value >= dimension->room) {
-                bigger = reallocarray(dimension->labels, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                dimension->labels = bigger;
-                dimension->room = room;
-        }
-        return page_string(model, text, size, &dimension->labels[value]);
+        return r ? r : page_string(model, text, size, &dimension->labels[value]);
 }
 
 static int add_dimension(PageModel *model, const char *key, uint32_t max_values) {
@@ -350,18 +343,11 @@ static int make_context(Contexts *contexts, PageContext context, const WindowSam
 }
 
 static int remember(Contexts *contexts, uint32_t number, uint32_t context) {
-        uint32_t room = MAX(contexts->room * 2, number + 256);
-        uint32_t *bigger;
+        int r = array_reserve(&contexts->contexts, &contexts->room, (size_t)number + 1, 256);
 
-        if (number >= contexts->room) {
-                bigger = reallocarray(contexts->contexts, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                contexts->contexts = bigger;
-                contexts->room = room;
-        }
-        contexts->contexts[number] = context;
-        return 0;
+        if (!r)
+                contexts->contexts[number] = context;
+        return r;
 }
 
 static int context_of(Contexts *contexts, uint32_t profile, PageContext base, const WindowSample *sample,

@@ -39,6 +39,7 @@
 #include <string.h>
 
 #include "core/base/data/json-writer.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/page/page-encode.h"
 #include "desk/report/words.h"
@@ -52,19 +53,9 @@ typedef struct Bytes {
 } Bytes;
 
 static bool reserve(Bytes *bytes, size_t more) {
-        size_t room = MAX(bytes->room * 2, bytes->size + more + 4096);
-        uint8_t *bigger;
-
-        if (bytes->failed || bytes->room - bytes->size >= more)
-                return !bytes->failed;
-        bigger = realloc(bytes->data, room);
-        if (!bigger) {
-                bytes->failed = true;
-                return false;
-        }
-        bytes->data = bigger;
-        bytes->room = room;
-        return true;
+        if (!bytes->failed && bytes->room - bytes->size < more)
+                bytes->failed = array_reserve(&bytes->data, &bytes->room, bytes->size + more, 4096);
+        return !bytes->failed;
 }
 
 static void put_raw(Bytes *bytes, const void *data, size_t size) {
@@ -270,16 +261,10 @@ typedef struct Callees {
 } Callees;
 
 static int new_callee(Callees *callees, uint32_t pair, uint32_t caller, uint32_t callee) {
-        uint32_t room = MAX(callees->room * 2, pair + 1024);
-        uint32_t *bigger;
+        int r = array_reserve(&callees->numbers, &callees->room, (size_t)pair + 1, 1024);
 
-        if (pair >= callees->room) {
-                bigger = reallocarray(callees->numbers, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                callees->numbers = bigger;
-                callees->room = room;
-        }
+        if (r)
+                return r;
         callees->numbers[pair] = ++callees->counts[caller];
         callees->n_fresh++;
         put(&callees->fresh, callee);

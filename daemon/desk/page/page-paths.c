@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/page/build.h"
 
@@ -115,7 +116,7 @@ static int type_of(Names *names, const WindowFrame *frame, PageFrame *made) {
 static int match_frame(PageModel *model, const PageFrame *made, uint32_t *framep) {
         const char *path = page_get_string(model, made->object), *slash = strrchr(path, '/');
         PageFrame frame = *made;
-        uint32_t key[2] = { made->name }, match, *bigger;
+        uint32_t key[2] = { made->name }, match;
         int r = page_string(model, slash ? slash + 1 : path, strlen(slash ? slash + 1 : path), &frame.object);
 
         if (r)
@@ -128,15 +129,9 @@ static int match_frame(PageModel *model, const PageFrame *made, uint32_t *framep
         }
         if (r)
                 return r;
-        if (match == model->matched_room) {
-                uint32_t room = MAX(model->matched_room * 2, UINT32_C(256));
-
-                bigger = reallocarray(model->matched, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                model->matched = bigger;
-                model->matched_room = room;
-        }
+        r = array_reserve(&model->matched, &model->matched_room, (size_t)match + 1, 256);
+        if (r)
+                return r;
         model->matched[match] = 0;
         r = page_intern(&model->frames, &frame, sizeof(frame), framep);
         if (!r)
@@ -146,9 +141,7 @@ static int match_frame(PageModel *model, const PageFrame *made, uint32_t *framep
 
 /* @line: 0 = not known. */
 static int add_to_chain(Names *names, const PageFrame *made, uint32_t line) {
-        size_t room = names->chains_room ? names->chains_room * 2 : 1024;
         PageModel *model = names->model;
-        PageStep *bigger;
         uint32_t frame;
         int r = model->n_sides > 1 ? match_frame(model, made, &frame)
                                    : page_intern(&model->frames, made, sizeof(*made), &frame);
@@ -157,15 +150,10 @@ static int add_to_chain(Names *names, const PageFrame *made, uint32_t line) {
                 frame = 0;
         else if (r)
                 return r;
-        if (names->n_chains == names->chains_room) {
-                bigger = reallocarray(names->chains, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                names->chains = bigger;
-                names->chains_room = room;
-        }
-        names->chains[names->n_chains++] = (PageStep){ frame, line };
-        return 0;
+        r = array_reserve(&names->chains, &names->chains_room, names->n_chains + 1, 1024);
+        if (!r)
+                names->chains[names->n_chains++] = (PageStep){ frame, line };
+        return r;
 }
 
 static uint32_t line_of(int64_t line) {
@@ -275,18 +263,11 @@ static bool is_inlined(const Names *names, FrameWord word, FrameWord caller) {
 }
 
 static int add_to_path(Names *names, size_t *np, PageStep step) {
-        size_t room = names->path_room ? names->path_room * 2 : 256;
-        PageStep *bigger;
+        int r = array_reserve(&names->path, &names->path_room, *np + 1, 256);
 
-        if (*np == names->path_room) {
-                bigger = reallocarray(names->path, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                names->path = bigger;
-                names->path_room = room;
-        }
-        names->path[(*np)++] = step;
-        return 0;
+        if (!r)
+                names->path[(*np)++] = step;
+        return r;
 }
 
 static void reverse(PageStep *steps, size_t n) {

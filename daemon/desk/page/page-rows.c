@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "desk/page/build.h"
@@ -78,16 +79,10 @@ static uint64_t choose_bucket(const PageModel *model) {
 }
 
 static int add_row(Rows *rows, PageRow row) {
-        size_t room = rows->room ? rows->room * 2 : 4096;
-        PageRow *bigger;
+        int r = array_reserve(&rows->rows, &rows->room, rows->n + 1, 4096);
 
-        if (rows->n == rows->room) {
-                bigger = reallocarray(rows->rows, room, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                rows->rows = bigger;
-                rows->room = room;
-        }
+        if (r)
+                return r;
         rows->rows[rows->n++] = row;
         return 0;
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/page/build.h"
 
@@ -73,15 +74,10 @@ static int compare_paths(const void *left, const void *right) {
 static const PageLines no_lines = { .outer = UINT32_MAX };
 
 static int add_node(PageModel *model, uint32_t *roomp, uint32_t parent, uint32_t frame) {
-        PageNode *bigger;
+        int r = array_reserve(&model->nodes, roomp, model->n_nodes + 1u, 1024);
 
-        if (model->n_nodes == *roomp) {
-                *roomp = *roomp ? *roomp * 2 : 1024;
-                bigger = reallocarray(model->nodes, *roomp, sizeof(*bigger));
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                model->nodes = bigger;
-        }
+        if (r)
+                return r;
         model->nodes[model->n_nodes++] = (PageNode){ parent, frame };
         return 0;
 }

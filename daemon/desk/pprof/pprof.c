@@ -29,6 +29,7 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/data/intern.h"
 #include "core/base/data/protobuf.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/pprof/pprof-fields.h"
 
@@ -117,21 +118,6 @@ static void read_type(const Field *field, uint64_t *typep, uint64_t *unitp) {
                 else if (inner.number == TYPE_UNIT)
                         *unitp = inner.value;
         }
-}
-
-/* Makes room for an item more than @n. Return: 0, -ENOMEM. */
-static int grow(void **itemsp, size_t *roomp, size_t n, size_t size) {
-        size_t room = MAX(*roomp * 2, MAX(n + 1, (size_t)256));
-        void *bigger;
-
-        if (n < *roomp)
-                return 0;
-        bigger = reallocarray(*itemsp, room, size);
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        *itemsp = bigger;
-        *roomp = room;
-        return 0;
 }
 
 /* Ids are any numbers; a second row with one id is not looked at. Return: 0, 1 = not wanted, -ENOMEM. */
@@ -229,7 +215,7 @@ static int add_mapping(Parser *parser, const Field *message) {
 
         if (r)
                 return r;
-        r = grow((void **)&parser->mappings, &table->room, table->n, sizeof(*parser->mappings));
+        r = array_reserve(&parser->mappings, &table->room, table->n + 1, 256);
         r = r ? r : add_id(table, fields[MAPPING_ID]);
         return r < 0 ? r : r ? 0 : add_mapping_row(parser, fields);
 }
@@ -242,7 +228,7 @@ static int add_function(Parser *parser, const Field *message) {
 
         if (r)
                 return r;
-        r = grow((void **)&parser->functions, &table->room, table->n, sizeof(*parser->functions));
+        r = array_reserve(&parser->functions, &table->room, table->n + 1, 256);
         r = r ? r : add_id(table, fields[FUNCTION_ID]);
         if (r)
                 return MIN(r, 0);
@@ -257,8 +243,7 @@ static int add_function(Parser *parser, const Field *message) {
 /* ---- locations ---- */
 
 static int put_word(Parser *parser, const WindowFrame *frame) {
-        int r = grow((void **)&parser->words, &parser->words_room, parser->n_words,
-                     sizeof(*parser->words));
+        int r = array_reserve(&parser->words, &parser->words_room, parser->n_words + 1, 256);
 
         r = r ? r : full(window_frame(parser->window, frame, &parser->words[parser->n_words]));
         parser->n_words += !r;
@@ -365,8 +350,7 @@ static int add_frames(Parser *parser, Sample *sample, uint64_t id) {
                 sample->bad = true;
                 return 0;
         }
-        r = grow((void **)&parser->stack, &parser->stack_room, sample->n_frames + location->n,
-                 sizeof(*parser->stack));
+        r = array_reserve(&parser->stack, &parser->stack_room, sample->n_frames + location->n, 256);
         if (!r && location->n)
                 memcpy(parser->stack + sample->n_frames, parser->words + location->first,
                        location->n * sizeof(*parser->words));
@@ -594,8 +578,7 @@ static int compare_columns(Parser *parser, const Field *message) {
 /* ---- first pass: where things are ---- */
 
 static int note_text(Parser *parser, const Field *field) {
-        int r = grow((void **)&parser->texts.rows, &parser->texts.room, parser->texts.n,
-                     sizeof(*parser->texts.rows));
+        int r = array_reserve(&parser->texts.rows, &parser->texts.room, parser->texts.n + 1, 256);
 
         if (!r)
                 parser->texts.rows[parser->texts.n++] = (Bytes){ field->data, field->size };
@@ -615,8 +598,7 @@ static uint64_t read_id(const Field *message, unsigned number) {
 
 static int note_location(Parser *parser, const Field *field) {
         Table *table = &parser->location_ids;
-        int r = grow((void **)&parser->locations_raw, &table->room, table->n,
-                     sizeof(*parser->locations_raw));
+        int r = array_reserve(&parser->locations_raw, &table->room, table->n + 1, 256);
 
         if (!r)
                 r = add_id(table, read_id(field, LOCATION_ID));

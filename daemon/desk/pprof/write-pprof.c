@@ -17,6 +17,7 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/data/protobuf.h"
 #include "core/base/file/gzip.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/convert/format.h"
 #include "desk/pprof/pprof-fields.h"
@@ -106,15 +107,10 @@ static int location(Pprof *pprof, FrameWord word, uint64_t *idp) {
         uintptr_t id = (uintptr_t)hashmap_get(&pprof->locations, word);
 
         if (!id) {
-                if (pprof->n_locations == pprof->words_size) {
-                        uint32_t size = MAX(pprof->words_size * 2, 256u);
-                        FrameWord *words = realloc(pprof->words, size * sizeof(*words));
+                int r = array_reserve(&pprof->words, &pprof->words_size, pprof->n_locations + 1u, 256);
 
-                        if (!words)
-                                return error_origin(-ENOMEM);
-                        pprof->words = words;
-                        pprof->words_size = size;
-                }
+                if (r)
+                        return r;
                 pprof->words[pprof->n_locations++] = word;
                 id = pprof->n_locations;
                 if (hashmap_put(&pprof->locations, word, (void *)id))

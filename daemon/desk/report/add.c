@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/report/report-names.h"
@@ -208,27 +209,14 @@ static int count(Report *report, Tally *tally, const void *key, size_t size, uin
         return r ? error_fold(r) : 0;
 }
 
-static int grow_functions(Adding *adding, size_t n) {
-        size_t room = MAX(n, (size_t)adding->functions_room * 2);
-        uint32_t *bigger;
-
-        if (n <= adding->functions_room)
-                return 0;
-        bigger = reallocarray(adding->functions, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        adding->functions = bigger;
-        adding->functions_room = room;
-        return 0;
-}
-
 /* Inlined functions make it longer than the stack. */
 static int read_functions(Adding *adding, const FrameWord *frames, size_t n, size_t *n_functionsp) {
         size_t at = 0;
 
         for (size_t i = 0; i < n; i++) {
                 size_t more;
-                int r = grow_functions(adding, at + REPORT_MAX_INLINED);
+                int r = array_reserve(&adding->functions, &adding->functions_room, at + REPORT_MAX_INLINED,
+                                      REPORT_MAX_INLINED);
 
                 if (!r)
                         r = report_names_functions(&adding->names, frames[i], adding->functions + at, &more);
@@ -260,29 +248,13 @@ static int adding_stack(Adding *adding, uint32_t stack, uint32_t *stackp) {
         return 0;
 }
 
-static int grow_seen(Adding *adding) {
-        size_t room = adding->report->functions.n_items;
-        uint32_t *bigger;
-
-        if (room <= adding->seen_room)
-                return 0;
-        room = room * 2;
-        bigger = reallocarray(adding->seen, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        memset(bigger + adding->seen_room, 0, (room - adding->seen_room) * sizeof(*bigger));
-        adding->seen = bigger;
-        adding->seen_room = room;
-        return 0;
-}
-
 /* A function that is in a stack several times counts once in its total. */
 static int count_functions(Adding *adding, uint32_t section, uint32_t operation, uint32_t stack,
                            uint64_t value) {
         Report *report = adding->report;
         const uint32_t *functions;
         size_t n;
-        int r = grow_seen(adding);
+        int r = array_reserve_zero(&adding->seen, &adding->seen_room, report->functions.n_items, 64);
 
         adding->sample++;
         functions = report_stack(report, stack, &n);
@@ -450,20 +422,9 @@ static int adding_init(Adding *adding, Report *report, const Window *window) {
 
 static int find_section(Report *report, uint32_t process, uint32_t kind, uint32_t *sectionp) {
         ReportSection section = { process, kind };
-        uint32_t room = report->sums_room;
-        ReportSums *bigger;
         int r = report_intern(report, &report->sections, &section, sizeof(section), sectionp);
 
-        if (r || *sectionp < room)
-                return r;
-        room = MAX(room * 2, *sectionp + 16);
-        bigger = reallocarray(report->sums, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        memset(bigger + report->sums_room, 0, (room - report->sums_room) * sizeof(*bigger));
-        report->sums = bigger;
-        report->sums_room = room;
-        return 0;
+        return r ? r : array_reserve_zero(&report->sums, &report->sums_room, *sectionp + 1u, 16);
 }
 
 static int find_kind(Adding *adding, const WindowProfileNames *names, uint32_t *kindp) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "desk/coro/trace/trace-read.h"
@@ -59,23 +60,8 @@ uint32_t coroutine_report_next_trace(CoroutineReport *report) {
 
 /* Tables */
 
-static int grow(void **rowsp, uint32_t *roomp, uint32_t n, size_t size) {
-        uint32_t room = MAX(*roomp * 2, UINT32_C(64));
-        void *bigger;
-
-        if (n < *roomp)
-                return 0;
-        bigger = reallocarray(*rowsp, room, size);
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        *rowsp = bigger;
-        *roomp = room;
-        return 0;
-}
-
 static int add_coroutine(CoroutineReport *report, uint64_t key, const Coroutine *row) {
-        int r = grow((void **)&report->coroutines, &report->coroutines_room, report->n_coroutines,
-                     sizeof(*report->coroutines));
+        int r = array_reserve(&report->coroutines, &report->coroutines_room, report->n_coroutines + 1u, 64);
 
         if (!r)
                 r = hashmap_put(&report->by_key, key, (void *)(uintptr_t)(report->n_coroutines + 1u));
@@ -122,8 +108,7 @@ static int add_address(CoroutineReport *report, uint64_t address, uint64_t ns) {
                         report->n_placeless++;
                         return 0;
                 }
-                r = grow((void **)&report->addresses, &report->addresses_room, report->n_addresses,
-                         sizeof(*report->addresses));
+                r = array_reserve(&report->addresses, &report->addresses_room, report->n_addresses + 1u, 64);
                 if (!r)
                         r = hashmap_put(&report->by_address, address,
                                         (void *)(uintptr_t)(report->n_addresses + 1u));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/data/json-writer.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/report/report-private.h"
@@ -64,25 +65,11 @@ static int find_kind(Diff *diff, const char *type, const char *unit, Kind **kind
         return 0;
 }
 
-static int make_room(Kind *kind) {
-        uint32_t room = MAX(kind->room * 2, UINT32_C(256));
-        Change *bigger;
-
-        if (kind->n_changes < kind->room)
-                return 0;
-        bigger = reallocarray(kind->changes, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        kind->changes = bigger;
-        kind->room = room;
-        return 0;
-}
-
 /* Several rows of one report may have one name: they are one function here. */
 static int find_change(Kind *kind, const char *name, const char *object, Change **changep) {
         Text key = { 0 };
         uint32_t index;
-        int r = make_room(kind);
+        int r = array_reserve(&kind->changes, &kind->room, kind->n_changes + 1u, 256);
 
         if (r)
                 return r;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 
@@ -53,21 +54,14 @@ int report_names_string(ReportNames *names, uint32_t string, uint32_t *indexp) {
 }
 
 static int add_object(Report *report, const ReportObject *object, uint32_t *indexp) {
-        uint32_t room = report->object_states_room;
-        SymbolState *bigger;
+        uint32_t known = report->object_states_room;
         int r = report_intern(report, &report->objects, object, sizeof(*object), indexp);
 
-        if (r || *indexp < room)
-                return r;
-        room = MAX(room * 2, *indexp + 64);
-        bigger = reallocarray(report->object_states, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        for (uint32_t i = report->object_states_room; i < room; i++)
-                bigger[i] = SYMBOL_N_STATES;
-        report->object_states = bigger;
-        report->object_states_room = room;
-        return 0;
+        if (!r)
+                r = array_reserve(&report->object_states, &report->object_states_room, *indexp + 1u, 64);
+        for (uint32_t i = known; i < report->object_states_room; i++)
+                report->object_states[i] = SYMBOL_N_STATES;
+        return r;
 }
 
 /* `[kernel]`, `[ext4]`, `[unknown]`: objects that are no files. */

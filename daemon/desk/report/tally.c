@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
@@ -19,23 +20,9 @@ void tally_deinit(Tally *tally) {
         *tally = (Tally){ 0 };
 }
 
-static int make_room(Tally *tally) {
-        uint32_t room = tally->room ? tally->room * 2 : 64;
-        TallySums *bigger;
-
-        if (tally->keys.n_items < tally->room)
-                return 0;
-        bigger = reallocarray(tally->sums, room, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        tally->sums = bigger;
-        tally->room = room;
-        return 0;
-}
-
 int tally_add(Tally *tally, const void *key, size_t size, uint64_t self, uint64_t total) {
         uint32_t index;
-        int r = make_room(tally);
+        int r = array_reserve(&tally->sums, &tally->room, tally->keys.n_items + 1u, 64);
 
         if (r)
                 return error_fold(r);

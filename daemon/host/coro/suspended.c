@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
@@ -48,20 +49,6 @@ void suspended_deinit(Suspended *suspended) {
         *suspended = (Suspended){ 0 };
 }
 
-static int grow(Suspended *suspended, uint32_t number) {
-        uint32_t size = MAX(suspended->sums_size * 2, UINT32_C(64));
-        SuspendedSum *sums;
-
-        if (number < suspended->sums_size)
-                return 0;
-        sums = reallocarray(suspended->sums, size, sizeof(*sums));
-        if (!sums)
-                return error_origin(-ENOMEM);
-        suspended->sums = sums;
-        suspended->sums_size = size;
-        return 0;
-}
-
 /* Each of the three kinds has its part of the table. */
 static bool has_room(const Suspended *suspended, int kind) {
         static const uint32_t limits[] = { SUSPENDED_MAX_NAMED, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_ADDRESSES,
@@ -84,7 +71,8 @@ static int find_sum(Suspended *suspended, uint32_t station, uint64_t address, Su
                 if (intern_find(&suspended->keys, key, sizeof(*key), &number)) {
                         if (!has_room(suspended, kind))
                                 continue;
-                        r = grow(suspended, suspended->keys.n_items);
+                        r = array_reserve(&suspended->sums, &suspended->sums_size,
+                                          suspended->keys.n_items + 1u, 64);
                         if (!r)
                                 r = intern_add(&suspended->keys, key, sizeof(*key), &number);
                         if (r)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/data/hashmap.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 enum { MAX_FRAMES = 1 << 20 };          /* that lie in no file; the rest stays as it is */
@@ -55,15 +56,9 @@ static int find_frame(Late *late, FrameWord word, LateFrame **framep) {
         }
         if (late->n == MAX_FRAMES)
                 return 0;
-        if (late->n == late->room) {
-                size_t room = MAX(2 * late->room, (size_t)256);
-                LateFrame *bigger = reallocarray(late->frames, room, sizeof(*bigger));
-
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                late->frames = bigger;
-                late->room = room;
-        }
+        r = array_reserve(&late->frames, &late->room, late->n + 1, 256);
+        if (r)
+                return r;
         r = hashmap_put(&late->places, word, (void *)(uintptr_t)(late->n + 1));
         if (r)
                 return error_fold(r);

@@ -12,25 +12,21 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
 int file_read_fd(int fd, size_t max, char **datap, size_t *sizep) {
         _cleanup_(freep) char *data = NULL;
         size_t size = 0, room = 0;
+        int r;
 
         for (;;) {
                 ssize_t n;
 
-                if (room - size < 2) {
-                        char *bigger;
-
-                        room = room ? room * 2 : 4096;
-                        bigger = realloc(data, room);
-                        if (!bigger)
-                                return error_origin(-ENOMEM);
-                        data = bigger;
-                }
+                r = array_reserve(&data, &room, size + 2, 4096);
+                if (r)
+                        return r;
                 n = read(fd, data + size, room - size - 1);
                 if (n < 0 && errno == EINTR)
                         continue;

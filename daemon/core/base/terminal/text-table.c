@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/data/short-name.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 
@@ -26,20 +27,6 @@ void text_table_deinit(TextTable *table) {
         *table = (TextTable){ 0 };
 }
 
-static bool make_room(TextTable *table) {
-        size_t room = table->room ? table->room * 2 : 64;
-        const char **bigger;
-
-        if (table->n_cells < table->room)
-                return true;
-        bigger = reallocarray(table->cells, room, sizeof(*bigger));
-        if (!bigger)
-                return false;
-        table->cells = bigger;
-        table->room = room;
-        return true;
-}
-
 void text_table_add(TextTable *table, const char *format, ...) {
         _cleanup_(freep) char *text = NULL;
         const char *cell;
@@ -56,7 +43,7 @@ void text_table_add(TextTable *table, const char *format, ...) {
         }
         text_mask(text);
         cell = arena_string(&table->arena, text, strlen(text));
-        if (!cell || !make_room(table)) {
+        if (!cell || array_reserve(&table->cells, &table->room, table->n_cells + 1, 64)) {
                 table->failed = true;
                 return;
         }

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
+
 int text_u64(const char *text, uint64_t max, uint64_t *valuep) {
         uint64_t value = 0;
 
@@ -215,24 +217,10 @@ void text_deinit(Text *text) {
 }
 
 static bool reserve(Text *text, size_t more) {
-        size_t room = text->room ? text->room : 256;
-        char *data;
-
-        if (text->failed || more > SIZE_MAX / 4 - text->size)
-                goto fail;
-        while (room < text->size + more + 1)
-                room *= 2;
-        if (room == text->room)
-                return true;
-        data = realloc(text->data, room);
-        if (!data)
-                goto fail;
-        text->data = data;
-        text->room = room;
-        return true;
-fail:
-        text->failed = true;
-        return false;
+        if (text->failed || more > SIZE_MAX / 4 - text->size ||
+            array_reserve(&text->data, &text->room, text->size + more + 1, 256))
+                text->failed = true;
+        return !text->failed;
 }
 
 void text_append(Text *text, const char *data, size_t size) {

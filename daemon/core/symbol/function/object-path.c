@@ -13,6 +13,7 @@
 
 #include "core/base/file/file.h"
 #include "core/base/file/unpack.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/symbol/object/htlhash.h"
 #include "core/symbol/object/object-file.h"
@@ -208,19 +209,13 @@ typedef struct Unpacked {
 
 static int keep(const uint8_t *data, size_t size, void *userdata) {
         Unpacked *unpacked = userdata;
-        char *bigger;
+        int r;
 
         if (size > MAX_UNPACKED - unpacked->size)
                 return 1;
-        if (size > unpacked->room - unpacked->size) {
-                size_t room = MAX(unpacked->room * 2, (size_t)UNPACK_PIECE);
-
-                bigger = realloc(unpacked->data, room);
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                unpacked->data = bigger;
-                unpacked->room = room;
-        }
+        r = array_reserve(&unpacked->data, &unpacked->room, unpacked->size + size, UNPACK_PIECE);
+        if (r)
+                return r;
         memcpy(unpacked->data + unpacked->size, data, size);
         unpacked->size += size;
         return 0;

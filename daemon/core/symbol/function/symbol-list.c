@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/file/file.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 enum {
@@ -42,17 +43,6 @@ void symbol_list_deinit(SymbolList *list) {
         *list = (SymbolList){ 0 };
 }
 
-static int grow(SymbolList *list) {
-        uint32_t room = list->room ? list->room * 2 : 1024;
-        FileSymbol *bigger = reallocarray(list->symbols, room, sizeof(*bigger));
-
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        list->symbols = bigger;
-        list->room = room;
-        return 0;
-}
-
 /* Adds a symbol, unless there are too many. */
 static int put(Reader *reader, const FileSymbol *symbol) {
         SymbolList *list = reader->list;
@@ -62,13 +52,10 @@ static int put(Reader *reader, const FileSymbol *symbol) {
                 list->n_left_out++;
                 return 0;
         }
-        if (list->n_symbols == list->room) {
-                r = grow(list);
-                if (r)
-                        return error_fold(r);
-        }
-        list->symbols[list->n_symbols++] = *symbol;
-        return 0;
+        r = array_reserve(&list->symbols, &list->room, list->n_symbols + 1u, 1024);
+        if (!r)
+                list->symbols[list->n_symbols++] = *symbol;
+        return r;
 }
 
 static bool is_function(const Elf64_Sym *symbol) {

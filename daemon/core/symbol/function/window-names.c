@@ -7,6 +7,7 @@
 
 #include "core/base/data/arena.h"
 #include "core/base/data/hashmap.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 /* The frames of one word. */
@@ -74,17 +75,11 @@ static SymbolObject object_of(const WindowNames *names, uint32_t index) {
 }
 
 static int add_pending(WindowNames *names, const WindowFrame *frame, FrameWord word) {
-        if (names->n_pending == names->pending_room) {
-                size_t room = MAX(names->pending_room * 2, (size_t)256);
-                Pending *bigger = reallocarray(names->pending, room, sizeof(*bigger));
+        int r = array_reserve(&names->pending, &names->pending_room, names->n_pending + 1, 256);
 
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                names->pending = bigger;
-                names->pending_room = room;
-        }
-        names->pending[names->n_pending++] = (Pending){ frame->address, word, frame->module };
-        return 0;
+        if (!r)
+                names->pending[names->n_pending++] = (Pending){ frame->address, word, frame->module };
+        return r;
 }
 
 static int look_up(WindowNames *names, const WindowFrame *frame, FrameWord word) {

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 enum {
@@ -127,21 +128,11 @@ static Place find_place(const CodeIndex *index, uint64_t address) {
 }
 
 static int add_chunk(CodeIndex *index, uint32_t at) {
-        Chunk *chunk = malloc(sizeof(*chunk));
+        int r = array_reserve(&index->chunks, &index->chunks_size, index->n_chunks + 1u, 16);
+        Chunk *chunk = r ? NULL : malloc(sizeof(*chunk));
 
-        if (chunk && index->n_chunks == index->chunks_size) {
-                uint32_t size = MAX(index->chunks_size * 2, 16u);
-                Chunk **chunks = reallocarray(index->chunks, size, sizeof(*chunks));
-
-                if (chunks) {
-                        index->chunks = chunks;
-                        index->chunks_size = size;
-                }
-        }
-        if (!chunk || index->n_chunks == index->chunks_size) {
-                free(chunk);
-                return error_origin(-ENOMEM);
-        }
+        if (!chunk)
+                return r ? r : error_origin(-ENOMEM);
         chunk->n = 0;
         memmove(index->chunks + at + 1, index->chunks + at, (index->n_chunks - at) * sizeof(*index->chunks));
         index->chunks[at] = chunk;

@@ -15,6 +15,7 @@
  *
  * An answer is written as soon as its unit is done. So answers from before an endless part are not lost.
  */
+#include "core/base/util/array.h"
 #include "core/symbol/line/lines.h"
 
 #include <dwarf.h>
@@ -80,11 +81,6 @@ static void *must(void *memory) {
         return memory;
 }
 
-static void *grow(void *array, uint32_t *roomp, size_t size) {
-        *roomp = *roomp ? *roomp * 2 : 256;
-        return must(reallocarray(array, *roomp, size));
-}
-
 static void flush(Run *run) {
         if (run->n_out && file_write(STDOUT_FILENO, run->out, run->n_out) < 0)
                 _exit(1);
@@ -103,8 +99,8 @@ static void put(Run *run, const void *data, size_t size) {
 static void add_range(Run *run, uint64_t start, uint64_t end) {
         if (start >= end)
                 return;
-        if (run->n_ranges == run->ranges_room)
-                run->ranges = grow(run->ranges, &run->ranges_room, sizeof(*run->ranges));
+        if (array_reserve(&run->ranges, &run->ranges_room, run->n_ranges + 1u, 256))
+                must(NULL);
         run->ranges[run->n_ranges++] = (Range){ start, end, run->n_units };
 }
 
@@ -113,7 +109,8 @@ static void add_unit(Run *run, const Dwarf_Die *unit, const Dwarf_Die *split) {
         ptrdiff_t at = 0;
 
         if (run->n_units == run->units_room) {
-                run->units = grow(run->units, &run->units_room, sizeof(*run->units));
+                if (array_reserve(&run->units, &run->units_room, run->n_units + 1u, 256))
+                        must(NULL);
                 run->trees = must(reallocarray(run->trees, run->units_room, sizeof(*run->trees)));
         }
         run->units[run->n_units] = *unit;
@@ -210,8 +207,8 @@ static int32_t add_node(Run *run, const Group *group, Dwarf_Die *die, int32_t pa
         bool any = false;
         ptrdiff_t at = 0;
 
-        if (run->n_nodes == run->nodes_room)
-                run->nodes = grow(run->nodes, &run->nodes_room, sizeof(*run->nodes));
+        if (array_reserve(&run->nodes, &run->nodes_room, run->n_nodes + 1u, 256))
+                must(NULL);
         run->nodes[run->n_nodes++] = (Node){ *die, parent, depth };
         while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0)
                 any |= cover(run, group, node, start, end);

@@ -26,6 +26,7 @@
 #include "core/base/data/arena.h"
 #include "core/base/data/hashmap.h"
 #include "core/base/file/file.h"
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/short-turns.h"
@@ -139,16 +140,9 @@ static bool add_row(CodeMap *map, CodeProcess *process, const Row *row) {
                 map->n_left_out++;
                 return false;
         }
-        if (process->n_rows == process->room) {
-                size_t room = MAX(2 * process->room, (size_t)32);
-                Row *rows = reallocarray(process->rows, room, sizeof(*rows));
-
-                if (!rows) {
-                        map->n_left_out++;
-                        return false;
-                }
-                process->rows = rows;
-                process->room = room;
+        if (array_reserve(&process->rows, &process->room, process->n_rows + 1, 32)) {
+                map->n_left_out++;
+                return false;
         }
         memmove(&process->rows[at + 1], &process->rows[at], (process->n_rows - at) * sizeof(*row));
         process->rows[at] = *row;

@@ -23,6 +23,7 @@
 
 #include "core/base/data/arena.h"
 #include "core/base/data/hashmap.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 enum { MAX_STEPS = 1024 };              /* of one look-up; real processes have few files over each other */
@@ -65,15 +66,10 @@ int trace_code_mapping(TraceCode *code, const TraceMapping *mapping) {
         const char **const texts[] = { &row.mapping.build_id_gnu, &row.mapping.build_id_go,
                                        &row.mapping.build_id_htlhash, &row.mapping.path };
 
-        if (code->n_rows == code->room) {
-                size_t room = MAX(2 * code->room, (size_t)64);
-                Row *rows = reallocarray(code->rows, room, sizeof(*rows));
+        int r = array_reserve(&code->rows, &code->room, code->n_rows + 1, 64);
 
-                if (!rows)
-                        return error_origin(-ENOMEM);
-                code->rows = rows;
-                code->room = room;
-        }
+        if (r)
+                return r;
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 *texts[i] = arena_string(&code->texts, *texts[i], strlen(*texts[i]));
                 if (!*texts[i])

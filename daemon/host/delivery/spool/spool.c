@@ -52,6 +52,7 @@
 
 #include "core/base/file/directory.h"
 #include "core/base/file/file.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 #define SUFFIX ".batch"
@@ -118,22 +119,13 @@ static size_t index_n(const Index *index) {
 }
 
 static int index_reserve(Index *index) {
-        size_t room = index->room ? index->room * 2 : 64;
-        SpoolEntry *entries;
-
         if (index->first && index->n == index->room) {
-                memmove(index->entries, index->entries + index->first, index_n(index) * sizeof(*entries));
+                memmove(index->entries, index->entries + index->first,
+                        index_n(index) * sizeof(*index->entries));
                 index->n -= index->first;
                 index->first = 0;
         }
-        if (index->n < index->room)
-                return 0;
-        entries = reallocarray(index->entries, room, sizeof(*entries));
-        if (!entries)
-                return error_origin(-ENOMEM);
-        index->entries = entries;
-        index->room = room;
-        return 0;
+        return array_reserve(&index->entries, &index->room, index->n + 1, 64);
 }
 
 static int index_append(Index *index, const SpoolEntry *entry) {

@@ -10,6 +10,7 @@
 #include <systemd/sd-id128.h>
 #include <unistd.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "host/sampling/aggregate/service-name.h"
@@ -257,17 +258,11 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
 
 /* Keeps @index, an index of the window, under the number of a key. */
 static int remember(AttributeCache *cache, uint32_t number, uint32_t index) {
-        if (number >= cache->size) {
-                uint32_t size = cache->size ? cache->size * 2 : 64;
-                uint32_t *indexes = realloc(cache->indexes, size * sizeof(*indexes));
+        int r = array_reserve(&cache->indexes, &cache->size, number + 1u, 64);
 
-                if (!indexes)
-                        return error_origin(-ENOMEM);
-                cache->indexes = indexes;
-                cache->size = size;
-        }
-        cache->indexes[number] = index;
-        return 0;
+        if (!r)
+                cache->indexes[number] = index;
+        return r;
 }
 
 static int cache_add(AttributeCache *cache, const void *key, size_t size, uint32_t index) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 
@@ -56,20 +57,14 @@ static int count_of(ContextAttributes *attributes, uint64_t generation, uint32_t
                 uint64_t generation;
                 uint64_t key;
         } id = { generation, key };
-        uint32_t number, size, *counts;
+        uint32_t number;
         int r = intern_add(&attributes->keys, &id, sizeof(id), &number);
 
         if (r && r != INTERN_E_FOUND)
                 return r;
-        if (number >= attributes->size) {
-                size = MAX(2 * attributes->size, number + 64);
-                counts = realloc(attributes->counts, size * sizeof(*counts));
-                if (!counts)
-                        return error_origin(-ENOMEM);
-                memset(counts + attributes->size, 0, (size - attributes->size) * sizeof(*counts));
-                attributes->counts = counts;
-                attributes->size = size;
-        }
+        r = array_reserve_zero(&attributes->counts, &attributes->size, number + 1u, 64);
+        if (r)
+                return r;
         *countp = &attributes->counts[number];
         return 0;
 }

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
 #define NO_WALK UINT32_MAX
@@ -49,24 +50,10 @@ void wait_spread_deinit(WaitSpread *spread) {
         *spread = (WaitSpread){ 0 };
 }
 
-static int grow(void **itemsp, uint32_t *sizep, uint32_t n, size_t item_size) {
-        uint32_t size = *sizep ? *sizep * 2 : 64;
-        void *items;
-
-        if (n < *sizep)
-                return 0;
-        items = realloc(*itemsp, size * item_size);
-        if (!items)
-                return error_origin(-ENOMEM);
-        *itemsp = items;
-        *sizep = size;
-        return 0;
-}
-
 /* Return: 0, 1 = too many, -ENOMEM. */
 static int find_kind(WaitSpread *spread, const WaitKind *kind, WaitSpreadKind **sump) {
         uint32_t n = spread->kinds.n_items, number;
-        int r = grow((void **)&spread->sums, &spread->sums_size, n, sizeof(*spread->sums));
+        int r = array_reserve(&spread->sums, &spread->sums_size, n + 1u, 64);
 
         if (r)
                 return r;
@@ -88,7 +75,7 @@ int wait_spread_walked(WaitSpread *spread, const WaitKind *kind, uint32_t sample
 
         if (spread->n_walks >= WAIT_SPREAD_MAX_WALKS)
                 return 0;
-        r = grow((void **)&spread->walks, &spread->walks_size, spread->n_walks, sizeof(*spread->walks));
+        r = array_reserve(&spread->walks, &spread->walks_size, spread->n_walks + 1u, 64);
         if (!r)
                 r = find_kind(spread, kind, &sum);
         if (r || !sum)

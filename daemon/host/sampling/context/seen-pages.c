@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
@@ -67,19 +68,17 @@ static SeenBlock *get(SeenPages *seen, uint64_t number) {
 }
 
 static int add_block(SeenPages *seen, uint64_t number, SeenBlock **blockp) {
-        size_t i = find(seen, number), room = seen->room ? 2 * seen->room : 8;
-        SeenBlock *blocks = seen->blocks;
+        size_t i = find(seen, number);
+        SeenBlock *blocks;
+        int r;
 
         *blockp = NULL;
         if (n_blocks >= MAX_BLOCKS)
                 return 0;
-        if (seen->n == seen->room) {
-                blocks = realloc(blocks, room * sizeof(*blocks));
-                if (!blocks)
-                        return error_origin(-ENOMEM);
-                seen->blocks = blocks;
-                seen->room = room;
-        }
+        r = array_reserve(&seen->blocks, &seen->room, seen->n + 1, 8);
+        if (r)
+                return r;
+        blocks = seen->blocks;
         memmove(&blocks[i + 1], &blocks[i], (seen->n - i) * sizeof(*blocks));
         blocks[i] = (SeenBlock){ .number = number };
         seen->n++;

@@ -22,6 +22,7 @@
 
 #include "core/base/data/hashmap.h"
 #include "core/base/data/intern.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/frames/goexit.h"
@@ -447,15 +448,9 @@ static int remember(Frames *frames, size_t key_size, CachedStack stack) {
         r = intern_add(&frames->keys, &frames->key, key_size, &index);
         if (r)
                 return r < 0 ? r : 0;
-        if (index >= frames->stacks_size) {
-                uint32_t size = MAX(frames->stacks_size * 2, 256);
-                CachedStack *stacks = realloc(frames->stacks, size * sizeof(*stacks));
-
-                if (!stacks)
-                        return error_origin(-ENOMEM);
-                frames->stacks = stacks;
-                frames->stacks_size = size;
-        }
+        r = array_reserve(&frames->stacks, &frames->stacks_size, index + 1u, 256);
+        if (r)
+                return r;
         frames->stacks[index] = stack;
         return 0;
 }

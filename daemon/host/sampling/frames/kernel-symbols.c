@@ -22,6 +22,7 @@
 
 #include "core/base/data/cursor.h"
 #include "core/base/file/file.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
@@ -152,6 +153,7 @@ static int compare_modules(const void *a, const void *b) {
 static int read_modules(Kernel *kernel, const char *path) {
         _cleanup_(freep) char *text = NULL;
         size_t size, room = 0;
+        int r;
 
         if (file_read(path, MAX_MODULES_TEXT, &text, &size))
                 return 0;
@@ -159,15 +161,9 @@ static int read_modules(Kernel *kernel, const char *path) {
                 next = strchr(line, '\n');
                 if (next)
                         *next++ = 0;
-                if (kernel->n_modules == room) {
-                        KernelModule *modules;
-
-                        room = room ? 2 * room : 32;
-                        modules = realloc(kernel->modules, room * sizeof(*modules));
-                        if (!modules)
-                                return error_origin(-ENOMEM);
-                        kernel->modules = modules;
-                }
+                r = array_reserve(&kernel->modules, &room, kernel->n_modules + 1u, 32);
+                if (r)
+                        return r;
                 kernel->n_modules += !parse_module(line, &kernel->modules[kernel->n_modules]);
         }
         if (kernel->n_modules)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
@@ -25,20 +26,6 @@ static void drop_first(MappingHistory *history, size_t n) {
         memmove(history->items, history->items + n, history->n * sizeof(*history->items));
 }
 
-static int reserve(MappingHistory *history) {
-        size_t room = history->room ? history->room * 2 : 4;
-        PastMapping *items;
-
-        if (history->n < history->room)
-                return 0;
-        items = realloc(history->items, room * sizeof(*items));
-        if (!items)
-                return error_origin(-ENOMEM);
-        history->items = items;
-        history->room = room;
-        return 0;
-}
-
 int mapping_history_add(MappingHistory *history, Mapping *mapping, uint64_t until_ns, uint64_t stale_ns) {
         int r;
 
@@ -50,7 +37,7 @@ int mapping_history_add(MappingHistory *history, Mapping *mapping, uint64_t unti
                         : UINT64_MAX;
                 drop_first(history, 1);
         }
-        r = reserve(history);
+        r = array_reserve(&history->items, &history->room, history->n + 1, 4);
         if (r) {
                 mapping_deinit(mapping);
                 return r;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/base/file/file.h"
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
@@ -469,20 +470,6 @@ static int identify(ProcessReading *reading, const MapsEntry *entry, Mapping *ma
         return 0;
 }
 
-static int reserve(ProcessReading *reading) {
-        size_t room = reading->room ? reading->room * 2 : 32;
-        Mapping *mappings;
-
-        if (reading->n < reading->room)
-                return 0;
-        mappings = realloc(reading->mappings, room * sizeof(*mappings));
-        if (!mappings)
-                return error_origin(-ENOMEM);
-        reading->mappings = mappings;
-        reading->room = room;
-        return 0;
-}
-
 /* Adds an executable mapping. The kernel prints them in order, so what would overlap is not from a kernel. */
 static int add_mapping(ProcessReading *reading, const MapsEntry *entry) {
         Mapping mapping = { .start = entry->start, .end = entry->end, .offset = entry->offset };
@@ -497,7 +484,7 @@ static int add_mapping(ProcessReading *reading, const MapsEntry *entry) {
                 return 0;
         }
         maps_path(entry, reading->path, NULL);
-        r = reserve(reading);
+        r = array_reserve(&reading->mappings, &reading->room, reading->n + 1, 32);
         if (!r)
                 r = identify(reading, entry, &mapping);
         if (r)

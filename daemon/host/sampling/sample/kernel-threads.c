@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "threads.skel.h"
@@ -96,21 +97,16 @@ static void take_own(ThreadsLook *look, const struct abi_thread *thread) {
 }
 
 static int keep(ThreadsLook *look, size_t *roomp, const struct abi_thread *thread) {
-        struct abi_thread *grown;
+        int r;
 
         if (look->n >= KERNEL_THREADS_MAX) {
                 look->n_over_cap++;
                 return 0;
         }
-        if (look->n == *roomp) {
-                *roomp = MAX(2 * *roomp, (size_t)READ_RECORDS);
-                grown = reallocarray(look->threads, *roomp, sizeof(*grown));
-                if (!grown)
-                        return error_origin(-ENOMEM);
-                look->threads = grown;
-        }
-        look->threads[look->n++] = *thread;
-        return 0;
+        r = array_reserve(&look->threads, roomp, look->n + 1, READ_RECORDS);
+        if (!r)
+                look->threads[look->n++] = *thread;
+        return r;
 }
 
 static int compare(const void *a, const void *b) {

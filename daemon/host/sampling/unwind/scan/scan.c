@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "host/sampling/unwind/scan/scan-arch.h"
 
@@ -120,19 +121,14 @@ struct Scan {
 /* ---- beginnings that the file tells ---- */
 
 static int add_address(uint64_t **list, uint32_t *n, uint32_t *room, uint64_t address) {
+        int r;
+
         if (*n == SCAN_MAX_STARTS)
                 return 0;
-        if (*n == *room) {
-                uint32_t more = *room ? *room * 2 : 256;
-                uint64_t *larger = realloc(*list, more * sizeof(*larger));
-
-                if (!larger)
-                        return error_origin(-ENOMEM);
-                *list = larger;
-                *room = more;
-        }
-        (*list)[(*n)++] = address;
-        return 0;
+        r = array_reserve(list, room, *n + 1u, 256);
+        if (!r)
+                (*list)[(*n)++] = address;
+        return r;
 }
 
 static int add_start(Scan *scan, uint64_t address) {
@@ -373,16 +369,9 @@ static bool is_trusted(Scan *scan, uint32_t owner) {
 
 /* @parent: UINT32_MAX = none. */
 static bool new_owner(Scan *scan, uint32_t parent, bool needs_proof, uint32_t *ownerp) {
-        if (scan->n_owners == scan->room_owners) {
-                uint32_t room = scan->room_owners ? scan->room_owners * 2 : 1024;
-                Owner *owners = realloc(scan->owners, room * sizeof(*owners));
-
-                if (!owners) {
-                        scan->is_over = true;
-                        return false;
-                }
-                scan->owners = owners;
-                scan->room_owners = room;
+        if (array_reserve(&scan->owners, &scan->room_owners, scan->n_owners + 1u, 1024)) {
+                scan->is_over = true;
+                return false;
         }
         *ownerp = scan->n_owners++;
         scan->owners[*ownerp] = (Owner){ .with = *ownerp,
@@ -437,16 +426,9 @@ static bool spread(Scan *scan) {
 /* ---- paths ---- */
 
 static void put(Scan *scan, uint32_t at, const Hint *hint) {
-        if (scan->n_items == scan->room_items) {
-                uint32_t room = scan->room_items ? scan->room_items * 2 : 256;
-                Item *items = realloc(scan->items, room * sizeof(*items));
-
-                if (!items) {
-                        scan->is_over = true;
-                        return;
-                }
-                scan->items = items;
-                scan->room_items = room;
+        if (array_reserve(&scan->items, &scan->room_items, scan->n_items + 1u, 256)) {
+                scan->is_over = true;
+                return;
         }
         scan->items[scan->n_items++] = (Item){ .at = at, .hint = *hint };
 }
@@ -454,16 +436,9 @@ static void put(Scan *scan, uint32_t at, const Hint *hint) {
 static void put_later(Scan *scan, uint32_t at, uint32_t callee, const State *state) {
         if (at >= scan->size || scan->marks[at])
                 return;                 /* a call that never returns */
-        if (scan->n_later == scan->room_later) {
-                uint32_t room = scan->room_later ? scan->room_later * 2 : 256;
-                Later *later = realloc(scan->later, room * sizeof(*later));
-
-                if (!later) {
-                        scan->is_over = true;
-                        return;
-                }
-                scan->later = later;
-                scan->room_later = room;
+        if (array_reserve(&scan->later, &scan->room_later, scan->n_later + 1u, 256)) {
+                scan->is_over = true;
+                return;
         }
         scan->later[scan->n_later++] = (Later){ .at = at, .callee = callee, .state = *state };
 }
