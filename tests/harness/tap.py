@@ -12,8 +12,9 @@
     tap.main()
 
 One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, `FILE.py --but NAME…` all
-others, and `--list` names them. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default
-to ./build and this tree.
+others, and `--list` names them. `--long` before these sets LONG: a file that has a long form takes each release
+that can be had, or more samples. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they
+default to ./build and this tree.
 
 A comment before each result says how long it took, and how much CPU: what is far below that has waited.
 
@@ -48,6 +49,7 @@ SPANPROF = os.environ.get("SPANPROF", str(BUILD_DIR / "spanprof"))
 # rooms of tests/integration: a script may use cases of another, `importlib.import_module("test-NAME")`
 SCRIPTS = {path.stem: path for path in sorted((SOURCE_DIR / "tests/integration").rglob("test-*.py"))}
 sys.path += sorted({str(path.parent) for path in SCRIPTS.values()})
+LONG = "--long" in sys.argv[1:]
 PATIENCE = 60  # seconds until a wait is a failure: not a claim about speed, only an end
 PR_SET_PDEATHSIG = 1
 
@@ -280,7 +282,7 @@ def _chosen(tests, names):
 def main(names=None):
     """Runs the tests of the calling script. Exit status 1 if one failed, or if there was none."""
     everything = list(_all_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
-    names = sys.argv[1:] if names is None else names
+    names = [word for word in sys.argv[1:] if word != "--long"] if names is None else names
     if names == ["--list"]:
         print("\n".join(test.id().removeprefix("__main__.") for test in everything))
         sys.exit(0)

@@ -23,7 +23,8 @@ MODES = {
 class Hotspot(tap.TestCase):
 
     def javas(self):
-        return jdks.here()
+        """{release: java}; the long form's are from PyPI, kept in the cache."""
+        return jdks.fetched() if tap.LONG else jdks.here()
 
     def classes(self):
         directory = self.directory()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of asyncio under the daemon: each sample of tests/victims/python/victim-asyncio.py has the name of
-the task that its stack says, and the coroutines that await it stand around it. Python 3.14 and newer."""
+the task that its stack says, and the coroutines that await it stand around it. Python 3.14 and newer;
+`--long` takes Debian's 3.14 and 3.15, too (SPANPROF_TEST_PYTHONS names more)."""
 import oracle
 
 oracle.enter()
@@ -46,10 +47,11 @@ def task_of(frames):
 class Asyncio(session.NamingCase):
 
     def pythons(self):
-        here = {v: p for v, p in pythons.here().items() if v >= (3, 14)}
-        if not here:
+        found = pythons.all_of_them() if tap.LONG else pythons.here()
+        newer = {v: p for v, p in found.items() if v >= (3, 14)}
+        if not newer:
             self.skipTest("machine: no Python 3.14 (SPANPROF_TEST_PYTHONS names one)")
-        return here
+        return newer
 
     def check_names(self, samples):
         named, missing, wrong = 0, 0, collections.Counter()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Interpreters of Python that are not `python3`: in a program of C, with and without exports and symbols, and
-several of them in one process. The system's release, and 3.13 if it is here; test-long-run-embedded.py
-takes all."""
+several of them in one process. The system's release, and 3.13 if it is here; `--long` takes
+each that is here (SPANPROF_TEST_PYTHONS names more)."""
 import oracle
 
 oracle.enter()
@@ -31,7 +31,10 @@ print(json.dumps({**{k: sysconfig.get_config_var(k) or "" for k in
 class Embedded(session.NamingCase):
 
     def pythons(self):
-        return {v: p for v, p in pythons.here().items() if v == (3, 13) or str(p).startswith("/usr/bin")}
+        here = pythons.here()
+        if tap.LONG:
+            return here
+        return {v: p for v, p in here.items() if v == (3, 13) or str(p).startswith("/usr/bin")}
 
     def config(self, python):
         done = subprocess.run([python, "-c", CONFIG], capture_output=True, text=True, check=True)

@@ -140,7 +140,8 @@ class Runtimes(session.NamingCase):
 class PythonLock(session.NamingCase):
 
     def pythons(self):
-        return dict([next(iter(pythons.here().items()))])
+        """One; the long form takes each release that is here, and Debian's newer ones."""
+        return pythons.all_of_them() if tap.LONG else dict([next(iter(pythons.here().items()))])
 
     def check_lock(self, python):
         """Threads that compute wait for the interpreter's lock alone, and `want` for the program's."""

@@ -12,7 +12,7 @@ WRONG = ("mixed", "owner", "time", "missed", "shared")
 
 
 class Stress(tap.TestCase):
-    SAMPLES = 25_000
+    SAMPLES = 100_000 if tap.LONG else 25_000
 
     @classmethod
     def setUpClass(cls):
