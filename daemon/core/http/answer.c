@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Writes the body of an error by hand: two fields, in JSON or as protobuf.
+ */
+
 #include "core/http/answer.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Gives each connection a phase with an end, shuts those that are past it, and makes room for a new one by
+ * shutting another: an idle one first, then the oldest.
+ */
+
 #include "core/http/connections.h"
 
 #include <arpa/inet.h>

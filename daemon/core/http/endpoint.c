@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Checks a URL or a socket's path part by part, and splits headers at commas and decodes their percent
+ * signs.
+ */
+
 #include "core/http/endpoint.h"
 
 #include <arpa/inet.h>

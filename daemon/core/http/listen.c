@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens a socket for an address or a path; one that was kept for it is handed out again. A path is looked
+ * at, removed and made under a lock of its directory, so that two daemons that start at once do not remove
+ * each other's.
+ */
+
 #include "core/http/listen.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds a message in an answer without building a tree: the first key of that name in JSON, or one field in
+ * protobuf. Any other body is the message itself, as one line.
+ */
+
 #include "core/http/response.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns a chain of places into a path when there is a finding, and marks the rows that a request uses.
+ */
+
 #include "core/otlp/check.h"
 
 #include <stdarg.h>

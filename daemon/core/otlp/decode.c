@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Walks over the bytes by the descriptors of protobuf-c, and adds up the memory that decoding would take.
+ * Only a message within the limits of depth and memory is decoded.
+ */
+
 #include "core/otlp/decode.h"
 
 #include <errno.h>

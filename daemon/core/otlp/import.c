@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Converts rows of a dictionary when something first refers to them, and remembers their index in the
+ * window. The first wrong row ends the import and names its path.
+ */
+
 #include "core/otlp/import.h"
 
 #include <errno.h>

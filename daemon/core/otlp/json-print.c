@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Prints a message by the descriptors of protobuf-c: ids as hexadecimal, 64-bit numbers as strings, other
+ * bytes as base64, in pieces that go to a sink.
+ */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fills the messages of a resource, a profile and a sample. Their pointers lead into the window and into
+ * the part itself, so a part must not be moved.
+ */
+
 #include "core/otlp/parts.h"
 
 #include <string.h>

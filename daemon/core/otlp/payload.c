@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Chooses the shape of the window by the receiver, then encodes it.
+ */
+
 #include "core/otlp/payload.h"
 
 #include "core/base/util/error.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Packs and unpacks one request with its header. The head is checked by its own sum before the size of the
+ * request in it is believed.
+ */
+
 #include "core/otlp/spool-file.h"
 
 #include <errno.h>

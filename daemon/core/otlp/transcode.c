@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Decodes one request and writes it in the other form: protobuf from JSON, or JSON from protobuf.
+ */
+
 #include "core/otlp/transcode.h"
 
 #include <errno.h>

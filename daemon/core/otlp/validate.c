@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Walks over the tables of the dictionary, then over resources, scopes, profiles and samples, and holds
+ * each element against its rules; at last it looks for rows that nothing uses.
+ */
+
 #include "core/otlp/validate.h"
 
 #include <errno.h>

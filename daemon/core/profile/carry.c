@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps an array for each table with the new index of each row, plus 1; 0 means that the row was not
+ * carried over yet. A frame may become several words.
+ */
+
 #include "core/profile/carry.h"
 
 #include <errno.h>

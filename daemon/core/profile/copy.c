@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Goes over all samples of a window, asks the filter for each and the namer for each frame, and carries
+ * what passes into a new window.
+ */
+
 #include "core/profile/copy.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Judges resources, links and sets of attributes once each and keeps a verdict a row; words are patterns of
+ * fnmatch(3).
+ */
+
 #include "core/profile/filter.h"
 
 #include <errno.h>

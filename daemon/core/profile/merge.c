@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Carries each profile and its samples into the open window. Times move by the difference of the two
+ * clocks' offsets.
+ */
+
 #include "core/profile/merge.h"
 
 #include "core/profile/carry.h"

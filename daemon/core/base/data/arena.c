@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Hands out memory from a list of blocks, newest first. Each new block is twice as large as the last, up to
+ * a cap or up to the object that asked; a reset keeps the newest block alone.
+ */
+
 #include "core/base/data/arena.h"
 
 #include <stdalign.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds a pointer by a number: linear probing from the number's hash, at most half full. A removal moves
+ * later entries back into the hole, so no slot is ever marked as deleted.
+ */
+
 #include "core/base/data/hashmap.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Prepares the C library's heap of a command that ends soon: large pages are asked for ahead of use, and
+ * freed memory stays in the heap.
+ */
+
 #include "core/base/data/heap.h"
 
 #include <malloc.h>

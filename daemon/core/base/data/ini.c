@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads one line at a time: blanks are trimmed, comments skipped, and each other line is a section, an
+ * entry, or malformed with a reason.
+ */
+
 #include "core/base/data/ini.h"
 
 #include <stdbool.h>

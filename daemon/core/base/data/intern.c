@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Numbers byte strings: slots of a hash table hold item numbers, items hold the bytes' place in an arena
+ * and their hash. Slots double; items grow by an eighth, since they are most of the memory.
+ */
+
 #define XXH_INLINE_ALL
 #include "core/base/data/intern.h"
 

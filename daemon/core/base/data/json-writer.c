@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Writes JSON to a stream while its values come: the writer remembers whether a comma or a new line is due
+ * before the next value.
+ */
+
 #include "core/base/data/json-writer.h"
 
 #include <inttypes.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads headers, sections and notes of an ELF file, each by an offset and a size that were held against the
+ * size of the file before.
+ */
+
 #include "core/base/elf/image.h"
 
 #include <errno.h>

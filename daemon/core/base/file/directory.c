@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists the numbers of a procfs directory, and hands a directory of ours with its files to another user.
+ */
+
 #include "core/base/file/directory.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads and writes whole ranges over interruptions and short counts. A file is opened without blocking and
+ * without a terminal, and its kind is checked at the descriptor, not at the path.
+ */
+
 #include "core/base/file/file.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compresses by libdeflate and expands by zlib, which stops as soon as the output is one byte over its cap.
+ */
+
 #include "core/base/file/gzip.h"
 
 #include <errno.h>

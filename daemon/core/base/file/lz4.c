@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Expands lz4 frames as a stream, for unpack.c: liblz4 says with each step whether a frame has ended.
+ */
+
 #include <lz4frame.h>
 
 #include "core/base/file/unpack.h"

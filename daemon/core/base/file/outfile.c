@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Walks to an output file part by part, and judges each directory, link and file by its owner and mode
+ * before it goes on. The new file gets its name when it is whole.
+ */
+
 #include "core/base/file/outfile.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Chooses a method by the first bytes and turns its steps into pieces for a sink. A step at the border
+ * between two members may begin another one.
+ */
+
 #include "core/base/file/unpack.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Expands xz as a stream, for unpack.c, with a cap on the memory that a stream may ask for. Zeros between
+ * two streams are padding.
+ */
+
 #include <lzma.h>
 #include <stdlib.h>
 

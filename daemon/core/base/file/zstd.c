@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compresses and expands zstd, whole and as a stream for unpack.c. A whole buffer has its size beforehand;
+ * a stream's window has a cap.
+ */
+
 #include "core/base/file/zstd.h"
 
 #include <errno.h>

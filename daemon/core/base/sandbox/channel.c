@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sends and receives bytes with at most one descriptor beside them (SCM_RIGHTS). Descriptors that were not
+ * asked for are closed at once.
+ */
+
 #include "core/base/sandbox/channel.h"
 
 #include <errno.h>

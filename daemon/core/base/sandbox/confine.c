@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Installs a seccomp filter that refuses a table of system calls, and all calls of another ABI, with EPERM.
+ */
+
 #include "core/base/sandbox/confine.h"
 
 #include <assert.h>

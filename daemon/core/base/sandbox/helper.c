@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps one worker at work and another one ready, and waits by an epoll over the answer, the zygotes and a
+ * timer. The timer is the deadline of a question, or the pause after workers that failed.
+ */
+
 #include "core/base/sandbox/helper.h"
 
 #include <errno.h>

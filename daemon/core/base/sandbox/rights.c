@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Changes user and groups while the capabilities are kept, drops the bounding set, and then all
+ * capabilities but those that are wanted: each step needs one that a later step drops.
+ */
+
 #include "core/base/sandbox/rights.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Forks a process that waits for its socket to end, then removes each socket of the daemon if device, inode
+ * and time still are those of the beginning.
+ */
+
 #include "core/base/sandbox/sweeper.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sends and receives with the time that is left until the deadline. A worker that is late, dead or answers
+ * nonsense is ended and counted, and the next question starts another one.
+ */
+
 #include "core/base/sandbox/worker-session.h"
 
 #include <errno.h>

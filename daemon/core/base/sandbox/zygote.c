@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Starts one zygote, as a fork of this process that executes this program again or as a fork of an older
+ * zygote, and believes its first message only if it names a living child.
+ */
+
 #include "core/base/sandbox/zygote.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Logs a text line by line, and finds the width of standard output: that of the terminal, else COLUMNS.
+ */
+
 #include "core/base/terminal/terminal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Measures all cells, then cuts the widest column that may be cut until the rows fit the width, and prints
+ * them.
+ */
+
 #include "core/base/terminal/text-table.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Traces an error where it is made. A named condition that its caller should have handled becomes an
+ * internal error where it is passed on.
+ */
+
 #include "core/base/util/error.h"
 
 #include <errno.h>

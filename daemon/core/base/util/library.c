@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Loads a library by dlopen() at its first use, and finds each function that its user has named; a library
+ * that lacks one counts as missing.
+ */
+
 #include "core/base/util/library.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sends an entry through one connected socket, since only then poll() says whether the journal has room for
+ * it.
+ */
+
 #include "core/base/util/log-journal.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Formats one line, masks it, and writes it to standard error or, with its fields, to the journal. A line
+ * that finds no reader is counted, and the next line that does says how many.
+ */
+
 #include "core/base/util/log.h"
 
 #include <poll.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sets the slice of this thread by sched_setattr(): 100 µs, the shortest that the kernel grants; or makes
+ * it a batch thread that stays behind others.
+ */
+
 #include "core/base/util/short-turns.h"
 
 #include <linux/sched.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Has the text of each counter (family, label, help) beside its value, made from the list in counters.h.
+ */
+
 #include "core/base/util/stat.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares the time of each signal with that of the first: within a second it is a duplicate, later it is
+ * impatience.
+ */
+
 #include "core/base/util/stop-signals.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Parses numbers, checks and repairs UTF-8 (RFC 3629), masks characters that nobody would see, and grows
+ * buffers of text, which remember a failed allocation until their end.
+ */
+
 #include "core/base/util/text.h"
 
 #include <stdarg.h>

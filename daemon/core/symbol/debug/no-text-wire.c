@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Asks and answers for the file without its text. The daemon's side checks sizes against those of the
+ * request; the worker's side makes the bytes from headers while it sends them.
+ */
+
 #include "core/symbol/debug/no-text-wire.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Searches the places of a debug file in gdb's order, and checks each file that is there by its build id,
+ * or by the sum in the object's link.
+ */
+
 #include "core/symbol/function/debug-file.h"
 
 #include <errno.h>

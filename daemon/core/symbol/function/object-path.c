@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens an object by its path, inside the mount namespace of its container where it has one, and checks
+ * kind and build id at the descriptor. A packed ELF file is expanded into memory, up to a cap.
+ */
+
 #include "core/symbol/function/object-path.h"
 
 #include <errno.h>

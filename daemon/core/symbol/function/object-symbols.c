@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the object's own symbols and, where they are not full, those of its debug file or packed file with
+ * them; the better list goes to the sink.
+ */
+
 #include "core/symbol/function/object-symbols.h"
 
 #include "core/base/util/error.h"

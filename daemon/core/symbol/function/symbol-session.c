@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Talks with the worker: a request with a descriptor, offers of other files, then the functions and their
+ * names in pieces, each checked before its size is believed.
+ */
+
 #include "core/symbol/function/symbol-session.h"
 
 #include <elf.h>

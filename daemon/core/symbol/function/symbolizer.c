@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps a table of functions for each object, found by file or by build id, and answers with the name that
+ * covers an address. The oldest tables go when all are over the cap.
+ */
+
 #include "core/symbol/function/symbolizer.h"
 
 #include <errno.h>

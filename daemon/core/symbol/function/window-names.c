@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Collects the words of a window that lack a name, orders them by object, and asks for each object's lines
+ * in one batch.
+ */
+
 #include "core/symbol/function/window-names.h"
 
 #include <errno.h>

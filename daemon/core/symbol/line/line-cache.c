@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds the frames of an address by a hash of the address. Their texts are numbers of an intern table, so
+ * that equal texts are kept once.
+ */
+
 #include "core/symbol/line/line-cache.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Starts a worker, sends addresses, and reads its answers until the deadline; each answer is checked before
+ * it goes to the sink, and an address is answered once.
+ */
+
 #include "core/symbol/line/lines.h"
 
 #include <errno.h>

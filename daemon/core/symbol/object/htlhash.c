@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads both ends of a file and hashes them with its length, by libcrypto, which is loaded at the first
+ * use.
+ */
+
 #include "core/symbol/object/htlhash.h"
 
 #include <endian.h>
