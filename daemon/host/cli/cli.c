@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds the verb, loads its configuration, runs it, and turns what it returns into an exit status. Words of
+ * perf and of others get a hint instead of an error alone.
+ */
+
 #include "host/cli/cli.h"
 
 #include <stdio.h>

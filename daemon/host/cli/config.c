@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `config`: shows each setting with its value and origin, or checks files as `run` would.
+ */
+
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `contexts`: reads what one process publishes, thread by thread, and prints spans, slots, attributes and
+ * labels with their age.
+ */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

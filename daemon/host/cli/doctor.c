@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `doctor`: runs all checks in their order, and prints what they have found.
+ */
+
 #include <stdio.h>
 
 #include "host/cli/cli.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `help`: prints the options of a verb from the table of options, wrapped to the width of a page.
+ */
+
 #include <stdio.h>
 #include <string.h>
 

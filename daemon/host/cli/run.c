@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `run`: starts the processes that need root's rights, gives these up, and runs one daemon after the other
+ * until no reload is wanted.
+ */
+
 #include <string.h>
 #include <unistd.h>
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `spool`: lists, extracts and sends what waits in a spool, and retries what a receiver has refused. Root
+ * becomes the owner of the spool before it sends.
+ */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

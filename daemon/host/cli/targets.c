@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `targets`: scans /proc once as the daemon would, and prints each process that is chosen with the reason.
+ */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>

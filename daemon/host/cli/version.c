@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `version`: prints the version, the compiler and the libraries that were found.
+ */
+
 #include <limits.h>
 #include <stdio.h>
 

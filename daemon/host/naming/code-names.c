@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps a target for each process with code made at run time, and looks at its files again after growing
+ * intervals. A look takes place in a worker; names of the last one hold until it is done.
+ */
+
 #include "host/naming/code-names.h"
 
 #include <errno.h>

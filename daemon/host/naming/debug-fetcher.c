@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps a list of wishes with a time for the next attempt of each, which a thread serves one after the
+ * other; refusals are asked again later and later.
+ */
+
 #include "host/naming/debug-fetcher.h"
 
 #include <errno.h>

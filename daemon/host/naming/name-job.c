@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens the file of an object at one place after the other until one is the same file, has its symbols
+ * read, and looks up all addresses of the job in them.
+ */
+
 #include "host/naming/name-job.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Speaks two protocols of uploads, as a table of calls: asking, sending, finishing. A status is a verdict:
+ * taken, known, refused, or to be tried again.
+ */
+
 #include "host/naming/upload-protocol.h"
 
 #include <cjson/cJSON.h>

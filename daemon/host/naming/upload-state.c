@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps outcomes by build id, and the bytes of a day, in a text file that is replaced as a whole. Lines
+ * that do not parse are left out.
+ */
+
 #include "host/naming/upload-state.h"
 
 #include <errno.h>

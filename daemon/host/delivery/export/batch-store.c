@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Implements the port of a store by doing nothing, for an exporter without a spool.
+ */
+
 #include "host/delivery/export/batch-store.h"
 
 static void none_listen(void *self, const BatchStoreEvents *events, ExportBooks *books, void *userdata) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies or compresses a request into a counted reference with its numbers.
+ */
+
 #include "host/delivery/export/batch.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the certificates of a PEM file by libcrypto, and returns when they end: the earliest of a chain,
+ * the latest of authorities.
+ */
+
 #include "host/delivery/export/certificate.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Writes one line for each kind of trouble within a minute, and remembers which kinds to take back when all
+ * is well.
+ */
+
 #include "host/delivery/export/export-log.h"
 
 #include <stdarg.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps batches in a list with sums of bytes and samples, and drops from its old end until a new one fits.
+ */
+
 #include "host/delivery/export/queue.h"
 
 #include "core/base/data/list.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sorts an outcome into success, retry and refusal, and computes the wait: what the receiver asked for,
+ * else a growing one that chance spreads.
+ */
+
 #include "host/delivery/export/retry.h"
 
 #include <stdio.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Runs jobs on the spool in a thread, in their order, and hands their results to the event loop by an
+ * eventfd. A disk that hangs is left behind with its thread.
+ */
+
 #include "host/delivery/export/spool-worker.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sorts a failure by its fault and status, and adds the hint that fits: version, proxy, port, protocol.
+ */
+
 #include "host/delivery/export/trouble.h"
 
 #include <stdlib.h>

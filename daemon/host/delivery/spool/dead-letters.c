@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens a spool of its own below the spool for each letter; it may take an eighth of the bytes.
+ */
+
 #include "host/delivery/spool/dead-letters.h"
 
 #include <errno.h>

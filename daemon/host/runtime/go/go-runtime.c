@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Implements the operations of a runtime for Go: which file is a program of Go, and what the kernel half
+ * must know to read its labels.
+ */
+
 #include "host/runtime/go/go-runtime.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Asks a worker for the frames of a JVM, with one deadline for all frames of a stack.
+ */
+
 #include "host/runtime/hotspot/hotspot-link.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps pages of a JVM for the time of one question, each at the place that its address gives, and reads
+ * those of the file from the file.
+ */
+
 #include "host/runtime/hotspot/hotspot-memory.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sends a question and receives its answer part by part; the first part that does not check ends the
+ * worker.
+ */
+
 #include "host/runtime/hotspot/hotspot-session.h"
 
 #include <stdio.h>

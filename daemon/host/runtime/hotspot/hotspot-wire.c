@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Checks what a worker said on the daemon's side, and serves questions on the worker's side.
+ */
+
 #include "host/runtime/hotspot/hotspot-wire.h"
 
 #include <stdio.h>

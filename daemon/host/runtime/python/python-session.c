@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sends a question and receives its answer; an answer that does not check ends the worker.
+ */
+
 #include "host/runtime/python/python-session.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Checks and takes a text of a worker: it ends with a NUL that is its only one, and is UTF-8.
+ */
+
 #include "host/runtime/reader/reader-text.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Checks what one option alone cannot say: paths that must be absolute, directories that must be there,
+ * limits that would stop the daemon at once. Each mistake is a line with its place.
+ */
+
 #include "host/service/config/config-check.h"
 
 #include <errno.h>

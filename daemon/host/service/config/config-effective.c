@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Says of an option the value in force and where it comes from; a few defaults depend on other settings or
+ * on the place, and have a function each.
+ */
+
 #include "host/service/config/config-effective.h"
 
 #include <stdio.h>

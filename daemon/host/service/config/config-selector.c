@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes a Selector from the lists of the configuration: users become numbers, excludes are split into kind
+ * and pattern.
+ */
+
 #include "host/service/config/config-selector.h"
 
 #include <errno.h>

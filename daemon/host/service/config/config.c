@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sets all defaults from the table of options, sets an option from a text if no higher level has set it,
+ * and keeps the sections of further receivers.
+ */
+
 #include "host/service/config/config.h"
 
 #include <errno.h>

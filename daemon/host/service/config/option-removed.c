@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Has a row for each option that is gone: where it was known, what does its job now, and the version that
+ * removed it.
+ */
+
 #include "host/service/config/option-removed.h"
 
 #include <string.h>

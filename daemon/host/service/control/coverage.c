@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares ticks with the CPU time of the targets, and names the first cause that explains what is missing:
+ * a pause, stolen time, lost ticks.
+ */
+
 #include "host/service/control/coverage.h"
 
 #include <stdio.h>

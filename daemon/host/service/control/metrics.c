@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Prints the counters in the order of their table, one family at a time, and gauges from a struct of
+ * values; the status for people and JSON are made from the same values.
+ */
+
 #include "host/service/control/metrics.h"
 
 #include <inttypes.h>

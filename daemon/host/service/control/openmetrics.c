@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the weights of an Accept header, and rewrites Prometheus' text family by family into OpenMetrics.
+ */
+
 #include "host/service/control/openmetrics.h"
 
 #include <stdlib.h>

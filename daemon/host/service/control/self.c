@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads statm, the descriptors and the times of this process, and raises its limit of descriptors.
+ */
+
 #include "host/service/control/self.h"
 
 #include <dirent.h>

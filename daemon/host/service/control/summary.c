@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Adds up the counters of losses by cause, compares the sum with the ticks, and prints all as lines of the
+ * log and as JSON.
+ */
+
 #include "host/service/control/summary.h"
 
 #include <errno.h>

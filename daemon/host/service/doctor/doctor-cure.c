@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds out where the daemon runs, by environment and files, and writes the cure in the words of that
+ * place.
+ */
+
 #include "host/service/doctor/doctor-cure.h"
 
 #include <stdio.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Collects findings in an array with a cap, and prints them as lines or as JSON.
+ */
+
 #include "host/service/doctor/doctor.h"
 
 #include <stdarg.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Spends intervals of time: an answer costs one, and a credit of a few may be used at once.
+ */
+
 #include "host/service/limits/call-budget.h"
 
 #include "core/base/util/macro.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Halves the frequency while the daemon's CPU time is above its limit, and doubles it when it has been far
+ * below for a while; above the limit of memory sampling pauses.
+ */
+
 #include "host/service/limits/governor.h"
 
 #include "core/base/util/clock.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares the rate of switches with the steps of the limit. It moves after several judgements in a row: up
+ * as far as all of them asked for, down only where twice the rate would still be allowed.
+ */
+
 #include "host/service/limits/switch-limit.h"
 
 #include "core/base/util/macro.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares the bytes of each window with its budget, lowers the frequency by what is over it, and raises it
+ * again far below.
+ */
+
 #include "host/service/limits/volume.h"
 
 #include "core/base/util/clock.h"

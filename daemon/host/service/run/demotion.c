@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Gives files to the later user, keeps what only root could open, and then drops the rights for good.
+ */
+
 #include "host/service/run/demotion.h"
 
 #include <errno.h>

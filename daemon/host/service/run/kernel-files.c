@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens each file of a table and judges why it cannot be read, or why it shows no addresses; each state has
+ * a cause, a cost and a cure.
+ */
+
 #include "host/service/run/kernel-files.h"
 
 #include <errno.h>

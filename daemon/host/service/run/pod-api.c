@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Starts a thread that sends one request, and leaves its answer under a lock where the loop collects it. A
+ * thread that does not come back in time is left behind with its lane.
+ */
+
 #include "host/service/run/pod-api.h"
 
 #include <errno.h>

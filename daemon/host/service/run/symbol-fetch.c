@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes a fetcher of debug files from the configuration, or says why there is none.
+ */
+
 #include "host/service/run/symbol-fetch.h"
 
 #include <stdlib.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes the uploads from the configuration: the server's base URL is that of the receiver without its path,
+ * if no other is set.
+ */
+
 #include "host/service/run/symbol-upload.h"
 
 #include <errno.h>
