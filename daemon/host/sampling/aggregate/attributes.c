@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Interns the few values that decide a sample's attributes as one key of bytes, and remembers the set that
+ * it became in the current window. Only a key that is new makes attributes.
+ */
+
 #include "host/sampling/aggregate/attributes.h"
 
 #include <errno.h>

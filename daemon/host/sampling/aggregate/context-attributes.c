@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Asks the filter for each key, finds the key's name in the process context, and counts distinct values per
+ * key and process, so that one key cannot fill a window.
+ */
+
 #include "host/sampling/aggregate/context-attributes.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the kubelet's directory when a uid is unknown, and asks for a list where that has no answer; both
+ * at intervals, of which the second doubles.
+ */
+
 #include "host/sampling/aggregate/pod-names.h"
 
 #include <dirent.h>

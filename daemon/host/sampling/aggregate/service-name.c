@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Looks for service.name in the process context, then in the environment, and then makes a name of the
+ * executable's.
+ */
+
 #include "host/sampling/aggregate/service-name.h"
 
 #include <stdio.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps rows by service and operation, and time by span until the operation of the span is known. A row
+ * that was given too much has a debt, which later times pay.
+ */
+
 #include "host/sampling/aggregate/span-cpu.h"
 
 #include <errno.h>

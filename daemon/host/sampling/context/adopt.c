@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists the threads of a process, and tells the kernel half each thread's id in its own namespace.
+ */
+
 #include "host/sampling/context/adopt.h"
 
 #include <fcntl.h>

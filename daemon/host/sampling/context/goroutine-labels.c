@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Takes pairs of key and value from the bytes of a sample, and turns the labels of known tracers into ids
+ * of the span.
+ */
+
 #include "host/sampling/context/goroutine-labels.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps the longest life of the programs of one kind, less an eighth with each end, and decides by it
+ * whether a search may wait or be left out.
+ */
+
 #include "host/sampling/context/lives.h"
 
 #include "core/base/util/clock.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Checks a worker's answer field by field on the daemon's side, and makes one on the worker's side.
+ */
+
 #include "host/sampling/context/thread-wire.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares the name of a process' executable with those of engines, and its file with our own.
+ */
+
 #include "host/sampling/discover/coroutine-engine.h"
 
 #include <stdio.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes the identity of an ended process from the notices that it left: the first mapped file is its
+ * executable, and the nearest ancestor that lives lends the rest.
+ */
+
 #include "host/sampling/discover/recall.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps rejected ids in a map and in a list by time, so that expired ones are at its front; over its cap
+ * the oldest goes.
+ */
+
 #include "host/sampling/discover/rejects.h"
 
 #include <errno.h>

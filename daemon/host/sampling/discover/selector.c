@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Tries the selectors in a fixed order and returns the first reason that holds; excludes are tried before
+ * all.
+ */
+
 #include "host/sampling/discover/selector.h"
 
 #include <fnmatch.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Counts in a ring of names how often each had nothing new in a row, and says which names become settled or
+ * unsettled.
+ */
+
 #include "host/sampling/discover/settled-names.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps what new processes said of themselves in a queue by time, with a cap of bytes, and clears the
+ * memory of each before it is freed.
+ */
+
 #include "host/sampling/discover/starts.h"
 
 #include <stdlib.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Goes over /proc once, decides each process by the selectors, and searches its publication within a budget
+ * of reads.
+ */
+
 #include "host/sampling/discover/survey.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Holds each find of the sweep for a second. A notice that tells of the same takes it away; what stays is
+ * counted.
+ */
+
 #include "host/sampling/discover/sweep-results.h"
 
 #include <stdbool.h>

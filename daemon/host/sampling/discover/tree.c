@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sets the bit of a forked child to that of its parent.
+ */
+
 #include "host/sampling/discover/tree.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads exe, status, cgroup and environ of a process as far as they are asked for, each up to a cap; the
+ * same parts may come from what a new process told.
+ */
+
 #include "host/sampling/process/identity.h"
 
 #include <errno.h>

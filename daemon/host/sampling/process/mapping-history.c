@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps replaced mappings in the order in which they ended, with a cap, and searches them by address and
+ * time.
+ */
+
 #include "host/sampling/process/mapping-history.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies and compares mappings, and makes one from a notice of the kernel: the file must be the one that
+ * the notice names.
+ */
+
 #include "host/sampling/process/mapping.h"
 
 #include <errno.h>

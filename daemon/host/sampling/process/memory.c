@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Looks in pagemap whether all pages are present, and only then reads, in pieces of one bounded call.
+ */
+
 #include "host/sampling/process/memory.h"
 
 #include <errno.h>

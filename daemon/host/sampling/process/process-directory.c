@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens /proc/PID, parses its stat from the last parenthesis on, since a name may have any byte in it, and
+ * compares the time of the start.
+ */
+
 #include "host/sampling/process/process-directory.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads three files into one buffer inside a bounded call, each as far as there is room.
+ */
+
 #include "host/sampling/process/process-look.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares each count in a record with the size of the record before anything points behind it.
+ */
+
 #include "host/sampling/sample/decode.h"
 
 #include <stdbool.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Computes the sizes of rings and maps, opens the skeleton, loads it, and explains in words what the kernel
+ * refused.
+ */
+
 #include "host/sampling/sample/kernel-half.h"
 
 #include <bpf/bpf.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Loads an iterator over tasks that shares the sampler's maps, reads its records, and orders them by
+ * process.
+ */
+
 #include "host/sampling/sample/kernel-threads.h"
 
 #include <bpf/bpf.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps names in a ring, and says which name to add to the kernel's map and which one to remove.
+ */
+
 #include "host/sampling/sample/known-names.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads small files of procfs and sysfs, and parses them by functions that take a text.
+ */
+
 #include "host/sampling/sample/machine.h"
 
 #include <stdio.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Goes over the kernel's maps by id, recognises process tables by name and sizes of keys and values, and
+ * looks up targets in them.
+ */
+
 #include "host/sampling/sample/other-profilers.h"
 
 #include <linux/bpf.h>

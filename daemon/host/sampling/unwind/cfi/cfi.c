@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Collects the functions of a section in order of address, and then makes the rows of one function at a
+ * time, so that its caller may stop in between.
+ */
+
 #include "host/sampling/unwind/cfi/cfi.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds the few instructions after a call of __builtin_eh_return for which gcc writes no rules, and inserts
+ * rows for them.
+ */
+
 #include "host/sampling/unwind/cfi/eh-return.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads numbers byte by byte; a number that is too long or has an unknown form fails the cursor.
+ */
+
 #include "host/sampling/unwind/cfi/encoding.h"
 
 enum {

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the headers of entries, which differ between .eh_frame and .debug_frame, and keeps recent CIEs in a
+ * cache, since most functions share a few.
+ */
+
 #include "host/sampling/unwind/cfi/entry.h"
 
 #include "core/base/util/macro.h"

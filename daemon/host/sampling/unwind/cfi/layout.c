@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads program headers and, only if those do not lead to call frame information, the section table.
+ */
+
 #include "host/sampling/unwind/cfi/layout.h"
 
 #include <elf.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls bpf(2) for maps, and fills an array through mmap(), which is one copy instead of a call per block.
+ */
+
 #include "host/sampling/unwind/tables/bpfmap.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Joins neighbours that have no table, and splits mappings into leaves under one root.
+ */
+
 #include "host/sampling/unwind/tables/nodes.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds a table by the object's id, counts its users, and keeps those without users in a list by their last
+ * use; the oldest gives its slot to a new one.
+ */
+
 #include "host/sampling/unwind/tables/pool.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Runs calls from a ring in a thread, as many at once as wait there, and reports each through an eventfd.
+ */
+
 #include "host/sampling/unwind/tables/publisher.h"
 
 #include <errno.h>

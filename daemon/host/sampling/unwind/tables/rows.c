@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Takes rows in order, drops those equal to the one before, and packs the rest into pages of records.
+ */
+
 #include "host/sampling/unwind/tables/rows.h"
 
 #include <errno.h>

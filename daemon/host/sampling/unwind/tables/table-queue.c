@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Gives the file with most users to a worker that is free, and takes results; without workers it builds one
+ * table in steps.
+ */
+
 #include "host/sampling/unwind/tables/table-queue.h"
 
 #include <errno.h>

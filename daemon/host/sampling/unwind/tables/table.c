@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Merges two sources of functions by address, call frame information and a scan of the gaps or Go's table,
+ * and packs their rows step by step.
+ */
+
 #include "host/sampling/unwind/tables/table.h"
 
 #include <errno.h>
