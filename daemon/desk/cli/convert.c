@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `convert`: reads all inputs into one window through libspanprof-convert, then writes it to a file or
+ * sends it to a receiver, and says what was left out.
+ */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `coro`: turns options into those of the engine, and starts it for a command or for processes that run.
+ */
+
 #include <limits.h>
 #include <string.h>
 

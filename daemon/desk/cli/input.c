@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads one argument of the command line whole; standard input may be named once.
+ */
+
 #include "desk/cli/input.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns arguments into a list of files, directories and stored requests, and gives each to the caller with
+ * the filter of the options. Long work shows its progress.
+ */
+
 #include "desk/cli/inputs.h"
 
 #include <dirent.h>

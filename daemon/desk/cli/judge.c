@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares two reports or windows, prints what grew by more than is allowed, and says whether that fails
+ * the command.
+ */
+
 #include "desk/cli/judge.h"
 
 #include <string.h>

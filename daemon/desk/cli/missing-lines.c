@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups the objects without lines by their reason, and names the first few of each.
+ */
+
 #include "desk/cli/missing-lines.h"
 
 #include <string.h>

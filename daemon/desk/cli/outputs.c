@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds the writer by format or suffix, opens the output, and gives it its name only after the last byte
+ * was written.
+ */
+
 #include "desk/cli/outputs.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds an address in the maps of a process, then the function in the file that is mapped there, and keeps
+ * each name by its address.
+ */
+
 #include "desk/cli/process-names.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `receive`: serves requests, decodes each within an allowance that its size earns, stores it, prints one
+ * line about it, and passes it on where that is wanted.
+ */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

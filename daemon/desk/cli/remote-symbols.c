@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Starts processes without rights and a client of debuginfod for the time of a command.
+ */
+
 #include "desk/cli/remote-symbols.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Attaches to the coroutines of a process for a while, and gives the trace to the report.
+ */
+
 #include "desk/cli/report-process.h"
 
 #include <errno.h>

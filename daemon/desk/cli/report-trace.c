@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Adds events, stations and mappings of a trace to a report of coroutines.
+ */
+
 #include "desk/cli/report-trace.h"
 
 #include <inttypes.h>

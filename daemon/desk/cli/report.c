@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `report`: reads its inputs into a report or a window, chooses the form by options and suffix, and prints
+ * tables, a page, a comparison or an annotated source.
+ */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

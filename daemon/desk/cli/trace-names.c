@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds the mapping that an address of a trace lay in, checks that the file here is the same build, and
+ * names the function. Files that fail are said once.
+ */
+
 #include "desk/cli/trace-names.h"
 
 #include <errno.h>

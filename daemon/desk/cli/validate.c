@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `validate`: checks each document against the rules, and those of a backend, and prints findings with
+ * their paths.
+ */
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists the verbs.
+ */
+
 #include "host/cli/cli.h"
 
 /* In the order of `spanprof help`. A verb is listed once it works. */

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Parses a date by its fixed form, a number of seconds, or an offset from the beginning.
+ */
+
 #include "desk/cli/when.h"
 
 #include <stdio.h>

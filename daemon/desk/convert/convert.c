@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Recognises each source by its first bytes, has its reader fill the window, and closes it with names,
+ * filters and attributes of the options.
+ */
+
 #include "desk/convert/convert.h"
 
 #include <errno.h>

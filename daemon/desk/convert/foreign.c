@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares the first bytes with a table of formats that are no profiles.
+ */
+
 #include "desk/convert/foreign.h"
 
 #include <string.h>

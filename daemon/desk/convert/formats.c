@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Has the table of readers, in the order in which they are asked, and that of writers.
+ */
+
 #include <string.h>
 
 #include "desk/convert/convert.h"

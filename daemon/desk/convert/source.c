@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads pieces of a plain file where they lie. Other input is unpacked into memory, or beyond a size into
+ * an unnamed file, with a cap on what packed bytes may become.
+ */
+
 #include "desk/convert/source.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Splits a line at its last blank and its stack at semicolons, and interns each frame by its text.
+ */
+
 #include "desk/folded/folded.h"
 
 #include <ctype.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads many events at once, hashes what is not measured, and adds each event to the place of its
+ * combination. The place is prefetched while the next events are read.
+ */
+
 #include "desk/jfr/blocks.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens a chunk by its header, loads its metadata and checkpoints, and goes over its events. Where an
+ * offset leads nowhere, the whole chunk is scanned.
+ */
+
 #include "desk/jfr/chunk.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Converts a constant into a row of the window at its first use, and follows references between constants
+ * to a limited depth.
+ */
+
 #include "desk/jfr/constants.h"
 
 #include <errno.h>

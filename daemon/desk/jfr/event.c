@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes from the metadata of a type the steps that read its events: fields that nothing needs are passed
+ * over together.
+ */
+
 #include "desk/jfr/event.h"
 
 #include "core/base/data/intern.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Goes over the events of the listed types, and overwrites their texts with asterisks, in place and in the
+ * pool of strings.
+ */
+
 #include "desk/jfr/mask.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps the constants of each class in a hash table by index, as pointers into the bytes of the
+ * checkpoints.
+ */
+
 #include "desk/jfr/pool.h"
 
 #include <errno.h>

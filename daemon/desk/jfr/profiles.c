@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps one profile for each way of measuring, learns periods from settings, and at the end decides which
+ * profile gets the names that a measure has everywhere.
+ */
+
 #include "desk/jfr/profiles.h"
 
 #include "core/base/util/macro.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Notes the first mistake of a recording; later ones follow from it.
+ */
+
 #include "desk/jfr/reader.h"
 
 #include <stdarg.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the few events that tell of the process, its settings and libraries, and makes them attributes of
+ * the resource and modules.
+ */
+
 #include "desk/jfr/recording.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Takes new combinations from the blocks field by field, makes their rows, and adds times and values of all
+ * others to the sample that is known.
+ */
+
 #include "desk/jfr/samples.h"
 
 #include <errno.h>

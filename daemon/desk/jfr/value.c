@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Decodes strings in each of their encodings into UTF-8, with a check of every length.
+ */
+
 #include "desk/jfr/value.h"
 
 static JfrString utf16(JfrCursor *cursor) {

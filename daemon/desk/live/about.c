@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Collects facts of a recording as pairs of name and text, up to a cap: its command, targets, rate and
+ * losses.
+ */
+
 #include "desk/live/about.h"
 
 #include <stdarg.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Forks a child that waits for a byte before it executes its program, passes signals and stops on to it,
+ * and returns its exit status.
+ */
+
 #include "desk/live/command.h"
 
 #include <errno.h>

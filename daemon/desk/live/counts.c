@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Adds up samples of a window by texts: functions, spans, threads, processes and more, each with its own
+ * kind of row.
+ */
+
 #include "desk/live/counts.h"
 
 #include <errno.h>

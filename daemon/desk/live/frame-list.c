@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds texts of a stack's frames and attributes in the window, and prints them as lines or as JSON.
+ */
+
 #include "desk/live/frame-list.h"
 
 #include <inttypes.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sorts the samples of goroutines into groups by process and size, and prints each group with its stack and
+ * labels.
+ */
+
 #include "desk/live/goroutine-list.h"
 
 #include <errno.h>

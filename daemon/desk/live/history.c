@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps moments in a ring, and drops the oldest ones until their rows are within the cap.
+ */
+
 #include "desk/live/history.h"
 
 static Moment *place_of(const History *history, uint64_t number) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Recognises one sequence of bytes at a time: a control sequence, a function key, or a character of UTF-8.
+ */
+
 #include "desk/live/keys.h"
 
 

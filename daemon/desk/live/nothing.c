@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Chooses between the reasons by the counters of the recording: nothing ran, too little ran, or all was
+ * filtered.
+ */
+
 #include "desk/live/nothing.h"
 
 #include <inttypes.h>

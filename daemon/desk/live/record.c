@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `record`: runs a session with a command or with targets, merges its windows, names them at the end, and
+ * writes a page or another form, with tables on the terminal.
+ */
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

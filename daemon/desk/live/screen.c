@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sets the terminal's mode and page, and has handlers give both back at each way to end.
+ */
+
 #include "desk/live/screen.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes a daemon with a sink, starts the command when sampling runs, and ends when the command, the time or
+ * the user does.
+ */
+
 #include "desk/live/session.h"
 
 #include <errno.h>

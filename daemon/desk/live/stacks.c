@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `stacks`: samples what runs for a moment, looks at all threads that wait, and lists both by place.
+ */
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

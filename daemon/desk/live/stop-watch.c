@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Waits in a thread for a signal or for its end, by two descriptors.
+ */
+
 #include "desk/live/stop-watch.h"
 
 #include <errno.h>

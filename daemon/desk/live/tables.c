@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Prints the hottest functions, spans and waits as tables, and a hint for what has no name.
+ */
+
 #include "desk/live/tables.h"
 
 #include <inttypes.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes a row for each thread, groups rows with equal stacks, and looks for cycles among threads that wait
+ * for each other's mutex.
+ */
+
 #include "desk/live/thread-list.h"
 
 #include <errno.h>

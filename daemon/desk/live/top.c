@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `top`: takes each window into counts, keeps them as history, and draws the view again at each interval
+ * and key.
+ */
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

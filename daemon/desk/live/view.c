@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sorts and filters rows of the counts, fits their columns to the screen, and prints a page, lines or JSON
+ * of them.
+ */
+
 #include "desk/live/view.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Runs the steps in their order, for one window or for two.
+ */
+
 #include "desk/page/build.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Interns texts without anything that a page could take for markup, and makes the page's title from its
+ * largest processes.
+ */
+
 #include "desk/page/model.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads table by table, and checks each number against the size of the table that it points into before
+ * anything uses it.
+ */
+
 #include "desk/page/page-decode.h"
 
 #include <cjson/cJSON.h>

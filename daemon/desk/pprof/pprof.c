@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Goes over a profile more than once, since its fields may come in any order, and turns samples
+ * into events with one profile a column.
+ */
+
 #include "desk/pprof/pprof.h"
 
 /*

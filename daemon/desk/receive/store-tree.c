@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Walks down DAY/SERVICE/HOST, and leaves out directories whose names cannot match.
+ */
+
 #include "desk/receive/store-tree.h"
 
 #include <dirent.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Scans the directory once at its start, then counts by itself. A request is written under a temporary name
+ * and renamed to its number.
+ */
+
 #include "desk/receive/store.h"
 
 #include <dirent.h>

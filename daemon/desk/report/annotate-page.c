@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Writes the source as rows with their shares and a colour by heat; all text is escaped.
+ */
+
 #include "desk/report/annotate-page.h"
 
 #include <inttypes.h>

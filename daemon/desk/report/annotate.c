@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds the file's frames by the ends of their paths, counts each line once a sample, and prints the source
+ * with its shares.
+ */
+
 #include "desk/report/annotate.h"
 
 #include <errno.h>

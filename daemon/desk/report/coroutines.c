@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps a row for each coroutine with its last event, adds each stretch between two events, and keeps the
+ * longest ones in a heap.
+ */
+
 #include "desk/report/coroutines.h"
 
 #include <errno.h>

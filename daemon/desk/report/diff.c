@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pairs functions by name and object, compares their shares, and judges a change against the noise of both
+ * samples.
+ */
+
 #include "desk/report/diff.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps an array from each string and module of the window to its number in the report.
+ */
+
 #include "desk/report/report-names.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Holds the interned tables of a report, and answers questions about their rows.
+ */
+
 #include "desk/report/report.h"
 
 #include <errno.h>

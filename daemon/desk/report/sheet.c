@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Prints the same facts and tables in two forms: padded columns, or Markdown with its own signs escaped.
+ */
+
 #include "desk/report/sheet.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads the names of the columns from the first line, then the two that are needed from each other line.
+ */
+
 #include "desk/report/spans.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Interns the key and adds to the two sums of its row; rows are sorted by section and sum.
+ */
+
 #include "desk/report/tally.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Has a table of reasons with words and meaning.
+ */
+
 #include "desk/report/words.h"
 
 #include <string.h>

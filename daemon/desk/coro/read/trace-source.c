@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Recognises the form of a trace by its first bytes, and gives its lines or rows to the reader of that
+ * form. A line without an end is held back until another one shows that it was whole.
+ */
+
 #include "desk/coro/read/trace-source.h"
 
 #include <errno.h>

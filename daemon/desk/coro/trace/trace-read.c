@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns a row of columns into an event, a station or a mapping, and counts rows that are none of these.
+ */
+
 #include "desk/coro/trace/trace-read.h"
 
 #include <errno.h>

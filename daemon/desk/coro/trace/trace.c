@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Has the table of endings.
+ */
+
 #include "desk/coro/trace/trace.h"
 
 #include <stddef.h>
