@@ -47,13 +47,8 @@ enum {
         LOOK_BYTES = 4 << 20,           /* bytes of one file in one look */
         FILE_BYTES = 256 << 20,         /* bytes of one file in all; the rest is over the cap */
         LAST_BYTES = 64,
-        /* tries of one piece in one look: a worker may be killed by accident */
-        MAX_TRIES = 2,
         READ_E_FAILED = 100,            /* no worker could read it; apart from JITDUMP_E_* */
 };
-
-/* time for all pieces of one look; less than the time limit of the look */
-#define WORKER_NS (8 * NS_PER_SEC)
 
 /* One of the two files, as it was at the last look. */
 typedef struct CodeFile {
@@ -299,21 +294,16 @@ static int ask(CodeSource *source, CodeForm form, size_t size) {
         size_t state_size = code_wire_state_size(form);
         CodeWork *work = source->work;
         WorkerSession *session = &work->session;
-        int r = worker_session_begin(session);
+        int r = worker_session_request(session, &code_question, &request, -1);
 
-        r = r ?: worker_session_send(session, &request, sizeof(request), -1);
         r = r ?: worker_session_send(session, state_of(source, form), state_size, -1);
         r = r ?: worker_session_send(session, source->piece, size, -1);
-        r = r ?: worker_session_receive(session, &work->answer, sizeof(work->answer));
-        if (r)
-                return r;
-        if (!code_wire_check_answer(&work->answer, form, size))
-                return worker_session_refuse(session);
-        r = worker_session_receive(session, &work->state, state_size);
+        r = r ?: worker_session_hear(session, &code_question, &request, &work->answer);
+        r = r ?: worker_session_receive(session, &work->state, state_size);
         r = r ?: worker_session_receive(session, work->records, work->answer.size);
-        if (!r && !code_wire_check_records(work->records, work->answer.size, work->answer.n_records, form))
-                r = worker_session_refuse(session);
-        return r;
+        return r ?: worker_session_judge(session,
+                                         code_wire_check_records(work->records, work->answer.size,
+                                                                 work->answer.n_records, form));
 }
 
 static int take_line(void *userdata, const CodeRecord *record) {
@@ -348,12 +338,10 @@ static int send_out(CodeSource *source, CodeForm form, size_t size) {
                 source->work = calloc(1, sizeof(*source->work));
                 if (!source->work)
                         return error_origin(-ENOMEM);
-                source->work->session = (WorkerSession){ .zygotes = source->zygotes,
-                                                         .end_ns = clock_monotonic_ns() + WORKER_NS,
-                                                         .counts = &source->look->workers,
-                                                         .socket = -1 };
+                source->work->session =
+                        worker_session_make(source->zygotes, &code_question, &source->look->workers);
         }
-        for (int i = 0; i < MAX_TRIES && r == WORKER_SESSION_E_DIED; i++)
+        for (unsigned i = 0; i < code_question.n_tries && r == WORKER_SESSION_E_DIED; i++)
                 r = ask(source, form, size);
         return r ? READ_E_FAILED : 0;
 }

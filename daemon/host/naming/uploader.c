@@ -47,7 +47,6 @@
 #define LONGEST_RETRY_NS (600 * NS_PER_SEC)
 #define BUSY_RETRY_NS (480 * NS_PER_SEC)
 #define BUDGET_RETRY_NS (300 * NS_PER_SEC)      /* the day may have ended */
-#define WORKER_NS (120 * NS_PER_SEC)    /* one file, its question to the server included */
 #define END_NS (200 * NS_PER_MS)
 
 enum {
@@ -432,10 +431,8 @@ static void serve(Lane *lane, Job *job) {
         Work work = { .lane = lane, .job = job };
         Event event;
 
-        work.session = (WorkerSession){ .zygotes = lane->zygotes,
-                                        .end_ns = clock_monotonic_ns() + WORKER_NS,
-                                        .counts = &work.counts,
-                                        .socket = -1 };
+        work.session =
+                worker_session_make(lane->zygotes, &no_text_questions[NO_TEXT_ASK_FILE], &work.counts);
         lane->current = job;
         pthread_mutex_unlock(&lane->mutex);
         event = work_on(&work);

@@ -20,6 +20,7 @@
  */
 #include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@
 
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
-#include "host/runtime/hotspot/hotspot-session.h"
+#include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/hotspot/hotspot-walk.h"
 #include "host/service/run/worker-main.h"
 
@@ -37,7 +38,11 @@ enum { MAX_FRAMES = 4096, MAX_PLACES = 1 << 16, MAX_CODE = 1 << 20 };
 typedef unsigned long long Wide;
 
 /* Who names frames: a worker, or NULL. */
-static HotspotSession *session;
+static HotspotLink *worker;
+static HotspotLinks *links;
+static ReaderLinks *readers;
+static Zygotes *zygotes;
+static HotspotOpened opened;            /* what the worker said first */
 
 __attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
         if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
@@ -135,17 +140,24 @@ static void print_code(Hotspot *hotspot) {
         }
 }
 
+/* All questions of a second have a budget: what comes later is asked for again. */
+static int ask_worker(const uint64_t *words, const HotspotFrames **namedp) {
+        int r;
+
+        for (int i = 0; (r = hotspot_link_frames(worker, words, namedp)) == HOTSPOT_E_LATER && i < 1000; i++)
+                poll(NULL, 0, 10);
+        return r;
+}
+
 static void print_frames(Hotspot *hotspot, const uint64_t *words) {
         static const char *const kinds[HOTSPOT_N_FRAME_KINDS] = { "interpreted", "compiled", "inlined", "stub",
                                                                   "compiled" };
-        HotspotFrames frames;
-        int r;
+        const HotspotFrames *named = NULL;
+        HotspotFrames frames = { 0 };
+        int r = worker ? ask_worker(words, &named) : hotspot_frames(hotspot, words, &frames);
 
-        if (session) {
-                r = hotspot_session_frames(session, words, false);
-                frames = session->answer->frames;
-        } else
-                r = hotspot_frames(hotspot, words, &frames);
+        if (named)
+                frames = *named;
         if (r) {
                 printf("nameless\t%llx\t%llx\t%llx\n", (Wide)words[0], (Wide)words[1], (Wide)words[2]);
                 return;
@@ -331,38 +343,26 @@ static void print_leaves(Hotspot *hotspot) {
         }
 }
 
-static void open_session(pid_t pid, int fd, uint64_t size, uint64_t bias) {
-        static WorkerSessionCounts counts;
-        static HotspotAnswer answer;
-        static WorkerSession worker;
-        ReaderHandle handle;
-        Zygotes *zygotes = NULL;
+static void open_worker(pid_t pid, int fd, uint64_t size, uint64_t bias) {
+        const ReaderSubject subject = { .pid = pid, .size = size, .bias = bias, .fd = dup(fd) };
+        const HotspotOpened *said = NULL;
 
-        session = calloc(1, sizeof(*session));
-        if (!session || zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000))
+        if (zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000) || reader_links_new(&readers, zygotes) ||
+            hotspot_links_new(&links, readers) || hotspot_link_new(&worker, links, &subject))
                 fail("no workers");
-        worker = (WorkerSession){ .zygotes = zygotes,
-                                  .counts = &counts,
-                                  .socket = -1,
-                                  .end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC };
-        session->worker = &worker;
-        session->answer = &answer;
-        if (worker_session_begin(&worker) || !reader_handle_open(&handle, pid, 0))
-                fail("no worker, or its memory is not readable");
-        if (hotspot_session_open(session, &handle, fd, size, bias))
-                fail(answer.opened.reason);
-        reader_handle_close(&handle);
+        if (hotspot_link_open(worker, &said))
+                fail(said->reason);
+        opened = *said;
 }
 
-static void close_session(const Hotspot *hotspot) {
-        Zygotes *zygotes = session->worker->zygotes;
-
-        if (session->answer->opened.layout.version != hotspot_layout(hotspot)->version ||
-            memcmp(&session->answer->opened.code, hotspot_code(hotspot), sizeof(HotspotCode)))
+static void close_worker(const Hotspot *hotspot) {
+        if (opened.layout.version != hotspot_layout(hotspot)->version ||
+            memcmp(&opened.code, hotspot_code(hotspot), sizeof(HotspotCode)))
                 fail("the worker sees another JVM");
-        worker_session_end(session->worker);
+        hotspot_link_free(worker);
+        hotspot_links_free(links);
+        reader_links_free(readers);
         zygotes_free(zygotes);
-        free(session);
 }
 
 int main(int argc, char **argv) {
@@ -383,7 +383,7 @@ int main(int argc, char **argv) {
             hotspot_new(&hotspot, &source, fd, (uint64_t)st.st_size, bias, reason))
                 fail(reason);
         if (!strcmp(argv[1], "worker"))
-                open_session(pid, fd, (uint64_t)st.st_size, bias);
+                open_worker(pid, fd, (uint64_t)st.st_size, bias);
         if (!strcmp(argv[1], "layout"))
                 print_layout(hotspot);
         hotspot_memory_allow(hotspot_memory(hotspot), UINT32_MAX);
@@ -393,10 +393,10 @@ int main(int argc, char **argv) {
                 print_scopes(hotspot);
         else if (!strcmp(argv[1], "leaves"))
                 print_leaves(hotspot);
-        for (int i = 3; (session || !strcmp(argv[1], "stack")) && i < argc; i++)
+        for (int i = 3; (worker || !strcmp(argv[1], "stack")) && i < argc; i++)
                 print_stack(hotspot, strtoull(argv[i], NULL, 16));
-        if (session)
-                close_session(hotspot);
+        if (worker)
+                close_worker(hotspot);
         close(fd);
         return 0;
 }

@@ -40,7 +40,7 @@ struct Helper {
         bool is_asked, is_sent;
         bool is_unclear;                /* whether what ended before its answer ever was there */
         uint8_t request[HELPER_MAX_REQUEST];
-        size_t request_size;
+        size_t request_size, n_heard;   /* bytes; of the answer's head */
         int fd;
         uint64_t timeout_ns, deadline_ns;
 };
@@ -226,6 +226,7 @@ void helper_tend(Helper *helper) {
 void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64_t timeout_ns) {
         helper->request_size = MIN(size, sizeof(helper->request));
         memcpy(helper->request, request, helper->request_size);
+        helper->n_heard = 0;
         helper->fd = fd;
         helper->timeout_ns = timeout_ns;
         helper->deadline_ns = clock_monotonic_ns() + timeout_ns;
@@ -291,4 +292,25 @@ void helper_done(Helper *helper, bool is_bad) {
         else
                 helper->n_failures = 0;
         helper_tend(helper);
+}
+
+void helper_refuse(Helper *helper) {
+        stat_add(COUNTER_WORKERS_MALFORMED, 1);
+        helper_done(helper, true);
+}
+
+int helper_hear(Helper *helper, const WorkerQuestion *question, void *answer) {
+        while (helper->n_heard < question->answer_size) {
+                size_t n = 0;
+                int r = helper_read(helper, (uint8_t *)answer + helper->n_heard,
+                                    question->answer_size - helper->n_heard, &n);
+
+                if (r)
+                        return r;
+                helper->n_heard += n;
+        }
+        if (question->is_sound(answer, helper->request))
+                return 0;
+        helper_refuse(helper);
+        return HELPER_E_DIED;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/base/sandbox/zygotes.h"
+#include "core/base/sandbox/worker-session.h"
 #include "core/base/util/macro.h"
 
 typedef struct Helper Helper;
@@ -43,11 +43,20 @@ int helper_fd(const Helper *helper);
  */
 void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64_t timeout_ns);
 
+/*
+ * Takes the head of the answer into @answer, over as many calls as it takes: the same @answer in each. A
+ * worker whose head is not sound counts as malformed, and as one that died. Return: 0, HELPER_E_*.
+ */
+int helper_hear(Helper *helper, const WorkerQuestion *question, void *answer);
+
 /* The next bytes of the answer. Return: 0 with *np > 0 of them, HELPER_E_*. */
 int helper_read(Helper *helper, void *data, size_t size, size_t *np);
 
 /* The answer is all there, or is not wanted any more: as it ought to be, or @is_bad. */
 void helper_done(Helper *helper, bool is_bad);
+
+/* The answer is not sound: counted, and helper_done() as bad. */
+void helper_refuse(Helper *helper);
 
 /* Without a request: follows what happens to the workers that were started ahead. */
 void helper_tend(Helper *helper);

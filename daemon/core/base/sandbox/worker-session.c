@@ -78,6 +78,10 @@ int worker_session_refuse(WorkerSession *session) {
         return WORKER_SESSION_E_DIED;
 }
 
+int worker_session_judge(WorkerSession *session, bool is_sound) {
+        return is_sound ? 0 : worker_session_refuse(session);
+}
+
 int worker_session_send(WorkerSession *session, const void *data, size_t size, int fd) {
         int r = channel_send(session->socket, data, size, fd);
 
@@ -120,6 +124,37 @@ int worker_session_receive(WorkerSession *session, void *data, size_t size) {
                         return r;
         }
         return 0;
+}
+
+/* ---- questions ---- */
+
+WorkerSession worker_session_make(Zygotes *zygotes, const WorkerQuestion *question,
+                                  WorkerSessionCounts *counts) {
+        return (WorkerSession){ .zygotes = zygotes,
+                                .end_ns = clock_monotonic_ns() + question->timeout_ns,
+                                .counts = counts,
+                                .socket = -1 };
+}
+
+int worker_session_request(WorkerSession *session, const WorkerQuestion *question, const void *request,
+                           int fd) {
+        int r = worker_session_begin(session);
+
+        return r ?: worker_session_send(session, request, question->request_size, fd);
+}
+
+int worker_session_hear(WorkerSession *session, const WorkerQuestion *question, const void *request,
+                        void *answer) {
+        int r = worker_session_receive(session, answer, question->answer_size);
+
+        return r ?: worker_session_judge(session, question->is_sound(answer, request));
+}
+
+int worker_session_ask(WorkerSession *session, const WorkerQuestion *question, const void *request, int fd,
+                       void *answer) {
+        int r = worker_session_request(session, question, request, fd);
+
+        return r ?: worker_session_hear(session, question, request, answer);
 }
 
 void worker_session_count(const WorkerSessionCounts *counts) {

@@ -6,6 +6,12 @@
  *
  * A conversation with one worker, in a thread that may wait for it until a deadline: for those that are asked
  * several things about one file. The event loop asks by helper.h.
+ *
+ * Each kind of question is a row, WorkerQuestion, which both sides share: host/service/run/worker-main.c has
+ * the table of those that begin a conversation and serves them, this module asks them.
+ *
+ *     begin ─▶ request, descriptor ─▶ head of the answer ─▶ is_sound(): no ─▶ counted, worker ended
+ *                                                          yes ─▶ the rest, as the kind has it
  */
 
 #include <stdbool.h>
@@ -21,6 +27,20 @@ enum {
         WORKER_SESSION_E_LATE,                  /* the same, of one that was killed */
 };
 
+typedef struct WorkerQuestion {
+        uint32_t magic;                 /* first word of the request and of its answer */
+        uint32_t request_size;          /* bytes, as the next */
+        uint32_t answer_size;           /* of the head alone, after which more may come */
+        bool needs_file;                /* a request without a descriptor is not served */
+        unsigned n_tries;               /* of the caller, if one worker after the other dies */
+        uint64_t timeout_ns;            /* of a session that worker_session_make() makes */
+        /*
+         * Pure. Whether @answer may be the head of an answer to @request. Until then no word of it is a
+         * length, an index or an address.
+         */
+        bool (*is_sound)(const void *answer, const void *request);
+} WorkerQuestion;
+
 /* For the loop, which counts for all (core/base/util/stat.h). */
 typedef struct WorkerSessionCounts {
         uint32_t n_started, n_died, n_late, n_malformed;
@@ -33,6 +53,25 @@ typedef struct WorkerSession {
         int socket;                     /* -1 = there is no worker */
         uint32_t serial;
 } WorkerSession;
+
+/* A session that ends question->timeout_ns from now. */
+WorkerSession worker_session_make(Zygotes *zygotes, const WorkerQuestion *question,
+                                  WorkerSessionCounts *counts);
+
+/* Sends @request, to a new worker if there is none. Return: 0, WORKER_SESSION_E_*. */
+int worker_session_request(WorkerSession *session, const WorkerQuestion *question, const void *request,
+                           int fd);
+
+/* Takes the head of the answer to @request; one that is not sound is refused. Return: the same. */
+int worker_session_hear(WorkerSession *session, const WorkerQuestion *question, const void *request,
+                        void *answer);
+
+/* Both, for a request that nothing follows. Return: the same. */
+int worker_session_ask(WorkerSession *session, const WorkerQuestion *question, const void *request, int fd,
+                       void *answer);
+
+/* What came is sound, or the worker is refused. Return: 0, WORKER_SESSION_E_DIED. */
+int worker_session_judge(WorkerSession *session, bool is_sound);
 
 /* Unless there is a worker already. Return: 0, WORKER_SESSION_E_NONE. */
 int worker_session_begin(WorkerSession *session);

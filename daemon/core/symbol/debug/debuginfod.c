@@ -31,7 +31,6 @@
 #include "core/http/http.h"
 #include "core/symbol/debug/no-text-wire.h"
 
-#define WORKER_NS (20 * NS_PER_SEC)
 #define SUFFIX_NONE ".none"
 #define SHARED_DIRECTORY "/var/cache/spanprof"
 #define LONGEST_RETRY_NS (600 * NS_PER_SEC)
@@ -283,10 +282,8 @@ static void be_good(Debuginfod *client, Server *server) {
 /* Whether it is ELF, and of this build: a worker says. */
 static bool is_right(const Debuginfod *client, int fd, const char *id, uint64_t size, const char **whyp) {
         WorkerSessionCounts counts = { 0 };
-        WorkerSession session = { .zygotes = client->config.zygotes,
-                                  .end_ns = clock_monotonic_ns() + WORKER_NS,
-                                  .counts = &counts,
-                                  .socket = -1 };
+        WorkerSession session =
+                worker_session_make(client->config.zygotes, &no_text_questions[NO_TEXT_ASK_ID], &counts);
         NoTextAnswer answer = { .state = NO_TEXT_STATE_MALFORMED };
         int r = no_text_ask(&session, NO_TEXT_ASK_ID, fd, size, id, &answer);
 

@@ -13,6 +13,7 @@
 
 #include "core/base/file/file.h"
 #include "core/base/sandbox/channel.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/symbol/debug/no-text.h"
 
@@ -47,20 +48,33 @@ static void lower(const WorkerSession *session) {
                 setpriority(PRIO_PROCESS, (id_t)pid, NICE);
 }
 
+static bool is_sound(const void *answer, const void *request) {
+        return no_text_wire_check(answer, request);
+}
+
+#define QUESTION(time_ns)                                                                                 \
+        {                                                                                                 \
+                .magic = NO_TEXT_WIRE_MAGIC, .request_size = sizeof(NoTextRequest),                       \
+                .answer_size = sizeof(NoTextAnswer), .needs_file = true, .n_tries = 1,                    \
+                .timeout_ns = time_ns, .is_sound = is_sound,                                              \
+        }
+
+/* A file has more time: its question to the server is part of it. */
+const WorkerQuestion no_text_questions[] = {
+        [NO_TEXT_ASK_ID] = QUESTION(20 * NS_PER_SEC),
+        [NO_TEXT_ASK_FILE] = QUESTION(120 * NS_PER_SEC),
+};
+
 int no_text_ask(WorkerSession *session, NoTextAsk ask, int fd, uint64_t size, const char *gnu,
                 NoTextAnswer *answer) {
         NoTextRequest request = { .magic = NO_TEXT_WIRE_MAGIC, .ask = ask, .size = size };
-        int r = worker_session_begin(session);
+        int r;
 
-        if (r)
-                return r;
         strncpy(request.gnu, gnu, sizeof(request.gnu) - 1);
-        r = worker_session_send(session, &request, sizeof(request), fd);
-        r = r ?: worker_session_receive(session, answer, sizeof(*answer));
-        if (r)
-                return r;
-        lower(session);
-        return no_text_wire_check(answer, &request) ? 0 : worker_session_refuse(session);
+        r = worker_session_ask(session, &no_text_questions[ask], &request, fd, answer);
+        if (!r)
+                lower(session);
+        return r;
 }
 
 int no_text_take(WorkerSession *session, const NoTextAnswer *answer, int to_fd) {

@@ -44,6 +44,8 @@ typedef struct NoTextAnswer {
         char gnu[SYMBOL_WIRE_ID];       /* the file's build id; "" = none */
 } NoTextAnswer;
 
+extern const WorkerQuestion no_text_questions[];        /* by NoTextAsk */
+
 /* Pure. Whether @answer, to @request, is sound. */
 bool no_text_wire_check(const NoTextAnswer *answer, const NoTextRequest *request);
 

@@ -13,17 +13,10 @@
 #include <string.h>
 
 #include "core/base/file/file.h"
-#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/symbol/function/symbol-wire.h"
 
-/* time for one object; less than the caller's own time limit */
-#define WORKER_NS (8 * NS_PER_SEC)
-
-enum {
-        MAX_TRIES = 2,                  /* a worker may be killed by accident */
-        MAX_DEATHS = 4,                 /* over the names of one session */
-};
+enum { MAX_DEATHS = 4 };                /* over the names of one session */
 
 typedef struct Work {
         WorkerSession session;
@@ -72,14 +65,12 @@ static int converse(Work *work, SymbolAnswer *answer) {
         bool is_end = false;
 
         for (;;) {
-                int r = worker_session_receive(&work->session, answer, sizeof(*answer));
+                int r = worker_session_hear(&work->session, &symbol_question, NULL, answer);
 
-                if (r)
+                if (r || answer->kind != SYMBOL_SAID_WANT)
                         return r;
-                if (!symbol_wire_check(answer) || (is_end && answer->kind == SYMBOL_SAID_WANT))
+                if (is_end)
                         return worker_session_refuse(&work->session);
-                if (answer->kind != SYMBOL_SAID_WANT)
-                        return 0;
                 if (!search.link && answer->link[0]) {
                         memcpy(link.name, answer->link, sizeof(link.name));
                         search.link = &link;
@@ -100,10 +91,10 @@ static int receive_functions(Work *work, SymbolTable *table) {
         for (uint32_t at = 0; at < n; at += n_here) {
                 n_here = MIN(n - at, (uint32_t)ARRAY_SIZE(piece));
                 r = worker_session_receive(&work->session, piece, n_here * sizeof(*piece));
+                r = r ?: worker_session_judge(&work->session,
+                                              symbol_wire_put_functions(table, at, piece, n_here));
                 if (r)
                         return r;
-                if (!symbol_wire_put_functions(table, at, piece, n_here))
-                        return worker_session_refuse(&work->session);
         }
         return 0;
 }
@@ -120,10 +111,9 @@ static int receive_table(Work *work, const SymbolAnswer *answer, SymbolTable **t
                 return error_fold(r);
         r = receive_functions(work, table);
         r = r ?: worker_session_receive(&work->session, symbol_table_names(table), answer->names_size);
+        r = r ?: worker_session_judge(&work->session, symbol_table_finish(table));
         if (r)
                 return r;
-        if (!symbol_table_finish(table))
-                return worker_session_refuse(&work->session);
         *tablep = take(table);
         return 0;
 }
@@ -142,10 +132,10 @@ static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, Symb
                                   .state = work->state,
                                   .is_itself = work->object->file != 0 };
         SymbolAnswer answer;
-        int r = worker_session_begin(&work->session);
+        int r;
 
         put_ids(&request, work->object);
-        r = r ?: worker_session_send(&work->session, &request, sizeof(request), work->fd);
+        r = worker_session_request(&work->session, &symbol_question, &request, work->fd);
         r = r ?: converse(work, &answer);
         r = r ?: receive_table(work, &answer, tablep);
         if (!r) {
@@ -177,7 +167,7 @@ static int read_object(Work *work) {
                 open_own(work);
                 r = WORKER_SESSION_E_DIED;
         }
-        for (int i = 0; i < MAX_TRIES && r == WORKER_SESSION_E_DIED; i++)
+        for (unsigned i = 0; i < symbol_question.n_tries && r == WORKER_SESSION_E_DIED; i++)
                 r = ask_table(work, &table, &state, &go);
         if (r)
                 return r < 0 ? error_fold(r) : SYMBOL_SESSION_E_FAILED;
@@ -233,7 +223,7 @@ static int send_names(Work *work, const Names *names) {
                 memcpy(all + request.bytes + sizeof(n), names->names[i], n);
                 request.bytes += (uint32_t)sizeof(n) + n;
         }
-        r = worker_session_send(&work->session, &request, sizeof(request), -1);
+        r = worker_session_request(&work->session, &symbol_question, &request, -1);
         return r ?: worker_session_send(&work->session, all, request.bytes, -1);
 }
 
@@ -265,18 +255,15 @@ static int take_bytes(Work *work, Pieces *pieces, void *to, size_t size) {
 static int ask_names(Work *work, Names *names) {
         char text[DEMANGLE_MAX_OUTPUT];
         Pieces pieces = { .n = 0 };
-        int r = worker_session_begin(&work->session);
+        int r = send_names(work, names);
 
-        r = r ?: send_names(work, names);
         while (!r && names->n_done < names->n) {
                 uint32_t size;
 
                 r = take_bytes(work, &pieces, &size, sizeof(size));
-                if (!r && size >= sizeof(text))
-                        r = worker_session_refuse(&work->session);
+                r = r ?: worker_session_judge(&work->session, size < sizeof(text));
                 r = r ?: take_bytes(work, &pieces, text, size);
-                if (!r && memchr(text, 0, size))
-                        r = worker_session_refuse(&work->session);
+                r = r ?: worker_session_judge(&work->session, !memchr(text, 0, size));
                 if (r)
                         return r;
                 r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done], text,
@@ -318,10 +305,7 @@ static int read_names(Work *work, Names *names) {
 
 int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
                        const uint64_t *addresses, uint32_t n, WorkerSessionCounts *counts) {
-        Work work = { .session = { .zygotes = zygotes,
-                                   .end_ns = clock_monotonic_ns() + WORKER_NS,
-                                   .counts = counts,
-                                   .socket = -1 },
+        Work work = { .session = worker_session_make(zygotes, &symbol_question, counts),
                       .symbolizer = symbolizer,
                       .object = object,
                       .fd = -1 };

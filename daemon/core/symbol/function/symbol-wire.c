@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "core/base/sandbox/channel.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/symbol/function/demangle.h"
 #include "core/symbol/function/object-symbols.h"
@@ -50,6 +51,20 @@ bool symbol_wire_check(const SymbolAnswer *answer) {
                 return false;
         return answer->kind == SYMBOL_SAID_WANT || (answer->kind == SYMBOL_SAID_TABLE && check_table(answer));
 }
+
+static bool is_sound(const void *answer, const void *request) {
+        return symbol_wire_check(answer);
+}
+
+/* Time for one object: less than the caller's own time limit. A worker may be killed by accident. */
+const WorkerQuestion symbol_question = {
+        .magic = SYMBOL_WIRE_MAGIC,
+        .request_size = sizeof(SymbolRequest),
+        .answer_size = sizeof(SymbolAnswer),
+        .n_tries = 2,
+        .timeout_ns = 8 * NS_PER_SEC,
+        .is_sound = is_sound,
+};
 
 int symbol_wire_table_new(SymbolTable **tablep, const SymbolAnswer *answer) {
         const SymbolExtent extent = { .base = answer->base, .n = answer->n, .names_size = answer->names_size,

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/sandbox/worker-session.h"
 #include "core/symbol/function/debug-file.h"
 #include "core/symbol/function/symbols.h"
 
@@ -66,6 +67,8 @@ typedef struct SymbolAnswer {
 typedef struct SymbolWireFunction {
         uint32_t start, size;           /* start from the base */
 } SymbolWireFunction;
+
+extern const WorkerQuestion symbol_question;
 
 /* Pure. Whether @answer is sound, for a request for a table. */
 bool symbol_wire_check(const SymbolAnswer *answer);

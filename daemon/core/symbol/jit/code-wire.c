@@ -18,6 +18,7 @@
 
 #include "core/base/data/cursor.h"
 #include "core/base/sandbox/channel.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 
 size_t code_wire_state_size(CodeForm form) {
@@ -33,6 +34,21 @@ bool code_wire_check_answer(const CodeAnswer *answer, CodeForm form, size_t piec
                 answer->n_malformed <= piece + 1 && answer->n_records <= piece &&
                 answer->size <= CODE_WIRE_MAX_ANSWER && !answer->zero;
 }
+
+static bool is_answer(const void *answer, const void *request) {
+        const CodeRequest *asked = request;
+
+        return code_wire_check_answer(answer, asked->form, asked->size);
+}
+
+const WorkerQuestion code_question = {
+        .magic = CODE_WIRE_MAGIC,
+        .request_size = sizeof(CodeRequest),
+        .answer_size = sizeof(CodeAnswer),
+        .n_tries = 2,                   /* a worker may be killed by accident */
+        .timeout_ns = 8 * NS_PER_SEC,   /* all pieces of one look; less than the time limit of the look */
+        .is_sound = is_answer,
+};
 
 /* Takes the next record. Return: whether there is a whole one. */
 static bool next(Cursor *cursor, CodeRecord *record) {

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/sandbox/worker-session.h"
 #include "core/symbol/jit/code.h"
 #include "core/symbol/jit/jitdump.h"
 #include "core/symbol/jit/perf-map.h"
@@ -55,6 +56,8 @@ typedef struct CodeWireRecord {
         uint32_t name_size;
         uint32_t is_move;
 } CodeWireRecord;
+
+extern const WorkerQuestion code_question;
 
 /* Bytes of the state of a form. */
 size_t code_wire_state_size(CodeForm form);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Asks a worker for the frames of a JVM, with one deadline for all frames of a stack.
+ * The link to a JVM asks its worker for frames, takes each answer piece by piece, and checks each piece
+ * before it says where the next one lies. All links share the room for one answer, since the loop asks one
+ * question at a time.
  */
 
 #include "host/runtime/hotspot/hotspot-link.h"
@@ -12,15 +14,20 @@
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
-#include "host/runtime/hotspot/hotspot-session.h"
+#include "host/runtime/reader/reader-text.h"
 
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
+
+/* The last answer of any worker. */
+typedef struct HotspotAnswer {
+        HotspotOpened opened;
+        HotspotFrames frames;           /* with texts in text */
+        char text[HOTSPOT_MAX_INLINED][HOTSPOT_WIRE_MAX_TEXT];
+} HotspotAnswer;
 
 struct HotspotLink {
         HotspotLinks *links;
         ReaderLink *reader;
-        uint64_t size, bias;
-        int fd;
         uint64_t batch_ns;              /* the last batch began */
 };
 
@@ -53,52 +60,39 @@ void hotspot_links_tend(HotspotLinks *links, uint64_t now_ns) {
         reader_links_tend(links->readers, now_ns);
 }
 
-static int open_jvm(void *userdata, WorkerSession *worker, const ReaderHandle *handle) {
+/* ---- what the worker says ---- */
+
+/* After the head of the answer. Return: 0, WORKER_SESSION_E_*. */
+static int take_opened(WorkerSession *worker, const HotspotSaid *said, HotspotOpened *opened) {
+        int r = worker_session_receive(worker, opened, sizeof(*opened));
+
+        if (r)
+                return r;
+        reader_text_repair(opened->reason, sizeof(opened->reason));
+        return worker_session_judge(worker, said->result || hotspot_wire_check_opened(opened));
+}
+
+static int hear_opened(void *userdata, WorkerSession *worker) {
         HotspotLink *link = userdata;
-        HotspotSession session = { .worker = worker, .answer = link->links->answer };
+        HotspotSaid said;
+        int r = worker_session_hear(worker, &hotspot_open_question, NULL, &said);
 
-        return hotspot_session_open(&session, handle, link->fd, link->size, link->bias);
+        r = r ?: take_opened(worker, &said, &link->links->answer->opened);
+        return r ? HOTSPOT_E_GONE : said.result;
 }
 
-static const ReaderOps ops = { .name = "java", .open = open_jvm };
+static int take_frame(WorkerSession *worker, HotspotAnswer *answer, uint32_t i) {
+        char *text = answer->text[i];
+        HotspotWireFrame frame;
+        size_t size;
+        int r = worker_session_receive(worker, &frame, sizeof(frame));
 
-int hotspot_link_new(HotspotLink **linkp, HotspotLinks *links, pid_t pid, uint64_t start_time_ns, int fd,
-                     uint64_t size, uint64_t bias) {
-        HotspotLink *link = calloc(1, sizeof(*link));
-        int r;
-
-        if (!link)
-                return error_origin(-ENOMEM);
-        r = reader_link_new(&link->reader, links->readers, &ops, link, pid, start_time_ns);
-        if (r) {
-                free(link);
-                return error_fold(r);
-        }
-        link->links = links;
-        link->size = size;
-        link->bias = bias;
-        link->fd = fd;
-        *linkp = link;
-        return 0;
-}
-
-HotspotLink *hotspot_link_free(HotspotLink *link) {
-        if (!link)
-                return NULL;
-        reader_link_free(link->reader);
-        closep(&link->fd);
-        free(link);
-        return NULL;
-}
-
-int hotspot_link_open(HotspotLink *link, const HotspotOpened **openedp) {
-        HotspotOpened *opened = &link->links->answer->opened;
-        int result = 0, r;
-
-        *openedp = opened;
-        *opened = (HotspotOpened){ .reason = "java: not readable for us" };
-        r = reader_link_open(link->reader, &result);
-        return !r ? result : r == READER_LINK_E_GONE ? HOTSPOT_E_GONE : HOTSPOT_E_LATER;
+        if (r)
+                return r;
+        size = (size_t)frame.n_name + frame.n_signature + frame.n_file;
+        r = worker_session_judge(worker, size <= sizeof(answer->text[i]));
+        r = r ?: worker_session_receive(worker, text, size);
+        return r ?: worker_session_judge(worker, hotspot_wire_take(&answer->frames.frames[i], &frame, text));
 }
 
 static bool is_new_batch(HotspotLink *link, uint64_t now_ns) {
@@ -115,11 +109,61 @@ typedef struct Question {
 
 /* There is a worker, so what this batch has read before is its own. */
 static int ask_frames(void *userdata, WorkerSession *worker) {
-        const Question *question = userdata;
-        HotspotSession session = { .worker = worker, .answer = question->link->links->answer };
+        const Question *asked = userdata;
+        HotspotAnswer *answer = asked->link->links->answer;
+        HotspotQuestion question = { .magic = HOTSPOT_WIRE_MAGIC,
+                                     .is_first = is_new_batch(asked->link, clock_monotonic_ns()) };
+        HotspotSaid said;
 
-        return hotspot_session_frames(&session, question->words,
-                                      is_new_batch(question->link, clock_monotonic_ns()));
+        memcpy(question.words, asked->words, sizeof(question.words));
+        if (worker_session_ask(worker, &hotspot_frames_question, &question, -1, &said))
+                return HOTSPOT_E_GONE;
+        answer->frames.n = 0;
+        answer->frames.is_short = said.is_short;
+        for (uint32_t i = 0; i < said.n; i++, answer->frames.n++)
+                if (take_frame(worker, answer, i))
+                        return HOTSPOT_E_GONE;
+        return said.result;
+}
+
+/* ---- one JVM ---- */
+
+int hotspot_link_new(HotspotLink **linkp, HotspotLinks *links, const ReaderSubject *subject) {
+        static const ReaderOps ops = { .name = "java", .question = &hotspot_open_question,
+                                       .hear_opened = hear_opened };
+        HotspotLink *link = calloc(1, sizeof(*link));
+        int r;
+
+        if (!link)
+                return error_origin(-ENOMEM);
+        link->links = links;
+        r = reader_link_new(&link->reader, links->readers, &ops, link, subject);
+        if (r) {
+                free(link);
+                return error_fold(r);
+        }
+        *linkp = link;
+        return 0;
+}
+
+HotspotLink *hotspot_link_free(HotspotLink *link) {
+        if (!link)
+                return NULL;
+        reader_link_free(link->reader);
+        free(link);
+        return NULL;
+}
+
+int hotspot_link_open(HotspotLink *link, const HotspotOpened **openedp) {
+        HotspotOpened *opened = &link->links->answer->opened;
+        int result = 0, r;
+
+        *openedp = opened;
+        *opened = (HotspotOpened){ .reason = "java: not readable for us" };
+        r = reader_link_open(link->reader, &result);
+        if (r == READER_LINK_E_GONE)
+                *opened = (HotspotOpened){ .reason = "java: no worker could read it so far" };
+        return !r ? result : r == READER_LINK_E_GONE ? HOTSPOT_E_GONE : HOTSPOT_E_LATER;
 }
 
 int hotspot_link_frames(HotspotLink *link, const uint64_t words[HOTSPOT_WORDS],

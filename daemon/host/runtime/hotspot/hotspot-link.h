@@ -24,12 +24,8 @@ void hotspot_links_tend(HotspotLinks *links, uint64_t now_ns);
 /* One JVM. */
 typedef struct HotspotLink HotspotLink;
 
-/*
- * @fd: libjvm's file of @size bytes, owned by the link on success; @bias: as for hotspot_new(). Return: 0,
- * -ENOMEM.
- */
-int hotspot_link_new(HotspotLink **linkp, HotspotLinks *links, pid_t pid, uint64_t start_time_ns, int fd,
-                     uint64_t size, uint64_t bias);
+/* @subject: with libjvm's file, whose descriptor is the link's on success. Return: 0, -ENOMEM. */
+int hotspot_link_new(HotspotLink **linkp, HotspotLinks *links, const ReaderSubject *subject);
 HotspotLink *hotspot_link_free(HotspotLink *link);
 
 /*

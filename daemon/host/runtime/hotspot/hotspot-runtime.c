@@ -172,8 +172,9 @@ static int make_state(HotspotState **statep, RuntimeSubject *subject) {
         state->pid = subject->pid;
         state->fd = -1;
         if (subject->userdata)
-                r = hotspot_link_new(&state->link, subject->userdata, subject->pid, subject->start_time_ns,
-                                     subject->fd, subject->size, subject->bias);
+                r = hotspot_link_new(&state->link, subject->userdata,
+                                     &(ReaderSubject){ subject->pid, subject->start_time_ns, subject->size,
+                                                       subject->bias, subject->fd });
         else
                 state->fd = subject->fd;
         if (r) {

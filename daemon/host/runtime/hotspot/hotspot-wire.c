@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core/base/sandbox/channel.h"
-#include "host/runtime/reader/reader-handle.h"
 #include "host/runtime/reader/reader-text.h"
 
 enum { REPLY_BYTES = 16 << 10 };        /* sent at once; longer answers in parts */
@@ -29,6 +28,33 @@ bool hotspot_wire_check(const HotspotSaid *said) {
                 return false;
         }
 }
+
+static bool is_opened(const void *answer, const void *request) {
+        const HotspotSaid *said = answer;
+
+        return hotspot_wire_check(said) && said->kind == HOTSPOT_SAID_OPEN;
+}
+
+static bool is_frames(const void *answer, const void *request) {
+        const HotspotSaid *said = answer;
+
+        return hotspot_wire_check(said) && said->kind == HOTSPOT_SAID_FRAMES;
+}
+
+const WorkerQuestion hotspot_open_question = {
+        .magic = HOTSPOT_WIRE_MAGIC,
+        .request_size = sizeof(ReaderRequest),
+        .answer_size = sizeof(HotspotSaid),
+        .needs_file = true,
+        .is_sound = is_opened,
+};
+
+const WorkerQuestion hotspot_frames_question = {
+        .magic = HOTSPOT_WIRE_MAGIC,
+        .request_size = sizeof(HotspotQuestion),
+        .answer_size = sizeof(HotspotSaid),
+        .is_sound = is_frames,
+};
 
 bool hotspot_wire_check_opened(const HotspotOpened *opened) {
         const HotspotCode *code = &opened->code;
@@ -146,7 +172,7 @@ static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question)
         return r ? r : flush(&reply);
 }
 
-void hotspot_serve(int socket, int fd, const HotspotRequest *first) {
+void hotspot_serve(int socket, int fd, const ReaderRequest *first) {
         _cleanup_(hotspot_freep) Hotspot *hotspot = NULL;
         ReaderHandle handle = { -1, -1 };
         const HotspotReader source = { .read = reader_handle_read, .userdata = &handle };

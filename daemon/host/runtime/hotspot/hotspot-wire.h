@@ -7,8 +7,7 @@
  * The conversation with a worker without rights that reads one JVM (core/base/sandbox/worker-session.h). The
  * worker has libjvm's file and the memory of this process, both to read. What it says is not trusted.
  *
- *     request   HotspotRequest, descriptor of libjvm's file
- *               a byte, descriptor of /proc/PID/mem; a byte, descriptor of /proc/PID/pagemap
+ *     request   ReaderRequest, descriptor of libjvm's file; then a ReaderHandle
  *     answer    HotspotSaid: HOTSPOT_SAID_OPEN
  *     question  HotspotQuestion: a frame
  *     answer    HotspotSaid: HOTSPOT_SAID_FRAMES
@@ -19,6 +18,7 @@
 #include <stdint.h>
 
 #include "host/runtime/hotspot/hotspot.h"
+#include "host/runtime/reader/reader-handle.h"
 
 enum {
         HOTSPOT_WIRE_MAGIC = 0x48535031,
@@ -26,12 +26,6 @@ enum {
         HOTSPOT_WIRE_MAX_TEXT = 3 * (HOTSPOT_MAX_CLASS + HOTSPOT_MAX_METHOD + HOTSPOT_MAX_SIGNATURE +
                                      HOTSPOT_MAX_FILE) + 8,
 };
-
-typedef struct HotspotRequest {
-        uint32_t magic, zero;
-        uint64_t size;                  /* bytes of the file */
-        uint64_t bias;                  /* as for hotspot_new() */
-} HotspotRequest;
 
 typedef enum HotspotSaidKind {
         HOTSPOT_SAID_OPEN = 1,          /* HotspotOpened follows */
@@ -66,6 +60,8 @@ typedef struct HotspotWireFrame {
 _Static_assert(sizeof(HotspotSaid) == 20 && sizeof(HotspotQuestion) == 32 && sizeof(HotspotWireFrame) == 20,
                "no hidden bytes");
 
+extern const WorkerQuestion hotspot_open_question, hotspot_frames_question;
+
 /* Pure. Whether an answer is one that may come. */
 bool hotspot_wire_check(const HotspotSaid *said);
 
@@ -79,4 +75,4 @@ void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char
 bool hotspot_wire_take(HotspotFrame *to, const HotspotWireFrame *frame, const char *text);
 
 /* The worker's side: answers until the daemon closes the socket. @fd: libjvm's file. */
-void hotspot_serve(int socket, int fd, const HotspotRequest *first);
+void hotspot_serve(int socket, int fd, const ReaderRequest *first);

@@ -55,7 +55,7 @@ enum {
         HOTSPOT_E_UNKNOWN,              /* @reason says what is not known of it */
         HOTSPOT_E_UNLOADED,             /* a class was unloaded since the tick, perhaps that of this frame */
         HOTSPOT_E_NAMELESS,             /* no name for this frame: what it was has gone */
-        HOTSPOT_E_GONE,                 /* its worker has ended or was too slow (hotspot-session.h) */
+        HOTSPOT_E_GONE,                 /* its worker has ended or was too slow (hotspot-link.h) */
 };
 
 /*

@@ -34,7 +34,7 @@ struct PythonLinks {
 struct PythonLink {
         PythonLinks *links;
         ReaderLink *reader;
-        PythonFile file;
+        uint64_t object;                /* Object.id of the file */
 };
 
 int python_links_new(PythonLinks **linksp, ReaderLinks *readers) {
@@ -58,29 +58,35 @@ void python_links_tend(PythonLinks *links, uint64_t now_ns) {
 
 /* ---- one process ---- */
 
-static int open_python(void *userdata, WorkerSession *worker, const ReaderHandle *handle) {
+/* What is said is written in any case. */
+static int hear_opened(void *userdata, WorkerSession *worker) {
         PythonLink *link = userdata;
+        PythonOpened *opened = &link->links->opened;
+        PythonSaid said;
+        int r = worker_session_hear(worker, &python_open_question, NULL, &said);
 
-        return python_session_open(worker, handle, link->file.fd, link->file.size, link->file.bias,
-                                   &link->links->opened);
+        r = r ?: worker_session_receive(worker, opened, sizeof(*opened));
+        r = r ?: worker_session_judge(worker, python_wire_check_opened(opened, said.result));
+        if (r)
+                memset(opened, 0, sizeof(*opened));
+        return r ? PYTHON_OPEN_E_UNKNOWN : said.result;
 }
 
-static const ReaderOps ops = { .name = "python", .open = open_python };
-
-int python_link_new(PythonLink **linkp, PythonLinks *links, pid_t pid, uint64_t start_time_ns,
-                    const PythonFile *file) {
+int python_link_new(PythonLink **linkp, PythonLinks *links, const ReaderSubject *subject, uint64_t object) {
+        static const ReaderOps ops = { .name = "python", .question = &python_open_question,
+                                       .hear_opened = hear_opened };
         PythonLink *link = calloc(1, sizeof(*link));
         int r;
 
         if (!link)
                 return error_origin(-ENOMEM);
-        r = reader_link_new(&link->reader, links->readers, &ops, link, pid, start_time_ns);
+        link->links = links;
+        link->object = object;
+        r = reader_link_new(&link->reader, links->readers, &ops, link, subject);
         if (r) {
                 free(link);
                 return error_fold(r);
         }
-        link->links = links;
-        link->file = *file;
         *linkp = link;
         return 0;
 }
@@ -89,7 +95,6 @@ PythonLink *python_link_free(PythonLink *link) {
         if (!link)
                 return NULL;
         reader_link_free(link->reader);
-        closep(&link->file.fd);
         free(link);
         return NULL;
 }
@@ -112,13 +117,13 @@ static const KnownFile *keep_file(PythonLinks *links, uint64_t object, int resul
 }
 
 int python_link_open(PythonLink *link, const PythonOpened **openedp) {
-        const KnownFile *file = find_file(link->links, link->file.object);
+        const KnownFile *file = find_file(link->links, link->object);
         int result = 0;
 
         if (!file) {
                 if (reader_link_open(link->reader, &result))
                         return PYTHON_LINK_E_LATER;
-                file = keep_file(link->links, link->file.object, result);
+                file = keep_file(link->links, link->object, result);
         }
         *openedp = &file->opened;
         return file->result ? PYTHON_LINK_E_NOT : 0;
@@ -134,40 +139,51 @@ static int ask(PythonLink *link, ReaderQuestion question, void *userdata) {
         return result ? PYTHON_LINK_E_NOT : 0;
 }
 
-typedef struct NameQuestion {
-        const uint64_t *words;
-        PythonFunction *function;
-} NameQuestion;
+typedef struct Asked {
+        PythonQuestion question;
+        int fd;                         /* MORE, else -1 */
+        PythonFunction *function;       /* NAME */
+        PythonMore *more;               /* MORE */
+} Asked;
 
 static int ask_name(void *userdata, WorkerSession *worker) {
-        const NameQuestion *question = userdata;
+        const Asked *asked = userdata;
+        char texts[2 * PYTHON_MAX_TEXT];
+        PythonSaid said;
 
-        return python_session_name(worker, question->words, question->function);
+        if (worker_session_ask(worker, &python_question, &asked->question, -1, &said) || said.result ||
+            worker_session_receive(worker, texts, (size_t)said.n_name + said.n_file) ||
+            worker_session_judge(worker, python_wire_take(asked->function, &said, texts)))
+                return PYTHON_CODE_E_GONE;
+        return 0;
+}
+
+/* Return: 0, 1 = the file tells nothing. */
+static int ask_more(void *userdata, WorkerSession *worker) {
+        const Asked *asked = userdata;
+        PythonSaid said;
+
+        return worker_session_ask(worker, &python_question, &asked->question, asked->fd, &said) ||
+                said.result || worker_session_receive(worker, asked->more, sizeof(*asked->more)) ||
+                worker_session_judge(worker, python_wire_check_more(asked->more, asked->question.more_kind));
 }
 
 int python_link_name(PythonLink *link, const uint64_t *words, PythonFunction *function) {
-        NameQuestion question = { .words = words, .function = function };
+        Asked asked = { .question = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_NAME,
+                                      .words = { words[0], words[1] } },
+                        .fd = -1,
+                        .function = function };
 
-        return ask(link, ask_name, &question);
-}
-
-typedef struct MoreQuestion {
-        PythonMoreKind kind;
-        int fd;
-        uint64_t size;
-        PythonMore *more;
-} MoreQuestion;
-
-static int ask_more(void *userdata, WorkerSession *worker) {
-        const MoreQuestion *question = userdata;
-
-        return python_session_more(worker, question->kind, question->fd, question->size, question->more);
+        return ask(link, ask_name, &asked);
 }
 
 int python_link_more(PythonLink *link, PythonMoreKind kind, int fd, uint64_t size, PythonMore *more) {
-        MoreQuestion question = { .kind = kind, .fd = fd, .size = size, .more = more };
+        Asked asked = { .question = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_MORE, .size = size,
+                                      .more_kind = kind },
+                        .fd = fd,
+                        .more = more };
 
-        return ask(link, ask_more, &question);
+        return ask(link, ask_more, &asked);
 }
 
 uint64_t python_link_cpu_ns(const PythonLink *link) {

@@ -9,7 +9,7 @@
  * mapped.
  */
 
-#include "host/runtime/python/python-session.h"
+#include "host/runtime/python/python-wire.h"
 #include "host/runtime/reader/reader-link.h"
 
 /* What is asked of all interpreters. Not for several threads at once. */
@@ -25,15 +25,11 @@ void python_links_tend(PythonLinks *links, uint64_t now_ns);
 /* One process. */
 typedef struct PythonLink PythonLink;
 
-typedef struct PythonFile {
-        uint64_t object;                /* Object.id */
-        uint64_t size, bias;
-        int fd;
-} PythonFile;
-
-/* @file: the interpreter's; its descriptor is the link's on success. Return: 0, -ENOMEM. */
-int python_link_new(PythonLink **linkp, PythonLinks *links, pid_t pid, uint64_t start_time_ns,
-                    const PythonFile *file);
+/*
+ * @subject: with the interpreter's file, whose Object.id is @object, and whose descriptor is the link's on
+ * success. Return: 0, -ENOMEM.
+ */
+int python_link_new(PythonLink **linkp, PythonLinks *links, const ReaderSubject *subject, uint64_t object);
 PythonLink *python_link_free(PythonLink *link);
 
 enum {

@@ -152,15 +152,14 @@ static int make_here(PythonHere **herep, const RuntimeSubject *subject) {
 }
 
 static int make_state(PythonState **statep, RuntimeSubject *subject) {
-        const PythonFile file = { .object = subject->object, .size = subject->size, .bias = subject->bias,
-                                  .fd = subject->fd };
+        const ReaderSubject reader = { subject->pid, subject->start_time_ns, subject->size, subject->bias,
+                                       subject->fd };
         PythonState *state = calloc(1, sizeof(*state));
         int r;
 
         if (!state)
                 return error_origin(-ENOMEM);
-        r = subject->userdata ? python_link_new(&state->link, subject->userdata, subject->pid,
-                                                subject->start_time_ns, &file)
+        r = subject->userdata ? python_link_new(&state->link, subject->userdata, &reader, subject->object)
                               : make_here(&state->here, subject);
         if (r) {
                 free(state);

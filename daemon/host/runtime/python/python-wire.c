@@ -11,7 +11,6 @@
 #include "core/base/sandbox/channel.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
-#include "host/runtime/reader/reader-handle.h"
 #include "host/runtime/reader/reader-text.h"
 
 enum { MAX_OFFSET = 1 << 24 };          /* as large as a struct may be (python-layout.c) */
@@ -26,6 +25,31 @@ bool python_wire_check(const PythonSaid *said, PythonWireKind kind) {
         return said->line <= INT32_MAX && said->first_line <= INT32_MAX && said->n_name > 1 &&
                 said->n_name <= PYTHON_MAX_TEXT && said->n_file >= 1 && said->n_file <= PYTHON_MAX_TEXT;
 }
+
+static bool is_opened(const void *answer, const void *request) {
+        return python_wire_check(answer, PYTHON_WIRE_OPEN);
+}
+
+static bool is_sound(const void *answer, const void *request) {
+        const PythonQuestion *question = request;
+
+        return python_wire_check(answer, question->kind);
+}
+
+const WorkerQuestion python_open_question = {
+        .magic = PYTHON_WIRE_MAGIC,
+        .request_size = sizeof(ReaderRequest),
+        .answer_size = sizeof(PythonSaid),
+        .needs_file = true,
+        .is_sound = is_opened,
+};
+
+const WorkerQuestion python_question = {
+        .magic = PYTHON_WIRE_MAGIC,
+        .request_size = sizeof(PythonQuestion),
+        .answer_size = sizeof(PythonSaid),
+        .is_sound = is_sound,
+};
 
 static bool has_sound_offsets(const PythonLayout *layout) {
         const uint32_t offsets[] = {
@@ -151,7 +175,7 @@ static int answer(int socket, Worker *worker) {
         return r;
 }
 
-void python_serve(int socket, int fd, const PythonRequest *first) {
+void python_serve(int socket, int fd, const ReaderRequest *first) {
         static Worker worker;
         int r;
 

@@ -8,7 +8,7 @@
  * (core/base/sandbox/worker-session.h). The worker has the interpreter's file and the memory of this process,
  * both to read. What it says is not trusted.
  *
- *     request   PythonRequest, descriptor of the interpreter's file; then a ReaderHandle
+ *     request   ReaderRequest, descriptor of the interpreter's file; then a ReaderHandle
  *     answer    PythonSaid: OPEN, PythonOpened
  *     question  PythonQuestion: NAME, the words of a frame       MORE, descriptor of another file
  *     answer    PythonSaid: NAME, texts                          MORE, PythonMore
@@ -16,14 +16,9 @@
 
 #include "host/runtime/python/python-code.h"
 #include "host/runtime/python/python-program.h"
+#include "host/runtime/reader/reader-handle.h"
 
 enum { PYTHON_WIRE_MAGIC = 0x43505931 };
-
-typedef struct PythonRequest {
-        uint32_t magic, zero;
-        uint64_t size;                  /* bytes of the file */
-        uint64_t bias;                  /* address in the process - ELF address */
-} PythonRequest;
 
 typedef enum PythonWireKind {
         PYTHON_WIRE_OPEN = 1,
@@ -47,6 +42,8 @@ typedef struct PythonSaid {
 
 _Static_assert(sizeof(PythonSaid) == 24 && sizeof(PythonQuestion) == 40, "no hidden bytes");
 
+extern const WorkerQuestion python_open_question, python_question;
+
 /* Pure. Whether an answer to a question of @kind is one that may come. */
 bool python_wire_check(const PythonSaid *said, PythonWireKind kind);
 
@@ -63,4 +60,4 @@ bool python_wire_check_more(const PythonMore *more, PythonMoreKind kind);
 bool python_wire_take(PythonFunction *function, const PythonSaid *said, const char *texts);
 
 /* The worker's side: answers until the daemon closes the socket. @fd: the interpreter's file. */
-void python_serve(int socket, int fd, const PythonRequest *first);
+void python_serve(int socket, int fd, const ReaderRequest *first);

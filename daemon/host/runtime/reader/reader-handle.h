@@ -17,6 +17,13 @@
 
 enum { READER_MAX_READ = 64 << 10 };    /* bytes of one read */
 
+/* What a worker is told first; the runtime's file comes along, then a ReaderHandle. */
+typedef struct ReaderRequest {
+        uint32_t magic, zero;
+        uint64_t size;                  /* bytes of the file */
+        uint64_t bias;                  /* address in the process - ELF address */
+} ReaderRequest;
+
 typedef struct ReaderHandle {
         int mem, pagemap;               /* -1 = none */
 } ReaderHandle;

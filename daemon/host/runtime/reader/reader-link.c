@@ -56,8 +56,7 @@ struct ReaderLink {
         ReaderLink *next;
         const ReaderOps *ops;
         void *userdata;
-        pid_t pid;
-        uint64_t start_time_ns;
+        ReaderSubject subject;
         WorkerSession worker;
         uint64_t asked_ns;              /* the last question */
         uint64_t begin_ns;              /* of this worker */
@@ -142,7 +141,7 @@ static void note_failure(ReaderLink *link, uint64_t now_ns) {
         if (link->n_failures)
                 link->retry_ns += NS_PER_SEC << MIN(link->n_failures - 1, (unsigned)MAX_DOUBLINGS);
         link->n_failures++;
-        log_write_target(LOG_LEVEL_DEBUG, (uint32_t)link->pid,
+        log_write_target(LOG_LEVEL_DEBUG, (uint32_t)link->subject.pid,
                          "%s: the worker that reads it has ended (%u in a row)", link->ops->name,
                          link->n_failures);
 }
@@ -185,17 +184,29 @@ static bool make_worker(ReaderLink *link, uint64_t now_ns) {
         return true;
 }
 
-/* A worker, which has read the process anew. Return: 0 with what open() said, READER_LINK_E_*. */
+/* Return: what hear_opened() said, if the worker still is there. */
+static int ask_first(ReaderLink *link, const ReaderHandle *handle) {
+        const ReaderSubject *subject = &link->subject;
+        const ReaderRequest request = { .magic = link->ops->question->magic, .size = subject->size,
+                                        .bias = subject->bias };
+
+        if (worker_session_request(&link->worker, link->ops->question, &request, subject->fd) ||
+            reader_handle_send(handle, &link->worker))
+                return READER_LINK_E_GONE;
+        return link->ops->hear_opened(link->userdata, &link->worker);
+}
+
+/* A worker, which has read the process anew. Return: 0 with what hear_opened() said, READER_LINK_E_*. */
 static int open_process(ReaderLink *link, uint64_t now_ns, int *resultp) {
         ReaderHandle handle = { -1, -1 };
         int r = READER_LINK_E_LATER;
 
         if (now_ns < link->retry_ns || !has_room(link->links) ||
-            !reader_handle_open(&handle, link->pid, link->start_time_ns))
+            !reader_handle_open(&handle, link->subject.pid, link->subject.start_time_ns))
                 return READER_LINK_E_LATER;
         link->worker.end_ns = now_ns + QUESTION_NS;
         if (make_worker(link, now_ns)) {
-                *resultp = link->ops->open(link->userdata, &link->worker, &handle);
+                *resultp = ask_first(link, &handle);
                 r = has_worker(link) ? 0 : READER_LINK_E_GONE;
                 if (r)
                         note_failure(link, clock_monotonic_ns());
@@ -269,14 +280,14 @@ uint64_t reader_link_cpu_ns(const ReaderLink *link) {
 
 /* ---- links ---- */
 
-int reader_link_new(ReaderLink **linkp, ReaderLinks *links, const ReaderOps *ops, void *userdata, pid_t pid,
-                    uint64_t start_time_ns) {
+int reader_link_new(ReaderLink **linkp, ReaderLinks *links, const ReaderOps *ops, void *userdata,
+                    const ReaderSubject *subject) {
         ReaderLink *link = calloc(1, sizeof(*link));
 
         if (!link)
                 return error_origin(-ENOMEM);
         *link = (ReaderLink){ .links = links, .next = links->first, .ops = ops, .userdata = userdata,
-                              .pid = pid, .start_time_ns = start_time_ns,
+                              .subject = *subject,
                               .worker = { .zygotes = links->zygotes, .counts = &links->counts,
                                           .socket = -1 } };
         links->first = link;
@@ -293,6 +304,7 @@ ReaderLink *reader_link_free(ReaderLink *link) {
         for (at = &link->links->first; *at != link;)
                 at = &(*at)->next;
         *at = link->next;
+        closep(&link->subject.fd);
         free(link);
         return NULL;
 }

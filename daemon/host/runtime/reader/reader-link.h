@@ -26,18 +26,26 @@ DEFINE_CLEANUP(ReaderLinks, reader_links_free)
 /* Some times a second: ends workers that nobody asks any more, and takes note of those that have ended. */
 void reader_links_tend(ReaderLinks *links, uint64_t now_ns);
 
+/*
+ * Hears an answer of @worker; for questions after the first, asks before. Return: 0, or what is wrong with
+ * the process, in the runtime's own numbers. When the worker has gone in between, the session is over, and
+ * what is returned does not matter.
+ */
+typedef int (*ReaderQuestion)(void *userdata, WorkerSession *worker);
+
 typedef struct ReaderOps {
         const char *name;               /* of the runtime, for the log */
-        /*
-         * Sends the first request to @worker, which has just begun, and hears the answer. Return: 0, or what
-         * is wrong with the process, in the runtime's own numbers. When the worker has gone in between, the
-         * session is over, and what is returned does not matter.
-         */
-        int (*open)(void *userdata, WorkerSession *worker, const ReaderHandle *handle);
+        const WorkerQuestion *question; /* a ReaderRequest, sent to a worker that has just begun */
+        ReaderQuestion hear_opened;     /* its answer */
 } ReaderOps;
 
-/* Another question, to a worker that has opened the process. Return: as above. */
-typedef int (*ReaderQuestion)(void *userdata, WorkerSession *worker);
+/* A process, and the file of the runtime that it has mapped. */
+typedef struct ReaderSubject {
+        pid_t pid;
+        uint64_t start_time_ns;
+        uint64_t size, bias;            /* of the file, as ReaderRequest has them */
+        int fd;
+} ReaderSubject;
 
 enum {
         _READER_LINK_E_SUCCESS,
@@ -48,12 +56,12 @@ enum {
 /* One process. */
 typedef struct ReaderLink ReaderLink;
 
-/* @ops, @userdata: borrowed. Return: 0, -ENOMEM. */
-int reader_link_new(ReaderLink **linkp, ReaderLinks *links, const ReaderOps *ops, void *userdata, pid_t pid,
-                    uint64_t start_time_ns);
+/* @ops, @userdata: borrowed. @subject: its descriptor is the link's on success. Return: 0, -ENOMEM. */
+int reader_link_new(ReaderLink **linkp, ReaderLinks *links, const ReaderOps *ops, void *userdata,
+                    const ReaderSubject *subject);
 ReaderLink *reader_link_free(ReaderLink *link);
 
-/* Has the process read anew, by a new worker. Return: 0 with what ops->open() said, READER_LINK_E_*. */
+/* Has the process read anew, by a new worker. Return: 0 with what hear_opened() said, READER_LINK_E_*. */
 int reader_link_open(ReaderLink *link, int *resultp);
 
 /*

@@ -26,12 +26,7 @@
 #include "host/sampling/context/thread-wire.h"
 #include "host/sampling/process/identity.h"
 
-enum {
-        MAX_TRIES = 2,
-        MAX_AGAIN = 16,                 /* files of a process that are asked for again at once */
-};
-
-#define TIMEOUT_NS (10 * NS_PER_SEC)    /* as for rows: on a machine with forty that want a processor */
+enum { MAX_AGAIN = 16 };                /* files of a process that are asked for again at once */
 
 typedef struct Wanted {
         Object *object;                 /* a reference */
@@ -59,7 +54,6 @@ struct ThreadReader {
         size_t n_waiting;
         Wanted *asked;                  /* of a worker; NULL = nothing is */
         ThreadWireAnswer answer;
-        size_t n_answer;                /* bytes of it that have come */
 };
 
 /* @look: what becomes of a file that nothing is known of. */
@@ -127,8 +121,8 @@ static void ask(ThreadReader *reader) {
         const ThreadWireRequest request = { .magic = THREAD_WIRE_MAGIC, .size = reader->asked->size };
 
         reader->asked->n_tries++;
-        reader->n_answer = 0;
-        helper_ask(reader->helper, &request, sizeof(request), reader->asked->fd, TIMEOUT_NS);
+        helper_ask(reader->helper, &request, sizeof(request), reader->asked->fd,
+                   thread_wire_question.timeout_ns);
 }
 
 static void ask_next(ThreadReader *reader) {
@@ -248,27 +242,23 @@ static void end_asked(ThreadReader *reader, enum counter how) {
         ask_next(reader);
 }
 
-/* All of it is there. Return: whether it was an answer. */
-static bool take_answer(ThreadReader *reader) {
-        Object *object = reader->asked->object;
-        bool is_good = thread_wire_check(&reader->answer, &object->thread_symbol, &object->runtimes);
-
-        if (is_good)
-                object->look = OBJECT_LOOK_KNOWN;
-        else
-                stat_add(COUNTER_WORKERS_MALFORMED, 1);
-        helper_done(reader->helper, !is_good);
-        return is_good;
-}
-
 /* Return: whether it was in vain: nothing will become known. */
 static bool try_again(ThreadReader *reader, int r) {
-        if (r != HELPER_E_GONE && reader->asked->n_tries < MAX_TRIES) {
+        if (r != HELPER_E_GONE && reader->asked->n_tries < thread_wire_question.n_tries) {
                 ask(reader);
                 return false;
         }
         end_asked(reader, COUNTER_THREAD_SYMBOLS_FAILED);
         return true;
+}
+
+static void take_answer(ThreadReader *reader) {
+        Object *object = reader->asked->object;
+
+        (void)thread_wire_check(&reader->answer, &object->thread_symbol, &object->runtimes);
+        object->look = OBJECT_LOOK_KNOWN;
+        helper_done(reader->helper, false);
+        end_asked(reader, COUNTER_THREAD_SYMBOLS_READ);
 }
 
 bool thread_reader_step(ThreadReader *reader) {
@@ -277,20 +267,16 @@ bool thread_reader_step(ThreadReader *reader) {
         if (!reader->asked)
                 helper_tend(reader->helper);
         while (reader->asked) {
-                size_t left = sizeof(reader->answer) - reader->n_answer, n = 0;
-                int r = helper_read(reader->helper, (uint8_t *)&reader->answer + reader->n_answer, left, &n);
+                int r = helper_hear(reader->helper, &thread_wire_question, &reader->answer);
 
                 if (r == HELPER_E_WAIT)
                         break;
-                reader->n_answer += n;
-                if (!r && n < left)
-                        continue;
-                if (r || !take_answer(reader)) {
+                if (r) {
                         is_known |= try_again(reader, r);
                         continue;
                 }
+                take_answer(reader);
                 is_known = true;
-                end_asked(reader, COUNTER_THREAD_SYMBOLS_READ);
         }
         return is_known;
 }

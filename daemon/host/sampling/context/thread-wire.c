@@ -10,6 +10,7 @@
 
 #include "border/abi.h"
 #include "core/base/sandbox/channel.h"
+#include "core/base/util/clock.h"
 
 static bool is_slot(const ThreadWireSlot *slot) {
         return slot->kind <= THREAD_SLOT_DESCRIPTOR && slot->has_symbol <= 1;
@@ -62,6 +63,23 @@ bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp, Ob
         *runtimesp = answer->runtimes;
         return true;
 }
+
+static bool is_sound(const void *answer, const void *request) {
+        ObjectRuntimes runtimes;
+        ThreadSymbol symbol;
+
+        return thread_wire_check(answer, &symbol, &runtimes);
+}
+
+const WorkerQuestion thread_wire_question = {
+        .magic = THREAD_WIRE_MAGIC,
+        .request_size = sizeof(ThreadWireRequest),
+        .answer_size = sizeof(ThreadWireAnswer),
+        .needs_file = true,
+        .n_tries = 2,
+        .timeout_ns = 10 * NS_PER_SEC,  /* as for rows: on a machine with forty that want a processor */
+        .is_sound = is_sound,
+};
 
 void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request, const ObjectRuntimes *runtimes) {
         ThreadWireAnswer answer = { .magic = THREAD_WIRE_MAGIC, .runtimes = *runtimes };

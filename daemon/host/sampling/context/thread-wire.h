@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/sandbox/worker-session.h"
 #include "host/sampling/process/object.h"
 #include "host/sampling/process/thread-symbol.h"
 
@@ -39,6 +40,8 @@ typedef struct ThreadWireAnswer {
         ObjectRuntimes runtimes;
         uint32_t reserved;
 } ThreadWireAnswer;
+
+extern const WorkerQuestion thread_wire_question;
 
 /* Pure. Whether it may be what a worker says; *symbolp, *runtimesp: what it says. */
 bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp, ObjectRuntimes *runtimesp);

@@ -36,8 +36,7 @@ typedef union Request {
         CodeRequest code;
         SymbolRequest symbol;
         NoTextRequest no_text;
-        HotspotRequest hotspot;
-        PythonRequest python;
+        ReaderRequest reader;           /* of both runtimes */
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -69,35 +68,33 @@ static void serve_no_text(int socket, int fd, const Request *request) {
 
 /* What it needs of the process it asks for on the socket. */
 static void serve_hotspot(int socket, int fd, const Request *request) {
-        hotspot_serve(socket, fd, &request->hotspot);
+        hotspot_serve(socket, fd, &request->reader);
 }
 
 /* The same. */
 static void serve_python(int socket, int fd, const Request *request) {
-        python_serve(socket, fd, &request->python);
+        python_serve(socket, fd, &request->reader);
 }
 
 typedef struct Kind {
-        uint32_t magic;
-        size_t size;                    /* of a request, its word included */
-        bool needs_file;                /* a request without a descriptor is not served */
+        const WorkerQuestion *question; /* that begins the conversation */
         void (*serve)(int socket, int fd, const Request *request);
 } Kind;
 
 static const Kind kinds[] = {
-        { TABLE_JOB_MAGIC, sizeof(TableJobRequest), true, serve_table },
-        { THREAD_WIRE_MAGIC, sizeof(ThreadWireRequest), true, serve_thread },
-        { CODE_WIRE_MAGIC, sizeof(CodeRequest), false, serve_code },
-        { SYMBOL_WIRE_MAGIC, sizeof(SymbolRequest), false, serve_symbol },
-        { NO_TEXT_WIRE_MAGIC, sizeof(NoTextRequest), true, serve_no_text },
-        { HOTSPOT_WIRE_MAGIC, sizeof(HotspotRequest), true, serve_hotspot },
-        { PYTHON_WIRE_MAGIC, sizeof(PythonRequest), true, serve_python },
+        { &table_job_question, serve_table },
+        { &thread_wire_question, serve_thread },
+        { &code_question, serve_code },
+        { &symbol_question, serve_symbol },
+        { &no_text_questions[NO_TEXT_ASK_ID], serve_no_text },
+        { &hotspot_open_question, serve_hotspot },
+        { &python_open_question, serve_python },
 };
 
 /* Return: NULL = no such kind. */
 static const Kind *find_kind(uint32_t magic) {
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-                if (kinds[i].magic == magic)
+                if (kinds[i].question->magic == magic)
                         return &kinds[i];
         return NULL;
 }
@@ -110,7 +107,7 @@ static const Kind *receive(int socket, Request *request, int *fdp) {
         if (channel_receive(socket, request, word, fdp, 0) != (ssize_t)word)
                 return NULL;
         kind = find_kind(request->magic);
-        if (!kind || channel_receive_all(socket, (char *)request + word, kind->size - word))
+        if (!kind || channel_receive_all(socket, (char *)request + word, kind->question->request_size - word))
                 return NULL;
         return kind;
 }
@@ -121,7 +118,7 @@ void worker_main(int socket) {
         int fd = -1;
 
         kind = receive(socket, &request, &fd);
-        if (kind && (fd >= 0 || !kind->needs_file))
+        if (kind && (fd >= 0 || !kind->question->needs_file))
                 kind->serve(socket, fd, &request);
         _exit(0);
 }

@@ -65,7 +65,7 @@ static void say_name(int socket, ReaderHandle *handle, uint64_t address) {
 
 static void work(int socket) {
         HotspotQuestion question;
-        HotspotRequest request;
+        ReaderRequest request;
         ReaderHandle handle;
         int fd;
 
@@ -118,10 +118,11 @@ static void teardown(void) {
 TestSuite(link, .init = setup, .fini = teardown);
 
 static HotspotLink *make(uint64_t size) {
+        const ReaderSubject subject = { .pid = getpid(), .size = size,
+                                        .fd = memfd_create("libjvm", MFD_CLOEXEC) };
         HotspotLink *link = NULL;
 
-        cr_assert_eq(hotspot_link_new(&link, links, getpid(), 0, memfd_create("libjvm", MFD_CLOEXEC), size, 0),
-                     0);
+        cr_assert_eq(hotspot_link_new(&link, links, &subject), 0);
         return link;
 }
 
@@ -182,9 +183,10 @@ Test(link, what_is_not_known_or_not_ready_is_no_failure) {
 }
 
 Test(link, a_jvm_that_has_gone_is_later) {
+        const ReaderSubject subject = { .pid = 0x3ffffff, .size = HONEST, .fd = memfd_create("libjvm", 0) };
         HotspotLink *link = NULL;
 
-        cr_assert_eq(hotspot_link_new(&link, links, 0x3ffffff, 0, memfd_create("libjvm", 0), HONEST, 0), 0);
+        cr_assert_eq(hotspot_link_new(&link, links, &subject), 0);
         cr_assert_eq(open_link(link), HOTSPOT_E_LATER);
         cr_assert_eq(ask(link, name), HOTSPOT_E_LATER);
         cr_assert_eq(n_workers(), 0, "none is made for nothing");

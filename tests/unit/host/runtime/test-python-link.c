@@ -90,7 +90,7 @@ static void pretend(int socket, uint64_t size) {
 }
 
 static void work(int socket) {
-        PythonRequest request;
+        ReaderRequest request;
         ReaderHandle handle;
         int fd;
 
@@ -131,11 +131,11 @@ static void teardown(void) {
 TestSuite(link, .init = setup, .fini = teardown);
 
 static PythonLink *make_of(pid_t pid, uint64_t object, uint64_t size) {
-        const PythonFile pretended = { .object = object, .size = size,
-                                       .fd = memfd_create("python", MFD_CLOEXEC) };
+        const ReaderSubject pretended = { .pid = pid, .size = size,
+                                          .fd = memfd_create("python", MFD_CLOEXEC) };
         PythonLink *link = NULL;
 
-        cr_assert_eq(python_link_new(&link, links, pid, 0, &pretended), 0);
+        cr_assert_eq(python_link_new(&link, links, &pretended, object), 0);
         return link;
 }
 
@@ -351,13 +351,13 @@ static void put_code(const PythonLayout *layout) {
 }
 
 static PythonLink *make_real(void) {
-        PythonFile made = { .object = ++next_object, .size = sizeof(file), .bias = BIAS };
+        ReaderSubject made = { .pid = getpid(), .size = sizeof(file), .bias = BIAS };
         PythonLink *link = NULL;
 
         put_python_file();
         made.fd = memfd_create("python", MFD_CLOEXEC);
         cr_assert_eq(write(made.fd, &file, sizeof(file)), (ssize_t)sizeof(file));
-        cr_assert_eq(python_link_new(&link, links, getpid(), 0, &made), 0);
+        cr_assert_eq(python_link_new(&link, links, &made, ++next_object), 0);
         return link;
 }
 

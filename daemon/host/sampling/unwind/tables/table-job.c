@@ -7,7 +7,7 @@
  *     daemon  ◀──  TableJobAnswer { result, size, text, n_rows, counts }, table (size bytes)
  *
  * The daemon reads PIECE bytes a step, so the event loop never waits for a large table, then checks the table
- * in steps too. A worker that dies or lies costs one try of MAX_TRIES.
+ * in steps too. A worker that dies or lies costs one of two tries.
  *
  * A target made the file, and may have made it slow to read. Several jobs keep such a file from holding up
  * all others. In its first try a file has FIRST_NS, of which the largest libraries known need a thirtieth. A
@@ -34,7 +34,6 @@
 #include "host/sampling/unwind/tables/table-check.h"
 
 enum {
-        MAX_TRIES = 2,
         MAX_SCAN = 16 << 20,            /* bytes of code; seconds at the worst */
         PIECE = 256 << 10,              /* bytes of a table that one step reads */
 };
@@ -49,7 +48,7 @@ struct TableJob {
         uint64_t timeout_ns;
         unsigned n_tries;
         TableJobAnswer answer;
-        size_t n_answer;                /* bytes of the answer that have arrived */
+        bool has_answer;                /* its head; the table follows */
         uint8_t *data;                  /* bytes of the table */
         size_t n_data;
         TableCheck check;
@@ -58,7 +57,8 @@ struct TableJob {
 static void forget_answer(TableJob *job) {
         free(job->data);
         job->data = NULL;
-        job->n_answer = job->n_data = 0;
+        job->n_data = 0;
+        job->has_answer = false;
 }
 
 TableJob *table_job_free(TableJob *job) {
@@ -115,6 +115,21 @@ bool table_job_check_answer(const TableJobAnswer *answer, const TableLimits *lim
         return answer->size > 0 && answer->size <= limits->max_bytes && answer->size % UNWIND_BLOCK_SIZE == 0;
 }
 
+static bool is_sound(const void *answer, const void *request) {
+        const TableJobRequest *asked = request;
+
+        return table_job_check_answer(answer, &(TableLimits){ .max_bytes = asked->max_bytes });
+}
+
+const WorkerQuestion table_job_question = {
+        .magic = TABLE_JOB_MAGIC,
+        .request_size = sizeof(TableJobRequest),
+        .answer_size = sizeof(TableJobAnswer),
+        .needs_file = true,
+        .n_tries = 2,
+        .is_sound = is_sound,
+};
+
 /* Ends the work on this file. */
 static int end(TableJob *job, int r) {
         forget_answer(job);
@@ -133,7 +148,7 @@ static void say_failed(void) {
 }
 
 static int try_again(TableJob *job) {
-        if (job->n_tries >= MAX_TRIES) {
+        if (job->n_tries >= table_job_question.n_tries) {
                 say_failed();
                 return end(job, TABLE_JOB_E_FAILED);
         }
@@ -143,8 +158,7 @@ static int try_again(TableJob *job) {
 
 /* A wrong answer counts as no answer. */
 static int refuse(TableJob *job) {
-        stat_add(COUNTER_WORKERS_MALFORMED, 1);
-        helper_done(job->helper, true);
+        helper_refuse(job->helper);
         return try_again(job);
 }
 
@@ -174,8 +188,7 @@ static int check(TableJob *job, uint64_t budget, Table *tablep) {
 
 /* Return: 0 = go on, -ENOMEM, or what table_job_step() shall return. */
 static int begin_data(TableJob *job) {
-        if (!table_job_check_answer(&job->answer, &job->limits))
-                return refuse(job);
+        job->has_answer = true;
         if (job->answer.result) {
                 helper_done(job->helper, false);
                 return end(job, job->answer.result);
@@ -186,22 +199,21 @@ static int begin_data(TableJob *job) {
 }
 
 static int receive(TableJob *job, uint64_t budget, Table *tablep) {
-        bool is_header = job->n_answer < sizeof(job->answer);
-        uint8_t *to = is_header ? (uint8_t *)&job->answer + job->n_answer : job->data + job->n_data;
-        size_t left = is_header ? sizeof(job->answer) - job->n_answer : job->answer.size - job->n_data, n;
+        size_t left = job->has_answer ? job->answer.size - job->n_data : 0, n = 0;
         int r;
 
-        if (!is_header && left == 0)
+        if (job->has_answer && !left)
                 return check(job, budget, tablep);
-        r = helper_read(job->helper, to, MIN(left, (size_t)PIECE), &n);
+        r = job->has_answer ? helper_read(job->helper, job->data + job->n_data, MIN(left, (size_t)PIECE), &n)
+                            : helper_hear(job->helper, &table_job_question, &job->answer);
         if (r == HELPER_E_WAIT)
                 return TABLE_JOB_E_WAIT;
         if (r == HELPER_E_GONE || r == HELPER_E_LATE)
                 return end(job, r == HELPER_E_LATE ? TABLE_JOB_E_LATE : TABLE_JOB_E_FAILED);
         if (r)
                 return try_again(job);
-        *(is_header ? &job->n_answer : &job->n_data) += n;
-        r = is_header && n == left ? begin_data(job) : 0;
+        job->n_data += n;
+        r = job->has_answer ? 0 : begin_data(job);
         return r ?: TABLE_E_AGAIN;
 }
 

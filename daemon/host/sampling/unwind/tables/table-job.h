@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/sandbox/zygotes.h"
+#include "core/base/sandbox/worker-session.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/unwind/tables/table.h"
 
@@ -38,6 +38,8 @@ typedef struct TableJobAnswer {
         uint64_t n_rows;
         CfiCounts counts;
 } TableJobAnswer;
+
+extern const WorkerQuestion table_job_question;
 
 /* @zygotes: borrowed. Return: 0, -errno. */
 int table_job_new(TableJob **jobp, Zygotes *zygotes);
