@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Decides by its name and arguments what this program is now: a worker, a reader of lines, or the command
+ * line. Before that it makes standard descriptors safe, and afterwards it says when output was lost.
+ */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -16,9 +16,9 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 
-#define MAGIC_ANY "spanprof page "
 #define MAGIC "spanprof page 2\n"
 #define MAGIC_WITHOUT_LINES "spanprof page 1\n"
+#define MAGIC_NAME_SIZE (sizeof(MAGIC) - sizeof("2\n"))          /* without the number of the form */
 #define DATA_BEGIN "<script type=\"application/octet-stream\" id=\"data\">"
 #define DATA_END "</script>"
 
@@ -406,8 +406,8 @@ int page_decode(DecodedPage *page, const uint8_t *data, size_t size) {
         magic = skip(&bytes, strlen(MAGIC));
         with_lines = magic && !memcmp(magic, MAGIC, strlen(MAGIC));
         if (!with_lines && (!magic || memcmp(magic, MAGIC_WITHOUT_LINES, strlen(MAGIC))))
-                return magic && !memcmp(magic, MAGIC_ANY, strlen(MAGIC_ANY)) ? PAGE_DECODE_E_VERSION
-                                                                             : PAGE_DECODE_E_CORRUPT;
+                return magic && !memcmp(magic, MAGIC, MAGIC_NAME_SIZE) ? PAGE_DECODE_E_VERSION
+                                                                       : PAGE_DECODE_E_CORRUPT;
         r = read_json(page, &bytes);
         r = r ? r : read_strings(page, &bytes);
         r = r ? r : read_frames(page, &bytes);
