@@ -6,6 +6,13 @@
 
 #include "core/base/util/array.h"
 
+/* AddressSanitizer's allocator ends the program instead of returning NULL for what no memory can hold. */
+const char *__asan_default_options(void);
+
+const char *__asan_default_options(void) {
+        return "allocator_may_return_null=1";
+}
+
 Test(array, the_room_begins_with_the_least_and_doubles_until_it_is_enough) {
         cr_assert_eq(array_room(0, 1, 64, SIZE_MAX), 64);
         cr_assert_eq(array_room(64, 65, 64, SIZE_MAX), 128);
