@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Keeps one profile for each way of measuring, learns periods from settings, and at the end decides which
- * profile gets the names that a measure has everywhere.
- */
-
-#include "desk/jfr/profiles.h"
-
-#include "core/base/util/macro.h"
-
-/*
  * Profiles of a recording: one for each way of measuring that wrote events.
  *
  * While samples are read each profile has names of its own. What else there is, is known at the end: then the
@@ -19,6 +10,10 @@
  *     jdk.ExecutionSample alone               samples/count
  *     jdk.CPUTimeSample beside it             samples/count and execution_samples/count
  */
+
+#include "desk/jfr/profiles.h"
+
+#include "core/base/util/macro.h"
 
 /*
  * Intervals where the recording has none, or 0: of async-profiler and Datadog's, and of the JDK's

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads the few events that tell of the process, its settings and libraries, and makes them attributes of
- * the resource and modules.
+ * Events about the recording: whose it is, its settings, its libraries.
+ *
+ * Only the types of the list below are looked into, and of them only the fields named here. Environment
+ * variables, system properties and lists of processes stand in events of other types: nothing here reads
+ * them. Command lines may hold secrets too: of them only the service's name is taken, unless they were asked
+ * for.
  */
 
 #include "desk/jfr/recording.h"
@@ -14,15 +18,6 @@
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "desk/jfr/profiles.h"
-
-/*
- * Events about the recording: whose it is, its settings, its libraries.
- *
- * Only the types of the list below are looked into, and of them only the fields named here. Environment
- * variables, system properties and lists of processes stand in events of other types: nothing here reads
- * them. Command lines may hold secrets too: of them only the service's name is taken, unless they were asked
- * for.
- */
 
 enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY, ABOUT_LOST };
 

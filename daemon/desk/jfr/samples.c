@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes new combinations from the blocks field by field, makes their rows, and adds times and values of all
- * others to the sample that is known.
+ * What blocks of events tell becomes samples of the window, in batches. Only an event whose combination is
+ * new is read field by field and turned into rows of the window; which sample that is, is noted for the place
+ * that the combination has.
+ *
+ * Rows of the window are for stack, attributes and link. Sets of attributes are looked up on their own first:
+ * there are far fewer of them than samples.
  */
 
 #include "desk/jfr/samples.h"
@@ -17,15 +21,6 @@
 #include "desk/jfr/blocks.h"
 #include "desk/jfr/profiles.h"
 #include "desk/jfr/recording.h"
-
-/*
- * What blocks of events tell becomes samples of the window, in batches. Only an event whose combination is
- * new is read field by field and turned into rows of the window; which sample that is, is noted for the place
- * that the combination has.
- *
- * Rows of the window are for stack, attributes and link. Sets of attributes are looked up on their own first:
- * there are far fewer of them than samples.
- */
 
 /* The sample of an event whose combination is new. */
 

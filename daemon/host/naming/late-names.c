@@ -9,7 +9,6 @@
  */
 #include "host/naming/late-names.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "core/base/util/array.h"
-#include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
 int file_read_fd(int fd, size_t max, char **datap, size_t *sizep) {

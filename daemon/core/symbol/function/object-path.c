@@ -7,7 +7,6 @@
 
 #include "core/symbol/function/object-path.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>

@@ -20,7 +20,6 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 
 #include "host/sampling/aggregate/attributes.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "core/base/util/array.h"
-#include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 
 enum {

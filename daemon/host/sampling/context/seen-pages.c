@@ -14,13 +14,11 @@
  */
 #include "host/sampling/context/seen-pages.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util/array.h"
-#include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
 enum {

@@ -7,12 +7,10 @@
 
 #include "host/sampling/process/mapping-history.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util/array.h"
-#include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
 

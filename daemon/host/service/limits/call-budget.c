@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Spends intervals of time: an answer costs one, and a credit of a few may be used at once.
+ * Each answer costs an interval of time. It may be paid up to a burst of intervals later:
+ *
+ *     answers    │││││││││   │    │    │         a storm
+ *     paid_ns    now … now + BURST × INTERVAL: no credit is left, and each waits until an interval has passed
  */
 
 #include "host/service/limits/call-budget.h"
 
 #include "core/base/util/macro.h"
 
-/*
- * Each answer costs an interval of time. It may be paid up to a burst of intervals later:
- *
- *     answers    │││││││││   │    │    │         a storm
- *     paid_ns    now … now + BURST × INTERVAL: no credit is left, and each waits until an interval has passed
- */
 uint64_t call_budget_spend(CallBudget *budget, uint64_t now_ns, _Bool *laterp) {
         const uint64_t credit_ns = CALL_BUDGET_BURST * CALL_BUDGET_INTERVAL_NS;
         uint64_t due_ns = now_ns + CALL_BUDGET_DELAY_NS, paid_ns = MAX(budget->paid_ns, now_ns);
