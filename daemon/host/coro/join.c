@@ -235,7 +235,7 @@ struct CoroJoin {
         Followed *regions[MAX_REGIONS];
         size_t n_regions;
         unsigned n_finding;             /* looks that go on, each with its descriptors */
-        ScanInterval pace;
+        ScanInterval interval;
         uint64_t due_ns;                /* earliest time of the next scan */
         CoroSuspendedFunc suspended;    /* NULL = there is no receiver */
         void *userdata;
@@ -427,9 +427,9 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
                 all.n_most = MAX(all.n_most, found.n_most);
         }
         scan_ns = clock_monotonic_ns() - begin_ns;
-        scan_interval_update(&join->pace, &all, scan_ns, begin_ns + scan_ns);
-        *wait_nsp = join->pace.idle ? MIN(10 * NS_PER_MS + IDLE_SHARE * scan_ns, MAX_WAIT_NS)
-                                    : MIN(MAX(join->pace.wait_ns, MIN_WAIT_NS), MAX_WAIT_NS);
+        scan_interval_update(&join->interval, &all, scan_ns, begin_ns + scan_ns);
+        *wait_nsp = join->interval.idle ? MIN(10 * NS_PER_MS + IDLE_SHARE * scan_ns, MAX_WAIT_NS)
+                                        : MIN(MAX(join->interval.wait_ns, MIN_WAIT_NS), MAX_WAIT_NS);
         *wait_nsp = MAX(*wait_nsp, BUSY_SHARE * scan_ns);
         join->due_ns = begin_ns + scan_ns + *wait_nsp;
         return 0;

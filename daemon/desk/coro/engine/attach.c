@@ -110,11 +110,11 @@ static int make_signals(Attach *attach) {
 }
 
 static uint64_t wait_ns(const Recording *recording) {
-        const ScanInterval *pace = &recording->pace;
+        const ScanInterval *interval = &recording->interval;
 
         if (recording_is_behind(recording))
                 return 0;
-        return pace->idle ? MAX(pace->deadline_ns / 2, 10 * NS_PER_MS) : pace->wait_ns;
+        return interval->idle ? MAX(interval->deadline_ns / 2, 10 * NS_PER_MS) : interval->wait_ns;
 }
 
 /* Return: whether to go on. */

@@ -3,7 +3,7 @@
 /*
  * One thread scans the region of one command, again and again:
  *
- *      pace            what the loop does between two scans
+ *      scan interval   what the loop does between two scans
  *      hungry          nothing; after three scans without event it sets tracer_sleeping, scans once more,
  *                      and sleeps until a wake-up, up to 50 ms. Events were lost within the last 50 ms
  *      busy            waits up to 1 ms, in ppoll() with signals, the child and the wake-up connections
@@ -329,15 +329,15 @@ static void stop_in_time(Engine *engine, uint64_t now_ns) {
 
 /* Whether it is time to sleep until the program wakes us. */
 static bool is_tired(const Engine *engine) {
-        const ScanInterval *pace = &engine->recording.pace;
+        const ScanInterval *interval = &engine->recording.interval;
 
         if (recording_is_behind(&engine->recording))
                 return false;
-        return pace->idle || (pace->hungry && engine->n_empty >= EMPTY_SCANS);
+        return interval->idle || (interval->hungry && engine->n_empty >= EMPTY_SCANS);
 }
 
 static void loop(Engine *engine) {
-        const ScanInterval *pace = &engine->recording.pace;
+        const ScanInterval *interval = &engine->recording.interval;
 
         short_turns_take();
         while (!engine->child.ended) {
@@ -345,12 +345,12 @@ static void loop(Engine *engine) {
                 bool found = slept ? sleep_until_woken(engine) : scan(engine);
                 uint64_t now_ns = clock_monotonic_ns();
                 bool is_behind = recording_is_behind(&engine->recording);
-                uint64_t wait_ns = is_behind ? 0 : pace->wait_ns;
+                uint64_t wait_ns = is_behind ? 0 : interval->wait_ns;
 
                 engine->n_empty = found || slept ? 0 : engine->n_empty + 1;
                 recording_progress(&engine->recording, &engine->scan, 1, now_ns);
                 stop_in_time(engine, now_ns);
-                if ((pace->idle && !is_behind) || (!wait_ns && now_ns - engine->look_ns < LOOK_NS))
+                if ((interval->idle && !is_behind) || (!wait_ns && now_ns - engine->look_ns < LOOK_NS))
                         continue;
                 look_around(engine, wait_ns);
         }

@@ -148,7 +148,7 @@ static uint64_t affordable_lines(Recording *recording, uint64_t now_ns) {
         uint64_t passed_ns = now_ns - recording->lines_ns;
 
         recording->lines_ns = now_ns;
-        if (!recording->is_contended || recording->pace.idle)
+        if (!recording->is_contended || recording->interval.idle)
                 return MAX_LINES;
         return passed_ns / (LINE_NS * CONTENDED_SHARE) + 1;
 }
@@ -169,15 +169,15 @@ static void pass_on(Recording *recording, const RegionScan *scans, const RegionS
 }
 
 bool recording_is_behind(const Recording *recording) {
-        if (recording->is_contended && !recording->pace.idle)
+        if (recording->is_contended && !recording->interval.idle)
                 return false;
         return recording->queue && !event_queue_is_empty(recording->queue) &&
                 trace_writer_has_room(recording->writer);
 }
 
 uint64_t recording_deadline_ns(const Recording *recording) {
-        const ScanInterval *pace = &recording->pace;
-        uint64_t deadline_ns = pace->hungry ? SCAN_INTERVAL_MIN_DEADLINE_NS : pace->deadline_ns;
+        const ScanInterval *interval = &recording->interval;
+        uint64_t deadline_ns = interval->hungry ? SCAN_INTERVAL_MIN_DEADLINE_NS : interval->deadline_ns;
         bool is_pending = recording->writer &&
                 (trace_writer_is_pending(recording->writer) || !event_queue_is_empty(recording->queue));
 
@@ -196,8 +196,8 @@ static void note_losses(Recording *recording, const RegionScanFound *found) {
 
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         uint64_t begin_ns = clock_monotonic_ns(), end_ns;
-        bool follow = recording->pace.hungry &&
-                (recording->pace.way == SCAN_FOLLOW || !recording->is_woken);
+        bool follow = recording->interval.hungry &&
+                (recording->interval.way == SCAN_FOLLOW || !recording->is_woken);
         Scanning scanning = { .recording = recording, .scans = scans };
         RegionScanFound all = { 0 };
 
@@ -221,7 +221,7 @@ bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans) {
         recording->n_events += all.n_events;
         recording->n_lost += all.n_lost;
         note_losses(recording, &all);
-        scan_interval_update(&recording->pace, &all, end_ns - begin_ns, end_ns);
+        scan_interval_update(&recording->interval, &all, end_ns - begin_ns, end_ns);
         return all.n_events;
 }
 

@@ -63,7 +63,7 @@ typedef struct Recording {
         bool is_outrun;                 /* many of the last events were lost: no wait is short enough */
         uint64_t recent_events, recent_lost;
         uint64_t lines_ns;              /* the last time that lines were made */
-        ScanInterval pace;
+        ScanInterval interval;
         bool is_woken;                  /* by a byte of the program; else bursts can only be followed */
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
 } Recording;
@@ -81,7 +81,7 @@ void recording_watch(Recording *recording, const RegionScan *scans, size_t n_sca
 /* Return: false = a thread that cannot be ended still reads the regions: they must stay mapped. */
 bool recording_deinit(Recording *recording);
 
-/* Runs each scan once and adapts the pace. Return: whether there was an event. */
+/* Runs each scan once and adapts the interval. Return: whether there was an event. */
 bool recording_scan(Recording *recording, RegionScan *scans, size_t n_scans);
 
 /* Whether events wait that may become lines now: it is no time to sleep. */

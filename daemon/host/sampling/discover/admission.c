@@ -4,6 +4,7 @@
  * Rows are read from the top down, and the first one that applies decides. Facts that cost nothing stand
  * first: only a sample that they do not decide makes its caller look at the process.
  */
+
 #include "host/sampling/discover/admission.h"
 
 #include <string.h>
