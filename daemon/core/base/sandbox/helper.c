@@ -8,6 +8,8 @@
 #include "core/base/sandbox/helper.h"
 
 #include <errno.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -39,7 +41,7 @@ struct Helper {
         unsigned n_failures;            /* in a row */
         bool is_asked, is_sent;
         bool is_unclear;                /* whether what ended before its answer ever was there */
-        uint8_t request[HELPER_MAX_REQUEST];
+        alignas(max_align_t) uint8_t request[HELPER_MAX_REQUEST];      /* is_sound() reads it as a struct */
         size_t request_size, n_heard;   /* bytes; of the answer's head */
         int fd;
         uint64_t timeout_ns, deadline_ns;
