@@ -6,7 +6,7 @@
  * All threads of targets, as they are now: an iterator over the kernel's tasks that the daemon reads like a
  * file. No thread is stopped or woken for it. A thread that has no CPU keeps the registers of its user code
  * where it entered the kernel, so the daemon can walk its stack from there
- * (host/service/run/daemon-threads.c). One that has a CPU is only named: its stack changes.
+ * (host/sampling/walks/thread-waits.c). One that has a CPU is only named: its stack changes.
  *
  * The reader's own record comes too, whatever it is: by it the scheduler's clock is compared with
  * CLOCK_MONOTONIC, from which it drifts.

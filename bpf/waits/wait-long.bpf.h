@@ -11,7 +11,7 @@
  *                                     wait_long()     wait_give()
  *                                     lists it        keeps the stack, if the thread has not run
  *
- * The daemon runs both programs (host/service/run/daemon-long-waits.c). wait_long() lists a wait after a
+ * The daemon runs both programs (host/sampling/walks/long-waits.c). wait_long() lists a wait after a
  * quarter of the length of a long one. If no stack has come, it lists it again when it has lasted twice as
  * long.
  *

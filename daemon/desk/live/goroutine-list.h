@@ -13,7 +13,7 @@
 #include "core/base/data/json-writer.h"
 #include "core/base/util/macro.h"
 #include "core/profile/window.h"
-#include "host/service/run/daemon-goroutines.h"
+#include "host/service/run/daemon.h"
 
 typedef struct GoroutineList GoroutineList;
 

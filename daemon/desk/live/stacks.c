@@ -24,7 +24,7 @@
 #include "host/cli/cli.h"
 #include "host/service/config/config-selector.h"
 #include "host/service/config/option.h"
-#include "host/service/run/daemon-threads.h"
+#include "host/service/run/daemon.h"
 
 enum { MOST_GOROUTINES = 10000 };               /* of a process: of more, some stand for all */
 
@@ -36,7 +36,7 @@ typedef struct Stacks {
         Convert convert;                /* its window has all waits and samples */
         Session session;
         RemoteSymbols remote;
-        DaemonThreads threads;
+        ThreadWaits threads;
         GoroutinesSeen goroutines;
         Outputs outputs;
         const ConvertWriter *writer;    /* NULL = text or JSON, to standard output */
@@ -79,14 +79,14 @@ static int check_output(Stacks *stacks) {
 
 /* ---- the look ---- */
 
-static bool any_runs(const DaemonThreads *threads) {
+static bool any_runs(const ThreadWaits *threads) {
         for (size_t i = 0; i < threads->n; i++)
                 if (!threads->threads[i].was_added)
                         return true;
         return false;
 }
 
-static bool any_waits(const DaemonThreads *threads) {
+static bool any_waits(const ThreadWaits *threads) {
         for (size_t i = 0; i < threads->n; i++)
                 if (threads->threads[i].was_added)
                         return true;

@@ -44,7 +44,7 @@ typedef struct Row {
 
 struct ThreadList {
         const Window *window;
-        const DaemonThreads *threads;
+        const ThreadWaits *threads;
         Row *rows;
         size_t n, room;
 };
@@ -142,7 +142,7 @@ static int take_profiles(ThreadList *list, ProfileType type) {
 /* Threads that were met, and of which neither a wait nor a sample is there. */
 static int take_unseen(ThreadList *list) {
         for (size_t i = 0; i < list->threads->n; i++) {
-                const DaemonThread *thread = &list->threads->threads[i];
+                const ThreadWait *thread = &list->threads->threads[i];
                 const Row row = { .pid = thread->tgid,
                                   .tid = thread->tid,
                                   .process = "",
@@ -181,7 +181,7 @@ static bool waits_for_mutex(const ThreadList *list, const Row *row) {
 
 static void find_holders(ThreadList *list) {
         for (size_t i = 0; i < list->threads->n; i++) {
-                const DaemonThread *thread = &list->threads->threads[i];
+                const ThreadWait *thread = &list->threads->threads[i];
                 Row *row = thread->holder ? find_row(list, thread->tgid, thread->tid) : NULL;
 
                 if (row && waits_for_mutex(list, row))
@@ -230,7 +230,7 @@ static int compare_rows(const void *left, const void *right) {
         return order ? order : compare_numbers(a->tid, b->tid);
 }
 
-int thread_list_new(ThreadList **listp, const Window *window, const DaemonThreads *threads) {
+int thread_list_new(ThreadList **listp, const Window *window, const ThreadWaits *threads) {
         _cleanup_(thread_list_freep) ThreadList *list = calloc(1, sizeof(*list));
         int r;
 

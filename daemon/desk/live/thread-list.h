@@ -13,7 +13,7 @@
 
 #include "core/profile/window.h"
 #include "desk/live/goroutine-list.h"
-#include "host/service/run/daemon-threads.h"
+#include "host/service/run/daemon.h"
 
 typedef struct ThreadList ThreadList;
 
@@ -21,7 +21,7 @@ typedef struct ThreadList ThreadList;
  * @window: closed, with names; borrowed. @threads: all that were met; those that have nothing in the window
  * run, unseen. Return: 0, -ENOMEM.
  */
-int thread_list_new(ThreadList **listp, const Window *window, const DaemonThreads *threads);
+int thread_list_new(ThreadList **listp, const Window *window, const ThreadWaits *threads);
 ThreadList *thread_list_free(ThreadList *list);
 DEFINE_CLEANUP(ThreadList, thread_list_free)
 

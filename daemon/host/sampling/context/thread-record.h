@@ -5,7 +5,7 @@
  * Record of a Thread
  *
  * Reads the context record of one thread, which must not run meanwhile: it is stopped (thread-look.h), or it
- * waits (host/service/run/daemon-threads.c).
+ * waits (host/sampling/walks/thread-waits.c).
  */
 
 #include <stdint.h>

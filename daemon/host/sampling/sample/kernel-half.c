@@ -554,16 +554,17 @@ int kernel_half_row_nodes_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.row_nodes);
 }
 
-int kernel_half_hotspot_fd(const KernelHalf *half) {
-        return bpf_map__fd(half->skeleton->maps.hotspot_processes);
-}
-
-int kernel_half_go_fd(const KernelHalf *half) {
-        return bpf_map__fd(half->skeleton->maps.go_processes);
-}
-
-int kernel_half_python_fd(const KernelHalf *half) {
-        return bpf_map__fd(half->skeleton->maps.python_processes);
+int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit) {
+        switch (bit) {
+        case RUNTIME_HAS_HOTSPOT:
+                return bpf_map__fd(half->skeleton->maps.hotspot_processes);
+        case RUNTIME_HAS_GO:
+                return bpf_map__fd(half->skeleton->maps.go_processes);
+        case RUNTIME_HAS_PYTHON:
+                return bpf_map__fd(half->skeleton->maps.python_processes);
+        default:
+                return -1;
+        }
 }
 
 void kernel_half_add_runtime(KernelHalf *half, uint32_t bit) {

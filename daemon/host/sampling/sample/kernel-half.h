@@ -97,9 +97,8 @@ int kernel_half_processes_fd(const KernelHalf *half);
 int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);
 uint64_t *kernel_half_rows_version(const KernelHalf *half);
-int kernel_half_hotspot_fd(const KernelHalf *half);
-int kernel_half_go_fd(const KernelHalf *half);
-int kernel_half_python_fd(const KernelHalf *half);
+/* @bit: RUNTIME_HAS_*. Return: -1 = the kernel half looks no process of it up. */
+int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit);
 
 /*
  * Loads the walk over frames of runtimes and switches it on: ticks are taken by it from then on. Once, from

@@ -87,13 +87,13 @@ KernelThreads *kernel_threads_free(KernelThreads *threads) {
 
 void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t generation,
                              ThreadsRuntimes *runtimes) {
-        runtimes->has_hotspot = !bpf_map_lookup_elem(kernel_half_hotspot_fd(half), &tgid,
-                                                     &runtimes->hotspot) &&
+        runtimes->has_hotspot = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_HOTSPOT),
+                                                     &tgid, &runtimes->hotspot) &&
                 runtimes->hotspot.generation == generation;
         /* The heap is read later than the stack was copied: its frames may be others by then. */
         runtimes->hotspot.chunk_tail = 0;
-        runtimes->has_python = !bpf_map_lookup_elem(kernel_half_python_fd(half), &tgid,
-                                                    &runtimes->python) &&
+        runtimes->has_python = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_PYTHON),
+                                                    &tgid, &runtimes->python) &&
                 runtimes->python.generation == generation;
 }
 

@@ -646,16 +646,8 @@ uint64_t *sampler_rows_version(const Sampler *sampler) {
         return kernel_half_rows_version(sampler->half);
 }
 
-int sampler_hotspot_fd(const Sampler *sampler) {
-        return kernel_half_hotspot_fd(sampler->half);
-}
-
-int sampler_go_fd(const Sampler *sampler) {
-        return kernel_half_go_fd(sampler->half);
-}
-
-int sampler_python_fd(const Sampler *sampler) {
-        return kernel_half_python_fd(sampler->half);
+int sampler_runtime_fd(const Sampler *sampler, uint32_t bit) {
+        return kernel_half_runtime_fd(sampler->half, bit);
 }
 
 enum runtime_walk sampler_want_runtimes(Sampler *sampler) {

@@ -141,12 +141,11 @@ int sampler_row_nodes_fd(const Sampler *sampler);
 /* Who changes a node adds 1 to it afterwards (bpf/walk/settings.bpf.h). As long as the sampler. */
 uint64_t *sampler_rows_version(const Sampler *sampler);
 
-/* Maps of processes that run HotSpot, and CPython (bpf/border/runtime_abi.h). */
-int sampler_hotspot_fd(const Sampler *sampler);
-
-int sampler_python_fd(const Sampler *sampler);
-/* The same of processes of Go, whose goroutines have labels. */
-int sampler_go_fd(const Sampler *sampler);
+/*
+ * Map of the processes of one runtime (bpf/border/runtime_abi.h). @bit: RUNTIME_HAS_*. Return: -1 = it has
+ * none.
+ */
+int sampler_runtime_fd(const Sampler *sampler, uint32_t bit);
 
 /* There is a process with a runtime. The first call begins to load the walk; later ones say how that goes. */
 enum runtime_walk sampler_want_runtimes(Sampler *sampler);

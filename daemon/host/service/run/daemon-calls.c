@@ -35,7 +35,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/service/limits/call-budget.h"
-#include "host/service/run/daemon-stages.h"
+#include "host/service/run/daemon-flow.h"
 
 #define TIMER_ACCURACY_US 1
 #define FIRST_LOOK_NS NS_PER_MS

@@ -36,8 +36,7 @@
 #include "core/base/util/stat.h"
 #include "host/sampling/sample/machine.h"
 #include "host/service/control/self.h"
-#include "host/service/run/daemon-stages.h"
-#include "host/service/run/daemon-threads.h"
+#include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-window.h"
 
 #define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
@@ -285,14 +284,14 @@ static int read_less_of_waits(Daemon *daemon) {
                     daemon_waits_lack(daemon), limit->max);
         if (limit->step == WAIT_LIMIT_ALL) {
                 stat_add(COUNTER_WAITS_HELD, 1);
-                daemon_drop_early_waits(daemon);
+                early_waits_drop(&daemon->walks.early);
         }
         return sampler_limit_waits(daemon->stages.sampler, limit->step);
 }
 
 static int read_more_of_waits(Daemon *daemon, enum abi_wait_limit before) {
         const SwitchLimit *limit = &daemon->limits.switches;
-        int r = before == WAIT_LIMIT_ALL ? daemon_note_early_waits(daemon) : 0;
+        int r = before == WAIT_LIMIT_ALL ? early_waits_note(&daemon->walks.early, &daemon->walks.stages) : 0;
 
         stat_add(COUNTER_WAITS_MORE, 1);
         if (limit->step)

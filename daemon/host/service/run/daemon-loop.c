@@ -12,10 +12,9 @@
  *     second       every 0.75 to 1.25 s: draws a new period, reads counters, enforces limits
  *                  (daemon-govern.c). A fixed period would see work that repeats every 10 ms in lock-step.
  *     work         whenever a search for targets or the reading of long mappings has a next step
- *     coroutines   as often as their stations need it
- *     long waits   while waits are too many to walk them all (daemon-long-waits.c)
- *     goroutines   with --goroutines, every 0.75 to 1.25 s: looks at some that wait (daemon-goroutines.c)
  *     duration     once
+ *
+ * Stages have timers of their own: stage-coroutines.c, stage-walks.c.
  *
  * How often the rings are read
  *
@@ -76,12 +75,10 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "host/service/run/daemon-calls.h"
-#include "host/service/run/daemon-deferred.h"
-#include "host/service/run/daemon-goroutines.h"
+#include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-govern.h"
-#include "host/service/run/daemon-long-waits.h"
-#include "host/service/run/daemon-stages.h"
 #include "host/service/run/daemon-window.h"
+#include "host/service/run/stages.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
 /* and 10 to 30 ms until a library is known and its rows are in force */
@@ -96,7 +93,6 @@
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
 #define FIRST_NAMES_NS (2 * NS_PER_SEC)
 #define FIRST_NAMES_STEP_NS (50 * NS_PER_MS)
-#define LAST_NAMES_NS (500 * NS_PER_MS)
 /* before the end of a window: then names are asked for one by one, and a sleeping loop looks once at least */
 #define NAMES_AHEAD_NS (1250 * NS_PER_MS)
 
@@ -110,14 +106,13 @@ static void on_flushed(void *userdata) {
 
 void daemon_remove_timers(Daemon *daemon) {
         DaemonLoop *loop = &daemon->loop;
-        sd_event_source **timers[] = { &loop->drain_timer, &loop->window_timer,     &loop->second_timer,
-                                       &loop->work_timer,  &loop->coroutines_timer, &loop->goroutines_timer,
-                                       &loop->wake_source, &loop->call_source };
+        sd_event_source **timers[] = { &loop->drain_timer, &loop->window_timer, &loop->second_timer,
+                                       &loop->work_timer,  &loop->wake_source,  &loop->call_source };
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
         daemon_remove_calls(daemon);
-        daemon_drop_long_waits(daemon);
+        stages_stop(daemon);
 }
 
 /* Drains the last samples and sends them. A second call exits without waiting for that. */
@@ -138,11 +133,9 @@ int daemon_stop(Daemon *daemon) {
         /* with those whose exit was still in the ring */
         daemon->target_cpu_ns = targets_cpu_time_seen(daemon->stages.targets);
         if (!r)
-                r = deferred_flush(daemon->stages.deferred);
-        if (!r)
                 r = sampler_read_counters(daemon->stages.sampler);
-        if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
-                r = naming_wait(daemon->stages.naming, clock_monotonic_ns() + LAST_NAMES_NS);
+        if (!r)
+                r = stages_flush(daemon);
         if (!r)
                 r = daemon_end_window(daemon);
         if (r)
@@ -212,7 +205,7 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *inf
 
 /* ---- timers ---- */
 
-static int again(sd_event_source *source, uint64_t after_ns) {
+int daemon_set_timer(sd_event_source *source, uint64_t after_ns) {
         int r = sd_event_source_set_time_relative(source, after_ns / NS_PER_US);
 
         return r < 0 ? error_origin(r) : 0;
@@ -244,7 +237,7 @@ static bool fills_up(const Daemon *daemon, uint64_t n_bytes, uint64_t elapsed_ns
 /* @drained: since the loop's own clock drained before, @elapsed_ns ago. */
 static enum daemon_pace choose_pace(const Daemon *daemon, const SamplerDrained *drained,
                                     uint64_t elapsed_ns) {
-        if (deferred_waits(daemon->stages.deferred))
+        if (deferred_waits(daemon->walks.deferred))
                 return DAEMON_PACE_NEWS;
         if (!drained->n_samples)
                 return drained->n_changes || is_restless(daemon) ? DAEMON_PACE_CALM : DAEMON_PACE_ASLEEP;
@@ -313,7 +306,7 @@ static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userd
 
         daemon->loop.woken_before_ns = daemon->loop.woken_ns;
         daemon->loop.woken_ns = clock_monotonic_ns();
-        return r ? r : again(daemon->loop.drain_timer, DRAIN_WOKEN_NS);
+        return r ? r : daemon_set_timer(daemon->loop.drain_timer, DRAIN_WOKEN_NS);
 }
 
 /* At most one call between two drains, since each costs a drain. A loop that sleeps is woken instead. */
@@ -333,7 +326,7 @@ static int on_call(sd_event_source *source, int fd, uint32_t events, void *userd
         daemon->loop.listens = false;
         daemon->loop.was_called = true;
         stat_add(COUNTER_CALLS_ANSWERED, 1);
-        return again(daemon->loop.drain_timer, 0);
+        return daemon_set_timer(daemon->loop.drain_timer, 0);
 }
 
 /* @drained: also of the drains by calls since the last one by the clock. */
@@ -352,7 +345,7 @@ static int drain_by_clock(Daemon *daemon, SamplerDrained *drained) {
 }
 
 /* A recording can end at any time, and has no later window for names that are late. */
-static bool is_near_window_end(const Daemon *daemon) {
+bool daemon_is_near_window_end(const Daemon *daemon) {
         uint64_t end_us;
 
         return daemon->sink || sd_event_source_get_time(daemon->loop.window_timer, &end_us) < 0 ||
@@ -370,15 +363,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = drain_by_clock(daemon, &drained);
         if (r)
                 return error_fold(r);
-        r = deferred_work(daemon->stages.deferred);
-        if (!r)
-                r = daemon_scan_coroutines(daemon);
-        if (!r)
-                r = naming_work(daemon->stages.naming, is_near_window_end(daemon));
-        if (!r)
-                r = runtimes_work(daemon->stages.runtimes, clock_monotonic_ns());
-        if (!r)
-                r = daemon_watch_long_waits(daemon);
+        r = stages_drained(daemon);
         if (r)
                 return error_fold(r);
         if (is_done(daemon)) {
@@ -396,7 +381,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         r = set_pace(daemon, choose_pace(daemon, &drained, loop->clock_ns - before_ns));
         listen_to_calls(daemon);
         daemon_hear(daemon);
-        return r ? r : again(source, drain_interval_ns(daemon));
+        return r ? r : daemon_set_timer(source, drain_interval_ns(daemon));
 }
 
 /*
@@ -413,15 +398,14 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         int r;
 
         if (waits_for_names(daemon))
-                return again(source, FIRST_NAMES_STEP_NS);
+                return daemon_set_timer(source, FIRST_NAMES_STEP_NS);
         r = daemon_drain_window(daemon);
         if (r)
                 return error_fold(r);
-        daemon_warn_of_other_profilers(daemon);
         sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
                    daemon->pause.is_on ? "paused; " : "", targets_count(daemon->stages.targets),
                    stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
-        return again(source, daemon->config->delivery.interval_ns);
+        return daemon_set_timer(source, daemon->config->delivery.interval_ns);
 }
 
 /* What the lost notices said is unknown, so the targets are scanned for it. */
@@ -448,22 +432,13 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = sampler_jitter(daemon->stages.sampler);
         if (!r)
                 r = daemon_govern(daemon);
-        if (!r && daemon->pod_api)
-                r = pod_api_collect(daemon->pod_api, daemon->pods);
+        if (!r)
+                r = stages_second(daemon);
         if (r)
                 return error_fold(r);
-        return again(source, daemon->loop.pace == DAEMON_PACE_ASLEEP
+        return daemon_set_timer(source, daemon->loop.pace == DAEMON_PACE_ASLEEP
                                      ? ASLEEP_NS
                                      : (uint64_t)(750 + random() % 500) * NS_PER_MS);
-}
-
-/* At random moments, too; in the mean AGGREGATOR_GOROUTINES_PERIOD_NS apart. */
-static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata) {
-        Daemon *daemon = userdata;
-        int r = daemon->pause.is_on ? 0 : goroutines_look(daemon->stages.goroutines);
-
-        return r ? error_fold(r)
-                 : again(source, AGGREGATOR_GOROUTINES_PERIOD_NS * (uint64_t)(750 + random() % 501) / 1000);
 }
 
 static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -475,11 +450,7 @@ static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
         if (r)
                 return error_fold(r);
         r = set_slack(source, work_slack_ns(daemon));   /* daemon_on_notice() may have taken it away */
-        return r ? r : again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
-}
-
-static int on_coroutines(sd_event_source *source, uint64_t usec, void *userdata) {
-        return daemon_scan_coroutines(userdata);
+        return r ? r : daemon_set_timer(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
 }
 
 static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -513,7 +484,7 @@ static int on_turn(sd_event_source *source, void *userdata) {
 
 /* ---- making them ---- */
 
-static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns,
+int daemon_add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns,
                      sd_event_time_handler_t handler) {
         _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
         int r;
@@ -559,27 +530,24 @@ static int add_wake_source(Daemon *daemon) {
 }
 
 int daemon_add_timers(Daemon *daemon) {
-        int r = add_timer(daemon, &daemon->loop.drain_timer, DRAIN_FIRST_NS, on_drain);
+        int r = daemon_add_timer(daemon, &daemon->loop.drain_timer, DRAIN_FIRST_NS, on_drain);
 
         if (!r)
                 r = add_wake_source(daemon);
         if (!r)
                 r = daemon_add_calls(daemon);
         if (!r)
-                r = add_timer(daemon, &daemon->loop.window_timer,
+                r = daemon_add_timer(daemon, &daemon->loop.window_timer,
                               daemon->sink ? daemon->config->delivery.interval_ns : FIRST_WINDOW_NS,
                               on_window);
         if (!r)
-                r = add_timer(daemon, &daemon->loop.second_timer, NS_PER_SEC, on_second);
+                r = daemon_add_timer(daemon, &daemon->loop.second_timer, NS_PER_SEC, on_second);
         if (!r)
-                r = add_timer(daemon, &daemon->loop.work_timer, 0, on_work);
+                r = daemon_add_timer(daemon, &daemon->loop.work_timer, 0, on_work);
         if (!r)
-                r = add_timer(daemon, &daemon->loop.coroutines_timer, NS_PER_SEC, on_coroutines);
-        if (!r && daemon->stages.goroutines)
-                r = add_timer(daemon, &daemon->loop.goroutines_timer, AGGREGATOR_GOROUTINES_PERIOD_NS,
-                              on_goroutines);
+                r = stages_start(daemon);
         if (!r && daemon->config->daemon.duration_ns)
-                r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
+                r = daemon_add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
         return error_fold(r);
 }
 

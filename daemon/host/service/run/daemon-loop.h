@@ -15,3 +15,14 @@ int daemon_make_loop(Daemon *daemon);
 /* When sampling begins: drain, window, housekeeping. Return: 0, -errno. */
 int daemon_add_timers(Daemon *daemon);
 void daemon_remove_timers(Daemon *daemon);
+
+/*
+ * Adds a timer that goes off @after_ns from now, and sets one again. Its handler sets it again, or turns it
+ * off; one that fails ends the loop. @sourcep: NULL = it belongs to the loop. Return: 0, -errno.
+ */
+int daemon_add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns,
+                     sd_event_time_handler_t handler);
+int daemon_set_timer(sd_event_source *source, uint64_t after_ns);
+
+/* Whether the open window may end before the next drain: names that it needs are asked for one by one. */
+bool daemon_is_near_window_end(const Daemon *daemon);

@@ -6,14 +6,10 @@
  *
  * What the daemon holds, one struct for each subject. Its files share it, and no other file includes it:
  *
- *     daemon.c            makes every stage, starts, reports at the end
- *     daemon-stages.c     hands things from stage to stage: records, rows, tables
+ *     daemon.c            starts, and reports at the end
+ *     stages.c            the table of stages; stage-*.c: a row each, which makes one and turns it
+ *     daemon-flow.c       hands things from stage to stage: records, rows, tables
  *     daemon-window.c     closes windows and hands them on
- *     daemon-deferred.c   keeps samples whose stacks cannot be walked yet
- *     daemon-still.c      reads threads that stand still
- *     daemon-threads.c    looks at all threads as they are now
- *     daemon-long-waits.c walks long waits while they go on
- *     daemon-goroutines.c looks at goroutines that wait
  *     daemon-loop.c       decides when: timers, signals, the stop
  *     daemon-calls.c      drains at once when the kernel half calls
  *     daemon-govern.c     decides whether and how fast: pauses, limits
@@ -28,6 +24,7 @@
 #include "host/naming/debug-fetcher.h"
 #include "host/naming/naming.h"
 #include "host/naming/uploads.h"
+#include "host/runtime/go/goroutines.h"
 #include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/python/python-link.h"
 #include "host/sampling/aggregate/aggregate.h"
@@ -40,6 +37,9 @@
 #include "host/sampling/sample/other-profilers.h"
 #include "host/sampling/sample/sampler.h"
 #include "host/sampling/unwind/tables/tables.h"
+#include "host/sampling/walks/deferred.h"
+#include "host/sampling/walks/long-waits.h"
+#include "host/sampling/walks/thread-waits.h"
 #include "host/service/config/config-selector.h"
 #include "host/service/config/config.h"
 #include "host/service/config/host-share.h"
@@ -50,12 +50,8 @@
 #include "host/service/limits/governor.h"
 #include "host/service/limits/switch-limit.h"
 #include "host/service/limits/volume.h"
-#include "host/service/run/daemon-goroutines.h"
-#include "host/service/run/daemon-still.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/pod-api.h"
-
-typedef struct Deferred Deferred;
 
 /* Why nothing is sampled; bits of DaemonPause.reasons. */
 enum daemon_pause {
@@ -75,8 +71,7 @@ enum daemon_pace {
 /* The event loop: its sources, and when it looks next. Times are MONOTONIC, here and below. */
 typedef struct DaemonLoop {
         sd_event *event;
-        sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer, *coroutines_timer;
-        sd_event_source *goroutines_timer;
+        sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
         sd_event_source *wake_source;   /* on while the loop sleeps */
         sd_event_source *call_source;
         sd_event_source *turn;          /* on while the first samples are on their way */
@@ -108,11 +103,8 @@ typedef struct DaemonStages {
         Targets *targets;
         Sampler *sampler;
         CoroJoin *coroutines;
-        OtherProfilers other_profilers;
-        bool warned_of_others;
+        sd_event_source *coroutines_timer;      /* as often as their stations need it */
         Tables *tables;
-        Deferred *deferred;
-        Goroutines *goroutines;         /* NULL = not wanted */
         Frames *frames;
         Naming *naming;
         Runtimes *runtimes;
@@ -136,24 +128,22 @@ typedef struct DaemonWindow {
         uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
 } DaemonWindow;
 
-/* A thread that waited before waits were counted. */
-typedef struct EarlyWait {
-        uint32_t tgid, tid;
-        uint64_t n_switches;            /* times that it had left a CPU by then */
-} EarlyWait;
+/* Walks on the host: stage-walks.c. */
+typedef struct DaemonWalks {
+        WalkStages stages;
+        Deferred *deferred;
+        Goroutines *goroutines;         /* NULL = not wanted, and so is the next */
+        LongWaits *long_waits;
+        EarlyWaits early;
+        sd_event_source *goroutines_timer;
+        sd_event_source *long_waits_timer;      /* off while no wait is without a stack */
+} DaemonWalks;
 
-typedef struct DaemonEarlyWaits {
-        EarlyWait *waits;               /* by process and thread */
-        size_t n;
-        uint64_t counted_ns;            /* MONOTONIC: they are in windows until then */
-} DaemonEarlyWaits;
-
-/* Looks for waits that go on without a stack; all NULL while there is none. */
-typedef struct DaemonLongWaits {
-        sd_event_source *timer;
-        StillReader *reader;
-        uint64_t undrawn_ns;            /* when such a wait was last known to begin */
-} DaemonLongWaits;
+/* Other spanprofs that sample a target, too: stage-others.c. */
+typedef struct DaemonOthers {
+        OtherProfilers profilers;
+        bool warned;
+} DaemonOthers;
 
 typedef struct DaemonPause {
         unsigned reasons;               /* bits, by enum daemon_pause */
@@ -190,8 +180,8 @@ struct Daemon {
         DaemonCalls calls;
         DaemonStages stages;
         DaemonWindow window;
-        DaemonEarlyWaits early;
-        DaemonLongWaits long_waits;
+        DaemonWalks walks;
+        DaemonOthers others;
         DaemonPause pause;
         DaemonLimits limits;
         DaemonStop stop;

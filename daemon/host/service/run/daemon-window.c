@@ -22,7 +22,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "core/otlp/validate.h"
-#include "host/service/run/daemon-threads.h"
+#include "host/service/run/stages.h"
 
 #define FINDINGS_LOGGED 10                      /* of one request, with `validate = on` */
 
@@ -122,9 +122,9 @@ static int split_waits(Daemon *daemon, uint64_t *end_nsp) {
         int r = has_waits ? sampler_split_waits(daemon->stages.sampler) : 0;
 
         if (daemon->pause.is_on)
-                daemon_drop_early_waits(daemon);
+                early_waits_drop(&daemon->walks.early);
         if (!r)
-                r = daemon_count_early_waits(daemon);
+                r = early_waits_count(&daemon->walks.early, &daemon->walks.stages, daemon->sampling_ns);
         *end_nsp = clock_monotonic_ns();
         return r || !has_waits ? r : sampler_drain(daemon->stages.sampler, NULL);
 }
@@ -157,15 +157,11 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         period_ns = mean_period_ns(daemon, now_ns);
         count_expected(daemon, period_ns);
         r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns, &window);
-        if (!r && daemon->stages.span_cpu)
-                r = span_cpu_rotate(daemon->stages.span_cpu);
         if (r)
                 return error_fold(r);
         daemon->window.start_ns = now_ns;
         stat_add(COUNTER_WINDOWS, 1);
-        r = naming_window(daemon->stages.naming, window);
-        if (!r && daemon->stages.uploads)
-                r = uploads_window(daemon->stages.uploads, window);
+        r = stages_window(daemon, window);
         if (!r)
                 r = hand_over(daemon, window);
         if (!r && window_n_events_of(window, PROFILE_CPU))

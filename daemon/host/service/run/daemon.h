@@ -21,8 +21,10 @@
 #include "core/base/util/macro.h"
 #include "core/base/util/stop-signals.h"
 #include "core/profile/window.h"
+#include "host/runtime/go/goroutines.h"
 #include "host/sampling/discover/targets.h"
 #include "host/sampling/sample/event-opener.h"
+#include "host/sampling/walks/thread-waits.h"
 #include "host/service/config/config.h"
 #include "host/service/control/control-servers.h"
 #include "host/service/control/coverage.h"
@@ -121,4 +123,11 @@ int daemon_name_late(Daemon *daemon, Window *window, uint32_t *n_namedp);
 void daemon_each_target(const Daemon *daemon,
                         void (*visit)(void *userdata, const Process *process, SelectorReason reason),
                         void *userdata);
+
+/* As thread_waits_add(), for a daemon that samples. Return: 0, DAEMON_E_UNUSABLE (logged), -errno. */
+int daemon_look_at_threads(Daemon *daemon, ThreadWaits *threads);
+
+/* As goroutines_look_once(), for a daemon that samples. Without `goroutines`, none. Return: 0, -errno. */
+int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen);
+
 void daemon_summarize(const Daemon *daemon, Summary *summary);

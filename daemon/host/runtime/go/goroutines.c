@@ -16,7 +16,7 @@
  * Left out, and counted: what runs (samples of CPU time have it), what has moved meanwhile, and what is
  * unreadable.
  */
-#include "host/service/run/daemon-goroutines.h"
+#include "host/runtime/go/goroutines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/file/file.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
@@ -33,10 +32,10 @@
 #include "host/runtime/go/goroutine.h"
 #include "host/sampling/process/memory.h"
 #include "host/sampling/unwind/walk/host-walk.h"
-#include "host/service/run/daemon-state.h"
 
 struct Goroutines {
-        Daemon *daemon;
+        const WalkStages *stages;
+        uint64_t n_each;                /* goroutines of a process that a look takes at most */
         HostWalk *walk;
         GoroutineLook look;             /* of a batch */
         bool is_once;                   /* one look was asked for, and no more follow */
@@ -60,17 +59,17 @@ typedef struct Choice {
         uint64_t n, n_left;             /* places, and how many are still to be chosen */
 } Choice;
 
-int goroutines_new(Goroutines **goroutinesp, Daemon *daemon) {
+int goroutines_new(Goroutines **goroutinesp, const WalkStages *stages, uint64_t n_each) {
         Goroutines *goroutines = calloc(1, sizeof(*goroutines));
         int r;
 
         if (!goroutines)
                 return error_origin(-ENOMEM);
-        goroutines->daemon = daemon;
+        goroutines->stages = stages;
+        goroutines->n_each = n_each;
         goroutines->stack = malloc(sizeof(*goroutines->stack) + GOROUTINE_MAX_STACK);
         r = goroutines->stack
-                ? host_walk_new(&goroutines->walk, daemon->stages.tables,
-                                (uint32_t)daemon->config->sampling.depth)
+                ? host_walk_new(&goroutines->walk, stages->tables, stages->depth)
                 : error_origin(-ENOMEM);
         if (r) {
                 goroutines_free(goroutines);
@@ -142,7 +141,7 @@ static int add(Work *work, const Program *program, const Goroutine *found, const
         header.stack_end = (uint8_t)result.end;
         header.interrupted = result.interrupted;
         sample.user = result.frames;
-        r = aggregator_add_goroutines(goroutines->daemon->stages.aggregator, program, &sample, n);
+        r = aggregator_add_goroutines(goroutines->stages->aggregator, program, &sample, n);
         work->seen.n_window_full += r > 0;
         work->seen.n_added += !r;
         return r < 0 ? error_fold(r) : 0;
@@ -217,7 +216,7 @@ static int take_all(Work *work, const Program *program, Choice *choice) {
 static int look_at_list(Work *work, const Program *program) {
         Goroutines *goroutines = work->goroutines;
         GoroutineLook *look = &goroutines->look;
-        uint64_t most = MIN(goroutines->daemon->config->sampling.goroutines, work->left);
+        uint64_t most = MIN(goroutines->n_each, work->left);
         Choice choice;
         int r = goroutine_look(look);
 
@@ -255,7 +254,7 @@ static int look_at_process(Work *work, const Process *process, const GoGoroutine
         Goroutines *goroutines = work->goroutines;
         _cleanup_(closep) int memory = -1, pagemap = -1;
         Program program;
-        int r = targets_program(goroutines->daemon->stages.targets, process->pid, process->generation,
+        int r = targets_program(goroutines->stages->targets, process->pid, process->generation,
                                 &program);
 
         if (r)
@@ -276,7 +275,7 @@ static int look_at_process(Work *work, const Process *process, const GoGoroutine
 
 static void visit(void *userdata, const Process *process, SelectorReason reason) {
         Work *work = userdata;
-        const GoGoroutines *where = runtimes_state_of(work->goroutines->daemon->stages.runtimes,
+        const GoGoroutines *where = runtimes_state_of(work->goroutines->stages->runtimes,
                                                       process->generation, &go_runtime);
 
         if (work->r || !where)
@@ -291,7 +290,7 @@ static void visit(void *userdata, const Process *process, SelectorReason reason)
 /* Those from one on, then those in front of it: the limit of a look cuts each time others. */
 static int visit_all(Work *work) {
         Goroutines *goroutines = work->goroutines;
-        Targets *targets = goroutines->daemon->stages.targets;
+        Targets *targets = goroutines->stages->targets;
         uint32_t first = goroutines->first;
 
         work->from = first;
@@ -336,12 +335,7 @@ int goroutines_look(Goroutines *goroutines) {
         return goroutines->is_once ? 0 : look(goroutines, &seen);
 }
 
-int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen) {
-        Goroutines *goroutines = daemon->stages.goroutines;
-
-        *seen = (GoroutinesSeen){ 0 };
-        if (!goroutines)
-                return 0;
+int goroutines_look_once(Goroutines *goroutines, GoroutinesSeen *seen) {
         goroutines->is_once = true;
         return look(goroutines, seen);
 }

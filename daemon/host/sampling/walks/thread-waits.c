@@ -17,7 +17,7 @@
  * no CPU in between has waited all the time, and the kernel half knows nothing of its wait.
  */
 
-#include "host/service/run/daemon-threads.h"
+#include "host/sampling/walks/thread-waits.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,8 +28,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/wait-reason.h"
-#include "host/service/run/daemon-stages.h"
-#include "host/service/run/daemon-still.h"
+#include "host/sampling/walks/thread-walk.h"
 
 enum {
         MAX_EARLY = 256,                /* waits that the kernel half has not seen begin */
@@ -37,19 +36,20 @@ enum {
         LEAST_BATCH = 16,               /* threads between two looks … */
         MAX_BATCHES = 64,               /* … and looks of a round: one of many threads takes milliseconds */
         POLL_MS = 20,
+        STEP_BYTES = 200000,            /* of files, about 1 ms */
 };
 
 #define LIMIT_NS NS_PER_SEC
 
 typedef struct Work {
-        Daemon *daemon;
-        StillReader *reader;
+        const WalkStages *stages;
+        ThreadWalker *walker;
         ThreadsLook look;
-        StillThread *found;             /* room for a batch */
+        WalkedThread *found;             /* room for a batch */
         size_t n_found, batch;
         uint64_t end_ns;                /* MONOTONIC: rows are waited for until then */
-        DaemonThreads *result;
-        const DaemonEarlyWaits *early;  /* NULL = all waits, from when they began; else these alone, … */
+        ThreadWaits *result;
+        const EarlyWaits *early;        /* NULL = all waits, from when they began; else these alone, … */
         uint64_t from_ns, until_ns;     /* … and so much of each */
         bool is_pending;                /* a walk has met rows that are on their way */
 } Work;
@@ -76,13 +76,13 @@ static void forget_batch(Work *work) {
         work->n_found = 0;
 }
 
-static DaemonThread *find_result(const Work *work, const struct abi_thread *thread) {
-        DaemonThreads *result = work->result;
+static ThreadWait *find_result(const Work *work, const struct abi_thread *thread) {
+        ThreadWaits *result = work->result;
         size_t low = 0, high = result->n;
 
         while (low < high) {
                 size_t middle = (low + high) / 2;
-                DaemonThread *at = &result->threads[middle];
+                ThreadWait *at = &result->threads[middle];
 
                 if (at->tgid == thread->tgid && at->tid == thread->tid)
                         return at;
@@ -95,7 +95,7 @@ static DaemonThread *find_result(const Work *work, const struct abi_thread *thre
 }
 
 /* Whether it is still in the wait that was noted. */
-static bool is_early(const DaemonEarlyWaits *early, const struct abi_thread *thread) {
+static bool is_early(const EarlyWaits *early, const struct abi_thread *thread) {
         for (size_t low = 0, high = early->n; low < high;) {
                 size_t middle = (low + high) / 2;
                 const EarlyWait *at = &early->waits[middle];
@@ -111,19 +111,19 @@ static bool is_early(const DaemonEarlyWaits *early, const struct abi_thread *thr
 }
 
 static bool is_wanted(const Work *work, const struct abi_thread *thread) {
-        const DaemonThread *known = find_result(work, thread);
+        const ThreadWait *known = find_result(work, thread);
 
         return has_registers(thread) && known && !known->was_added &&
                 (!work->early || is_early(work->early, thread));
 }
 
 static int read_thread(Work *work, const struct abi_thread *thread) {
-        StillThread *found = &work->found[work->n_found];
+        WalkedThread *found = &work->found[work->n_found];
         Program program;
-        int r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
+        int r = targets_program(work->stages->targets, thread->tgid, thread->generation, &program);
 
         if (!r)
-                r = still_reader_read(work->reader, &program, thread, found);
+                r = thread_walker_walk(work->walker, &program, thread, found);
         if (r)
                 return MIN(r, 0);
         work->n_found++;
@@ -180,7 +180,7 @@ static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
         return now_ns && thread->arrival_ns && now_ns > thread->arrival_ns ? now_ns - thread->arrival_ns : 1;
 }
 
-static int add_wait(Work *work, const StillThread *found) {
+static int add_wait(Work *work, const WalkedThread *found) {
         const struct abi_thread *thread = found->thread;
         struct abi_sample header;
         Sample sample = { .header = &header, .user = found->words, .attributes = found->context.attributes };
@@ -196,13 +196,13 @@ static int add_wait(Work *work, const StillThread *found) {
         Program program;
         int r;
 
-        still_thread_head(found, &header);
-        r = targets_program(work->daemon->stages.targets, thread->tgid, thread->generation, &program);
+        walked_thread_head(found, &header);
+        r = targets_program(work->stages->targets, thread->tgid, thread->generation, &program);
         if (!r)
-                r = aggregator_add_wait(work->daemon->stages.aggregator, &program, &sample,
+                r = aggregator_add_wait(work->stages->aggregator, &program, &sample,
                                         wait_reason(thread->call, flags), &times);
         if (!r) {
-                DaemonThread *known = find_result(work, thread);
+                ThreadWait *known = find_result(work, thread);
 
                 known->was_added = true;
                 known->holder = find_holder(work, thread, found->owner);
@@ -216,7 +216,7 @@ static int keep_sure(Work *work, const ThreadsLook *again) {
         int r = 0;
 
         for (size_t i = 0; i < work->n_found && !r; i++) {
-                const StillThread *found = &work->found[i];
+                const WalkedThread *found = &work->found[i];
 
                 if (found->end == ABI_STACK_PENDING && !is_late)
                         work->is_pending = true;
@@ -229,9 +229,9 @@ static int keep_sure(Work *work, const ThreadsLook *again) {
 /* ---- all of it ---- */
 
 static int begin_result(Work *work) {
-        DaemonThreads *result = work->result;
+        ThreadWaits *result = work->result;
 
-        *result = (DaemonThreads){ .threads = calloc(work->look.n + 1, sizeof(*result->threads)),
+        *result = (ThreadWaits){ .threads = calloc(work->look.n + 1, sizeof(*result->threads)),
                                    .n = work->look.n,
                                    .n_over_cap = work->look.n_over_cap,
                                    .knows_times = work->look.scheduler_ns };
@@ -239,7 +239,7 @@ static int begin_result(Work *work) {
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < work->look.n; i++) {
                 const struct abi_thread *thread = &work->look.threads[i];
-                DaemonThread *to = &result->threads[i];
+                ThreadWait *to = &result->threads[i];
 
                 to->tgid = thread->tgid;
                 to->tid = thread->tid;
@@ -257,19 +257,19 @@ static bool is_complete(const Work *work) {
 }
 
 static int wait_for_rows(const Work *work) {
-        Tables *tables = work->daemon->stages.tables;
+        Tables *tables = work->stages->tables;
         struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
 
         if (!work->is_pending)
                 return 0;
         poll(&fd, 1, POLL_MS);
-        return daemon_step_tables(work->daemon);
+        return MIN(tables_step(tables, STEP_BYTES), 0);
 }
 
 static int look(Work *work, ThreadsLook *to) {
-        int r = sampler_look_at_threads(work->daemon->stages.sampler, to);
+        int r = sampler_look_at_threads(work->stages->sampler, to);
 
-        return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        return r > 0 ? THREAD_WAITS_E_UNUSABLE : error_fold(r);
 }
 
 /* One batch, and the look behind it in place of the one before. *atp: index of the next batch. */
@@ -316,31 +316,31 @@ static int rounds(Work *work) {
 static int look_at_all(Work *work) {
         int r;
 
-        *work->result = (DaemonThreads){ 0 };
-        r = still_reader_new(&work->reader, work->daemon, (uint32_t)work->daemon->config->sampling.depth);
+        *work->result = (ThreadWaits){ 0 };
+        r = thread_walker_new(&work->walker, work->stages, work->stages->depth);
         if (!r)
                 r = look(work, &work->look);
         if (!r)
                 r = begin_result(work);
         if (!r)
                 r = rounds(work);
-        if (work->reader)
-                work->result->lacks_rights = still_reader_lacks_rights(work->reader);
-        still_reader_free(work->reader);
+        if (work->walker)
+                work->result->lacks_rights = thread_walker_lacks_rights(work->walker);
+        thread_walker_free(work->walker);
         free(work->found);
         free(work->look.threads);
         return r;
 }
 
-int daemon_look_at_threads(Daemon *daemon, DaemonThreads *threads) {
-        Work work = { .daemon = daemon, .result = threads };
+int thread_waits_add(const WalkStages *stages, ThreadWaits *threads) {
+        Work work = { .stages = stages, .result = threads };
 
         return look_at_all(&work);
 }
 
 /* ---- waits that began too early ---- */
 
-static int note(DaemonEarlyWaits *early, const ThreadsLook *found) {
+static int note(EarlyWaits *early, const ThreadsLook *found) {
         early->waits = calloc(MAX_EARLY, sizeof(*early->waits));
         if (!early->waits)
                 return error_origin(-ENOMEM);
@@ -358,30 +358,30 @@ static int note(DaemonEarlyWaits *early, const ThreadsLook *found) {
         return 0;
 }
 
-int daemon_note_early_waits(Daemon *daemon) {
+int early_waits_note(EarlyWaits *early, const WalkStages *stages) {
         ThreadsLook found;
-        int r = sampler_look_at_threads(daemon->stages.sampler, &found);
+        int r = sampler_look_at_threads(stages->sampler, &found);
 
         if (r)
                 return MIN(r, 0);       /* refused, which was logged: they are not counted */
-        daemon->early = (DaemonEarlyWaits){ .counted_ns = clock_monotonic_ns() };
-        r = note(&daemon->early, &found);
+        *early = (EarlyWaits){ .counted_ns = clock_monotonic_ns() };
+        r = note(early, &found);
         free(found.threads);
         return r;
 }
 
-void daemon_drop_early_waits(Daemon *daemon) {
-        free(daemon->early.waits);
-        daemon->early = (DaemonEarlyWaits){ 0 };
+void early_waits_drop(EarlyWaits *early) {
+        free(early->waits);
+        *early = (EarlyWaits){ 0 };
 }
 
 /* Those that have ended are the kernel half's again. */
-static void keep_early(Work *work, DaemonEarlyWaits *early) {
+static void keep_early(Work *work, EarlyWaits *early) {
         size_t n = 0;
 
         for (size_t i = 0; i < early->n; i++) {
                 const struct abi_thread key = { .tgid = early->waits[i].tgid, .tid = early->waits[i].tid };
-                const DaemonThread *counted = find_result(work, &key);
+                const ThreadWait *counted = find_result(work, &key);
 
                 if (counted && counted->was_added)
                         early->waits[n++] = early->waits[i];
@@ -389,13 +389,12 @@ static void keep_early(Work *work, DaemonEarlyWaits *early) {
         early->n = n;
 }
 
-int daemon_count_early_waits(Daemon *daemon) {
-        DaemonEarlyWaits *early = &daemon->early;
-        DaemonThreads counted = { 0 };
-        Work work = { .daemon = daemon,
+int early_waits_count(EarlyWaits *early, const WalkStages *stages, uint64_t since_ns) {
+        ThreadWaits counted = { 0 };
+        Work work = { .stages = stages,
                       .result = &counted,
                       .early = early,
-                      .from_ns = MAX(early->counted_ns, daemon->sampling_ns),
+                      .from_ns = MAX(early->counted_ns, since_ns),
                       .until_ns = clock_monotonic_ns() };
         int r;
 
@@ -406,6 +405,6 @@ int daemon_count_early_waits(Daemon *daemon) {
         early->counted_ns = work.until_ns;
         free(counted.threads);
         if (r || !early->n)
-                daemon_drop_early_waits(daemon);
+                early_waits_drop(early);
         return MIN(r, 0);
 }

@@ -7,16 +7,18 @@
  * Samples that came with a copy of their stack, until it is walked.
  */
 
-#include "host/service/run/daemon-state.h"
+#include "host/sampling/walks/walks.h"
 
-/* Return: 0, -ENOMEM. */
-int deferred_new(Deferred **deferredp, Daemon *daemon);
+typedef struct Deferred Deferred;
+
+/* @stages: borrowed. Return: 0, -ENOMEM. */
+int deferred_new(Deferred **deferredp, const WalkStages *stages);
 
 /* Drops what waits: deferred_flush() before. */
 Deferred *deferred_free(Deferred *deferred);
 
-/* A copy of a stack; its sample follows. For sampler_set_stacks(). Return: 0. */
-int daemon_on_stack(const void *data, size_t size, void *userdata);
+/* A copy of a stack, as the kernel half wrote it; its sample follows. Return: 0. */
+int deferred_copy(Deferred *deferred, const void *data, size_t size);
 
 /*
  * Takes over a sample with `is_copied`: walks its stack and hands it on, now or later. @size: bytes of its

@@ -6,7 +6,7 @@
  * walked by the rules of samples; a copy that was too short is made again, larger.
  */
 
-#include "host/service/run/daemon-still.h"
+#include "host/sampling/walks/thread-walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@
 #include "host/sampling/process/memory.h"
 #include "host/sampling/runtime/runtimes.h"
 #include "host/sampling/unwind/walk/host-walk.h"
-#include "host/service/run/daemon-state.h"
 
 enum {
         PAGE_BYTES = 4096,              /* no page is smaller */
@@ -26,8 +25,8 @@ enum {
         OWNER_OFFSET = 8,               /* pthread_mutex_t of glibc: lock, count, owner (an id) */
 };
 
-struct StillReader {
-        Daemon *daemon;
+struct ThreadWalker {
+        const WalkStages *stages;
         HostWalk *walk;
         struct abi_stack *stack;        /* room for MOST_BYTES */
         ThreadMemory memory;            /* of the process `tgid`, 0 = none */
@@ -41,19 +40,19 @@ struct StillReader {
 
 /* ---- the stack ---- */
 
-static uint64_t lowest_of(StillReader *reader, const struct abi_thread *thread) {
+static uint64_t lowest_of(ThreadWalker *walker, const struct abi_thread *thread) {
         uint64_t low = host_walk_lowest(thread->sp), word;
 
-        return low < thread->sp && memory_read_opened((pid_t)thread->tgid, reader->memory.memory, low, &word,
+        return low < thread->sp && memory_read_opened((pid_t)thread->tgid, walker->memory.memory, low, &word,
                                                       sizeof(word))
                 ? thread->sp
                 : low;
 }
 
 /* Page by page, up to the first that is not there. */
-static void copy_stack(StillReader *reader, const struct abi_thread *thread, uint32_t most) {
-        struct abi_stack *stack = reader->stack;
-        uint64_t address = lowest_of(reader, thread) & ~(uint64_t)(ABI_STACK_CHUNK - 1);
+static void copy_stack(ThreadWalker *walker, const struct abi_thread *thread, uint32_t most) {
+        struct abi_stack *stack = walker->stack;
+        uint64_t address = lowest_of(walker, thread) & ~(uint64_t)(ABI_STACK_CHUNK - 1);
 
         *stack = (struct abi_stack){ .time_ns = thread->time_ns,
                                      .tgid = thread->tgid,
@@ -67,7 +66,7 @@ static void copy_stack(StillReader *reader, const struct abi_thread *thread, uin
         for (uint32_t size; stack->n_bytes < most; stack->n_bytes += size) {
                 size = MIN(PAGE_BYTES - (uint32_t)(address + stack->n_bytes) % PAGE_BYTES,
                            most - stack->n_bytes);
-                if (memory_read_opened((pid_t)thread->tgid, reader->memory.memory, address + stack->n_bytes,
+                if (memory_read_opened((pid_t)thread->tgid, walker->memory.memory, address + stack->n_bytes,
                                        stack->bytes + stack->n_bytes, size)) {
                         stack->is_cut = 0;
                         return;
@@ -75,13 +74,13 @@ static void copy_stack(StillReader *reader, const struct abi_thread *thread, uin
         }
 }
 
-static int walk_stack(StillReader *reader, const Program *program, StillThread *found) {
-        bool has_runtime = runtimes_has(reader->daemon->stages.runtimes, program->process->generation);
+static int walk_stack(ThreadWalker *walker, const Program *program, WalkedThread *found) {
+        bool has_runtime = runtimes_has(walker->stages->runtimes, program->process->generation);
         HostWalkResult result;
 
         for (uint32_t most = USUAL_BYTES;; most = MOST_BYTES) {
-                copy_stack(reader, found->thread, most);
-                host_walk_thread(reader->walk, program->process, has_runtime, reader->stack,
+                copy_stack(walker, found->thread, most);
+                host_walk_thread(walker->walk, program->process, has_runtime, walker->stack,
                                  found->thread->pointer, &result);
                 if (result.end != ABI_STACK_LONG || most == MOST_BYTES)
                         break;
@@ -103,7 +102,7 @@ static bool is_same(const struct abi_span *a, const struct abi_span *b) {
 }
 
 /* As bpf/walk/context.bpf.h and bpf/walk/slots.bpf.h judge. */
-static void read_slot(const StillReader *reader, const struct abi_thread *thread, StillThread *found) {
+static void read_slot(const ThreadWalker *walker, const struct abi_thread *thread, WalkedThread *found) {
         uint32_t slot_index = thread->ns_tid % thread->ring_capacity;
         uint64_t address = thread->ring_address + sizeof(struct spanprof_ring_header) +
                 (uint64_t)slot_index * SPANPROF_RING_SLOT_SIZE;
@@ -113,11 +112,11 @@ static void read_slot(const StillReader *reader, const struct abi_thread *thread
 
         found->form = ABI_FORM_RING;
         found->outcome = ABI_CONTEXT_UNREADABLE;
-        if (memory_read_opened((pid_t)thread->tgid, reader->memory.memory, thread->ring_address, &header,
+        if (memory_read_opened((pid_t)thread->tgid, walker->memory.memory, thread->ring_address, &header,
                                sizeof(header)) ||
             header.magic != SPANPROF_RING_MAGIC || header.version != SPANPROF_RING_VERSION ||
             header.capacity != thread->ring_capacity || header.slot_size != SPANPROF_RING_SLOT_SIZE ||
-            memory_read_opened((pid_t)thread->tgid, reader->memory.memory, address, &slot, sizeof(slot)))
+            memory_read_opened((pid_t)thread->tgid, walker->memory.memory, address, &slot, sizeof(slot)))
                 return;
         span = (struct abi_span){ slot.trace_id_high, slot.trace_id_low, slot.span_id };
         found->outcome = slot.in_use                                              ? ABI_CONTEXT_BUSY
@@ -130,13 +129,13 @@ static void read_slot(const StillReader *reader, const struct abi_thread *thread
         found->context.span = span;
 }
 
-static void read_record(const StillReader *reader, const struct abi_thread *thread, StillThread *found) {
+static void read_record(const ThreadWalker *walker, const struct abi_thread *thread, WalkedThread *found) {
         static const uint8_t outcomes[] = { [THREAD_LOOK_PRESENT] = ABI_CONTEXT_PRESENT,
                                             [THREAD_LOOK_NONE] = ABI_CONTEXT_NONE,
                                             [THREAD_LOOK_INVALID] = ABI_CONTEXT_INVALID,
                                             [THREAD_LOOK_UNREADABLE] = ABI_CONTEXT_UNREADABLE };
 
-        thread_record_read(&reader->memory, thread->pointer, &found->context);
+        thread_record_read(&walker->memory, thread->pointer, &found->context);
         found->form = thread->thread_form;
         found->outcome = outcomes[found->context.outcome];
         if (found->form == ABI_FORM_LABELS)     /* those of its labels that are no ids have another form */
@@ -144,38 +143,38 @@ static void read_record(const StillReader *reader, const struct abi_thread *thre
 }
 
 /* A worker of the kernel has the thread pointer of the thread that it was made by. */
-static void read_context(const StillReader *reader, StillThread *found) {
+static void read_context(const ThreadWalker *walker, WalkedThread *found) {
         const struct abi_thread *thread = found->thread;
 
         if (thread->thread_model != ABI_THREAD_UNPUBLISHED && !(thread->flags & THREAD_IS_WORKER))
-                read_record(reader, thread, found);
+                read_record(walker, thread, found);
         if (thread->ring_address && thread->ring_capacity && found->outcome != ABI_CONTEXT_PRESENT)
-                read_slot(reader, thread, found);
+                read_slot(walker, thread, found);
 }
 
 /* ---- the owner of a mutex ---- */
 
-static void read_owner(const StillReader *reader, StillThread *found) {
+static void read_owner(const ThreadWalker *walker, WalkedThread *found) {
         const struct abi_thread *thread = found->thread;
 
         uint64_t address = thread->argument + OWNER_OFFSET;
 
         if (thread->call != SYS_futex ||
-            memory_read_opened((pid_t)thread->tgid, reader->memory.memory, address, &found->owner,
+            memory_read_opened((pid_t)thread->tgid, walker->memory.memory, address, &found->owner,
                                sizeof(found->owner)))
                 found->owner = 0;
 }
 
-static void read_lock(const StillReader *reader, StillThread *found) {
+static void read_lock(const ThreadWalker *walker, WalkedThread *found) {
         const uint8_t others = WAIT_PREEMPTED | WAIT_STOPPED | WAIT_UNINTERRUPTIBLE;
 
         found->waits_for_lock = found->thread->call == SYS_futex && !(found->thread->wait_flags & others) &&
-                host_walk_waits_for_lock(reader->walk, found->thread->argument);
+                host_walk_waits_for_lock(walker->walk, found->thread->argument);
 }
 
 /* ---- a process, a thread ---- */
 
-void still_thread_head(const StillThread *found, struct abi_sample *head) {
+void walked_thread_head(const WalkedThread *found, struct abi_sample *head) {
         const struct abi_thread *thread = found->thread;
 
         *head = (struct abi_sample){ .time_ns = thread->time_ns,
@@ -196,94 +195,94 @@ void still_thread_head(const StillThread *found, struct abi_sample *head) {
         head->comm[sizeof(head->comm) - 1] = 0;
 }
 
-void still_reader_leave(StillReader *reader) {
-        if (reader->tgid)
-                thread_memory_close(&reader->memory);
-        host_walk_enter(reader->walk, NULL);
-        reader->tgid = 0;
+void thread_walker_leave(ThreadWalker *walker) {
+        if (walker->tgid)
+                thread_memory_close(&walker->memory);
+        host_walk_enter(walker->walk, NULL);
+        walker->tgid = 0;
 }
 
 static int read_for_walk(void *userdata, uint64_t address, void *to, uint32_t size) {
-        const StillReader *reader = userdata;
+        const ThreadWalker *walker = userdata;
 
-        return memory_read_opened((pid_t)reader->tgid, reader->memory.memory, address, to, size);
+        return memory_read_opened((pid_t)walker->tgid, walker->memory.memory, address, to, size);
 }
 
 /*
  * The walk reads single words of a runtime, by the bounded rules of the kernel half. So this process does it
  * also where memory of JVMs is for workers, who read names.
  */
-static void enter_runtimes(StillReader *reader) {
-        sampler_runtimes_of(reader->daemon->stages.sampler, reader->tgid, reader->generation,
-                            &reader->runtimes);
-        reader->live = (HostWalkLive){ .read = read_for_walk, .userdata = reader };
-        if (reader->runtimes.has_hotspot)
-                reader->live.hotspot = &reader->runtimes.hotspot;
-        if (reader->runtimes.has_python)
-                reader->live.python = &reader->runtimes.python;
-        host_walk_enter(reader->walk, &reader->live);
+static void enter_runtimes(ThreadWalker *walker) {
+        sampler_runtimes_of(walker->stages->sampler, walker->tgid, walker->generation,
+                            &walker->runtimes);
+        walker->live = (HostWalkLive){ .read = read_for_walk, .userdata = walker };
+        if (walker->runtimes.has_hotspot)
+                walker->live.hotspot = &walker->runtimes.hotspot;
+        if (walker->runtimes.has_python)
+                walker->live.python = &walker->runtimes.python;
+        host_walk_enter(walker->walk, &walker->live);
 }
 
 /* Threads come process by process, in several batches. */
-static void enter_process(StillReader *reader, const Process *process, const struct abi_thread *thread) {
-        if (reader->tgid == thread->tgid && reader->generation == thread->generation)
+static void enter_process(ThreadWalker *walker, const Process *process, const struct abi_thread *thread) {
+        if (walker->tgid == thread->tgid && walker->generation == thread->generation)
                 return;
-        still_reader_leave(reader);
-        reader->context = (ThreadContext){ .form = thread->thread_form,
+        thread_walker_leave(walker);
+        walker->context = (ThreadContext){ .form = thread->thread_form,
                                          .model = thread->thread_model,
                                          .module = thread->thread_module,
                                          .offset = thread->thread_offset };
-        thread_memory_open(&reader->memory, (pid_t)thread->tgid, process->start_time_ns, &reader->context);
-        reader->tgid = thread->tgid;
-        reader->generation = thread->generation;
-        if (reader->memory.memory >= 0)
-                enter_runtimes(reader);
+        thread_memory_open(&walker->memory, (pid_t)thread->tgid, process->start_time_ns, &walker->context);
+        walker->tgid = thread->tgid;
+        walker->generation = thread->generation;
+        if (walker->memory.memory >= 0)
+                enter_runtimes(walker);
         else
-                reader->lacks_rights |= errno == EACCES || errno == EPERM;
+                walker->lacks_rights |= errno == EACCES || errno == EPERM;
 }
 
-int still_reader_read(StillReader *reader, const Program *program, const struct abi_thread *thread,
-                      StillThread *found) {
-        *found = (StillThread){ .thread = thread };
-        enter_process(reader, program->process, thread);
-        if (reader->memory.memory < 0)          /* another process has the id by now, or it may not be read */
-                return STILL_E_UNREADABLE;
-        read_context(reader, found);
-        read_owner(reader, found);
-        read_lock(reader, found);
-        return walk_stack(reader, program, found);
+int thread_walker_walk(ThreadWalker *walker, const Program *program, const struct abi_thread *thread,
+                      WalkedThread *found) {
+        *found = (WalkedThread){ .thread = thread };
+        enter_process(walker, program->process, thread);
+        if (walker->memory.memory < 0)          /* another process has the id by now, or it may not be read */
+                return THREAD_WALK_E_UNREADABLE;
+        read_context(walker, found);
+        read_owner(walker, found);
+        read_lock(walker, found);
+        return walk_stack(walker, program, found);
 }
 
-bool still_reader_lacks_rights(const StillReader *reader) {
-        return reader->lacks_rights;
+bool thread_walker_lacks_rights(const ThreadWalker *walker) {
+        return walker->lacks_rights;
 }
 
-int still_reader_new(StillReader **readerp, Daemon *daemon, uint32_t depth) {
-        _cleanup_(still_reader_freep) StillReader *reader = calloc(1, sizeof(*reader));
+int thread_walker_new(ThreadWalker **walkerp, const WalkStages *stages, uint32_t depth) {
+        _cleanup_(thread_walker_freep) ThreadWalker *walker = calloc(1, sizeof(*walker));
         int r;
 
-        if (!reader)
+        if (!walker)
                 return error_origin(-ENOMEM);
-        reader->daemon = daemon;
-        reader->stack = malloc(sizeof(*reader->stack) + MOST_BYTES);
-        if (!reader->stack)
+        walker->stages = stages;
+        walker->stack = malloc(sizeof(*walker->stack) + MOST_BYTES);
+        if (!walker->stack)
                 return error_origin(-ENOMEM);
-        r = host_walk_new(&reader->walk, daemon->stages.tables, depth);
+        r = host_walk_new(&walker->walk, stages->tables, depth);
         if (r)
                 return error_fold(r);
-        *readerp = take(reader);
+        *walkerp = take(walker);
         return 0;
 }
 
-StillReader *still_reader_free(StillReader *reader) {
-        if (!reader)
+ThreadWalker *thread_walker_free(ThreadWalker *walker) {
+        if (!walker)
                 return NULL;
-        if (reader->walk)
-                still_reader_leave(reader);
-        host_walk_free(reader->walk);
-        if (reader->stack)
-                explicit_bzero(reader->stack, sizeof(*reader->stack) + MOST_BYTES);
-        free(reader->stack);
-        free(reader);
+        if (walker->walk)
+                thread_walker_leave(walker);
+        host_walk_free(walker->walk);
+        if (walker->stack)
+                explicit_bzero(walker->stack, sizeof(*walker->stack) + MOST_BYTES);
+        free(walker->stack);
+        free(walker);
         return NULL;
 }

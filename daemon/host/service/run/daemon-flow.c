@@ -13,57 +13,17 @@
  * daemon-window.c closes windows.
  */
 
-#include "host/service/run/daemon-stages.h"
+#include "host/service/run/daemon-flow.h"
 
-#include <poll.h>
 #include <string.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
-#include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/wait-reason.h"
 #include "host/sampling/sample/decode.h"
-#include "host/service/run/daemon-deferred.h"
-
-#define TABLES_FIRST_NS (500 * NS_PER_MS)
-#define TABLES_POLL_MS 20
-#define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
 
 /* ---- from the kernel half ---- */
-
-/* Before the sample's attributes are made: which coroutine ran is one of them. */
-static int join_coroutine(Daemon *daemon, const Program *program, Sample *sample) {
-        const struct abi_sample *header = sample->header;
-        const CoroRun run = { .pid = program->process->pid,
-                              .ns_tid = header->ns_tid,
-                              .generation = program->process->generation,
-                              .time_ns = header->time_ns,
-                              .has_ended = program->has_ended };
-        CoroMatch match;
-        int r;
-
-        if (header->kind != ABI_KIND_CPU)
-                return 0;
-        r = coro_join_find(daemon->stages.coroutines, &run, &match);
-        if (!r)
-                sample->coroutine = (SampleCoroutine){ match.probe_id, match.birth_ns, match.station, true };
-        return r < 0 ? error_fold(r) : 0;
-}
-
-int daemon_scan_coroutines(Daemon *daemon) {
-        uint64_t wait_ns;
-        int r = coro_join_scan(daemon->stages.coroutines, &wait_ns);
-
-        if (r || !daemon->loop.coroutines_timer)
-                return error_fold(r);
-        r = sd_event_source_set_time_relative(daemon->loop.coroutines_timer,
-                                              MIN(wait_ns, NS_PER_SEC) / NS_PER_US);
-        if (r >= 0)
-                r = sd_event_source_set_enabled(daemon->loop.coroutines_timer,
-                                                wait_ns == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
-        return r < 0 ? error_origin(r) : 0;
-}
 
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
@@ -80,19 +40,19 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
                 stat_add(COUNTER_LOST_NOT_TARGET, 1);
-                deferred_drop(daemon->stages.deferred, sample.header);
+                deferred_drop(daemon->walks.deferred, sample.header);
                 return 0;
         }
         if (r)
                 return error_fold(r);
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
-        r = join_coroutine(daemon, &program, &sample);
+        r = daemon_join_coroutine(daemon, &program, &sample);
         if (!r && daemon->stages.span_cpu)
                 r = span_cpu_learn(daemon->stages.span_cpu, &program, &sample);
         if (r)
                 return r;
-        return sample.header->is_copied ? deferred_sample(daemon->stages.deferred, &program, &sample, size)
+        return sample.header->is_copied ? deferred_sample(daemon->walks.deferred, &program, &sample, size)
                                         : aggregator_add(daemon->stages.aggregator, &program, &sample);
 }
 
@@ -102,7 +62,7 @@ int daemon_on_kept(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
 
         if (kept != ABI_KEPT_START)
-                return daemon_on_stack(data, size, userdata);
+                return deferred_copy(daemon->walks.deferred, data, size);
         if (decode_start(data, size, &start))
                 stat_add(COUNTER_STARTS_LOST, 1);
         else
@@ -196,27 +156,6 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
         runtimes_forget(daemon->stages.runtimes, tgid);
         r = coro_join_forget(daemon->stages.coroutines, tgid, targets_end_ns(daemon->stages.targets, tgid));
         return r ? error_fold(r) : sampler_remove_process(daemon->stages.sampler, tgid);
-}
-
-int daemon_on_stations(void *userdata, const Process *process) {
-        Daemon *daemon = userdata;
-        int r = coro_join_watch(daemon->stages.coroutines, process->pid, process->generation);
-
-        return r ? error_fold(r) : daemon_scan_coroutines(daemon);
-}
-
-int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
-        SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns,
-                                      suspended->coroutine.station, suspended->known };
-        Daemon *daemon = userdata;
-        Program program;
-        int r = targets_program(daemon->stages.targets, suspended->pid, suspended->generation, &program);
-
-        if (!r)
-                r = aggregator_add_suspended(daemon->stages.aggregator, &program, &coroutine,
-                                             suspended->address, suspended->value_ns, suspended->time_ns);
-        stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
-        return r < 0 ? error_fold(r) : 0;
 }
 
 /* ---- waits, with --off-cpu ---- */
@@ -313,7 +252,7 @@ int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum
                                          .n_inside = sum->n_inside });
 }
 
-/* ---- unwind tables: made in steps, while nothing else is due ---- */
+/* ---- targets that were read ---- */
 
 int daemon_on_mapped(void *userdata, const Process *process) {
         Daemon *daemon = userdata;
@@ -353,82 +292,4 @@ int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
         if (!r && targets_is_reading(daemon->stages.targets))
                 r = MIN(sd_event_source_set_time_relative(daemon->loop.work_timer, 0), 0);
         return r;
-}
-
-int daemon_step_tables(Daemon *daemon) {
-        uint64_t begin_ns = clock_monotonic_ns();
-        int r = tables_step(daemon->stages.tables, TABLES_STEP_BYTES);
-
-        stat_add(COUNTER_STAGE_TABLES_NS, clock_monotonic_ns() - begin_ns);
-
-        if (r < 0)
-                return error_fold(r);
-        r = sd_event_source_set_enabled(daemon->loop.tables_work,
-                                        r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
-        return r < 0 ? error_origin(r) : deferred_work_if_changed(daemon->stages.deferred);
-}
-
-int daemon_step_threads(Daemon *daemon) {
-        if (!daemon->stages.threads || !thread_reader_step(daemon->stages.threads))
-                return 0;
-        return error_fold(targets_resolve_waiting(daemon->stages.targets));
-}
-
-static bool is_prepared(const Daemon *daemon) {
-        return tables_are_ready(daemon->stages.tables) &&
-                (!daemon->stages.threads || !thread_reader_is_busy(daemon->stages.threads));
-}
-
-/* Before the first sample, the tables of all targets are made, as far as this time allows. */
-int daemon_prepare_tables(Daemon *daemon) {
-        DaemonStages *stages = &daemon->stages;
-        uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
-
-        while (!is_prepared(daemon) && clock_monotonic_ns() < deadline_ns) {
-                int threads = stages->threads ? thread_reader_fd(stages->threads) : -1;
-                struct pollfd fds[] = { { .fd = tables_fd(stages->tables), .events = POLLIN },
-                                        { .fd = threads, .events = POLLIN } };
-                int r = daemon_step_threads(daemon);
-
-                if (!r)
-                        r = tables_step(stages->tables, TABLES_STEP_BYTES);
-                if (r < 0)
-                        return error_fold(r);
-                if (r != TABLES_E_AGAIN && !is_prepared(daemon))
-                        poll(fds, ARRAY_SIZE(fds), TABLES_POLL_MS);
-        }
-        return 0;
-}
-
-/* ---- other spanprofs ---- */
-
-typedef struct Shared {
-        const OtherProfilers *others;
-        const Process *first;           /* that another profiler samples too */
-        size_t n;
-} Shared;
-
-static void find_shared(void *userdata, const Process *process, SelectorReason reason) {
-        Shared *shared = userdata;
-
-        if (!other_profilers_sample(shared->others, process->pid, process->start_time_ns))
-                return;
-        if (!shared->first)
-                shared->first = process;
-        shared->n++;
-}
-
-/* Both daemons log this, since each learns of the other by itself; and again after a time without others. */
-void daemon_warn_of_other_profilers(Daemon *daemon) {
-        Shared shared = { .others = &daemon->stages.other_profilers };
-
-        other_profilers_refresh(&daemon->stages.other_profilers);
-        if (daemon->stages.other_profilers.n)
-                targets_each(daemon->stages.targets, find_shared, &shared);
-        if (shared.n && !daemon->stages.warned_of_others)
-                log_warning(
-                        "another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
-                        "profiles are shipped twice",
-                        shared.n, shared.first->pid, shared.first->comm);
-        daemon->stages.warned_of_others = shared.n;
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Stages of the Daemon
+ * From Stage to Stage
  *
- * From stage to stage: the callbacks of one call the next. @userdata is the Daemon.
+ * The callbacks of one stage call the next. @userdata is the Daemon.
  */
 
 #include "host/service/run/daemon-state.h"
@@ -23,14 +23,10 @@ int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row)
 int daemon_on_stations(void *userdata, const Process *process);
 int daemon_on_wait(const void *data, size_t size, void *userdata);
 int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata);
-int daemon_on_suspended(void *userdata, const CoroSuspended *suspended);
 int daemon_on_rejected_name(void *userdata, const struct abi_name *name);
 void daemon_on_settled_name(void *userdata, const struct abi_settled_name *name, bool is_settled);
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
 int daemon_remove_row(void *userdata, uint32_t tgid);
-
-/* Reads the stations of coroutines; sets coroutines_timer, or turns it off. Return: 0, -errno. */
-int daemon_scan_coroutines(Daemon *daemon);
 
 /* Reads the rings. @drainedp: may be NULL. Return: 0, -errno. */
 int daemon_drain(Daemon *daemon, SamplerDrained *drainedp);
@@ -44,5 +40,14 @@ int daemon_step_tables(Daemon *daemon);
 /* Before the first sample: tables of all targets, as far as a time limit allows. Return: 0, -errno. */
 int daemon_prepare_tables(Daemon *daemon);
 
-/* Logs once if another spanprof samples one of the targets. */
-void daemon_warn_of_other_profilers(Daemon *daemon);
+/* Names of programs that the kernel half knows without a row, by the selector. */
+enum abi_names daemon_names(const Daemon *daemon);
+
+/* What new processes say of themselves with their first sample, so that it can wait. */
+enum abi_starts daemon_starts(const Daemon *daemon);
+
+/*
+ * Which coroutine ran: one of the sample's attributes, so it is asked before these are made. Return: 0,
+ * -errno.
+ */
+int daemon_join_coroutine(Daemon *daemon, const Program *program, Sample *sample);

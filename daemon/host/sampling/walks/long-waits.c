@@ -16,19 +16,19 @@
  * a tenth of one CPU at most: each is followed by nine times the CPU time that it took.
  */
 
-#include "host/service/run/daemon-long-waits.h"
+#include "host/sampling/walks/long-waits.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
-#include "host/service/run/daemon-state.h"
+#include "host/sampling/walks/thread-walk.h"
 
 #define QUIET_NS NS_PER_SEC
-#define ACCURACY_NS (100 * NS_PER_US)
 #define LEAST_NS (250 * NS_PER_US)
 
 enum {
@@ -43,10 +43,17 @@ typedef union Record {
         uint64_t words[RECORD_BYTES / sizeof(uint64_t)];
 } Record;
 
+struct LongWaits {
+        const WalkStages *stages;
+        uint64_t length_ns;             /* a wait of so much is long */
+        ThreadWalker *walker;           /* NULL = no look goes on */
+        uint64_t undrawn_ns;            /* MONOTONIC: when such a wait was last known to begin */
+};
+
 /* ---- one wait ---- */
 
 /* The attributes of the same span: the kernel half has read that as the thread left its CPU. */
-static size_t attributes_size(const struct abi_wait_long *wait, const StillThread *found) {
+static size_t attributes_size(const struct abi_wait_long *wait, const WalkedThread *found) {
         bool is_same = found->outcome == ABI_CONTEXT_PRESENT && wait->context == ABI_CONTEXT_PRESENT &&
                 found->form == wait->form &&
                 !memcmp(&found->context.span, &wait->span, sizeof(wait->span));
@@ -55,13 +62,13 @@ static size_t attributes_size(const struct abi_wait_long *wait, const StillThrea
 }
 
 /* As wait_record() and wait_keep() of the kernel half make it. */
-static void make_record(const struct abi_wait_long *wait, const StillThread *found, Record *record) {
+static void make_record(const struct abi_wait_long *wait, const WalkedThread *found, Record *record) {
         struct abi_sample *sample = (struct abi_sample *)(&record->head + 1);
         const struct abi_thread *thread = &wait->thread;
         size_t words_size = found->n * sizeof(uint64_t), size = attributes_size(wait, found);
 
         memset(record, 0, sizeof(*record));
-        still_thread_head(found, sample);
+        walked_thread_head(found, sample);
         sample->time_ns = wait->begin_ns;
         sample->context = wait->context;
         sample->span = wait->span;
@@ -76,7 +83,7 @@ static void make_record(const struct abi_wait_long *wait, const StillThread *fou
         record->head.size = sizeof(record->head) + sizeof(*sample) + words_size + ((size + 7) & ~(size_t)7);
 }
 
-static int give(Daemon *daemon, const struct abi_wait_long *wait, const StillThread *found) {
+static int give(const LongWaits *waits, const struct abi_wait_long *wait, const WalkedThread *found) {
         static const enum counter outcomes[] = { [WAIT_GIVEN] = COUNTER_LONG_WALKS_GIVEN,
                                                  [WAIT_GIVEN_TOO_LATE] = COUNTER_LONG_WALKS_LATE,
                                                  [WAIT_GIVEN_NO_ROOM] = COUNTER_LONG_WALKS_OVER_CAP };
@@ -85,7 +92,7 @@ static int give(Daemon *daemon, const struct abi_wait_long *wait, const StillThr
         int r;
 
         make_record(wait, found, &record);
-        r = sampler_give_stack(daemon->stages.sampler, wait, &record.head, &given);
+        r = sampler_give_stack(waits->stages->sampler, wait, &record.head, &given);
         if (r)
                 return error_fold(r);
         if (given < ARRAY_SIZE(outcomes))
@@ -94,27 +101,26 @@ static int give(Daemon *daemon, const struct abi_wait_long *wait, const StillThr
 }
 
 /* Rows may be on their way: such a walk says less than it should. */
-static bool is_whole(const StillThread *found) {
+static bool is_whole(const WalkedThread *found) {
         return found->end != ABI_STACK_PENDING && found->n <= WAIT_MAX_WORDS;
 }
 
-static int walk(Daemon *daemon, const struct abi_wait_long *wait) {
-        StillReader *reader = daemon->long_waits.reader;
-        StillThread found = { 0 };
+static int walk(const LongWaits *waits, const struct abi_wait_long *wait) {
+        WalkedThread found = { 0 };
         Program program;
         int r;
 
         if (!(wait->thread.flags & THREAD_HAS_USER))
                 return 0;
-        r = targets_program(daemon->stages.targets, wait->thread.tgid, wait->thread.generation, &program);
+        r = targets_program(waits->stages->targets, wait->thread.tgid, wait->thread.generation, &program);
         if (!r)
-                r = still_reader_read(reader, &program, &wait->thread, &found);
+                r = thread_walker_walk(waits->walker, &program, &wait->thread, &found);
         if (r > 0)
                 stat_add(COUNTER_LONG_WALKS_UNREADABLE, 1);
         else if (!r && !is_whole(&found))
                 stat_add(COUNTER_LONG_WALKS_PART, 1);
         else if (!r)
-                r = give(daemon, wait, &found);
+                r = give(waits, wait, &found);
         free(found.words);
         return MIN(r, 0);
 }
@@ -122,15 +128,15 @@ static int walk(Daemon *daemon, const struct abi_wait_long *wait) {
 /* ---- looks ---- */
 
 /* *nextp: when the next wait of those that were seen is due. */
-static int look(Daemon *daemon, uint64_t *nextp) {
+static int look(const LongWaits *waits, uint64_t *nextp) {
         const struct abi_wait_longs *list;
-        int r = sampler_list_long_waits(daemon->stages.sampler, &list);
+        int r = sampler_list_long_waits(waits->stages->sampler, &list);
 
         if (r)
                 return error_fold(r);
         for (size_t i = 0; i < list->n && !r; i++)
-                r = walk(daemon, &list->waits[i]);
-        still_reader_leave(daemon->long_waits.reader);
+                r = walk(waits, &list->waits[i]);
+        thread_walker_leave(waits->walker);
         *nextp = list->next_ns;
         return error_fold(r);
 }
@@ -142,58 +148,56 @@ static uint64_t cpu_ns(void) {
         return (uint64_t)time.tv_sec * NS_PER_SEC + (uint64_t)time.tv_nsec;
 }
 
-static int on_look(sd_event_source *source, uint64_t usec, void *userdata) {
-        Daemon *daemon = userdata;
-        DaemonLongWaits *long_waits = &daemon->long_waits;
-        uint64_t now_ns = clock_monotonic_ns(), begin_cpu_ns = cpu_ns(), next_ns = UINT64_MAX, after_ns;
-        int r;
+/* What a look needs is there while looks go on. */
+static int begin(LongWaits *waits) {
+        uint32_t depth = MIN(waits->stages->depth, (uint32_t)WAIT_MAX_FRAMES);
 
-        if (sampler_has_undrawn_waits(daemon->stages.sampler))
-                long_waits->undrawn_ns = now_ns;
-        r = look(daemon, &next_ns);
+        return waits->walker ? 0 : error_fold(thread_walker_new(&waits->walker, waits->stages, depth));
+}
+
+int long_waits_look(LongWaits *waits, uint64_t *after_nsp) {
+        uint64_t now_ns = clock_monotonic_ns(), begin_cpu_ns = cpu_ns(), next_ns = UINT64_MAX, after_ns;
+        int r = begin(waits);
+
         if (r)
                 return r;
-        after_ns = MAX(daemon->config->waits.long_wait_ns / LOOKS, LEAST_NS);
-        if (now_ns > long_waits->undrawn_ns + QUIET_NS) {
+        if (sampler_has_undrawn_waits(waits->stages->sampler))
+                waits->undrawn_ns = now_ns;
+        r = look(waits, &next_ns);
+        if (r)
+                return r;
+        after_ns = MAX(waits->length_ns / LOOKS, LEAST_NS);
+        if (now_ns > waits->undrawn_ns + QUIET_NS) {
                 if (next_ns == UINT64_MAX) {
-                        daemon_drop_long_waits(daemon);
+                        waits->walker = thread_walker_free(waits->walker);
+                        *after_nsp = UINT64_MAX;
                         return 0;
                 }
                 after_ns = MAX(after_ns, next_ns - MIN(next_ns, now_ns));
         }
-        after_ns = MAX(after_ns, (SHARE - 1) * (cpu_ns() - begin_cpu_ns));
-        r = sd_event_source_set_time_relative(source, after_ns / NS_PER_US);
-        if (r >= 0)
-                r = sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-        return r < 0 ? error_origin(r) : 0;
+        *after_nsp = MAX(after_ns, (SHARE - 1) * (cpu_ns() - begin_cpu_ns));
+        return 0;
 }
 
-static int begin(Daemon *daemon) {
-        DaemonLongWaits *long_waits = &daemon->long_waits;
-        int r = still_reader_new(&long_waits->reader, daemon,
-                                 (uint32_t)MIN(daemon->config->sampling.depth, (uint64_t)WAIT_MAX_FRAMES));
-
-        if (r)
-                return error_fold(r);
-        r = sd_event_add_time_relative(daemon->loop.event, &long_waits->timer, CLOCK_MONOTONIC, 0,
-                                       ACCURACY_NS / NS_PER_US, on_look, daemon);
-        if (r >= 0)
-                r = sd_event_source_set_exit_on_failure(long_waits->timer, true);
-        return r < 0 ? error_origin(r) : 0;
+bool long_waits_are_due(const LongWaits *waits) {
+        return !waits->walker && sampler_has_undrawn_waits(waits->stages->sampler);
 }
 
-int daemon_watch_long_waits(Daemon *daemon) {
-        const ConfigWaits *config = &daemon->config->waits;
+int long_waits_new(LongWaits **waitsp, const WalkStages *stages, uint64_t length_ns) {
+        LongWaits *waits = calloc(1, sizeof(*waits));
 
-        if (!config->off_cpu || !config->long_wait_ns || daemon->long_waits.timer ||
-            !sampler_has_undrawn_waits(daemon->stages.sampler))
-                return 0;
-        return begin(daemon);
+        if (!waits)
+                return error_origin(-ENOMEM);
+        waits->stages = stages;
+        waits->length_ns = length_ns;
+        *waitsp = waits;
+        return 0;
 }
 
-void daemon_drop_long_waits(Daemon *daemon) {
-        DaemonLongWaits *long_waits = &daemon->long_waits;
-
-        long_waits->timer = sd_event_source_disable_unref(long_waits->timer);
-        long_waits->reader = still_reader_free(long_waits->reader);
+LongWaits *long_waits_free(LongWaits *waits) {
+        if (!waits)
+                return NULL;
+        thread_walker_free(waits->walker);
+        free(waits);
+        return NULL;
 }

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "host/service/run/daemon.h"
+#include "host/sampling/walks/walks.h"
 
 typedef struct Goroutines Goroutines;
 
@@ -26,12 +26,12 @@ typedef struct GoroutinesSeen {
         uint64_t n_processes;           /* whose lists were read */
 } GoroutinesSeen;
 
-/* For a daemon with config->goroutines. Return: 0, -ENOMEM. */
-int goroutines_new(Goroutines **goroutinesp, Daemon *daemon);
+/* @stages: borrowed. @n_each: goroutines of a process that a look takes at most. Return: 0, -ENOMEM. */
+int goroutines_new(Goroutines **goroutinesp, const WalkStages *stages, uint64_t n_each);
 Goroutines *goroutines_free(Goroutines *goroutines);
 
-/* Looks at `config->goroutines` of each process at most. Return: 0, -errno. */
+/* Looks at all processes of Go. Return: 0, -errno. */
 int goroutines_look(Goroutines *goroutines);
 
-/* For a daemon that samples: the same, and then no more. Without config->goroutines, at none. */
-int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen);
+/* The same; later calls of goroutines_look() look at nothing. Return: 0, -errno. */
+int goroutines_look_once(Goroutines *goroutines, GoroutinesSeen *seen);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Threads that Stand Still
+ * Walks of Threads That Stand Still
  *
  * Reads stack and trace context of a thread that has no CPU, from its memory and the registers that the
  * kernel has saved. Whether it really stood still meanwhile is for the caller to find out.
@@ -15,17 +15,17 @@
 #include "core/base/util/macro.h"
 #include "host/sampling/context/publication.h"
 #include "host/sampling/context/thread-record.h"
-#include "host/service/run/daemon.h"
+#include "host/sampling/walks/walks.h"
 
 enum {
-        _STILL_E_SUCCESS,
-        STILL_E_UNREADABLE,             /* memory of its process */
+        _THREAD_WALK_E_SUCCESS,
+        THREAD_WALK_E_UNREADABLE,             /* memory of its process */
 };
 
-typedef struct StillReader StillReader;
+typedef struct ThreadWalker ThreadWalker;
 
 /* What was read of one thread. */
-typedef struct StillThread {
+typedef struct WalkedThread {
         const struct abi_thread *thread;        /* borrowed */
         ThreadLook context;
         uint8_t outcome, form;          /* enum abi_context, enum abi_form */
@@ -35,25 +35,25 @@ typedef struct StillThread {
         enum abi_stack_end end;
         uint32_t n;
         uint64_t *words;                /* to be freed */
-} StillThread;
+} WalkedThread;
 
-/* @depth: frames at most. Return: 0, -ENOMEM. */
-int still_reader_new(StillReader **readerp, Daemon *daemon, uint32_t depth);
-StillReader *still_reader_free(StillReader *reader);
-DEFINE_CLEANUP(StillReader, still_reader_free)
+/* @stages: borrowed. @depth: frames at most. Return: 0, -ENOMEM. */
+int thread_walker_new(ThreadWalker **walkerp, const WalkStages *stages, uint32_t depth);
+ThreadWalker *thread_walker_free(ThreadWalker *walker);
+DEFINE_CLEANUP(ThreadWalker, thread_walker_free)
 
 /*
  * @thread: has THREAD_HAS_USER. @program: its process. Threads of one process should come one after the
- * other. Return: 0, STILL_E_UNREADABLE, -ENOMEM.
+ * other. Return: 0, THREAD_WALK_E_UNREADABLE, -ENOMEM.
  */
-int still_reader_read(StillReader *reader, const Program *program, const struct abi_thread *thread,
-                      StillThread *found);
+int thread_walker_walk(ThreadWalker *walker, const Program *program, const struct abi_thread *thread,
+                      WalkedThread *found);
 
 /* The head of a sample of it, without a value. Its stack and attributes lie in @found. */
-void still_thread_head(const StillThread *found, struct abi_sample *head);
+void walked_thread_head(const WalkedThread *found, struct abi_sample *head);
 
 /* The process of the last thread is left; it is opened again if it comes again. */
-void still_reader_leave(StillReader *reader);
+void thread_walker_leave(ThreadWalker *walker);
 
 /* Memory of some processes may not be read. */
-bool still_reader_lacks_rights(const StillReader *reader);
+bool thread_walker_lacks_rights(const ThreadWalker *walker);

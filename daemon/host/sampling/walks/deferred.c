@@ -22,7 +22,7 @@
  * are freed, and only addresses of code leave it.
  */
 
-#include "host/service/run/daemon-deferred.h"
+#include "host/sampling/walks/deferred.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -33,7 +33,6 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
-#include "host/sampling/runtime/runtimes.h"
 #include "host/sampling/sample/decode.h"
 #include "host/sampling/unwind/walk/host-walk.h"
 
@@ -73,7 +72,7 @@ typedef struct WaitingList {
 } WaitingList;
 
 struct Deferred {
-        Daemon *daemon;
+        const WalkStages *stages;
         HostWalk *walk;
         Copies copies;                  /* without their samples yet */
         WaitingList waiting;
@@ -96,14 +95,14 @@ static void free_waiting(Deferred *deferred, Waiting *waiting) {
         free(waiting);
 }
 
-int deferred_new(Deferred **deferredp, Daemon *daemon) {
+int deferred_new(Deferred **deferredp, const WalkStages *stages) {
         Deferred *deferred = calloc(1, sizeof(*deferred));
         int r;
 
         if (!deferred)
                 return error_origin(-ENOMEM);
-        deferred->daemon = daemon;
-        r = host_walk_new(&deferred->walk, daemon->stages.tables, (uint32_t)daemon->config->sampling.depth);
+        deferred->stages = stages;
+        r = host_walk_new(&deferred->walk, stages->tables, stages->depth);
         if (r) {
                 free(deferred);
                 return error_fold(r);
@@ -129,8 +128,7 @@ Deferred *deferred_free(Deferred *deferred) {
 
 /* ---- copies ---- */
 
-int daemon_on_stack(const void *data, size_t size, void *userdata) {
-        Deferred *deferred = ((Daemon *)userdata)->stages.deferred;
+int deferred_copy(Deferred *deferred, const void *data, size_t size) {
         const struct abi_stack *stack;
         Copy *copy = NULL;
         size_t n_bytes;
@@ -192,7 +190,7 @@ static void drop_orphans(Deferred *deferred, uint64_t now_ns) {
 /* ---- walks ---- */
 
 static int hand_on(Deferred *deferred, const Program *program, const Sample *sample) {
-        return aggregator_add(deferred->daemon->stages.aggregator, program, sample);
+        return aggregator_add(deferred->stages->aggregator, program, sample);
 }
 
 /* The sample as if the kernel half had walked it. */
@@ -212,7 +210,7 @@ static int hand_on_walked(Deferred *deferred, const Program *program, const Samp
 
 /* Return: whether the walk could be made. A pc outside of all mappings: these are not known well enough. */
 static bool try_walk(Deferred *deferred, const Program *program, const Copy *copy, HostWalkResult *resultp) {
-        bool has_runtime = runtimes_has(deferred->daemon->stages.runtimes, program->process->generation);
+        bool has_runtime = runtimes_has(deferred->stages->runtimes, program->process->generation);
 
         for (int i = 0; i < 2; i++) {
                 host_walk(deferred->walk, program->process, has_runtime, &copy->stack, resultp);
@@ -220,7 +218,7 @@ static bool try_walk(Deferred *deferred, const Program *program, const Copy *cop
                         return false;
                 if (resultp->end != ABI_STACK_NO_MAPPING || resultp->n > 1)
                         return true;
-                if (targets_refresh(deferred->daemon->stages.targets, program->process))
+                if (targets_refresh(deferred->stages->targets, program->process))
                         break;
         }
         return false;
@@ -270,7 +268,7 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
         HostWalkResult result;
         Program program;
         Sample sample;
-        int r = targets_program(deferred->daemon->stages.targets, waiting->pid, waiting->generation,
+        int r = targets_program(deferred->stages->targets, waiting->pid, waiting->generation,
                                 &program);
 
         if (r < 0)
@@ -300,7 +298,7 @@ static int work(Deferred *deferred, uint64_t until_ns) {
         int r = 0;
 
         deferred->waiting = (WaitingList){ 0 };
-        deferred->changes = tables_changes(deferred->daemon->stages.tables);
+        deferred->changes = tables_changes(deferred->stages->tables);
         while ((waiting = fifo_pop(&all))) {
                 const struct abi_sample *header = (const struct abi_sample *)waiting->record;
 
@@ -329,13 +327,13 @@ int deferred_work(Deferred *deferred) {
 }
 
 int deferred_work_if_changed(Deferred *deferred) {
-        if (!deferred->waiting.first || deferred->changes == tables_changes(deferred->daemon->stages.tables))
+        if (!deferred->waiting.first || deferred->changes == tables_changes(deferred->stages->tables))
                 return 0;
         return deferred_work(deferred);
 }
 
 int deferred_flush(Deferred *deferred) {
-        Tables *tables = deferred->daemon->stages.tables;
+        Tables *tables = deferred->stages->tables;
         uint64_t deadline_ns = clock_monotonic_ns() + FLUSH_NS;
         int r = deferred_work(deferred);
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists the runtimes, in the order in which they are asked whether a file is theirs.
+ */
+
+#include "host/runtime/all-runtimes.h"
+
+#include "host/runtime/go/go-runtime.h"
+#include "host/runtime/hotspot/hotspot-runtime.h"
+#include "host/runtime/jvm/other-jvm.h"
+#include "host/runtime/python/python-runtime.h"
+
+const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N] = {
+        &hotspot_runtime,
+        &python_runtime,
+        &go_runtime,
+        &other_jvm_runtime,
+};

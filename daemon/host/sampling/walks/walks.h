@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Walks on the Host
+ *
+ * Stacks that the kernel half has not walked are walked here, by the same rows: those of samples that came
+ * too early (deferred.h), of threads that have no CPU (thread-walk.h, thread-waits.h), and of waits that last
+ * (long-waits.h). What they find goes into the open window.
+ */
+
+#include <stdint.h>
+
+#include "host/sampling/aggregate/aggregate.h"
+#include "host/sampling/discover/targets.h"
+#include "host/sampling/runtime/runtimes.h"
+#include "host/sampling/sample/sampler.h"
+#include "host/sampling/unwind/tables/tables.h"
+
+/* What a walk reads, and where its stack goes. All borrowed. */
+typedef struct WalkStages {
+        Targets *targets;
+        Tables *tables;
+        Runtimes *runtimes;
+        Sampler *sampler;
+        Aggregator *aggregator;
+        uint32_t depth;                 /* frames of a stack at most */
+} WalkStages;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes unwind tables in steps, while nothing else is due. Before the first sample they have a moment to
+ * come.
+ */
+
+#include "host/service/run/stages.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/service/run/daemon-flow.h"
+
+#define TABLES_FIRST_NS (500 * NS_PER_MS)
+#define TABLES_POLL_MS 20
+#define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
+
+int daemon_step_tables(Daemon *daemon) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r = tables_step(daemon->stages.tables, TABLES_STEP_BYTES);
+
+        stat_add(COUNTER_STAGE_TABLES_NS, clock_monotonic_ns() - begin_ns);
+
+        if (r < 0)
+                return error_fold(r);
+        r = sd_event_source_set_enabled(daemon->loop.tables_work,
+                                        r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : deferred_work_if_changed(daemon->walks.deferred);
+}
+
+static bool is_prepared(const Daemon *daemon) {
+        return tables_are_ready(daemon->stages.tables) &&
+                (!daemon->stages.threads || !thread_reader_is_busy(daemon->stages.threads));
+}
+
+/* Before the first sample, the tables of all targets are made, as far as this time allows. */
+int daemon_prepare_tables(Daemon *daemon) {
+        DaemonStages *stages = &daemon->stages;
+        uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
+
+        while (!is_prepared(daemon) && clock_monotonic_ns() < deadline_ns) {
+                int threads = stages->threads ? thread_reader_fd(stages->threads) : -1;
+                struct pollfd fds[] = { { .fd = tables_fd(stages->tables), .events = POLLIN },
+                                        { .fd = threads, .events = POLLIN } };
+                int r = daemon_step_threads(daemon);
+
+                if (!r)
+                        r = tables_step(stages->tables, TABLES_STEP_BYTES);
+                if (r < 0)
+                        return error_fold(r);
+                if (r != TABLES_E_AGAIN && !is_prepared(daemon))
+                        poll(fds, ARRAY_SIZE(fds), TABLES_POLL_MS);
+        }
+        return 0;
+}
+
+static int on_tables_work(sd_event_source *source, void *userdata) {
+        return daemon_step_tables(userdata);
+}
+
+static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        return daemon_step_tables(userdata);
+}
+
+/* Table jobs have the lowest priority: samples, windows and the exporter go first. */
+static int make(Daemon *daemon) {
+        TablesConfig tables = {
+                .array_fd = sampler_row_tables_fd(daemon->stages.sampler),
+                .nodes_fd = sampler_row_nodes_fd(daemon->stages.sampler),
+                .versionp = sampler_rows_version(daemon->stages.sampler),
+                .zygotes = daemon->totals->zygotes,
+        };
+        int r = tables_new(&daemon->stages.tables, &tables);
+
+        if (r)
+                return error_fold(r);
+        r = sd_event_add_defer(daemon->loop.event, &daemon->loop.tables_work, on_tables_work, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_priority(daemon->loop.tables_work, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->loop.tables_work, true);
+        if (r >= 0)
+                r = sd_event_add_io(daemon->loop.event, &daemon->loop.tables_ready,
+                                    tables_fd(daemon->stages.tables), EPOLLIN, on_tables_ready, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->loop.tables_ready, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static void describe(Daemon *daemon, Metrics *metrics) {
+        metrics->map_bytes += tables_bytes(daemon->stages.tables);
+}
+
+static void release(Daemon *daemon) {
+        sd_event_source_disable_unref(daemon->loop.tables_work);
+        sd_event_source_disable_unref(daemon->loop.tables_ready);
+        tables_free(daemon->stages.tables);
+}
+
+const Stage stage_tables = { .name = "unwind tables", .make = make, .describe = describe, .release = release };

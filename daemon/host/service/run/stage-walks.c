@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns the walks on the host (host/sampling/walks/walks.h): deferred samples after each drain, long waits
+ * while waits are too many to walk them all, goroutines each 0.75 to 1.25 s.
+ */
+
+#include "host/service/run/stages.h"
+
+#include <stdlib.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "host/service/run/daemon-flow.h"
+#include "host/service/run/daemon-loop.h"
+
+#define ACCURACY_NS (100 * NS_PER_US)           /* of looks at long waits */
+
+static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = daemon->pause.is_on ? 0 : goroutines_look(daemon->walks.goroutines);
+
+        if (r)
+                return error_fold(r);
+        return daemon_set_timer(source,
+                                AGGREGATOR_GOROUTINES_PERIOD_NS * (uint64_t)(750 + random() % 501) / 1000);
+}
+
+/* Goes off until no long wait is left; watch() sets it again. */
+static int on_long_waits(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        uint64_t after_ns;
+        int r = long_waits_look(daemon->walks.long_waits, &after_ns);
+
+        if (r)
+                return error_fold(r);
+        if (after_ns != UINT64_MAX)
+                return daemon_set_timer(source, after_ns);
+        r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int make(Daemon *daemon) {
+        const Config *config = daemon->config;
+        DaemonStages *stages = &daemon->stages;
+        DaemonWalks *walks = &daemon->walks;
+        int r;
+
+        walks->stages = (WalkStages){ .targets = stages->targets,
+                                      .tables = stages->tables,
+                                      .runtimes = stages->runtimes,
+                                      .sampler = stages->sampler,
+                                      .aggregator = stages->aggregator,
+                                      .depth = (uint32_t)config->sampling.depth };
+        r = deferred_new(&walks->deferred, &walks->stages);
+        if (!r && config->sampling.goroutines)
+                r = goroutines_new(&walks->goroutines, &walks->stages, config->sampling.goroutines);
+        if (!r && config->waits.off_cpu && config->waits.long_wait_ns)
+                r = long_waits_new(&walks->long_waits, &walks->stages, config->waits.long_wait_ns);
+        return error_fold(r);
+}
+
+/* Looks at goroutines are at random moments, so that they are in step with nothing. */
+static int start(Daemon *daemon) {
+        DaemonWalks *walks = &daemon->walks;
+        int r = walks->goroutines ? daemon_add_timer(daemon, &walks->goroutines_timer,
+                                                     AGGREGATOR_GOROUTINES_PERIOD_NS, on_goroutines)
+                                  : 0;
+
+        if (!r && walks->long_waits)
+                r = daemon_add_timer(daemon, &walks->long_waits_timer, 0, on_long_waits);
+        if (!r && walks->long_waits_timer)
+                r = sd_event_source_set_time_accuracy(walks->long_waits_timer, ACCURACY_NS / NS_PER_US);
+        if (r >= 0 && walks->long_waits_timer)
+                r = sd_event_source_set_enabled(walks->long_waits_timer, SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int drained(Daemon *daemon) {
+        DaemonWalks *walks = &daemon->walks;
+        int r = deferred_work(walks->deferred);
+
+        if (r || !walks->long_waits_timer || !long_waits_are_due(walks->long_waits))
+                return error_fold(r);
+        r = daemon_set_timer(walks->long_waits_timer, 0);
+        if (!r)
+                r = sd_event_source_set_enabled(walks->long_waits_timer, SD_EVENT_ON);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static void stop(Daemon *daemon) {
+        DaemonWalks *walks = &daemon->walks;
+
+        walks->goroutines_timer = sd_event_source_disable_unref(walks->goroutines_timer);
+        walks->long_waits_timer = sd_event_source_disable_unref(walks->long_waits_timer);
+}
+
+static int flush(Daemon *daemon) {
+        return deferred_flush(daemon->walks.deferred);
+}
+
+static void release(Daemon *daemon) {
+        early_waits_drop(&daemon->walks.early);
+        long_waits_free(daemon->walks.long_waits);
+        goroutines_free(daemon->walks.goroutines);
+        deferred_free(daemon->walks.deferred);
+}
+
+int daemon_look_at_threads(Daemon *daemon, ThreadWaits *threads) {
+        int r = thread_waits_add(&daemon->walks.stages, threads);
+
+        if (!r)         /* a step of the tables was taken there, without their event source */
+                r = daemon_step_tables(daemon);
+        return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+}
+
+int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen) {
+        Goroutines *goroutines = daemon->walks.goroutines;
+
+        *seen = (GoroutinesSeen){ 0 };
+        return goroutines ? error_fold(goroutines_look_once(goroutines, seen)) : 0;
+}
+
+const Stage stage_walks = {
+        .name = "walks",
+        .make = make,
+        .start = start,
+        .drained = drained,
+        .flush = flush,
+        .stop = stop,
+        .release = release,
+};
