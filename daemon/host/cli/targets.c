@@ -16,10 +16,7 @@
 #include "core/base/terminal/text-table.h"
 #include "core/base/util/log.h"
 #include "host/cli/cli.h"
-#include "host/runtime/go/go-runtime.h"
-#include "host/runtime/hotspot/hotspot-runtime.h"
-#include "host/runtime/jvm/other-jvm.h"
-#include "host/runtime/python/python-runtime.h"
+#include "host/runtime/all-runtimes.h"
 #include "host/sampling/discover/survey.h"
 #include "host/sampling/discover/tracing-hint.h"
 #include "host/sampling/runtime/runtimes.h"
@@ -289,14 +286,9 @@ static int print(Listing *listing) {
 static int make_runtimes(Listing *listing) {
         int r = runtimes_new(&listing->runtimes, NULL, NULL);
 
-        if (!r && config_has_runtime(listing->config, hotspot_runtime.name))
-                r = runtimes_register(listing->runtimes, &hotspot_runtime, -1, NULL);
-        if (!r && config_has_runtime(listing->config, go_runtime.name))
-                r = runtimes_register(listing->runtimes, &go_runtime, -1, NULL);
-        if (!r && config_has_runtime(listing->config, python_runtime.name))
-                r = runtimes_register(listing->runtimes, &python_runtime, -1, NULL);
-        if (!r && config_has_runtime(listing->config, other_jvm_runtime.name))
-                r = runtimes_register(listing->runtimes, &other_jvm_runtime, -1, NULL);
+        for (size_t i = 0; i < ARRAY_SIZE(all_runtimes) && !r; i++)
+                if (config_has_runtime(listing->config, all_runtimes[i]->name))
+                        r = runtimes_register(listing->runtimes, all_runtimes[i], -1, NULL);
         return r;
 }
 

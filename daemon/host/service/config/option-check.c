@@ -15,6 +15,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/http/endpoint.h"
+#include "host/runtime/all-runtimes.h"
 #include "host/sampling/process/environment.h"
 #include "host/service/config/config-selector.h"
 #include "host/service/config/host-share.h"
@@ -160,18 +161,26 @@ int option_check_pods_url(const char *value, Text *problem) {
         return refuse(problem);
 }
 
+static bool is_name(const char *name, const char *item, size_t size) {
+        return strlen(name) == size && !memcmp(item, name, size);
+}
+
+static bool names_runtimes(const char *item, size_t size) {
+        for (size_t i = 0; i < ARRAY_SIZE(all_runtimes); i++)
+                if (is_name(all_runtimes[i]->name, item, size))
+                        return true;
+        return is_name("all", item, size) || is_name("off", item, size);
+}
+
 int option_check_runtimes(const char *value, Text *problem) {
-        static const char *const names[] = { "all", "off", "hotspot", "python", "go", "jvm" };
-
         for (const char *item = value;; item += strcspn(item, ",") + 1) {
-                size_t size = strcspn(item, ","), i = 0;
+                size_t size = strcspn(item, ",");
 
-                while (i < ARRAY_SIZE(names) && (strlen(names[i]) != size || memcmp(item, names[i], size)))
-                        i++;
-                if (i == ARRAY_SIZE(names)) {
-                        text_printf(problem,
-                                    "`%.*s` is no runtime that spanprof knows: hotspot, python, go, jvm; or all, off",
-                                    (int)size, item);
+                if (!names_runtimes(item, size)) {
+                        text_printf(problem, "`%.*s` is no runtime that spanprof knows:", (int)size, item);
+                        for (size_t i = 0; i < ARRAY_SIZE(all_runtimes); i++)
+                                text_printf(problem, "%s %s", i ? "," : "", all_runtimes[i]->name);
+                        text_printf(problem, "; or all, off");
                         return refuse(problem);
                 }
                 if (!item[size])

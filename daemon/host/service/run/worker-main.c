@@ -20,11 +20,8 @@
 #include "core/symbol/debug/no-text-wire.h"
 #include "core/symbol/function/symbol-wire.h"
 #include "core/symbol/jit/code-wire.h"
-#include "host/runtime/go/go-runtime.h"
-#include "host/runtime/hotspot/hotspot-runtime.h"
+#include "host/runtime/all-runtimes.h"
 #include "host/runtime/hotspot/hotspot-wire.h"
-#include "host/runtime/jvm/other-jvm.h"
-#include "host/runtime/python/python-runtime.h"
 #include "host/runtime/python/python-wire.h"
 #include "host/sampling/context/thread-wire.h"
 #include "host/sampling/unwind/tables/table-job.h"
@@ -44,12 +41,10 @@ static void serve_table(int socket, int fd, const Request *request) {
 }
 
 static void serve_thread(int socket, int fd, const Request *request) {
-        static const RuntimeOps *const all[] = { &hotspot_runtime, &go_runtime, &python_runtime,
-                                                 &other_jvm_runtime };
         ObjectRuntimes runtimes = { 0 };
 
-        for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-                runtimes_look(all[i], fd, request->thread.size, &runtimes);
+        for (size_t i = 0; i < ARRAY_SIZE(all_runtimes); i++)
+                runtimes_look(all_runtimes[i], fd, request->thread.size, &runtimes);
         thread_wire_serve(socket, fd, &request->thread, &runtimes);
 }
 
