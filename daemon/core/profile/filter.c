@@ -17,14 +17,10 @@
 
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "core/profile/operation.h"
 
 enum { VERDICT_YES = 1, VERDICT_NO };
 
-/* Attributes that name the operation of a span: ours, OpenTelemetry's conventions, Datadog's profiler. */
-static const char *const operation_keys[] = {
-        "operation",      "span.name",      "http.route", "url.template", "rpc.method",
-        "trace.endpoint", "trace endpoint", "endpoint",   NULL,
-};
 static const char *const process_keys[] = { "process.executable.name", "service.name", "process.pid", NULL };
 static const char *const service_keys[] = { "service.name", NULL };
 static const char *const host_keys[] = { "host.name", NULL };
@@ -84,17 +80,35 @@ static bool is_key(const char *key, const char *const *keys) {
         return false;
 }
 
+static bool value_matches(const WindowFilter *filter, const WindowAttribute *attribute,
+                          const FilterWords *words) {
+        char number[24];
+
+        return filter_words_match(words, attribute_text(filter->window, attribute, number, sizeof(number)));
+}
+
 /* Whether one of the attributes has one of the keys and a value that matches one of the words. */
 static bool attributes_match(const WindowFilter *filter, const uint32_t *attributes, size_t n,
                              const char *const *keys, const FilterWords *words) {
-        char number[24];
-
         for (size_t i = 0; i < n; i++) {
                 const WindowAttribute *attribute = window_get_attribute(filter->window, attributes[i]);
 
                 if (is_key(window_get_string(filter->window, attribute->key, NULL), keys) &&
-                    filter_words_match(
-                            words, attribute_text(filter->window, attribute, number, sizeof(number))))
+                    value_matches(filter, attribute, words))
+                        return true;
+        }
+        return false;
+}
+
+/* Any of the keys counts: people ask for a route as well as for the name of the span. */
+static bool operation_matches(const WindowFilter *filter, const uint32_t *attributes, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *attribute = window_get_attribute(filter->window, attributes[i]);
+                size_t size;
+                const char *key = window_get_string(filter->window, attribute->key, &size);
+
+                if (operation_key_place(key, size) < OPERATION_N_KEYS &&
+                    value_matches(filter, attribute, &filter->options->operations))
                         return true;
         }
         return false;
@@ -255,7 +269,7 @@ static bool wants_operation(const WindowFilter *filter, const WindowSample *samp
         if (!options->operations.n_items)
                 return true;
         attributes = window_get_attribute_set(filter->window, sample->attributes, &n);
-        if (attributes_match(filter, attributes, n, operation_keys, &options->operations))
+        if (operation_matches(filter, attributes, n))
                 return true;
         if (sample->link && options->operation)
                 name = options->operation(window_get_link(filter->window, sample->link), options->userdata);

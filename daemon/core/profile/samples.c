@@ -15,6 +15,7 @@
 #include "core/profile/window-private.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -369,6 +370,52 @@ int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint
         return add_sample(window, &key, value, &index);
 }
 
+/* ---- other attributes ---- */
+
+/* All events of one sample become another's; the first one stays as an empty row, which sorting leaves out. */
+static void move_events(Window *window, uint32_t profile, uint32_t from, uint32_t to) {
+        SampleSum *old = &window->sums[from], *sum = &window->sums[to];
+
+        sum->value = add_saturated(sum->value, old->value);
+        sum->n_times += old->n_times;
+        sum->n_events += old->n_events;
+        *old = (SampleSum){ .is_moved = true };
+        window->profiles[profile].n_samples--;
+}
+
+/* @moved: number of each sample that has an event → where its events are now. */
+static void follow_moves(Window *window, const uint32_t *moved) {
+        for (EventChunk *chunk = window->events.first; chunk; chunk = chunk->next)
+                for (uint32_t i = 0; i < chunk->n; i++)
+                        chunk->samples[i] = moved[chunk->samples[i]];
+}
+
+int window_change_sets(Window *window, WindowChooseSet choose, void *userdata) {
+        uint32_t n = window->tables.samples.n_items, n_moved = 0;
+        _cleanup_(freep) uint32_t *moved = calloc(MAX(n, 1u), sizeof(*moved));
+        int r = moved ? 0 : error_origin(-ENOMEM);
+
+        for (uint32_t i = 0; i < n && moved; i++) {
+                SampleKey key;
+
+                moved[i] = i;
+                memcpy(&key, intern_get(&window->tables.samples, i)->data, sizeof(key));
+                if (!r)
+                        r = choose(userdata, key.profile, key.link, &key.attributes);
+                if (!r)
+                        r = find_sample(window, &key, &moved[i]);
+                if (moved[i] == i)
+                        continue;
+                move_events(window, key.profile, i, moved[i]);
+                n_moved++;
+        }
+        if (n_moved)
+                follow_moves(window, moved);
+        return r;
+}
+
+/* ---- closing ---- */
+
 /* Sets each sample's place in the sorted times; n_times is counted again while they are filled in. */
 static void place_times(Window *window) {
         uint32_t at = 0;
@@ -416,6 +463,8 @@ static int sort_samples(Window *window) {
         for (uint32_t i = 0; i < window->tables.samples.n_items; i++) {
                 const SampleKey *key = intern_get(&window->tables.samples, i)->data;
 
+                if (window->sums[i].is_moved)
+                        continue;
                 window->sorted.order[window->sorted.profile_first[key->profile] +
                               window->profiles[key->profile].n_samples++] = i;
         }

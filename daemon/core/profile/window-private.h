@@ -36,6 +36,7 @@ typedef struct SampleSum {
         int64_t value;
         uint32_t n_times, n_events;
         uint32_t first_time;            /* index into WindowSorted.times_ns, once closed */
+        bool is_moved;                  /* its events are another sample's, with other attributes */
 } SampleSum;
 
 /* A value of profile.frame.type that some frame has: a handful. */

@@ -287,6 +287,14 @@ int window_sample_events(Window *window, const WindowEvent *events, size_t n, bo
 void window_sample_sum(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint32_t n);
 void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, uint64_t last_ns);
 
+/*
+ * Gives samples other sets of attributes, before the window is closed. @choose is asked of each sample so far,
+ * in the order of their first events, and leaves *setp or sets it to another set, of which it would leave each
+ * as it is. Samples that become equal are one. Return: 0, WINDOW_E_FULL = some keep their sets, -ENOMEM, or what @choose returned.
+ */
+typedef int (*WindowChooseSet)(void *userdata, uint32_t profile, uint32_t link, uint32_t *setp);
+int window_change_sets(Window *window, WindowChooseSet choose, void *userdata);
+
 /* Forgets the times of all events so far: from here on the samples are sums. */
 void window_drop_times(Window *window);
 

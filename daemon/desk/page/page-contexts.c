@@ -10,6 +10,7 @@
 
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
+#include "core/profile/operation.h"
 #include "desk/page/build.h"
 
 enum { VALUE_NONE, VALUE_OTHERS };
@@ -32,12 +33,6 @@ typedef struct Reading {
         bool has_thread_id;
         Text coroutine;
 } Reading;
-
-/* Keys that name what the program was doing, the best first. */
-static const char *const operation_keys[] = {
-        "operation", "endpoint",   "trace.endpoint", "trace endpoint", "_dd.trace.operation",
-        "span.name", "http.route", "rpc.method",     "url.path",
-};
 
 /* Dimensions */
 
@@ -210,11 +205,7 @@ static int span_of(Contexts *contexts, uint32_t index, Reading *reading) {
 }
 
 static uint32_t operation_rank(const char *key) {
-        uint32_t i;
-
-        for (i = 0; i < ARRAY_SIZE(operation_keys) && strcmp(operation_keys[i], key); i++)
-                ;
-        return (uint32_t)ARRAY_SIZE(operation_keys) - i;
+        return OPERATION_N_KEYS - (uint32_t)operation_key_place(key, strlen(key));
 }
 
 static int read_plain(Contexts *contexts, const WindowAttribute *attribute, const char *key,

@@ -23,6 +23,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "core/profile/operation.h"
 #include "desk/report/report-names.h"
 #include "desk/report/report-private.h"
 #include "desk/report/words.h"
@@ -51,6 +52,7 @@ typedef struct Adding {
         uint32_t *touched;              /* stacks that have a sum */
         uint32_t n_touched;
         bool has_wakers;                /* stacks of this profile are of who ended waits */
+        uint32_t *operations;           /* set of attributes → operation; 0 = not yet */
 } Adding;
 
 /* What a sample is, apart from where it counts. */
@@ -312,11 +314,11 @@ static int count_operation(Adding *adding, uint32_t section, const Facts *facts)
         uint32_t stack;
         int r;
 
-        if (!report->options.spans)
-                return 0;
+        r = count_key(report, &report->tallies.by_operation, section, facts->operation, facts->value);
+        /* without a list, most samples may have no operation: then their functions are all functions */
+        if (r || (!report->options.spans && facts->operation < OPERATION_FIRST))
+                return error_fold(r);
         r = adding_stack(adding, facts->window_stack, &stack);
-        if (!r)
-                r = count_key(report, &report->tallies.by_operation, section, facts->operation, facts->value);
         return r ? r : count_functions(adding, section, facts->operation, stack, facts->value);
 }
 
@@ -403,6 +405,7 @@ static void adding_deinit(Adding *adding) {
         free(adding->seen);
         free(adding->sums);
         free(adding->touched);
+        free(adding->operations);
 }
 
 static int adding_init(Adding *adding, Report *report, const Window *window) {
@@ -416,8 +419,10 @@ static int adding_init(Adding *adding, Report *report, const Window *window) {
         adding->processes = calloc(window_n_resources(window) + 1u, sizeof(*adding->processes));
         adding->sums = calloc(window_n_stacks(window) + 1u, sizeof(*adding->sums));
         adding->touched = calloc(window_n_stacks(window) + 1u, sizeof(*adding->touched));
-        return adding->stacks && adding->processes && adding->sums && adding->touched ? 0
-                                                                                      : error_origin(-ENOMEM);
+        adding->operations = calloc(window_n_attribute_sets(window) + 1u, sizeof(*adding->operations));
+        return adding->stacks && adding->processes && adding->sums && adding->touched && adding->operations
+                ? 0
+                : error_origin(-ENOMEM);
 }
 
 static int find_section(Report *report, uint32_t process, uint32_t kind, uint32_t *sectionp) {
@@ -474,7 +479,8 @@ static int find_wall(Adding *adding, const WindowProfile *profile, uint32_t *kin
         return r ? error_fold(r) : report_intern(report, &report->kinds, &kind, sizeof(kind), kindp);
 }
 
-static uint32_t find_operation(const Report *report, const WindowLink *link) {
+/* By the list of spans alone. */
+static uint32_t find_listed(const Report *report, const WindowLink *link) {
         uint32_t operation;
 
         if (!link)
@@ -482,6 +488,38 @@ static uint32_t find_operation(const Report *report, const WindowLink *link) {
         if (!report->options.spans || span_list_find(report->options.spans, link->span_id, &operation))
                 return OPERATION_NOT_LISTED;
         return OPERATION_FIRST + operation;
+}
+
+/* What the sample itself says (core/profile/operation.h). OPERATION_NOT_LISTED = nothing. */
+static int find_published(Adding *adding, uint32_t set, uint32_t *operationp) {
+        uint32_t *known = &adding->operations[set], index;
+        int r = 0;
+
+        if (!*known) {
+                *known = OPERATION_NOT_LISTED;
+                if (operation_of_set(adding->window, set, &index))
+                        r = report_add_operation(
+                                adding->report,
+                                window_get_string(adding->window,
+                                                  window_get_attribute(adding->window, index)->string, NULL),
+                                known);
+        }
+        *operationp = *known;
+        return error_fold(r);
+}
+
+/* The list was asked for, so it goes first. */
+static int find_operation(Adding *adding, const WindowSample *sample, Facts *facts) {
+        uint32_t published;
+        int r;
+
+        facts->operation = find_listed(adding->report, facts->link);
+        if (facts->operation >= OPERATION_FIRST)
+                return 0;
+        r = find_published(adding, sample->attributes, &published);
+        if (!r && published >= OPERATION_FIRST)
+                facts->operation = published;
+        return r;
 }
 
 /* Why the stack ends early, and which coroutine it is of, by the sample's attributes. */
@@ -516,16 +554,16 @@ static uint32_t take_operation(const Report *report, uint8_t span_id[8]) {
         uint32_t operation;
 
         memcpy(link.span_id, span_id, sizeof(link.span_id));
-        operation = find_operation(report, memcmp(span_id, none, sizeof(none)) ? &link : NULL);
+        operation = find_listed(report, memcmp(span_id, none, sizeof(none)) ? &link : NULL);
         if (operation >= OPERATION_FIRST)
                 memset(span_id, 0, sizeof(none));
         return operation;
 }
 
-static void read_wait(const Report *report, const WindowLink *link, ReportWaitKey *wait) {
-        if (link)
-                memcpy(wait->span, link->span_id, sizeof(wait->span));
-        wait->operation = take_operation(report, wait->span);
+static void read_wait(const Report *report, const Facts *facts, ReportWaitKey *wait) {
+        wait->operation = facts->operation;
+        if (facts->link && facts->operation < OPERATION_FIRST)
+                memcpy(wait->span, facts->link->span_id, sizeof(wait->span));
         wait->waker_operation = take_operation(report, wait->waker_span);
         if (wait->waker_operation != OPERATION_NO_SPAN)
                 wait->waker_thread = 0;
@@ -573,8 +611,10 @@ static int read_facts(Adding *adding, const WindowSample *sample, Facts *facts) 
         facts->value = scaled(sample->value, adding->scale);
         facts->n_events = sample->n_times ? sample->n_times : 1;
         facts->link = sample->link ? window_get_link(adding->window, sample->link) : NULL;
-        facts->operation = find_operation(adding->report, facts->link);
-        read_wait(adding->report, facts->link, &facts->wait);
+        r = find_operation(adding, sample, facts);
+        if (r)
+                return error_fold(r);
+        read_wait(adding->report, facts, &facts->wait);
         return adding->has_wakers && sample->stack
                 ? find_waker_function(adding, sample->stack, &facts->wait)
                 : 0;

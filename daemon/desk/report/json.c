@@ -49,7 +49,7 @@ static void add_link(Json *json, const uint32_t *key) {
         json_text(&json->writer, "trace_id", hex);
         text_to_hex(hex, (const uint8_t *)(key + 6), 8);
         json_text(&json->writer, "span_id", hex);
-        if (json->report->options.spans)
+        if (json->report->has_operations)
                 json_text(&json->writer, "operation", report_operation_name(json->report, key[1]));
 }
 
@@ -232,7 +232,7 @@ static int add_kind(Json *json, uint32_t kind) {
         json_text(&json->writer, "period_type", report_string(report, row->period_type));
         json_text(&json->writer, "period_unit", report_string(report, row->period_unit));
         r = add_section(json, section);
-        if (!r && report->options.spans)
+        if (!r && report->has_operations)
                 r = add_rows(json, "operations", REPORT_OPERATIONS, section, OPERATION_ALL);
         if (!r)
                 r = add_processes(json, kind);

@@ -233,7 +233,7 @@ static int print_spans(const Printer *printer) {
 
         if (r)
                 return error_fold(r);
-        text_table_init(&table, columns, ARRAY_SIZE(columns) - !report->options.spans);
+        text_table_init(&table, columns, ARRAY_SIZE(columns) - !report->has_operations);
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 char trace[33], span[17];
 
@@ -242,7 +242,7 @@ static int print_spans(const Printer *printer) {
                 add_value(&table, printer, rows[i].self);
                 text_table_add(&table, "%s", trace);
                 text_table_add(&table, "%s", span);
-                if (report->options.spans)
+                if (report->has_operations)
                         text_table_add(&table, "%s", report_operation_name(report, rows[i].key[1]));
         }
         return sheet_table(&printer->sheet, &table, "Spans", n, "spans");
@@ -366,6 +366,7 @@ static int print_coroutines(const Printer *printer) {
         return sheet_table(&printer->sheet, &table, "Coroutines", n, "coroutines");
 }
 
+/* Functions of samples without an operation are counted with a list alone. */
 static int print_operation_functions(const Printer *printer, const TallyRow *rows, size_t n) {
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 const char *name = report_operation_name(printer->report, rows[i].key[1]);
@@ -373,6 +374,8 @@ static int print_operation_functions(const Printer *printer, const TallyRow *row
                 char title[128];
                 int r;
 
+                if (rows[i].key[1] < OPERATION_FIRST && !printer->report->options.spans)
+                        continue;
                 part.value = rows[i].self;
                 part.top = MAX(printer->top / 4, UINT32_C(3));
                 snprintf(title, sizeof(title), "Functions of %.100s", name);
@@ -383,28 +386,32 @@ static int print_operation_functions(const Printer *printer, const TallyRow *row
         return 0;
 }
 
-static int print_operations(const Printer *printer) {
+static int print_operation_table(const Printer *printer, const TallyRow *rows, size_t n) {
         static const Column columns[] = { { "value", COLUMN_RIGHT },
                                           { "", COLUMN_RIGHT },
                                           { "operation", COLUMN_CUT } };
-        const Report *report = printer->report;
-        _cleanup_(freep) TallyRow *rows = NULL;
         TextTable table;
-        size_t n;
-        int r;
 
-        if (!report->options.spans)
-                return 0;
-        r = report_rows(report, REPORT_OPERATIONS, printer->section, 0, &rows, &n);
-        if (r)
-                return error_fold(r);
         text_table_init(&table, columns, ARRAY_SIZE(columns));
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 add_value(&table, printer, rows[i].self);
-                text_table_add(&table, "%s", report_operation_name(report, rows[i].key[1]));
+                text_table_add(&table, "%s", report_operation_name(printer->report, rows[i].key[1]));
         }
-        r = sheet_table(&printer->sheet, &table, "Operations", n, "operations");
-        return r ? error_fold(r) : print_operation_functions(printer, rows, n);
+        return sheet_table(&printer->sheet, &table, "Operations", n, "operations");
+}
+
+/* @with_functions: then the functions of each operation. */
+static int print_operations(const Printer *printer, bool with_functions) {
+        _cleanup_(freep) TallyRow *rows = NULL;
+        size_t n;
+        int r;
+
+        if (!printer->report->has_operations)
+                return 0;
+        r = report_rows(printer->report, REPORT_OPERATIONS, printer->section, 0, &rows, &n);
+        if (!r)
+                r = print_operation_table(printer, rows, n);
+        return r || !with_functions ? error_fold(r) : print_operation_functions(printer, rows, n);
 }
 
 static int print_attributes(const Printer *printer, uint32_t process) {
@@ -628,6 +635,8 @@ static int print_kind_briefly(const Printer *printer) {
         if (!r)
                 r = print_waits(printer);
         if (!r)
+                r = print_operations(printer, false);
+        if (!r)
                 r = print_spans(printer);
         return r ? error_fold(r) : print_coroutines(printer);
 }
@@ -637,7 +646,7 @@ static int print_kind_fully(const Printer *printer, const uint32_t *sections, si
                        : print_process_list(printer, sections, n);
 
         if (!r)
-                r = print_operations(printer);
+                r = print_operations(printer, true);
         if (!r)
                 r = print_objects(printer);
         if (!r)

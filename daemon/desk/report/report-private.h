@@ -58,8 +58,8 @@ typedef struct ReportSums {
 enum {
         OPERATION_ALL,                  /* no matter which */
         OPERATION_NO_SPAN,
-        OPERATION_NOT_LISTED,           /* a span that the list does not have */
-        OPERATION_FIRST,                /* + number in the span list */
+        OPERATION_NOT_LISTED,           /* a span without a name: neither listed nor published */
+        OPERATION_FIRST,                /* + number in Report.operations */
 };
 
 /* Keys of the tallies. */
@@ -72,7 +72,7 @@ typedef struct ReportKey {
 } ReportKey;
 
 typedef struct ReportLinkKey {
-        uint32_t section, operation;    /* operation: of the span list, or OPERATION_NOT_LISTED */
+        uint32_t section, operation;    /* operation: OPERATION_NOT_LISTED or a named one */
         WindowLink link;
 } ReportLinkKey;
 
@@ -100,6 +100,8 @@ typedef struct ReportTallies {
 struct Report {
         ReportOptions options;
         Intern strings, objects, functions, stacks, kinds, processes, coroutines, sections, profile_ids;
+        Intern operations;              /* names with their NUL; those of the span list first, by its numbers */
+        bool has_operations;            /* there is a list, or some sample says its operation */
         SymbolState *object_states;     /* by object; SYMBOL_N_STATES = was not asked */
         uint32_t object_states_room;
         ReportSums *sums;               /* by section */
@@ -139,6 +141,9 @@ const char *report_function_name(const Report *report, uint32_t function);
 const char *report_object_name(const Report *report, uint32_t object);
 const char *report_object_state(const Report *report, uint32_t object);
 const char *report_operation_name(const Report *report, uint32_t operation);
+
+/* Numbers an operation; one over the cap of rows is OPERATION_NOT_LISTED, and counted. Return: 0, -ENOMEM. */
+int report_add_operation(Report *report, const char *name, uint32_t *operationp);
 
 typedef enum ReportTable {
         REPORT_FUNCTIONS,

@@ -17,14 +17,14 @@
 enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
 typedef struct Tables {
-        Intern *interns[9];
+        Intern *interns[10];
         Tally *tallies[9];
 } Tables;
 
 static Tables tables_of(Report *report) {
         return (Tables){ { &report->strings, &report->objects, &report->functions, &report->stacks,
                            &report->kinds, &report->processes, &report->coroutines, &report->sections,
-                           &report->profile_ids },
+                           &report->profile_ids, &report->operations },
                          { &report->tallies.by_function, &report->tallies.by_stack, &report->tallies.by_link,
                            &report->tallies.by_reason, &report->tallies.by_object,
                            &report->tallies.by_operation, &report->tallies.by_coroutine,
@@ -38,6 +38,19 @@ static void init_tables(Report *report) {
                 intern_init(tables.interns[i], report->options.max_rows);
         for (size_t i = 0; i < ARRAY_SIZE(tables.tallies); i++)
                 tally_init(tables.tallies[i], report->options.max_rows);
+        intern_init(&report->operations, MAX(report->options.max_rows, (uint32_t)SPAN_LIST_MAX_OPERATIONS));
+}
+
+/* They keep their numbers. */
+static int add_listed_operations(Report *report) {
+        const SpanList *list = report->options.spans;
+        uint32_t n = list ? span_list_n_operations(list) : 0, operation;
+        int r = 0;
+
+        report->has_operations = list;
+        for (uint32_t i = 0; i < n && !r; i++)
+                r = report_add_operation(report, span_list_operation(list, i), &operation);
+        return r;
 }
 
 /* Row 0: the empty string, no object, an unknown function, an empty stack, all processes, no coroutine. */
@@ -77,6 +90,8 @@ int report_new(Report **reportp, const ReportOptions *options) {
         report->start_ns = UINT64_MAX;
         init_tables(report);
         r = add_empty_rows(report);
+        if (!r)
+                r = add_listed_operations(report);
         if (r)
                 return error_fold(r);
         report->object_states = calloc(1, sizeof(*report->object_states));
@@ -198,8 +213,20 @@ const char *report_operation_name(const Report *report, uint32_t operation) {
         if (operation == OPERATION_NO_SPAN)
                 return "(no span)";
         if (operation == OPERATION_NOT_LISTED)
-                return "(span not in the list)";
-        return span_list_operation(report->options.spans, operation - OPERATION_FIRST);
+                return report->options.spans ? "(span not in the list)" : "(span without a name)";
+        return intern_get(&report->operations, operation - OPERATION_FIRST)->data;
+}
+
+int report_add_operation(Report *report, const char *name, uint32_t *operationp) {
+        uint32_t number;
+        int r = intern_add(&report->operations, name, strlen(name) + 1, &number);
+
+        if (r < 0)
+                return error_fold(r);
+        report->has_operations = true;
+        report->n_left_out += r == INTERN_E_FULL;
+        *operationp = r == INTERN_E_FULL ? OPERATION_NOT_LISTED : OPERATION_FIRST + number;
+        return 0;
 }
 
 static int compare_functions(const Report *report, uint32_t a, uint32_t b) {

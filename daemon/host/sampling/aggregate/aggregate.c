@@ -19,6 +19,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/attributes.h"
+#include "host/sampling/aggregate/span-names.h"
 #include "host/sampling/aggregate/wait-spread.h"
 #include "host/sampling/context/goroutine-labels.h"
 
@@ -389,6 +390,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         if (wait_spread_finish(&aggregator->waits, window))
                 stat_add(COUNTER_WAITS_WINDOW_FULL, 1);
+        if (span_names_settle(window))
+                stat_add(COUNTER_SPAN_NAMES_WINDOW_FULL, 1);
         /* no memory to sort them: the window has no samples any more */
         if (window_close(window, end_ns))
                 stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));
