@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Keeps rows by service and operation, and time by span until the operation of the span is known. A row
- * that was given too much has a debt, which later times pay.
+ * Keeps rows by service and operation, and time by span until the window closes: the operation of a span may
+ * be known late, and change. A row that was given too much has a debt, which later times pay.
  */
 
 #include "host/sampling/aggregate/span-cpu.h"
@@ -16,13 +16,13 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
+#include "core/profile/operation.h"
 #include "host/sampling/aggregate/service-name.h"
 
 enum {
         MAX_ROWS = SPAN_CPU_MAX_ROWS + SPAN_CPU_MAX_SERVICES,   /* and those that stand for others */
         MAX_PROGRAMS = 1 << 14,         /* that are known by number; others are looked up each time */
         MAX_TEXT = 255,                 /* bytes of a service or an operation; the rest is cut */
-        NO_KEY = -1,
         NO_ROW = UINT32_MAX,
 };
 
@@ -46,7 +46,7 @@ typedef struct SpanKey {
 typedef struct Span {
         uint32_t service;
         uint32_t row;                   /* NO_ROW: the operation is not known yet */
-        uint64_t held_ns;
+        uint64_t held_ns;               /* of this window: its row may change until that ends */
         bool is_moved;                  /* it is in the newer table */
 } Span;
 
@@ -62,7 +62,7 @@ typedef struct Tick {
 } Tick;
 
 struct SpanCpu {
-        const char *operation;
+        const char *key;                /* of operations; NULL = all of operation.h, "" = none */
         Intern programs;                /* generation and context → number, of this window */
         uint32_t *service_of;           /* by number of the program; MAX_PROGRAMS */
         Intern names;                   /* of services → number */
@@ -70,19 +70,19 @@ struct SpanCpu {
         Intern operations;              /* service and operation → number of the row */
         Row *rows;                      /* MAX_ROWS */
         Spans spans[2];                 /* of this window, and of the one before */
-        uint64_t context_serial;        /* the next one is of this process context */
-        int key;                        /* its index for `operation`, or NO_KEY */
+        uint64_t context_serial;        /* the next two are of this process context */
+        uint8_t ranks[256];             /* by index of a key: the highest names the operation; 0 = it does not */
+        bool has_keys;
         Tick *ticks;                    /* SPAN_CPU_MAX_TICKS */
         uint32_t n_ticks;
 };
 
-int span_cpu_new(SpanCpu **cpup, const char *operation) {
+int span_cpu_new(SpanCpu **cpup, const char *key) {
         _cleanup_(span_cpu_freep) SpanCpu *cpu = calloc(1, sizeof(*cpu));
 
         if (!cpu)
                 return error_origin(-ENOMEM);
-        cpu->operation = operation;
-        cpu->key = NO_KEY;
+        cpu->key = key;
         intern_init(&cpu->programs, MAX_PROGRAMS);
         intern_init(&cpu->names, SPAN_CPU_MAX_SERVICES);
         intern_init(&cpu->operations, MAX_ROWS);
@@ -255,18 +255,19 @@ static int find_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, Span **
         return move_span(cpu, key, *spanp);
 }
 
+static bool has_operations(const SpanCpu *cpu) {
+        return !cpu->key || *cpu->key;
+}
+
 static int add_to_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint64_t ns) {
         Span *span = NULL;
-        int r = *cpu->operation ? find_span(cpu, service, key, &span) : 0;
+        int r = has_operations(cpu) ? find_span(cpu, service, key, &span) : 0;
 
         if (r)
                 return r;
         if (!span)
                 return add_unknown(cpu, service, &key->span, ns);
-        if (span->row == NO_ROW)
-                span->held_ns += ns;
-        else
-                add_to_row(cpu, span->row, &key->span, ns);
+        span->held_ns += ns;
         return 0;
 }
 
@@ -274,7 +275,7 @@ static int take_from_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, ui
         uint64_t held_ns;
         Span *span = NULL;
         uint32_t row;
-        int r = *cpu->operation ? find_span(cpu, service, key, &span) : 0;
+        int r = has_operations(cpu) ? find_span(cpu, service, key, &span) : 0;
 
         if (r)
                 return r;
@@ -293,27 +294,39 @@ static int take_from_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, ui
 
 /* ---- operations ---- */
 
-/* Return: the index that threads of @context write before an operation, or NO_KEY. */
-static int key_of(SpanCpu *cpu, const ProcessContext *context) {
-        size_t size = strlen(cpu->operation);
-
-        if (context->serial == cpu->context_serial)
-                return cpu->key;
-        cpu->context_serial = context->serial;
-        cpu->key = NO_KEY;
-        for (size_t i = 0; i < context->n_keys && cpu->key == NO_KEY; i++)
-                if (context->keys[i].size == size && !memcmp(context->keys[i].data, cpu->operation, size))
-                        cpu->key = (int)i;
-        return cpu->key;
+static uint8_t rank_of(const SpanCpu *cpu, const char *key, size_t size) {
+        if (cpu->key)
+                return strlen(cpu->key) == size && !memcmp(cpu->key, key, size);
+        return (uint8_t)(OPERATION_N_KEYS - operation_key_place(key, size));
 }
 
-/* The last attribute with this key counts, as elsewhere (context-attributes.c). */
-static const uint8_t *find_attribute(const Sample *sample, int key) {
+/* Return: whether threads of @context may write an operation. Its keys are looked at once. */
+static bool has_keys(SpanCpu *cpu, const ProcessContext *context) {
+        if (context->serial == cpu->context_serial)
+                return cpu->has_keys;
+        cpu->context_serial = context->serial;
+        cpu->has_keys = false;
+        memset(cpu->ranks, 0, sizeof(cpu->ranks));
+        for (size_t i = 0; i < MIN(context->n_keys, sizeof(cpu->ranks)); i++) {
+                cpu->ranks[i] = rank_of(cpu, (const char *)context->keys[i].data, context->keys[i].size);
+                cpu->has_keys |= cpu->ranks[i];
+        }
+        return cpu->has_keys;
+}
+
+/*
+ * The attribute of the best key. The last one with a key counts, as elsewhere (context-attributes.c). An empty
+ * one says nothing.
+ */
+static const uint8_t *find_attribute(const SpanCpu *cpu, const Sample *sample) {
         const uint8_t *at = sample->attributes, *end = at + sample->header->attributes_size, *found = NULL;
+        uint8_t best = 1;
 
         for (; end - at >= 2 && end - at - 2 >= at[1]; at += 2 + at[1])
-                if (at[0] == key)
+                if (cpu->ranks[at[0]] >= best && at[1]) {
+                        best = cpu->ranks[at[0]];
                         found = at;
+                }
         return found;
 }
 
@@ -326,10 +339,10 @@ int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample) {
         Span *span;
         int r;
 
-        if (!*cpu->operation || !context || !header->attributes_size || header->form != ABI_FORM_THREAD ||
-            header->context != ABI_CONTEXT_PRESENT || key_of(cpu, context) == NO_KEY)
+        if (!context || !header->attributes_size || header->form != ABI_FORM_THREAD ||
+            header->context != ABI_CONTEXT_PRESENT || !has_keys(cpu, context))
                 return 0;
-        attribute = find_attribute(sample, cpu->key);
+        attribute = find_attribute(cpu, sample);
         if (!attribute)
                 return 0;
         r = service_of(cpu, program, &service);
@@ -337,12 +350,7 @@ int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample) {
                 r = find_span(cpu, service, &key, &span);
         if (r || !span)
                 return r;
-        r = add_row(cpu, service, (const char *)attribute + 2, attribute[1], &span->row);
-        if (r)
-                return r;
-        add_to_row(cpu, span->row, &key.span, span->held_ns);
-        span->held_ns = 0;
-        return 0;
+        return add_row(cpu, service, (const char *)attribute + 2, attribute[1], &span->row);
 }
 
 /* ---- runs ---- */
@@ -405,7 +413,36 @@ int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *
         return r ? r : add_time(cpu, service, &key, runs->n_inside * tick_ns);
 }
 
+int span_cpu_add_tick(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
+                      uint64_t tick_ns) {
+        SpanKey key = { .generation = program->process->generation };
+        uint32_t service;
+        int r = service_of(cpu, program, &service);
+
+        if (r)
+                return r;
+        if (header->context == ABI_CONTEXT_PRESENT)
+                key.span = header->span;
+        return add_time(cpu, service, &key, tick_ns);
+}
+
 /* ---- windows ---- */
+
+/* A span's last name in a window has all of its time in it. */
+static void give_out(SpanCpu *cpu) {
+        Spans *now = &cpu->spans[0];
+
+        for (uint32_t i = 0; i < now->keys.n_items; i++) {
+                Span *span = &now->of[i];
+                SpanKey key;
+
+                if (span->row == NO_ROW || !span->held_ns)
+                        continue;
+                memcpy(&key, intern_get(&now->keys, i)->data, sizeof(key));
+                add_to_row(cpu, span->row, &key.span, span->held_ns);
+                span->held_ns = 0;
+        }
+}
 
 /* Ticks fall evenly on the time of all split runs. So each stands for the same share of it. */
 static int share_out(SpanCpu *cpu) {
@@ -447,6 +484,7 @@ static int forget_spans(SpanCpu *cpu) {
 int span_cpu_rotate(SpanCpu *cpu) {
         int r = share_out(cpu);
 
+        give_out(cpu);
         if (!r)
                 r = forget_spans(cpu);
         intern_reset(&cpu->programs);

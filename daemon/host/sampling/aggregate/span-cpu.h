@@ -4,9 +4,10 @@
 /*
  * CPU of Spans
  *
- * Adds up CPU time by service and operation, from runs between switches (bpf/waits/wait-run.bpf.h). The
- * operation of a span is an attribute that its threads publish, which samples and walked waits carry. So time
- * may come before its operation: it is held until that is known, for two windows at most.
+ * Adds up CPU time by service and operation, from runs between switches (bpf/waits/wait-run.bpf.h), or from
+ * samples where no waits are recorded. The operation of a span is an attribute that its threads publish, which
+ * samples and walked waits carry. So time may come before its operation: it is held until the window closes,
+ * and one window more while the operation is not known.
  *
  *     whole run ─▶ its span ─▶ row (service, operation)          none at both ends ─▶ outside, of the service
  *     split run ─▶ split, of the service ─▶ by the ticks in such runs, when the window closes
@@ -59,8 +60,11 @@ typedef struct SpanCpuService {
         uint64_t split_ns;              /* that no tick has split yet */
 } SpanCpuService;
 
-/* @operation: key of the attribute, borrowed; "" = no span has an operation. Return: 0, -ENOMEM. */
-int span_cpu_new(SpanCpu **cpup, const char *operation);
+/*
+ * @key: of the attribute that names operations, borrowed; NULL = those of core/profile/operation.h, "" = no span
+ * has an operation. Return: 0, -ENOMEM.
+ */
+int span_cpu_new(SpanCpu **cpup, const char *key);
 SpanCpu *span_cpu_free(SpanCpu *cpu);
 DEFINE_CLEANUP(SpanCpu, span_cpu_free)
 
@@ -70,6 +74,10 @@ int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample);
 /* @header: whose runs, and the span. @tick_ns: what one tick stands for. Return: 0, -ENOMEM. */
 int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
                  const SpanCpuRuns *runs, uint64_t tick_ns);
+
+/* The same from a sample, where there are no runs: what one tick stands for. Return: 0, -ENOMEM. */
+int span_cpu_add_tick(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
+                      uint64_t tick_ns);
 
 /* A window closes. Return: 0, -ENOMEM. */
 int span_cpu_rotate(SpanCpu *cpu);

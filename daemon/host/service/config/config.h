@@ -73,6 +73,7 @@ typedef struct ConfigResource {
         bool coroutine_ids;
         char *host_id;                  /* hashed, machine, none */
         char *attributes;               /* of each resource, as in OTEL_RESOURCE_ATTRIBUTES */
+        char *span_operation;           /* in metrics: auto, off, or the key of an attribute of threads */
 } ConfigResource;
 
 typedef struct ConfigSampling {
@@ -93,7 +94,6 @@ typedef struct ConfigWaits {
         uint64_t max_switches;          /* 0 = no limit */
         char *keep;                     /* above max_switches: nothing, times, spans, late-stacks */
         uint64_t long_wait_ns;          /* 0 = none is long */
-        char *span_operation;           /* key of an attribute of threads; "" = none */
 } ConfigWaits;
 
 /* Requests to the receiver, and their way. */

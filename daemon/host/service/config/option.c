@@ -108,10 +108,10 @@ const Option option_table[] = {
           .choices = "nothing times spans late-stacks", .argument = "WHAT", .advanced = true,
           .help = "with --off-cpu: what is known of waits however many switches there are; times: how long each thread waited, and on what; "
                   "spans: by span and waker, too; late-stacks: also stacks of long waits" },
-        { "span-operation", 0, OPTION_STRING, RUN, "sampling", FIELD(waits.span_operation), "", .argument = "KEY",
+        { "span-operation", 0, OPTION_STRING, RUN, "sampling", FIELD(resource.span_operation), "auto", .argument = "KEY",
           .advanced = true,
-          .help = "with --off-cpu: the attribute of thread contexts that names the operation of a span, for span_cpu_seconds_total of "
-                  "`metrics` (http.route; empty: by service alone)" },
+          .help = "the attribute of thread contexts that names the operation of a span, for span_cpu_seconds_total of `metrics` "
+                  "(http.route; auto: the name of the span, else its route; off: by service alone)" },
 
         { "goroutines", 0, OPTION_NUMBER, RUN | RECORD, "sampling", FIELD(sampling.goroutines), "0", 0, 10000,
           .argument = "N", .advanced = true,

@@ -238,7 +238,7 @@ static void append_split(void *userdata, const SpanCpuService *service) {
 static void append_span_cpu(Text *text, const SpanCpu *cpu, bool with_exemplars) {
         SpanCpuPage page = { text, with_exemplars };
 
-        text_printf(text, "# HELP spanprof_span_cpu_seconds_total CPU time of spans, by switches of threads\n"
+        text_printf(text, "# HELP spanprof_span_cpu_seconds_total CPU time of spans: by switches of threads (off-cpu), else by samples\n"
                           "# TYPE spanprof_span_cpu_seconds_total counter\n");
         span_cpu_each_row(cpu, append_row, &page);
         text_printf(text, "# HELP spanprof_outside_span_cpu_seconds_total CPU time of services outside of spans\n"

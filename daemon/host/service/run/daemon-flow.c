@@ -25,6 +25,16 @@
 
 /* ---- from the kernel half ---- */
 
+/* Runs between switches are more exact than ticks, where they are told. */
+static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
+        SpanCpu *cpu = daemon->stages.span_cpu;
+        int r = cpu ? span_cpu_learn(cpu, program, sample) : 0;
+
+        if (r || !cpu || daemon->config->waits.off_cpu || sample->header->kind != ABI_KIND_CPU)
+                return error_fold(r);
+        return span_cpu_add_tick(cpu, program, sample->header, NS_PER_SEC / daemon_frequency(daemon));
+}
+
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         Program program;
@@ -48,8 +58,8 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
         r = daemon_join_coroutine(daemon, &program, &sample);
-        if (!r && daemon->stages.span_cpu)
-                r = span_cpu_learn(daemon->stages.span_cpu, &program, &sample);
+        if (!r)
+                r = learn_span(daemon, &program, &sample);
         if (r)
                 return r;
         return sample.header->is_copied ? deferred_sample(daemon->walks.deferred, &program, &sample, size)

@@ -47,6 +47,15 @@ static int make_pods(Daemon *daemon) {
         return pod_names_new(&daemon->pods, config->pods.directory, daemon->pod_api ? &lister : NULL);
 }
 
+/* As span_cpu_new() takes it. */
+static const char *operation_key(const Config *config) {
+        const char *key = config->resource.span_operation;
+
+        if (!strcmp(key, "auto"))
+                return NULL;
+        return strcmp(key, "off") ? key : "";
+}
+
 static int make_window(Daemon *daemon) {
         const ConfigList *allow = &daemon->config->resource.allow, *deny = &daemon->config->resource.deny;
         AttributeFilter filter = { allow->items,
@@ -64,8 +73,8 @@ static int make_window(Daemon *daemon) {
         filter.pods = daemon->pods;
         if (!r)
                 r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
-        if (!r && daemon->config->waits.off_cpu && !daemon->sink)
-                r = span_cpu_new(&daemon->stages.span_cpu, daemon->config->waits.span_operation);
+        if (!r && !daemon->sink)
+                r = span_cpu_new(&daemon->stages.span_cpu, operation_key(daemon->config));
         if (r)
                 return r > 0 ? r : error_fold(r);
         aggregator_set_filter(daemon->stages.aggregator, &filter);
