@@ -11,8 +11,10 @@
 #include "host/sampling/discover/membership.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/data/list.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
@@ -20,11 +22,69 @@
 
 enum {
         MAX_DEAD = 4096,                        /* over it the oldest is forgotten early */
-        /* over it rejected processes are decided again at each sample */
+        /* over it rejected processes are decided again at each sample, and counted each time */
         MAX_REJECTED = ABI_MAX_PROCESSES / 2,
 };
 
 #define REJECTED_KEEP_NS (10 * NS_PER_SEC)      /* then its name is looked at again */
+
+/* ---- processes that no selector chose ---- */
+
+struct Reject {
+        Reject *previous, *next;
+        uint64_t until_ns;
+        uint32_t tgid;
+};
+
+void rejects_deinit(Rejects *rejects) {
+        for (Reject *reject = rejects->first, *next; reject; reject = next) {
+                next = reject->next;
+                free(reject);
+        }
+        hashmap_deinit(&rejects->map);
+        *rejects = (Rejects){ .max = rejects->max };
+}
+
+int rejects_add(Rejects *rejects, uint32_t tgid, uint64_t until_ns) {
+        Reject *reject;
+        int r;
+
+        if (hashmap_get(&rejects->map, tgid))
+                return REJECTS_E_KNOWN;
+        if (rejects->map.n_entries >= rejects->max)
+                return REJECTS_E_FULL;
+        reject = calloc(1, sizeof(*reject));
+        if (!reject)
+                return error_origin(-ENOMEM);
+        r = hashmap_put(&rejects->map, tgid, reject);
+        if (r) {
+                free(reject);
+                return error_fold(r);
+        }
+        *reject = (Reject){ .until_ns = until_ns, .tgid = tgid };
+        list_append(rejects, reject);
+        return 0;
+}
+
+bool rejects_contains(const Rejects *rejects, uint32_t tgid) {
+        return hashmap_get(&rejects->map, tgid);
+}
+
+bool rejects_remove(Rejects *rejects, uint32_t tgid) {
+        Reject *reject = hashmap_remove(&rejects->map, tgid);
+
+        if (!reject)
+                return false;
+        list_remove(rejects, reject);
+        free(reject);
+        return true;
+}
+
+uint32_t rejects_expired(const Rejects *rejects, uint64_t now_ns) {
+        return rejects->first && rejects->first->until_ns <= now_ns ? rejects->first->tgid : 0;
+}
+
+/* ---- members ---- */
 
 int membership_init(Membership *membership, const Selector *selector, const NoticeHistory *notices) {
         *membership = (Membership){ .selector = selector,
@@ -68,7 +128,6 @@ int membership_decide(const Membership *membership, const SelectorFacts *facts, 
         return 0;
 }
 
-/* A fork is called what its parent is called. */
 void membership_note_exit(Membership *membership, uint32_t tgid, uint64_t start_time_ns) {
         membership->exits[tgid % MEMBERSHIP_EXITS] = (struct MembershipExit){ start_time_ns, tgid };
 }
@@ -79,6 +138,7 @@ bool membership_has_exited(const Membership *membership, uint32_t tgid, uint64_t
         return exit->tgid == tgid && exit->start_time_ns == start_time_ns;
 }
 
+/* A fork has the name of its parent. */
 void membership_recall_comm(const Membership *membership, uint32_t tgid, uint64_t time_ns,
                             char comm[ABI_COMM_SIZE]) {
         for (unsigned i = 0; i < RECALL_DEPTH && membership->notices; i++) {

@@ -16,10 +16,44 @@
 #include "border/abi.h"
 #include "core/base/data/hashmap.h"
 #include "host/sampling/discover/notice-history.h"
-#include "host/sampling/discover/rejects.h"
 #include "host/sampling/discover/selector.h"
 #include "host/sampling/discover/tree.h"
 #include "host/sampling/process/process.h"
+
+/* ---- processes that no selector chose ---- */
+
+/* Processes are kept for a while, so that they are not decided again at each sample. Capped, oldest first. */
+typedef struct Reject Reject;
+
+typedef struct Rejects {
+        Hashmap map;                    /* tgid → Reject */
+        Reject *first, *last;
+        size_t max;
+} Rejects;
+
+enum {
+        _REJECTS_E_SUCCESS,
+        REJECTS_E_KNOWN,                /* is there already */
+        REJECTS_E_FULL,                 /* the cap is reached; nothing was added */
+};
+
+static inline void rejects_init(Rejects *rejects, size_t max) {
+        *rejects = (Rejects){ .max = max };
+}
+
+void rejects_deinit(Rejects *rejects);
+
+/* @until_ns must not be earlier than that of those added before. Return: 0, REJECTS_E_*, -ENOMEM. */
+int rejects_add(Rejects *rejects, uint32_t tgid, uint64_t until_ns);
+bool rejects_contains(const Rejects *rejects, uint32_t tgid);
+
+/* Return: whether it was there. */
+bool rejects_remove(Rejects *rejects, uint32_t tgid);
+
+/* The first whose time has come at @now_ns; it stays until it is removed. Return: its tgid, 0 = none. */
+uint32_t rejects_expired(const Rejects *rejects, uint64_t now_ns);
+
+/* ---- members ---- */
 
 /* A program that is or was profiled; part of what its caller keeps of it. */
 typedef struct Member {
