@@ -158,7 +158,7 @@ def run_few(b):
 PARTS = (
     ("the walk of runtimes is loaded", ("kernel_half_load_runtimes",)),
     ("environment, arguments", ("process_look_new", "process_look")),
-    ("control group", ("read_groups", "recall_identity")),
+    ("control group", ("read_groups", "notice_history_identity")),
     ("mappings, files, their rows", ("mapping_tracker_ensure", "daemon_step_tables")),
     ("who it is, its row", ("targets_admit",)),
     ("search for contexts", ("search_work", "search_here", "do_read", "do_read_memory", "do_fill")),

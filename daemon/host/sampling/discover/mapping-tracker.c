@@ -22,7 +22,6 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
-#include "host/sampling/discover/recall.h"
 
 enum {
         FLOOD_MAPPINGS = 1024,          /* where each change costs a copy of so many mappings, */
@@ -213,7 +212,7 @@ static int inherit_from_non_target(Recall *recall, const NoticeHistoryOrigin *or
 
 /*
  * What it was forked with. Its parent may be as dead as itself, and the parent's parent: no more than
- * RECALL_DEPTH of them.
+ * NOTICE_HISTORY_DEPTH of them.
  */
 static int recall_parent(Recall *from, const NoticeHistoryOrigin *origin, unsigned depth) {
         const MappingTrackerConfig *config = &from->tracker->config;
@@ -227,8 +226,8 @@ static int recall_parent(Recall *from, const NoticeHistoryOrigin *origin, unsign
         }
         if (parent && parent->process->maps_serial)
                 return process_inherit(from->process, parent->process, origin->time_ns);
-        r = depth < RECALL_DEPTH ? recall(from, origin->parent, 0, origin->time_ns, depth + 1)
-                                 : NOTICE_HISTORY_E_UNKNOWN;
+        r = depth < NOTICE_HISTORY_DEPTH ? recall(from, origin->parent, 0, origin->time_ns, depth + 1)
+                                         : NOTICE_HISTORY_E_UNKNOWN;
         return r == NOTICE_HISTORY_E_UNKNOWN ? inherit_from_non_target(from, origin) : r;
 }
 
@@ -287,7 +286,7 @@ int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct
                 r = identity_new(&own, process->proc_fd, IDENTITY_CGROUP);
         /* one without such an ancestor has moved: its parent's are not its own */
         else if (!r && !group && start->group_tgid)
-                r = recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &own);
+                r = notice_history_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &own);
         if (r)
                 return r;
         return identity_new_told(&process->identity,
@@ -310,9 +309,9 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
-        r = process->identity ? 0
-                              : recall_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP,
-                                                &process->identity);
+        if (!process->identity)
+                r = notice_history_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP,
+                                            &process->identity);
         if (r)
                 return r;
         /*

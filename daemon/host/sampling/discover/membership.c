@@ -18,7 +18,6 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
-#include "host/sampling/discover/recall.h"
 
 enum {
         MAX_DEAD = 4096,                        /* over it the oldest is forgotten early */
@@ -114,10 +113,10 @@ int membership_decide(const Membership *membership, const SelectorFacts *facts, 
         if (what && process_open_living((pid_t)facts->pid, 0, &fd, NULL) == 0) {
                 r = identity_new(&identity, fd, time_ns ? what & ~(unsigned)IDENTITY_EXE : what);
                 if (!r && time_ns && what & IDENTITY_EXE)
-                        r = recall_executable(membership->notices, facts->pid, time_ns, identity);
+                        r = notice_history_executable(membership->notices, facts->pid, time_ns, identity);
                 more.is_inherited = time_ns && what & IDENTITY_EXE && !(identity && identity->exe);
         } else if (what) {
-                r = recall_identity(membership->notices, facts->pid, what, &identity);
+                r = notice_history_identity(membership->notices, facts->pid, what, &identity);
                 more.is_inherited = true;
         }
         if (r)
@@ -141,7 +140,7 @@ bool membership_has_exited(const Membership *membership, uint32_t tgid, uint64_t
 /* A fork has the name of its parent. */
 void membership_recall_comm(const Membership *membership, uint32_t tgid, uint64_t time_ns,
                             char comm[ABI_COMM_SIZE]) {
-        for (unsigned i = 0; i < RECALL_DEPTH && membership->notices; i++) {
+        for (unsigned i = 0; i < NOTICE_HISTORY_DEPTH && membership->notices; i++) {
                 NoticeHistoryOrigin origin;
                 ProcessStat stat;
                 const Member *parent;

@@ -9,6 +9,9 @@
  *
  * Each item knows the position before it of the same process; a position below
  * tail is gone. No item lies over the end: what is left there is filled.
+ *
+ * The notices also make the identity of an ended process: the first mapped file is its executable, and the
+ * nearest ancestor that lives lends the rest.
  */
 #include "host/sampling/discover/notice-history.h"
 
@@ -18,7 +21,9 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/process.h"
 
 enum {
         MAX_VISITED = 512,              /* mappings of one program; the later ones are left out */
@@ -286,4 +291,69 @@ uint32_t notice_history_parent(const NoticeHistory *history, uint32_t pid) {
                 next = item->previous;
         }
         return 0;
+}
+
+/* ---- the identity of an ended process ---- */
+
+/* The first file that a program maps is its executable. */
+static int take_executable(void *userdata, const MappingNotice *notice) {
+        Identity *identity = userdata;
+
+        if (identity->exe || !notice->path_size || notice->path[0] != '/')
+                return 0;
+        identity->exe = strndup(notice->path, notice->path_size);
+        return identity->exe ? 0 : error_origin(-ENOMEM);
+}
+
+/* Opens an ancestor. A process that began after @time_ns only has the id of one that is gone. */
+static int open_ancestor(uint32_t tgid, uint64_t time_ns, int *fdp) {
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+        int r = process_identify((pid_t)tgid, &stat, comm);
+
+        if (!r && process_begin_ns(stat.start_time_ns) > time_ns)
+                r = PROCESS_E_GONE;
+        return r ? r : process_open_living((pid_t)tgid, stat.start_time_ns, fdp, NULL);
+}
+
+/* Reads the identity of the nearest living ancestor. @time_ns: @tgid itself was there then. */
+static int identity_of_ancestor(const NoticeHistory *history, uint32_t tgid, uint64_t time_ns, unsigned what,
+                                Identity **identityp) {
+        for (unsigned i = 0; i < NOTICE_HISTORY_DEPTH && tgid; i++) {
+                _cleanup_(closep) int fd = -1;
+
+                tgid = notice_history_parent(history, tgid);
+                if (tgid && open_ancestor(tgid, time_ns, &fd) == 0)
+                        return identity_new(identityp, fd, what);
+        }
+        return 0;
+}
+
+int notice_history_executable(const NoticeHistory *history, uint32_t tgid, uint64_t time_ns,
+                              Identity *identity) {
+        NoticeHistoryOrigin origin;
+
+        if (!history || notice_history_find_origin(history, tgid, 0, time_ns, &origin) || origin.parent)
+                return 0;
+        return MIN(notice_history_visit(history, tgid, 0, time_ns, take_executable, identity), 0);
+}
+
+int notice_history_identity(const NoticeHistory *history, uint32_t tgid, unsigned what,
+                            Identity **identityp) {
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        unsigned inherited = what;
+        NoticeHistoryOrigin origin;
+        int r;
+
+        if (!history || notice_history_find_origin(history, tgid, 0, UINT64_MAX, &origin))
+                return 0;
+        /* an exec gives another executable and another environment than the parent's */
+        if (!origin.parent)
+                inherited &= ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT);
+        r = identity_of_ancestor(history, tgid, origin.time_ns, inherited, &identity);
+        if (!r && identity && !origin.parent && what & IDENTITY_EXE)
+                r = notice_history_executable(history, tgid, UINT64_MAX, identity);
+        if (!r && identity && (identity->exe || !(what & IDENTITY_EXE)))
+                *identityp = take(identity);
+        return MIN(r, 0);
 }

@@ -18,6 +18,7 @@
 
 #include "border/abi.h"
 #include "core/base/util/macro.h"
+#include "host/sampling/process/identity.h"
 #include "host/sampling/process/mapping.h"
 
 typedef struct NoticeHistory NoticeHistory;
@@ -91,3 +92,21 @@ uint64_t notice_history_next_exec(const NoticeHistory *history, uint32_t pid, ui
 
 /* The process that forked @pid, 0 = unknown. */
 uint32_t notice_history_parent(const NoticeHistory *history, uint32_t pid);
+
+/* ---- the identity of an ended process ---- */
+
+enum { NOTICE_HISTORY_DEPTH = 8 };              /* forks of forks that have all ended */
+
+/*
+ * User and groups come from the nearest ancestor that lives, the executable from notices. @what: IDENTITY_*.
+ * *identityp stays as it is if the notices tell too little. Return: 0, -ENOMEM.
+ */
+int notice_history_identity(const NoticeHistory *history, uint32_t tgid, unsigned what,
+                            Identity **identityp);
+
+/*
+ * The executable of the program that @tgid ran at @time_ns, if an exec began it. identity->exe stays NULL if
+ * the notices tell too little. Return: 0, -ENOMEM.
+ */
+int notice_history_executable(const NoticeHistory *history, uint32_t tgid, uint64_t time_ns,
+                              Identity *identity);
