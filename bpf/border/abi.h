@@ -40,12 +40,11 @@ enum {
         /* bytes of a thread context's attributes; longer ones are left out */
         ABI_MAX_ATTRIBUTES_SIZE = 640,
         ABI_MAX_FORKS = 4096,           /* forked children of targets, while the daemon does not know them */
-        ABI_MAX_KNOWN_NAMES = 512,      /* names of programs; over it the oldest one goes */
+        ABI_MAX_PROGRAM_NAMES = 512,    /* names of each of two tables; over it the oldest one goes */
         /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,
         ABI_STACK_CHUNK = 1024,         /* a copy of a stack consists of whole ones; a page is a multiple */
         ABI_STACK_MAX_CHUNKS = 17,
-        ABI_MAX_SETTLED_NAMES = 512,    /* names whose first samples may wait; over it the oldest one goes */
         /* a tick of /proc: USER_HZ is 100 on every architecture that we run on */
         ABI_START_TICK_NS = 10000000,
 };

@@ -82,22 +82,22 @@ struct known_name {
 };
 
 /*
- * Names of programs that were targets lately. Daemon writes (host/sampling/sample/known-names.h), watchers
+ * Names of programs that were targets lately. Daemon writes (host/sampling/process/program-names.h), watchers
  * and sampler read: the next program of such a name is likely a target, too.
  */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
-        __uint(max_entries, ABI_MAX_KNOWN_NAMES);
+        __uint(max_entries, ABI_MAX_PROGRAM_NAMES);
         __type(key, struct known_name);
         __type(value, uint32_t);
 } known_names SEC(".maps");
 
-/* Daemon writes (host/sampling/discover/settled-names.h), sampler reads. */
+/* Daemon writes (host/sampling/process/program-names.h), sampler reads. */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
-        __uint(max_entries, ABI_MAX_SETTLED_NAMES);
+        __uint(max_entries, ABI_MAX_PROGRAM_NAMES);
         __type(key, struct abi_settled_name);
         __type(value, uint32_t);
 } settled_names SEC(".maps");

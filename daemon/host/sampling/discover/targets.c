@@ -34,9 +34,9 @@
 #include "host/sampling/discover/coroutine-engine.h"
 #include "host/sampling/discover/mapping-tracker.h"
 #include "host/sampling/discover/membership.h"
-#include "host/sampling/discover/settled-names.h"
 #include "host/sampling/discover/starts.h"
 #include "host/sampling/discover/sweep.h"
+#include "host/sampling/process/program-names.h"
 
 enum {
         /* 20,000 notices: two seconds of 2,000 small programs a second */
@@ -69,7 +69,7 @@ struct Targets {
         Search *search;
         Sweep sweep;
         Starts starts;
-        SettledNames settled;
+        ProgramNames settled;
         uint64_t next_pass_ns;
         uint32_t pass_at;               /* where the next pass over the targets goes on */
         /* what the pass over /proc at the start has seen */
@@ -467,7 +467,7 @@ static int add_chosen(Targets *targets, Process **processp, SelectorReason reaso
 
 /* ---- names of programs with nothing new ---- */
 
-static void change_settled(Targets *targets, const SettledNamesChange *change) {
+static void change_settled(Targets *targets, const ProgramNamesChange *change) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
 
         if (*change->removed.comm)
@@ -478,7 +478,7 @@ static void change_settled(Targets *targets, const SettledNamesChange *change) {
 
 /* What was new of a program that has just been met, whose mappings no read of its maps has shown. */
 static void judge_name(Targets *targets, Target *target, const Start *start) {
-        SettledNamesChange change;
+        ProgramNamesChange change;
 
         if (!targets->config.callbacks.settle_name)
                 return;
@@ -486,16 +486,16 @@ static void judge_name(Targets *targets, Target *target, const Start *start) {
         memcpy(target->name.comm, target->process->comm,
                strnlen(target->process->comm, sizeof(target->name.comm) - 1));
         if ((target->member.end_ns || target->mappings.is_told) &&
-            settled_names_judge(&targets->settled, &target->name,
+            program_names_judge(&targets->settled, &target->name,
                                 mapping_tracker_is_plain(&target->mappings), &change))
                 change_settled(targets, &change);
 }
 
 /* Samples of the next one of this name call us at once. */
 static void unsettle_name(Targets *targets, const Target *target) {
-        SettledNamesChange change;
+        ProgramNamesChange change;
 
-        if (settled_names_note_publication(&targets->settled, &target->name, &change))
+        if (program_names_note_publication(&targets->settled, &target->name, &change))
                 change_settled(targets, &change);
 }
 

@@ -611,13 +611,13 @@ bool kernel_half_hears(const KernelHalf *half) {
 }
 
 /* Without memory for it in the kernel, programs of that name are found by the daemon's own clock. */
-void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change) {
+void kernel_half_change_names(KernelHalf *half, const ProgramNamesChange *change) {
         const struct bpf_map *names = half->skeleton->maps.known_names;
         const uint32_t one = 1;
 
-        if (*change->removed)
-                bpf_map__delete_elem(names, change->removed, sizeof(change->removed), 0);
-        bpf_map__update_elem(names, change->added, sizeof(change->added), &one, sizeof(one), BPF_ANY);
+        if (*change->removed.comm)
+                bpf_map__delete_elem(names, change->removed.comm, ABI_COMM_SIZE, 0);
+        bpf_map__update_elem(names, change->added.comm, ABI_COMM_SIZE, &one, sizeof(one), BPF_ANY);
 }
 
 /* Without memory for it in the kernel, the next program of that name calls. */

@@ -14,7 +14,7 @@
 
 #include "border/abi.h"
 #include "core/base/util/macro.h"
-#include "host/sampling/sample/known-names.h"
+#include "host/sampling/process/program-names.h"
 #include "host/sampling/sample/sampler-config.h"
 
 typedef struct KernelHalf KernelHalf;
@@ -78,7 +78,7 @@ void kernel_half_sleep(KernelHalf *half, bool sleeps);
 void kernel_half_listen(KernelHalf *half, bool listens);
 void kernel_half_hear(KernelHalf *half, bool hears);
 bool kernel_half_hears(const KernelHalf *half);
-void kernel_half_change_names(KernelHalf *half, const KnownNamesChange *change);
+void kernel_half_change_names(KernelHalf *half, const ProgramNamesChange *change);
 void kernel_half_settle_name(KernelHalf *half, const struct abi_settled_name *name, bool is_settled);
 int kernel_half_samples_fd(const KernelHalf *half);
 size_t kernel_half_ring_bytes(const KernelHalf *half);  /* of samples */

@@ -28,10 +28,10 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/program-names.h"
 #include "host/sampling/sample/event.h"
 #include "host/sampling/sample/kernel-half.h"
 #include "host/sampling/sample/kernel-waits.h"
-#include "host/sampling/sample/known-names.h"
 #include "host/sampling/sample/machine.h"
 #include "host/sampling/sample/runtime-walk.h"
 #include "host/sampling/sample/sideband.h"
@@ -64,7 +64,7 @@ struct Sampler {
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
         SamplerDrained drained;
-        KnownNames known_names;
+        ProgramNames known_names;
         Sideband *sideband;             /* NULL = not asked for, or not possible */
         SidebandVisit on_mapping;
         SamplerPause on_mapped;
@@ -513,9 +513,9 @@ bool sampler_hears(const Sampler *sampler) {
 }
 
 void sampler_know_name(Sampler *sampler, const char name[ABI_COMM_SIZE]) {
-        KnownNamesChange change;
+        ProgramNamesChange change;
 
-        if (known_names_add(&sampler->known_names, name, &change))
+        if (program_names_know(&sampler->known_names, name, &change))
                 kernel_half_change_names(sampler->half, &change);
 }
 

@@ -23,7 +23,7 @@ enum {
 };
 
 /*
- * Most programs of a settled name are gone at this age. Those that publish have none (settled-names.h), so
+ * Most programs of a settled name are gone at this age. Those that publish have none (program-names.h), so
  * nothing that the search would find is missed by waiting.
  */
 #define START_WAIT_NS (90 * NS_PER_MS)

@@ -3,10 +3,44 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/sampling/discover/settled-names.h"
+#include "host/sampling/process/program-names.h"
 
-static SettledNames settled;
-static SettledNamesChange change;
+static ProgramNames known, settled;
+static ProgramNamesChange change;
+
+Test(known_names, are_new_once) {
+        cr_assert(program_names_know(&known, "postgres", &change));
+        cr_assert_str_eq(change.added.comm, "postgres");
+        cr_assert_str_eq(change.removed.comm, "");
+        cr_assert_not(program_names_know(&known, "postgres", &change));
+        cr_assert_not(program_names_know(&known, "", &change), "which no program is chosen by");
+}
+
+Test(known_names, are_compared_as_the_kernel_does) {
+        const char twice[ABI_COMM_SIZE] = "cc\0longer-name";
+
+        cr_assert(program_names_know(&known, twice, &change));
+        cr_assert_eq(memcmp(change.added.comm, "cc\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ABI_COMM_SIZE), 0);
+        cr_assert_not(program_names_know(&known, "cc", &change));
+        cr_assert(program_names_know(&known, "a-name-of-more-than-fifteen", &change));
+        cr_assert_eq(change.added.comm[ABI_COMM_SIZE - 1], 0);
+        cr_assert_not(program_names_know(&known, "a-name-of-more-", &change));
+}
+
+Test(known_names, over_the_cap_take_the_place_of_the_oldest) {
+        char name[ABI_COMM_SIZE];
+
+        for (unsigned i = 0; i < ABI_MAX_PROGRAM_NAMES; i++) {
+                snprintf(name, sizeof(name), "name-%u", i);
+                cr_assert(program_names_know(&known, name, &change));
+                cr_assert_str_eq(change.removed.comm, "");
+        }
+        cr_assert(program_names_know(&known, "one-more", &change));
+        cr_assert_str_eq(change.removed.comm, "name-0");
+        cr_assert_not(program_names_know(&known, "name-1", &change));
+        cr_assert(program_names_know(&known, "name-0", &change), "it was forgotten");
+        cr_assert_str_eq(change.removed.comm, "name-1");
+}
 
 static struct abi_settled_name name_of(const char *comm, uint32_t mount_namespace) {
         struct abi_settled_name name = { .mount_namespace = mount_namespace };
@@ -18,7 +52,7 @@ static struct abi_settled_name name_of(const char *comm, uint32_t mount_namespac
 static bool judge(const char *comm, uint32_t mount_namespace, bool is_plain) {
         struct abi_settled_name name = name_of(comm, mount_namespace);
 
-        return settled_names_judge(&settled, &name, is_plain, &change);
+        return program_names_judge(&settled, &name, is_plain, &change);
 }
 
 static void settle(const char *comm) {
@@ -55,7 +89,7 @@ Test(settled_names, count_in_their_mount_namespace) {
 static bool publish(const char *comm) {
         struct abi_settled_name name = name_of(comm, 1);
 
-        return settled_names_note_publication(&settled, &name, &change);
+        return program_names_note_publication(&settled, &name, &change);
 }
 
 Test(settled_names, are_none_of_programs_that_publish) {
@@ -81,7 +115,7 @@ Test(settled_names, over_the_cap_take_the_place_of_the_oldest) {
         char comm[ABI_COMM_SIZE];
 
         settle("oldest");
-        for (unsigned i = 1; i < ABI_MAX_SETTLED_NAMES; i++) {
+        for (unsigned i = 1; i < ABI_MAX_PROGRAM_NAMES; i++) {
                 snprintf(comm, sizeof(comm), "name-%u", i);
                 cr_assert_not(judge(comm, 1, true));
         }
@@ -90,7 +124,7 @@ Test(settled_names, over_the_cap_take_the_place_of_the_oldest) {
         cr_assert_str_eq(change.removed.comm, "oldest");
         cr_assert_not(judge("another", 1, true), "in the place of one that was not settled");
         settle("oldest");
-        for (unsigned i = 1; i < ABI_MAX_SETTLED_NAMES; i++) {
+        for (unsigned i = 1; i < ABI_MAX_PROGRAM_NAMES; i++) {
                 snprintf(comm, sizeof(comm), "name-%u", i);
                 cr_assert_not(publish(comm));
         }
