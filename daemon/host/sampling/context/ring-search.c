@@ -17,12 +17,12 @@
  * little later, and most that end soon never are.
  *
  * Of compilers, three runs have shown how long they live and that they publish nothing: the next one is
- * searched in full when it has lived twice as long as they did (lives.h). Such a full search would begin
- * again and again with all that is new, and end in the middle. Its first look, which finds a ring at the
- * start of a region, or one that has a name, comes at the age of 300 ms if it has not ended by then; others,
- * two seconds apart. One in eight is looked at as early as a program of no kind. What ran as the same file in
- * another control group decides nothing, and a kind of which some live for more than ten seconds, or publish,
- * is searched as the first of its kind.
+ * searched in full when it has lived twice as long as they did (program-lives.h). Such a full search would
+ * begin again and again with all that is new, and end in the middle. Its first look, which finds a ring at
+ * the start of a region, or one that has a name, comes at the age of 300 ms if it has not ended by then;
+ * others, two seconds apart. One in eight is looked at as early as a program of no kind. What ran as the same
+ * file in another control group decides nothing, and a kind of which some live for more than ten seconds, or
+ * publish, is searched as the first of its kind.
  */
 #include "host/sampling/context/ring-search.h"
 
@@ -35,7 +35,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
-#include "host/sampling/context/lives.h"
+#include "host/sampling/context/program-lives.h"
 #include "host/sampling/context/ring.h"
 
 enum {
@@ -85,7 +85,7 @@ typedef struct Item {
         bool reads_all;                 /* this full search knows no page */
         bool is_early;                  /* it was there at the start, and was not searched yet */
         uint64_t told_context, told_stations;   /* what was handed on */
-        uint64_t kind, begin_ns;        /* of its program, as lives.h has it; 0 = not known */
+        uint64_t kind, begin_ns;        /* of its program, as program-lives.h has it; 0 = not known */
         uint64_t short_until_ns;        /* it is likely to end before; 0 = nobody knows */
         SeenPages seen;
         uint64_t seen_since_ns;         /* 0 = nothing was seen yet */
@@ -102,7 +102,7 @@ struct Search {
         uint64_t n_reads, refilled_ns;  /* pages that may be read; 0 = never refilled */
         uint64_t reads_second;          /* by how many a second that grows */
         uint64_t n_priced, priced_ns;   /* pages that were read since that was learnt, and what they took */
-        Lives lives;
+        ProgramLives lives;
 };
 
 int search_new(Search **searchp) {
@@ -154,7 +154,7 @@ static void drop(Search *search, Item *item) {
 /* Its program has ended, or was lost sight of. */
 static void drop_lived(Search *search, Item *item, uint64_t now_ns) {
         if (item->kind)
-                lives_note_end(&search->lives, item->kind, now_ns - item->begin_ns, item->looked);
+                program_lives_note_end(&search->lives, item->kind, now_ns - item->begin_ns, item->looked);
         drop(search, item);
 }
 
@@ -227,7 +227,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
 
 /* The first look waits until it is older than they became. */
 static void put_off_look(Search *search, Item *item, uint64_t age_ns) {
-        if (item->looked || item->in_look || !lives_look_may_wait(&search->lives, item->kind))
+        if (item->looked || item->in_look || !program_lives_look_may_wait(&search->lives, item->kind))
                 return;
         item->look_after_ns = MAX(item->look_after_ns, item->begin_ns + MIN(age_ns, SHORT_LOOK_AGE_NS));
         item->due_ns = MAX(item->due_ns, item->look_after_ns);
@@ -240,7 +240,7 @@ void search_set_kind(Search *search, uint32_t tgid, uint64_t start_time_ns, uint
         if (!item || item->start_time_ns != start_time_ns || item->is_early || item->kind)
                 return;
         item->kind = kind;
-        age_ns = lives_outlived_ns(&search->lives, kind);
+        age_ns = program_lives_outlived_ns(&search->lives, kind);
         if (!age_ns)
                 return;
         item->short_until_ns = item->begin_ns + age_ns;
@@ -346,7 +346,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         finding.context_address = item->ring.context_address;
         finding.stations_address = item->ring.stations_address;
         if (item->kind && (!r || finding.context_address || finding.stations_address))
-                lives_note_publication(&search->lives, item->kind);
+                program_lives_note_publication(&search->lives, item->kind);
         switch (r) {
         case 0:
                 drop(search, item);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Lives
+ * Program Lives
  *
  * How long programs of one kind have lived, and whether any of them published something. A kind is a number
  * that the caller makes: the same file, in the same control group.
@@ -11,9 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LIVES_MAX = 128 };               /* kinds; over it, the one that was used least recently goes */
+/*
+ * Over it the kind that was used least recently goes. No counter says so: its next program is searched as the
+ * first of its kind.
+ */
+enum { PROGRAM_KINDS_MAX = 128 };
 
-typedef struct LivesKind {
+typedef struct ProgramKind {
         uint64_t kind;                  /* 0 = a free place */
         uint64_t longest_ns;            /* of those that ended; an old one counts ever less */
         uint64_t used;
@@ -21,27 +25,27 @@ typedef struct LivesKind {
         uint32_t n_silent;              /* that ended after a look had found nothing */
         uint32_t n_asked;               /* questions whether the next one is looked at */
         bool publishes;
-} LivesKind;
+} ProgramKind;
 
-typedef struct Lives {
-        LivesKind kinds[LIVES_MAX];
+typedef struct ProgramLives {
+        ProgramKind kinds[PROGRAM_KINDS_MAX];
         uint64_t clock;                 /* counts uses */
-} Lives;
+} ProgramLives;
 
 /* A program has ended, or was lost sight of, after @life_ns. @was_looked_at: and that has found nothing. */
-void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns, bool was_looked_at);
+void program_lives_note_end(ProgramLives *lives, uint64_t kind, uint64_t life_ns, bool was_looked_at);
 
 /* Something that one of them publishes was found: from then on no program of @kind is called short. */
-void lives_note_publication(Lives *lives, uint64_t kind);
+void program_lives_note_publication(ProgramLives *lives, uint64_t kind);
 
 /*
  * The age at which a program of @kind is none of those that end soon and publish nothing. 0 = it is not known
  * that they do.
  */
-uint64_t lives_outlived_ns(Lives *lives, uint64_t kind);
+uint64_t program_lives_outlived_ns(ProgramLives *lives, uint64_t kind);
 
 /*
  * Whether the first look at the next program of a short @kind may wait until it is that old, since looks at
  * such programs have found nothing. One in eight is looked at all the same: a kind may begin to publish.
  */
-bool lives_look_may_wait(Lives *lives, uint64_t kind);
+bool program_lives_look_may_wait(ProgramLives *lives, uint64_t kind);

@@ -5,7 +5,7 @@
  * whether a search may wait or be left out.
  */
 
-#include "host/sampling/context/lives.h"
+#include "host/sampling/context/program-lives.h"
 
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
@@ -21,45 +21,45 @@ enum {
         FORGETS = 8,                    /* each end takes an eighth off a longer life before it */
 };
 
-static LivesKind *find(Lives *lives, uint64_t kind) {
-        for (int i = 0; i < LIVES_MAX; i++)
+static ProgramKind *find(ProgramLives *lives, uint64_t kind) {
+        for (int i = 0; i < PROGRAM_KINDS_MAX; i++)
                 if (lives->kinds[i].kind == kind)
                         return &lives->kinds[i];
         return NULL;
 }
 
-static LivesKind *get(Lives *lives, uint64_t kind) {
-        LivesKind *found = find(lives, kind);
+static ProgramKind *get(ProgramLives *lives, uint64_t kind) {
+        ProgramKind *found = find(lives, kind);
 
         if (!found) {
                 found = &lives->kinds[0];
-                for (int i = 1; i < LIVES_MAX; i++)
+                for (int i = 1; i < PROGRAM_KINDS_MAX; i++)
                         if (lives->kinds[i].used < found->used)
                                 found = &lives->kinds[i];
-                *found = (LivesKind){ .kind = kind };
+                *found = (ProgramKind){ .kind = kind };
         }
         found->used = ++lives->clock;
         return found;
 }
 
-void lives_note_end(Lives *lives, uint64_t kind, uint64_t life_ns, bool was_looked_at) {
-        LivesKind *known = get(lives, kind);
+void program_lives_note_end(ProgramLives *lives, uint64_t kind, uint64_t life_ns, bool was_looked_at) {
+        ProgramKind *known = get(lives, kind);
 
         known->longest_ns = MAX(known->longest_ns - known->longest_ns / FORGETS, life_ns);
         known->n_ended += known->n_ended < N_ENDED;
         known->n_silent += was_looked_at && known->n_silent < N_SILENT;
 }
 
-void lives_note_publication(Lives *lives, uint64_t kind) {
+void program_lives_note_publication(ProgramLives *lives, uint64_t kind) {
         get(lives, kind)->publishes = true;
 }
 
-static bool ends_soon(const LivesKind *known) {
+static bool ends_soon(const ProgramKind *known) {
         return known->n_ended >= N_ENDED && !known->publishes && known->longest_ns <= SHORT_NS;
 }
 
-uint64_t lives_outlived_ns(Lives *lives, uint64_t kind) {
-        LivesKind *known = find(lives, kind);
+uint64_t program_lives_outlived_ns(ProgramLives *lives, uint64_t kind) {
+        ProgramKind *known = find(lives, kind);
 
         if (!known)
                 return 0;
@@ -67,8 +67,8 @@ uint64_t lives_outlived_ns(Lives *lives, uint64_t kind) {
         return ends_soon(known) ? OUTLIVES * known->longest_ns : 0;
 }
 
-bool lives_look_may_wait(Lives *lives, uint64_t kind) {
-        LivesKind *known = find(lives, kind);
+bool program_lives_look_may_wait(ProgramLives *lives, uint64_t kind) {
+        ProgramKind *known = find(lives, kind);
 
         if (!known || !ends_soon(known) || known->n_silent < N_SILENT)
                 return false;
