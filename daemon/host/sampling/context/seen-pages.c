@@ -24,7 +24,8 @@
 enum {
         BLOCK_PAGES = 512,
         WORDS = BLOCK_PAGES / 64,
-        MAX_BLOCKS = 32768,             /* of all processes, 136 bytes each */
+        /* blocks of all processes, 136 bytes each; over it pages are read again each time: no counter */
+        MAX_BLOCKS = 32768,
 };
 
 struct SeenBlock {

@@ -14,7 +14,7 @@ const AdmissionRow admission_rows[ADMISSION_N_ROWS] = {
         { { .is_targets_only = true }, ADMISSION_REJECT_SAMPLE },
         { { .is_before_target = true }, ADMISSION_REJECT_SAMPLE },
         { { .is_unread = true }, ADMISSION_IDENTIFY },
-        /* What the process runs now is another matter: it may be chosen, so its id is not rejected. */
+        /* The program that the process runs now may be chosen, so its id is not rejected. */
         { { .is_refused = true, .is_replaced = true }, ADMISSION_REJECT_SAMPLE },
         { { .is_refused = true }, ADMISSION_REJECT_PROCESS },
         { { .is_chosen = true, .is_replaced = true }, ADMISSION_ADD_ENDED },

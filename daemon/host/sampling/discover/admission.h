@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What is known of a sample and of its process. Fields are bools alone: a row is compared field by field. */
+/* Facts about a sample and its process. Fields are bools alone: a row is compared field by field. */
 typedef struct AdmissionFacts {
         bool is_known;                  /* a target ran the sampled program at the time of the sample */
         bool is_targets_only;           /* the kernel half samples targets alone, and this was one */
@@ -32,7 +32,7 @@ typedef enum AdmissionOutcome {
         ADMISSION_ADD_LIVING,           /* the process becomes a target with a row; judged again */
         ADMISSION_ADD_ENDED,            /* the program becomes an ended target; judged again */
         ADMISSION_AWAIT_PUBLICATION,    /* the process is rejected for a while, and searched meanwhile */
-        ADMISSION_REJECT_SAMPLE,        /* this sample alone is rejected: it says nothing of later ones */
+        ADMISSION_REJECT_SAMPLE,        /* the sample alone is rejected: it says nothing of later ones */
         ADMISSION_REJECT_PROCESS,       /* the process is rejected for a while */
         ADMISSION_REJECT_NAME,          /* all processes of this name, and user, are rejected */
         ADMISSION_N_OUTCOMES,

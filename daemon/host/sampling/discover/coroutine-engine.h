@@ -11,5 +11,5 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* One that is gone, or that we may not look into, is none. */
+/* Whether @pid is a coroutine engine. A process that is gone, or that we may not look into, is none. */
 bool engine_is(pid_t pid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is known of a program's mappings comes from two sides:
+ * Learns the mappings of a program from two sides:
  *
  *     a read of /proc/PID/maps    all of them, at one time; only while the process lives
  *     notices of the kernel       each new one, at its time; they outlive the process
@@ -26,7 +26,7 @@
 enum {
         FLOOD_MAPPINGS = 1024,          /* where each change costs a copy of so many mappings, */
         FLOOD_CHANGES = 256,            /* … there are no more of them in one go */
-        TURN_TEXT = 1 << 20,            /* of maps: 13,000 mappings, about 5 ms */
+        TURN_TEXT = 1 << 20,            /* bytes of maps: 13,000 mappings, about 5 ms */
         MAX_READING = 32,               /* programs whose maps are open from turn to turn */
         /* no notice tells of munmap(): over it, and twice as many, a new read */
         GONE_MAPPINGS_MAX = 64,
@@ -35,7 +35,7 @@ enum {
 #define REFRESH_MIN_NS (100 * NS_PER_MS)
 #define REFRESH_MAX_NS (10 * NS_PER_SEC)
 #define GROUP_KEEP_NS NS_PER_SEC
-#define GROUP_GONE_NS (3 * NS_PER_SEC)          /* of one that cannot be read again */
+#define GROUP_GONE_NS (3 * NS_PER_SEC)          /* a group that cannot be read again */
 #define EXEC_MAX_NS NS_PER_SEC          /* from the begin of an exec to the notice of its end */
 
 void mapping_tracker_init(MappingTracker *tracker, const MappingTrackerConfig *config) {
@@ -195,7 +195,7 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
 
 /* A parent that is not profiled; it has not run another program since then. */
 static int inherit_from_non_target(Recall *recall, const NoticeHistoryOrigin *origin) {
-        /* of one with very many there is no time to wait for the rest */
+        /* a parent with very many mappings is read in part: there is no time to wait for the rest */
         _cleanup_(process_reading_freep) ProcessReading *reading = NULL;
         _cleanup_(process_freep) Process *parent = NULL;
         int r = process_new(&parent, (pid_t)origin->parent);
@@ -211,8 +211,8 @@ static int inherit_from_non_target(Recall *recall, const NoticeHistoryOrigin *or
 }
 
 /*
- * What it was forked with. Its parent may be as dead as itself, and the parent's parent: no more than
- * NOTICE_HISTORY_DEPTH of them.
+ * A fork begins with the mappings of its parent. The parent may be as dead as the child, and so may the
+ * parent's parent: no more than NOTICE_HISTORY_DEPTH of them are asked.
  */
 static int recall_parent(Recall *from, const NoticeHistoryOrigin *origin, unsigned depth) {
         const MappingTrackerConfig *config = &from->tracker->config;
@@ -236,7 +236,7 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
         NoticeHistoryOrigin origin;
         int r = notice_history_find_origin(notice_history, pid, since_ns, time_ns, &origin);
 
-        /* It may have run another program, which has nothing of its parent's. */
+        /* The child may have run another program, which has nothing of its parent's. */
         if (!r && origin.parent)
                 r = origin.may_lack ? NOTICE_HISTORY_E_UNKNOWN : recall_parent(recall, &origin, depth);
         return r ? r : notice_history_visit(notice_history, pid, since_ns, time_ns, recall_mapping, recall);
@@ -250,8 +250,8 @@ static struct TrackedGroup *find_group(MappingTracker *tracker, uint32_t tgid, u
 }
 
 /*
- * Of an ancestor that has them in common: read once a second. One that ends with the last of its children is
- * known by what was read before. *groupp: borrowed; NULL = it is gone, too.
+ * Reads the control groups of the ancestor that shares them, once a second. An ancestor that ends with the
+ * last of its children is known by the read before. *groupp: borrowed; NULL = it is gone, too.
  */
 static int read_group(MappingTracker *tracker, const struct abi_start *start, Identity **groupp) {
         uint64_t start_ns = start->group_start_ns - start->group_start_ns % ABI_START_TICK_NS;
@@ -284,7 +284,7 @@ int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct
 
         if (!r && !group && process->is_open)
                 r = identity_new(&own, process->proc_fd, IDENTITY_CGROUP);
-        /* one without such an ancestor has moved: its parent's are not its own */
+        /* a process without such an ancestor has moved: its parent's groups are not its own */
         else if (!r && !group && start->group_tgid)
                 r = notice_history_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &own);
         if (r)
@@ -332,7 +332,7 @@ static bool is_sure(const Mapping *mapping) {
                 !strcmp(mapping->path, "//anon");
 }
 
-/* Nobody has to look into it, and nobody will find anything there. */
+/* No worker has to look into the file, and none would find anything there. */
 static bool is_plain(const Object *object) {
         return !object_is_awaited(object) && !object->thread_symbol.form && !object->runtimes.bits &&
                 (object->look != OBJECT_LOOK_NONE || !object_may_be_runtime(object));
@@ -507,7 +507,7 @@ int mapping_tracker_notice(MappingTracker *tracker, TrackedMappings *mappings, c
                 r = open_noticed(tracker, mappings, notice, &mapping);
         if (!r)
                 r = note_change(mappings, &mapping, notice->time_ns);
-        if (r || !process->maps_serial) {       /* which is being read for the first time */
+        if (r || !process->maps_serial) {       /* no serial: the process is being read for the first time */
                 mapping_deinit(&mapping);
                 return r;
         }

@@ -15,19 +15,19 @@
 #include "host/sampling/discover/notice-history.h"
 #include "host/sampling/process/process.h"
 
-/* What is known of the mappings of one program, beside the mappings themselves, which its Process has. */
+/* How well the mappings of one program are known. Its Process has the mappings themselves. */
 typedef struct TrackedMappings {
         Process *process;               /* borrowed, lives longer */
-        uint64_t end_ns;                /* of the program; 0 = it runs */
+        uint64_t end_ns;                /* end of the program; 0 = it runs */
         uint64_t refresh_ns, refresh_interval_ns;       /* when they may be read again */
         size_t n_read;                  /* mappings at the last read */
         /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t exec_ns;
         unsigned n_changes;             /* mappings that were noticed since the last flush */
-        bool is_outdated;               /* they must be read again */
+        bool is_outdated;               /* the mappings must be read again */
         bool is_told;                   /* … by notices alone, and each file was found by its path */
         bool is_forgotten;              /* the process is gone, and no notice tells what it had mapped */
-        bool is_changed;                /* it is in the list of those that were */
+        bool is_changed;                /* the program is in the list of changed ones */
         struct TrackedMappings *next_changed;
         ProcessReading *reading;        /* in several turns; NULL = none */
         bool changed_much;              /* during that reading: they must be read again after it */
@@ -55,8 +55,8 @@ typedef struct MappingTracker {
                 Identity *identity;     /* owned; NULL = none */
                 uint32_t of;
                 uint64_t start_ns, read_ns;
-        } groups[8];
-        uint32_t n_groups;              /* that were read so far */
+        } groups[8];                    /* a ring; one that is overwritten is read again: no counter */
+        uint32_t n_groups;              /* groups read so far */
 } MappingTracker;
 
 enum {
@@ -94,8 +94,8 @@ int mapping_tracker_read(MappingTracker *tracker, TrackedMappings *mappings);
 int mapping_tracker_refresh(MappingTracker *tracker, TrackedMappings *mappings);
 
 /*
- * Who a process is, by what was sent with its first sample, and its groups if it lives. Before its mappings
- * are read or recalled. Return: 0, -ENOMEM.
+ * Gives @process the identity that was sent with its first sample, and its groups if it lives. Comes before
+ * its mappings are read or recalled. Return: 0, -ENOMEM.
  */
 int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct abi_start *start);
 

@@ -20,7 +20,8 @@
 #include "core/base/util/macro.h"
 
 enum {
-        MAX_DEAD = 4096,                        /* over it the oldest is forgotten early */
+        /* over it the oldest is forgotten early; no counter: a sample that finds no target is counted */
+        MAX_DEAD = 4096,
         /* over it rejected processes are decided again at each sample, and counted each time */
         MAX_REJECTED = ABI_MAX_PROCESSES / 2,
 };

@@ -70,7 +70,8 @@ typedef struct Member {
         uint64_t cpu_passed_ns;
 } Member;
 
-enum { MEMBERSHIP_EXITS = 256 };        /* exits that are remembered; a later one takes the place */
+/* Exits that are remembered. A later one takes the place, and costs a look at /proc: no counter. */
+enum { MEMBERSHIP_EXITS = 256 };
 
 typedef struct Membership {
         const Selector *selector;       /* borrowed */
@@ -81,7 +82,7 @@ typedef struct Membership {
         Member *first_dead, **last_deadp;
         size_t n_alive, n_dead;
         uint64_t last_generation;
-        uint64_t cpu_done_ns;           /* of members that are gone */
+        uint64_t cpu_done_ns;           /* sum over members that are gone */
         uint64_t cpu_reported_ns, cpu_passed_ns;
         uint64_t start_ticks_ns;        /* BOOTTIME when the set was made */
         struct MembershipExit {         /* by pid, modulo their number */
@@ -92,7 +93,7 @@ typedef struct Membership {
 
 enum {
         _MEMBERSHIP_E_SUCCESS,
-        MEMBERSHIP_E_REJECTED,          /* it is rejected already, or too many are */
+        MEMBERSHIP_E_REJECTED,          /* the process is rejected already, or too many are */
 };
 
 /* @notices: NULL = none. Return: 0, -ENOMEM. */
@@ -104,9 +105,9 @@ void membership_deinit(Membership *membership);
 /* ---- decisions ---- */
 
 /*
- * What the selectors say of a process. Its identity is read if the selectors need it, or recalled from
- * notices if the process is gone; what cannot be known matches nothing. @time_ns: of a program that ran then
- * and is over; 0 = of the one that runs now. Return: 0, -ENOMEM.
+ * Asks the selectors about a process. Its identity is read if the selectors need it, or recalled from notices
+ * if the process is gone; what cannot be known matches nothing. @time_ns: of a program that ran then and is
+ * over; 0 = of the one that runs now. Return: 0, -ENOMEM.
  */
 int membership_decide(const Membership *membership, const SelectorFacts *facts, uint64_t time_ns,
                       SelectorReason *reasonp);
@@ -118,7 +119,7 @@ int membership_decide(const Membership *membership, const SelectorFacts *facts, 
 void membership_note_exit(Membership *membership, uint32_t tgid, uint64_t start_time_ns);
 bool membership_has_exited(const Membership *membership, uint32_t tgid, uint64_t start_time_ns);
 
-/* What the leader of a process that is gone was called at @time_ns; @comm stays if that is unknown. */
+/* Finds the name that the leader of an ended process had at @time_ns; @comm stays if that is unknown. */
 void membership_recall_comm(const Membership *membership, uint32_t tgid, uint64_t time_ns,
                             char comm[ABI_COMM_SIZE]);
 

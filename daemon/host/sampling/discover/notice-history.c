@@ -26,7 +26,8 @@
 #include "host/sampling/process/process.h"
 
 enum {
-        MAX_VISITED = 512,              /* mappings of one program; the later ones are left out */
+        /* mappings of one program; later ones are left out: stacks end in them, which has counters */
+        MAX_VISITED = 512,
 };
 
 typedef enum ItemKind {
@@ -40,7 +41,7 @@ typedef enum ItemKind {
 typedef struct Item {
         uint64_t previous;              /* position of the same process' item before, + 1; 0 = none */
         uint64_t time_ns;
-        uint32_t size;                  /* of the item with what follows, a multiple of 8 */
+        uint32_t size;                  /* bytes of the item with its payload, a multiple of 8 */
         uint32_t pid;                   /* 0 = filled up to the end */
         uint32_t parent;                /* FORK only */
         ItemKind kind;
@@ -80,7 +81,7 @@ static uint64_t newest_of(const NoticeHistory *history, uint32_t pid) {
         return (uint64_t)(uintptr_t)hashmap_get(&history->newest, pid);
 }
 
-/* What is left at the end may be shorter than an item: then it is not even marked. */
+/* The rest at the end may be shorter than an item: then it is not even marked. */
 static void drop_oldest(NoticeHistory *history, uint64_t now_ns) {
         uint64_t left = history->size - history->tail % history->size;
         const Item *item = item_at(history, history->tail);

@@ -27,7 +27,7 @@ typedef struct NoticeHistory NoticeHistory;
 
 enum {
         _NOTICE_HISTORY_E_SUCCESS,
-        /* its exec or fork is not there any more: what is left would be a part only */
+        /* the exec or fork has left the ring: the rest would be a part only */
         NOTICE_HISTORY_E_UNKNOWN,
         NOTICE_HISTORY_E_REPLACED,              /* the same, and it runs another program by now */
 };
@@ -56,7 +56,7 @@ typedef struct NoticeHistoryOrigin {
         uint32_t parent;                /* forked from it at `time_ns`; 0 = by exec */
         uint64_t time_ns;
         bool may_lack;                  /* notices were lost since: of another exec, too */
-        char comm[ABI_COMM_SIZE];       /* of the program at its exec */
+        char comm[ABI_COMM_SIZE];       /* name of the program at its exec */
 } NoticeHistoryOrigin;
 
 /*

@@ -67,7 +67,7 @@ static bool exe_matches(const char *exe, const char *glob) {
         return fnmatch(glob, exe, 0) == 0;
 }
 
-/* One of the groups that the process is in; there is one for each hierarchy. */
+/* A process is in one group for each hierarchy; a match of any of them will do. */
 static bool groups_match(const Identity *identity, const SelectorRule *rule) {
         const char *at = identity->groups, *end = at + identity->groups_size;
         CgroupEntry entry;

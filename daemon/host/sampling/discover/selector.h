@@ -17,7 +17,7 @@
 #include "border/abi.h"
 #include "host/sampling/process/identity.h"
 
-/* What a process can be told by, as the options and `--exclude KIND=PATTERN` name it. */
+/* Kinds of traits that tell a process, as the options and `--exclude KIND=PATTERN` name them. */
 typedef enum SelectorKind {
         SELECTOR_KIND_PID,
         SELECTOR_KIND_COMM,             /* glob on the comm of the leader */
@@ -32,8 +32,8 @@ typedef enum SelectorKind {
 
 typedef struct SelectorRule {
         SelectorKind kind;
-        uint32_t number;                /* of a pid or user */
-        const char *pattern;            /* of the others; borrowed */
+        uint32_t number;                /* pid or user */
+        const char *pattern;            /* glob of the other kinds; borrowed */
 } SelectorRule;
 
 /* All arrays are borrowed. */
@@ -48,7 +48,7 @@ typedef struct Selector {
         const uint32_t *trees;
         size_t n_trees;
         bool all;
-        bool publishers;                /* those of the default, beside what the others choose */
+        bool publishers;                /* processes that publish, too: the default */
         const uint32_t *excluded;       /* pids that are never profiled, our own for one */
         size_t n_excluded;
         /* the same for helpers that come and go; may be NULL. @comm: NULL = not known */
@@ -74,15 +74,15 @@ typedef enum SelectorReason {
         SELECTOR_PUBLISHER,
 } SelectorReason;
 
-/* What is known of a process. */
+/* Facts about a process. */
 typedef struct SelectorFacts {
         uint32_t pid;
-        /* of the leader, NUL-terminated; NULL = unknown: chosen by no name, excluded by any */
+        /* name of the leader, NUL-terminated; NULL = unknown: chosen by no name, excluded by any */
         const char *comm;
         /* a kernel thread: only pid and comm choose it, never user or group */
         bool is_kernel;
         bool publishes;                 /* a context ring */
-        bool in_tree;                   /* it descends from one of `trees`, or is it */
+        bool in_tree;                   /* the process is one of `trees`, or descends from one */
         /* with what selector_needs() says; NULL = unknown: chosen by no rule, excluded by any */
         const Identity *identity;
         /* identity is its parent's: good enough to choose it, not to say that no exclude fits */
@@ -109,8 +109,8 @@ bool selector_is_by_name(const Selector *selector);
 unsigned selector_needs(const Selector *selector);
 
 /*
- * What of a process without a given pid decides, if that is its name, or name and user, alone.
- * ABI_NAMES_NONE = more, or a pid.
+ * Traits that decide alone on a process without a given pid: its name, or name and user. ABI_NAMES_NONE =
+ * more than these decide, or a pid.
  */
 enum abi_names selector_names(const Selector *selector);
 

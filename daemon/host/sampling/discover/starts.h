@@ -16,7 +16,7 @@
 
 typedef struct Start {
         struct Start *next;
-        size_t size;                    /* of all of it */
+        size_t size;                    /* bytes of the struct with its texts */
         struct abi_start told;          /* with its texts */
 } Start;
 
@@ -34,7 +34,7 @@ void starts_add(Starts *starts, const struct abi_start *told);
 Start *starts_take(Starts *starts, const struct abi_sample *sample);
 
 /*
- * One of the same process that was sent after @since_ns, and before @until_ns, 0 = whenever. An exec that is
+ * Finds a start of @tgid that was sent after @since_ns, and before @until_ns, 0 = whenever. An exec that is
  * under way has no texts yet: they come with a later sample. Borrowed; NULL = there is none.
  */
 const Start *starts_find(const Starts *starts, uint32_t tgid, uint64_t since_ns, uint64_t until_ns);

@@ -18,8 +18,8 @@
 #include "host/sampling/process/object.h"
 
 /*
- * Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is
- * present.
+ * Caps of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that
+ * is present.
  */
 enum {
         MAX_ENTRIES = 1 << 24,

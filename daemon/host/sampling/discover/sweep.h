@@ -55,8 +55,8 @@ typedef struct Sweep {
         DIR *dir;                       /* where it is; NULL = at the start */
         uint64_t next_ns;
         bool is_resync;                 /* notices were lost: all processes, at once and thoroughly, */
-        bool is_again;                  /* and once more, since more were lost meanwhile */
-        uint64_t cost_ns;               /* of this pass over all processes so far */
+        bool is_again;                  /* more were lost meanwhile: another pass follows */
+        uint64_t cost_ns;               /* CPU time of this pass over all processes so far */
         uint64_t rest_ns;               /* no such pass before this time */
         SweepResults results;
 } Sweep;

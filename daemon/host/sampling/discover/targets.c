@@ -41,7 +41,7 @@
 enum {
         /* 20,000 notices: two seconds of 2,000 small programs a second */
         NOTICE_HISTORY_BYTES = 4 << 20,
-        TARGETS_PER_PASS = 64,                  /* that are looked at in one pass */
+        TARGETS_PER_PASS = 64,                  /* targets looked at in one pass */
 };
 
 /* not quite a second: a caller that calls once a second calls in time */
@@ -56,8 +56,8 @@ typedef struct Target {
         Publication publication;
         TrackedMappings mappings;
         bool kind_is_told;              /* to the search */
-        uint64_t sampled_ns;            /* of the sample that made it a target, 0 = none did */
-        bool is_unread;                 /* its row says so: it was no sample that made it a target */
+        uint64_t sampled_ns;            /* time of the sample that made it a target, 0 = none did */
+        bool is_unread;                 /* as its row says: no sample made it a target */
         struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
 
@@ -72,7 +72,7 @@ struct Targets {
         ProgramNames settled;
         uint64_t next_pass_ns;
         uint32_t pass_at;               /* where the next pass over the targets goes on */
-        /* what the pass over /proc at the start has seen */
+        /* counts of the pass over /proc at the start */
         size_t n_all, n_excluded_pids;
         uint32_t missing_pid;
 };
@@ -228,7 +228,7 @@ static int set_row(Targets *targets, Target *target) {
                  : targets->config.callbacks.row_set(targets->config.callbacks.userdata, process->pid, &row);
 }
 
-/* What it says has changed. A table that is full keeps the old one. */
+/* Writes a changed row. A table that is full keeps the old one. */
 static int renew_row(Targets *targets, Target *target) {
         int r = set_row(targets, target);
 
@@ -298,7 +298,7 @@ static int expire_rejects(Targets *targets, uint64_t now_ns) {
         return r;
 }
 
-/* Those that no sample can ask for any more; @now_ns = 0: only those that are too many. */
+/* Frees dead targets whose keep time is over; @now_ns = 0: only those over the cap. */
 static void forget_dead(Targets *targets, uint64_t now_ns) {
         Member *dead;
 
@@ -390,7 +390,7 @@ static int add_member(Targets *targets, Process **processp, SelectorReason reaso
         return push(targets, processp, reason, targetp);
 }
 
-/* Its first row. Return: as add(). */
+/* Writes the first row of a target. Return: as add(). */
 static int enter(Targets *targets, Target *target, SelectorReason reason) {
         int r = set_row(targets, target);
 
@@ -419,9 +419,9 @@ static int add(Targets *targets, Process **processp, SelectorReason reason, cons
 }
 
 /*
- * One that was gone when its first sample came: the kernel half needs no row of it, and has none. The notice
- * of its exit has been here before its sample: nothing else would end it. @until_ns: its process runs another
- * program since then; 0 = it is gone. Return: as add().
+ * Adds a target that was gone when its first sample came: the kernel half needs no row of it, and has none.
+ * The notice of its exit has been here before its sample: nothing else would end it. @until_ns: its process
+ * runs another program since then; 0 = it is gone. Return: as add().
  */
 static int add_gone(Targets *targets, Process **processp, SelectorReason reason, uint64_t until_ns,
                     Target **targetp) {
@@ -438,8 +438,8 @@ static int add_gone(Targets *targets, Process **processp, SelectorReason reason,
 }
 
 /*
- * One that is chosen by pid, name or --all: with mappings and, if it is there, its ring. @is_sampled: it is
- * read with the sample that it was found by. Return: as add().
+ * Adds a target that is chosen by pid, name or --all: with mappings and, if it is there, its ring.
+ * @is_sampled: it is read with the sample that it was found by. Return: as add().
  */
 static int add_chosen(Targets *targets, Process **processp, SelectorReason reason, bool is_sampled,
                       Target **targetp) {
@@ -476,7 +476,7 @@ static void change_settled(Targets *targets, const ProgramNamesChange *change) {
                 callbacks->settle_name(callbacks->userdata, &change->added, true);
 }
 
-/* What was new of a program that has just been met, whose mappings no read of its maps has shown. */
+/* Judges what was new of a program that has just been met, whose mappings no read of its maps has shown. */
 static void judge_name(Targets *targets, Target *target, const Start *start) {
         ProgramNamesChange change;
 
@@ -675,7 +675,7 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
 
 /* ---- the pass over /proc ---- */
 
-/* One process of the pass over /proc. */
+/* Decides on one process of the pass over /proc. */
 static int scan_process(Targets *targets, pid_t pid) {
         _cleanup_(process_freep) Process *process = NULL;
         char comm[ABI_COMM_SIZE];
@@ -723,7 +723,7 @@ static bool is_excluded(const Targets *targets, uint32_t pid) {
                 reason == SELECTOR_EXCLUDED;
 }
 
-/* One that an exclude takes away again is there. */
+/* A pid that an exclude takes away again is not missing. */
 static void find_missing_pid(Targets *targets) {
         const Selector *selector = targets->config.selector;
 
@@ -763,8 +763,8 @@ static uint64_t start_tick(uint64_t start_time_ns) {
 }
 
 /*
- * What the new program of an exec is to us. *processp = NULL: nothing (yet): under --all a program that was
- * no target before costs nothing until its first sample.
+ * Decides on the new program of an exec. *processp = NULL: no target (yet): under --all a program that was no
+ * target before costs nothing until its first sample.
  */
 static int decide_exec(Targets *targets, const struct abi_notice *notice, bool was_target, Process **processp,
                        SelectorReason *reasonp) {
@@ -830,8 +830,8 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         int r;
 
         /*
-         * It may have been found with the new program already, before the notice of it came: but not by a
-         * sample of the old one.
+         * The target may have been found with the new program already, before the notice of it came: but not
+         * by a sample of the old one.
          */
         if (old && old->process->start_time_ns == notice->start_time_ns &&
             old->process->read_ns > notice->time_ns &&
@@ -872,7 +872,7 @@ static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
 }
 
-/* Also for a notice that the kernel half has not posted. */
+/* Takes a notice, also one that the kernel half has not posted. */
 static int take_notice(Targets *targets, const struct abi_notice *notice) {
         struct abi_notice copy = *notice;
 
@@ -920,7 +920,7 @@ int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COM
 
         if (target && !member->end_ns && time_ns > MAX(member->begin_ns, target->process->read_ns))
                 mapping_tracker_exec_begins(&target->mappings, time_ns);
-        /* that exec was seen before it was told, so its time was not known */
+        /* the exec was seen before it was told, so its time was not known */
         if (member && member->until_ns > time_ns && time_ns > member->begin_ns)
                 member->until_ns = time_ns;
         return targets->notices ? notice_history_add_exec(targets->notices, tgid, comm, time_ns) : 0;
@@ -995,8 +995,9 @@ static bool is_called_as_sampled(const Process *process, const struct abi_sample
 }
 
 /*
- * Who it is, as far as that can still be known: one that is gone may have no name any more. *until_nsp: when
- * the process began another program, 0 = not known; then it is set if that is seen. Return: 0, -errno.
+ * Identifies the sampled process, as far as that is still possible: one that is gone may have no name any
+ * more. *until_nsp: when the process began another program, 0 = not known; then it is set if that is seen.
+ * Return: 0, -errno.
  */
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                             uint64_t *until_nsp, Process **processp) {
@@ -1036,8 +1037,8 @@ static int inherit_from_parent(Targets *targets, Target *child, uint64_t time_ns
 }
 
 /*
- * What was sent with its sample, or with a later one before @until_ns: an exec that is under way has no texts
- * yet. Of one that is gone it is all that is known of who it was.
+ * Takes the start that was sent with the sample, or with a later one before @until_ns: an exec that is under
+ * way has no texts yet. Nothing else tells who an ended process was.
  */
 static int know(Targets *targets, Target *target, const struct abi_sample *sample, const Start *own,
                 uint64_t until_ns) {
@@ -1052,13 +1053,13 @@ static int know(Targets *targets, Target *target, const struct abi_sample *sampl
 
 /* ---- admission of samples ---- */
 
-/* One sample on its way to its program. */
+/* A sample on its way to its program. */
 typedef struct Admission {
         const struct abi_sample *sample;
         const Start *start;             /* came with the sample; NULL = nothing */
-        uint64_t start_time_ns;         /* of the process, as /proc tells it */
+        uint64_t start_time_ns;         /* start of the process, as /proc tells it */
         AdmissionFacts facts;
-        SelectorReason reason;          /* of the sampled program */
+        SelectorReason reason;          /* why the sampled program is chosen */
         struct abi_name name;           /* has_rejected_name: what is rejected */
         uint64_t begin_ns, until_ns;    /* when the program began, and the next one; 0 = not known */
         bool is_until_told;             /* a notice tells of the next program, which was not only seen */
@@ -1195,7 +1196,7 @@ static int decide_admission(Targets *targets, Admission *admission) {
         return r;
 }
 
-/* It is not known any more what it was called, or what it had mapped. */
+/* Whether neither a name nor mappings of the program are known any more. */
 static bool is_unattributed(const Process *process) {
         return (!*process->comm && !process->exe) || (!process->maps_serial && !process->is_kernel);
 }
@@ -1280,7 +1281,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
 
 /* ---- the sweep ---- */
 
-/* What the notice would have been. */
+/* Makes the notice that the kernel half would have posted, and takes it. */
 static int notice_for(Targets *targets, const Process *process, const ProcessStat *stat, const char *comm) {
         struct abi_notice notice = {
                 .time_ns = clock_monotonic_ns(),
@@ -1345,7 +1346,7 @@ static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
         return search_add(targets->search, process->pid, process->start_time_ns, now_ns);
 }
 
-/* What it publishes, if it may have changed. */
+/* Looks again at what the target publishes, if that may have changed. */
 static int work_publication(Targets *targets, Target *target, uint64_t cpu_ns, uint64_t now_ns) {
         Publication *publication = &target->publication;
         const Process *process = target->process;

@@ -28,11 +28,11 @@
 
 typedef struct Targets Targets;
 
-/* What the kernel's table must hold. Return: 0, > 0 = the table is full, < 0 = fatal, passed up. */
+/* Calls that keep the kernel's table. Return: 0, > 0 = the table is full, < 0 = fatal, passed up. */
 typedef struct TargetsCallbacks {
         int (*row_set)(void *userdata, uint32_t tgid, const struct abi_process *row);
         int (*row_remove)(void *userdata, uint32_t tgid);
-        /* its mappings were read; 0 or < 0; may be NULL */
+        /* the mappings of @process were read; 0 or < 0; may be NULL */
         int (*mapped)(void *userdata, const Process *process);
         /* later: workers have looked into all its files; 0 or < 0; may be NULL */
         int (*looked)(void *userdata, const Process *process);
@@ -40,7 +40,7 @@ typedef struct TargetsCallbacks {
         int (*waits)(void *userdata, const Process *process);
         void *userdata;
         int (*adopt)(void *userdata, const struct abi_adoption *adoption);     /* 0 or < 0; may be NULL */
-        /* of coroutines were found in it; 0 or < 0; may be NULL */
+        /* stations of coroutines were found in @process; 0 or < 0; may be NULL */
         int (*stations)(void *userdata, const Process *process);
         /* no process of this name is chosen; 0 or < 0; may be NULL, if `names` is ABI_NAMES_NONE */
         int (*reject_name)(void *userdata, const struct abi_name *name);
@@ -52,7 +52,7 @@ typedef struct TargetsConfig {
         const Selector *selector;       /* borrowed, lives longer */
         ObjectCache *objects;           /* borrowed, lives longer */
         TargetsCallbacks callbacks;
-        enum abi_names names;           /* what of a name the kernel half looks at */
+        enum abi_names names;           /* parts of a name that the kernel half looks at */
         bool environment;               /* whether targets' environments are looked into */
         /* living ones; 0 = ABI_MAX_PROCESSES / 2. Over it: TARGETS_OVER_CAP */
         uint32_t max_targets;
@@ -78,12 +78,12 @@ DEFINE_CLEANUP(Targets, targets_free)
 int targets_scan(Targets *targets);
 
 /*
- * What the kernel half has noticed. It must watch (`watch_targets`), whatever the selectors are: a target
+ * Takes a notice of the kernel half, which must watch (`watch_targets`), whatever the selectors are: a target
  * that starts to publish later is found by such a notice too. Return: 0, -errno.
  */
 int targets_notice(Targets *targets, const struct abi_notice *notice);
 
-/* What a new process says of itself; its sample follows. A sound record. */
+/* Keeps what a new process says of itself; its sample follows. @start: a sound record. */
 void targets_start(Targets *targets, const struct abi_start *start);
 
 /* When targets_work() has to come for what was told since its last call; UINT64_MAX = for nothing of it. */
@@ -96,10 +96,10 @@ uint64_t targets_asked_ns(const Targets *targets);
 void targets_noticed(Targets *targets, uint64_t until_ns);
 
 /*
- * What the kernel tells of executable mappings, in the order of time and before targets_notice() of the same
- * drain: a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); a
- * fork, whose child has all that its parent has; or that some were lost: every target's mappings are read
- * again then. Return: 0, -errno.
+ * Take what the kernel tells of executable mappings, in the order of time and before targets_notice() of the
+ * same drain: a mapping; the begin of an exec, before the new program maps anything (the notice of it
+ * follows); a fork, whose child has all that its parent has; or that some were lost: every target's mappings
+ * are read again then. Return: 0, -errno.
  */
 int targets_mapping(Targets *targets, const MappingNotice *notice);
 int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);

@@ -13,7 +13,7 @@
 
 typedef struct TracingHint {
         const char *library;    /* as people call it */
-        const char *line;       /* what to set or to install */
+        const char *line;       /* setting or package that helps */
 } TracingHint;
 
 /* Texts of a process, any bytes; NULL with size 0 = not known. */
