@@ -57,7 +57,7 @@ static int adopt_thread(int task_fd, uint32_t tgid, uint32_t capacity, const cha
         r = visit(userdata, &adoption);
         if (r || !faccessat(task_fd, name, F_OK, 0))
                 return r;
-        /* Its end may have come before it was known. */
+        /* The end of the thread may have come before its birth was known. */
         adoption.slot = ABI_ADOPTION_GONE;
         return visit(userdata, &adoption);
 }

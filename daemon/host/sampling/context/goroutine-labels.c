@@ -63,7 +63,7 @@ typedef struct Ids {
 static void take_id(const GoroutineLabel *label, Ids *ids) {
         uint64_t high, low;
 
-        /* of two with one key the first counts, as in keep() */
+        /* the first of two labels with one key counts, as in keep() */
         if (is_called(label, "trace_id") && label->value_size == 32 && parse_hex(label->value, 16, &high) &&
             parse_hex(label->value + 16, 16, &low)) {
                 if (!(ids->otel.trace_high | ids->otel.trace_low))

@@ -22,7 +22,7 @@
 
 #include "border/abi.h"
 
-/* One label; any bytes, not terminated. */
+/* A label: any bytes, not terminated. */
 typedef struct GoroutineLabel {
         const uint8_t *key, *value;
         uint8_t key_size, value_size;   /* key_size > 0 */
@@ -34,7 +34,7 @@ bool goroutine_labels_next(const uint8_t *bytes, size_t size, size_t *at, Gorout
 typedef struct GoroutineContext {
         uint64_t goid;                  /* 0 = not known */
         struct abi_span span;           /* zeros = none */
-        uint64_t local_root;            /* of Datadog's ids, 0 = none */
+        uint64_t local_root;            /* root span of Datadog's ids, 0 = none */
         /* as they came, from the id on, without the labels that are in `span`, and each key once */
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
         size_t attributes_size;         /* 0, or at least GO_HEADER_SIZE */

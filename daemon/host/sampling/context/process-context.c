@@ -94,7 +94,7 @@ static bool take_value(const Field *value, ContextAttribute *attribute) {
         return true;
 }
 
-/* Of doubles the first counts, as everywhere in a window. */
+/* The first of two attributes with one key counts, as everywhere in a window. */
 static void add_attribute(ProcessContext *context, const KeyValue *pair) {
         ContextAttribute attribute = { .key = pair->key };
 
@@ -216,7 +216,7 @@ static int read_header(pid_t pid, uint64_t address, struct spanprof_process_head
                 : 0;
 }
 
-/* One try. Return: also BUSY = the header has changed meanwhile. */
+/* Tries to read once. Return: also BUSY = the header has changed meanwhile. */
 static int read_once(pid_t pid, uint64_t address, uint32_t *versionp, uint8_t *payload,
                      struct spanprof_process_header *before) {
         struct spanprof_process_header after;

@@ -16,7 +16,7 @@
 enum {
         N_ENDED = 3,                    /* programs until a kind is known, */
         N_SILENT = 3,                   /* … and until its looks are */
-        LOOKED_AT = 8,                  /* one in so many is looked at all the same */
+        LOOKED_AT = 8,                  /* programs of which one is looked at all the same */
         OUTLIVES = 2,                   /* times the longest life */
         FORGETS = 8,                    /* each end takes an eighth off a longer life before it */
 };

@@ -19,10 +19,10 @@ enum { PROGRAM_KINDS_MAX = 128 };
 
 typedef struct ProgramKind {
         uint64_t kind;                  /* 0 = a free place */
-        uint64_t longest_ns;            /* of those that ended; an old one counts ever less */
+        uint64_t longest_ns;            /* longest life of an ended program; an old one counts ever less */
         uint64_t used;
         uint32_t n_ended;
-        uint32_t n_silent;              /* that ended after a look had found nothing */
+        uint32_t n_silent;              /* programs that ended after a look had found nothing */
         uint32_t n_asked;               /* questions whether the next one is looked at */
         bool publishes;
 } ProgramKind;

@@ -27,17 +27,17 @@ typedef struct Publication {
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
         uint32_t lost_capacity;
-        uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
+        uint64_t lost_address;          /* a ring that went wrong, and may come right again; 0 = none */
         uint64_t adopted_ring;          /* the ring whose threads the kernel half knows; 0 = none */
         uint32_t adopted_capacity;
-        uint64_t stations_address;      /* of coroutines; 0 = none */
+        uint64_t stations_address;      /* stations of coroutines; 0 = none */
 
         ProcessContext *context;        /* owned; NULL = none */
         bool wants_context;             /* a key index was met that `context` does not know: it may be old */
         unsigned context_tries;
-        uint64_t context_address;       /* of a process context that was being updated; 0 = none */
-        uint64_t refused_address;       /* of a process context that is not read, */
-        int refused;                    /* and why: PROCESS_CONTEXT_E_*; it is told once */
+        uint64_t context_address;       /* a process context that was being updated; 0 = none */
+        uint64_t refused_address;       /* a process context that is not read, */
+        int refused;                    /* … and why: PROCESS_CONTEXT_E_*; told once */
 
         ThreadContext thread;           /* how its threads' contexts are reached */
         bool waits_for_symbols;         /* … as far as its files have been looked through */
@@ -70,7 +70,7 @@ void publication_set_ring(Publication *publication, uint64_t address, uint32_t c
 typedef enum PublicationRing {
         PUBLICATION_RING_SAME,          /* as it was, or none */
         PUBLICATION_RING_BACK,          /* the one that was lost is set again */
-        PUBLICATION_RING_LOST,          /* it is set to none */
+        PUBLICATION_RING_LOST,          /* no ring is set any more */
 } PublicationRing;
 
 PublicationRing publication_check_ring(Publication *publication, const Process *process);

@@ -43,7 +43,7 @@ enum {
         MAX_ITEMS = 32768,
         MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin again */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
-        BUDGET_ENTRIES = 262144,        /* of pagemap in one go: 1 GiB of addresses, about 3 ms */
+        BUDGET_ENTRIES = 262144,        /* entries of pagemap in one go: 1 GiB of addresses, about 3 ms */
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */
         /* pages of all processes that were not there at the start: 256 MiB at once, */
         READS_MAX = 1 << 16,
@@ -58,11 +58,11 @@ enum {
 #define SAME_LOOK_NS (5 * NS_PER_MS)            /* a full search goes on from a quick look this old */
 #define COST_FACTOR 4000
 #define MAX_WAIT_NS (60 * NS_PER_SEC)
-/* of the time that it took to read all: then it is read again, */
+/* times the time that it took to read all: then all is read again, */
 #define SEEN_FACTOR 5000
 #define SEEN_MIN_NS (60 * NS_PER_SEC)           /* … not earlier */
 #define LOOKS_APART_NS (2 * NS_PER_SEC)         /* at one that is likely to end soon */
-#define LOOK_AGE_NS (30 * NS_PER_MS)            /* of a process that is looked at, */
+#define LOOK_AGE_NS (30 * NS_PER_MS)            /* age of a process that is looked at, */
 #define SHORT_LOOK_AGE_NS (300 * NS_PER_MS)     /* … of one that is likely to end before, */
 #define FIRST_AGE_NS (200 * NS_PER_MS)          /* … and of one that is searched in full */
 
@@ -81,15 +81,15 @@ typedef struct Item {
         bool looked;                    /* the quick look is done */
         bool swept;                     /* by the sweep, and no notice since */
         bool in_look;                   /* a quick look goes on */
-        bool is_long;                   /* its maps took more than a turn */
-        bool reads_all;                 /* this full search knows no page */
-        bool is_early;                  /* it was there at the start, and was not searched yet */
-        uint64_t told_context, told_stations;   /* what was handed on */
-        uint64_t kind, begin_ns;        /* of its program, as program-lives.h has it; 0 = not known */
-        uint64_t short_until_ns;        /* it is likely to end before; 0 = nobody knows */
+        bool is_long;                   /* reading the maps took more than a turn */
+        bool reads_all;                 /* the full search that goes on knows no page */
+        bool is_early;                  /* the process was there at the start, and was not searched yet */
+        uint64_t told_context, told_stations;   /* finds that were handed on */
+        uint64_t kind, begin_ns;        /* as program-lives.h has them; 0 = not known */
+        uint64_t short_until_ns;        /* the program is likely to end before; 0 = not known */
         SeenPages seen;
         uint64_t seen_since_ns;         /* 0 = nothing was seen yet */
-        uint64_t read_ns;               /* what the reads of pages took since then */
+        uint64_t read_ns;               /* time that reads of pages took since then */
 } Item;
 
 struct Search {
@@ -151,7 +151,7 @@ static void drop(Search *search, Item *item) {
         free(item);
 }
 
-/* Its program has ended, or was lost sight of. */
+/* Drops an item whose program has ended, or was lost sight of. */
 static void drop_lived(Search *search, Item *item, uint64_t now_ns) {
         if (item->kind)
                 program_lives_note_end(&search->lives, item->kind, now_ns - item->begin_ns, item->looked);
@@ -295,7 +295,7 @@ static void forget_seen(Item *item, uint64_t now_ns) {
 
 /* When the item comes up next, after a full search that found nothing. */
 static void plan(Item *item, int outcome, uint64_t now_ns) {
-        /* what it costs to read all says nothing of the next one */
+        /* the cost of reading all says nothing of the next search */
         uint64_t wait_ns = item->reads_all ? 0 : MIN(item->cost_ns * COST_FACTOR, MAX_WAIT_NS);
 
         item->full_after_ns = now_ns + MAX(wait_ns, AGAIN_NS);
@@ -309,7 +309,7 @@ static void plan(Item *item, int outcome, uint64_t now_ns) {
         item->due_ns = item->n_full ? item->full_after_ns : UINT64_MAX;
 }
 
-/* Who was interrupted in the middle of maps goes on there; too many of them do not. */
+/* A search that was interrupted in the middle of maps goes on there; too many of them do not. */
 static void keep_maps(Search *search, Item *item) {
         if (!item->ring.paused)
                 return;
@@ -324,7 +324,7 @@ static bool has_to_wait(const Search *search, const Item *item) {
         return item->is_long && !item->ring.paused && search->n_paused >= MAX_PAUSED;
 }
 
-/* One call of ring_find() and what follows from it; the item may be dropped. */
+/* Calls ring_find() once, and does what follows from it; the item may be dropped. */
 static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found,
                 void *userdata) {
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
@@ -445,7 +445,7 @@ static void learn_price(Search *search, uint64_t n, uint64_t ns) {
         search->n_priced = search->priced_ns = 0;
 }
 
-/* What of an item is due. A full search begins with a look, so nothing is looked at just before one. */
+/* The step of an item that is due. A full search begins with a look, so no look comes just before one. */
 enum { STEP_NONE, STEP_LOOK, STEP_FULL };
 
 static int next_step(const Search *search, const Item *item, const RingBudget *budget, uint64_t now_ns) {

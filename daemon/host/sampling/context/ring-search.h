@@ -21,8 +21,8 @@ typedef struct Search Search;
 typedef struct SearchFinding {
         uint64_t ring_address;          /* 0 = none (yet) */
         uint32_t ring_capacity;
-        uint64_t context_address;       /* of what begins like a process context; 0 = none */
-        uint64_t stations_address;      /* of stations of coroutines; 0 = none */
+        uint64_t context_address;       /* memory that begins like a process context; 0 = none */
+        uint64_t stations_address;      /* stations of coroutines; 0 = none */
         bool is_swept;                  /* the sweep asked for this search, and no notice since */
 } SearchFinding;
 
@@ -69,7 +69,9 @@ void search_set_text(Search *search, size_t *leftp);
 /* The starts of all regions, of all processes that wait, at once. Callbacks must not add or remove. */
 int search_quick(Search *search, uint64_t now_ns, SearchFound found, void *userdata);
 
-/* What is due at @now_ns, up to a budget. *next_nsp: when there is more to do, UINT64_MAX = never. */
+/*
+ * Searches what is due at @now_ns, up to a budget. *next_nsp: when there is more to do, UINT64_MAX = never.
+ */
 int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userdata, uint64_t *next_nsp);
 
 /* Processes that are known, waiting or idle. */

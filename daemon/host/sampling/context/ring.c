@@ -55,14 +55,14 @@
 
 enum {
         BATCH = BOUNDED_MAX_ADDRESSES, /* headers, or entries of pagemap, in one go */
-        /* of one region, where each costs: 64 GiB. What is larger was reserved, */
+        /* pages of one region, where each costs: 64 GiB. A larger region was reserved, */
         MAX_PAGES = 1 << 24,
         /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
         RESERVED_PAGES = 1 << 18,
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
         RANGES = 256,                   /* present ranges an ioctl, */
         RANGE_PAGES = 16384,            /* … and pages in them: what a turn may read */
-        SCAN_PAGES = 64,                /* what is larger is searched by the ioctl */
+        SCAN_PAGES = 64,                /* larger regions are searched by the ioctl */
         /*
          * pages at least that pagemap is asked for at once: 20 ns each, where a call takes 900, and 9,000
          * with its hand-over to the thread that makes it;
@@ -73,7 +73,7 @@ enum {
         JOB_ENTRIES = 16384,
         JOB_READS = 1024,               /* … and reads: 0.5 ms, far below its time limit */
         HEADER = sizeof(struct spanprof_ring_header),
-        FREE_TEXT = 64 << 10,           /* of maps: about 800 mappings */
+        FREE_TEXT = 64 << 10,           /* bytes of maps: about 800 mappings */
 };
 
 /*
@@ -118,7 +118,7 @@ enum { RING_E_NO_SCAN = 100, RING_E_PAUSED };   /* beside those of the header */
 
 typedef struct Candidate {
         uint64_t address, region_end;
-        bool is_named;                  /* its region says that it is a ring */
+        bool is_named;                  /* the name of its region says that it is a ring */
         bool is_shared;                 /* the start of a file that is mapped for all: stations, or nothing */
 } Candidate;
 
@@ -131,25 +131,25 @@ typedef struct RingSearcher {
         pid_t pid;
         bool is_quick;
         RingSearch search;              /* the caller's, without what is borrowed */
-        RingBudget *budget;             /* one of the next three */
+        RingBudget *budget;             /* points to one of the next three */
         RingBudget for_all, for_names, for_starts;
-        Counts counts;                  /* of this turn */
+        Counts counts;                  /* counts of this turn */
         int proc_fd, pagemap_fd, maps_fd;
         uint64_t page_size;
         uint64_t found_address;         /* 0 = none */
         uint32_t found_capacity;
-        bool starts_done, is_walking;   /* what comes next in maps; whether its walk has begun */
+        bool starts_done, is_walking;   /* the next part of maps; whether its walk has begun */
         bool found_named;               /* in a region with a ring's name: that one goes before others */
         bool is_named, is_shared;       /* the region at hand */
         SeenPages kept;                 /* the caller's during a turn, */
         bool keeps;                     /* … if there are any */
-        SeenPages *seen;                /* these, while all pages are searched; NULL = others, or none */
+        SeenPages *seen;                /* pages seen, while all are searched; NULL = others, or none */
         uint64_t present_end;                  /* as far as pages are known to be there or not, */
         uint64_t present_region_end;       /* … and the region of the last one that is; 0 = unknown */
         unsigned n;                     /* candidates that wait for their bytes */
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
-        uint64_t entries[BATCH];        /* of pagemap, */
+        uint64_t entries[BATCH];        /* entries of pagemap, */
         uint64_t entries_start;         /* … from this address on */
         size_t n_entries;
         MapsReader reader;
@@ -175,7 +175,7 @@ static int memory_condition(int error) {
         return error == EPERM || error == ETIMEDOUT ? RING_E_DENIED : RING_E_GONE;
 }
 
-/* Of several the first one that looks right counts. */
+/* The first of several contexts that looks right counts. */
 static void note_context(RingSearch *search, const void *bytes, uint64_t address) {
         struct spanprof_process_header header;
         bool looks_right;
@@ -298,8 +298,8 @@ static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_e
 }
 
 /*
- * What pagemap says of up to BATCH pages from @address. It is the call that costs: one covers small regions
- * that lie side by side, of which a process may have 65,530. *n_pagesp = 0: it does not tell.
+ * Reads the entries of up to BATCH pages from @address. The call is what costs: one covers small regions that
+ * lie side by side, of which a process may have 65,530. *n_pagesp = 0: pagemap does not tell.
  */
 static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
         size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH),
@@ -352,7 +352,7 @@ static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint
         return r;
 }
 
-/* One piece by reading pagemap. *addressp moves on; it stays if pagemap does not tell. */
+/* Searches one piece by reading pagemap. *addressp moves on; it stays if pagemap does not tell. */
 static int search_entries(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
         uint64_t address = *addressp;
         size_t n_pages;
@@ -386,7 +386,7 @@ static ssize_t do_scan(void *data) {
         return ioctl(job->fd, PAGEMAP_SCAN_REQUEST, &job->arg);
 }
 
-/* One piece by the ioctl. Return: also RING_E_NO_SCAN = this kernel has none. */
+/* Searches one piece by the ioctl. Return: also RING_E_NO_SCAN = this kernel has none. */
 static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
         ScanJob job = {
                 .fd = searcher->pagemap_fd,
@@ -643,7 +643,7 @@ static bool has_budget(const Searcher *searcher) {
         return searcher->for_all.n_entries && searcher->for_all.n_reads;
 }
 
-/* What a job has left over, or an earlier turn. */
+/* Searches what a job has left over, or an earlier turn. */
 static int search_on(Searcher *searcher, size_t *text_leftp) {
         int r;
 

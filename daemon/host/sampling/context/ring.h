@@ -41,14 +41,14 @@ typedef struct RingSearch {
         /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
         uint64_t stations_address;
         struct RingSearcher *paused;    /* in the middle of maps; ring_search_stop() frees it */
-        /* what full searches have seen, and need not read; they add to it; borrowed, NULL = read all */
+        /* pages that full searches have seen, and need not read; they add to it; borrowed, NULL = read all */
         SeenPages *seen;
 } RingSearch;
 
 /* Leaves the maps of the process; the next call reads them from the start. */
 void ring_search_stop(RingSearch *search);
 
-/* What a call may do; counted down. */
+/* Work that a call may do; counted down. */
 typedef struct RingBudget {
         uint64_t n_entries;             /* pagemap entries that are looked at, about 10 ns each */
         uint64_t n_reads;               /* pages whose first bytes are read, about 200 ns each */

@@ -29,11 +29,11 @@ enum {
 };
 
 struct SeenBlock {
-        uint64_t number;                /* of its first page, divided by BLOCK_PAGES */
+        uint64_t number;                /* number of the first page, divided by BLOCK_PAGES */
         uint64_t settled[WORDS], empty[WORDS];
 };
 
-/* One that was given up in the middle of a job is freed by the job's thread. */
+/* The thread of a job frees a set that was given up in the middle of it. */
 static atomic_size_t n_blocks;
 
 void seen_pages_deinit(SeenPages *seen) {

@@ -111,8 +111,8 @@ static bool resolve(const Process *process, const Mapping *mapping, ThreadContex
         if (!find_bias(mapping, &bias))
                 return false;
         /*
-         * Those with the symbol first: glibc gives a library that lies in static memory a module id as well,
-         * but an entry in a thread's DTV only when that thread asks for it.
+         * Modules with the symbol come first: glibc gives a library that lies in static memory a module id as
+         * well, but an entry in a thread's DTV only when that thread asks for it.
          */
         for (int pass = 0; pass < 2; pass++)
                 for (uint32_t i = 0; i < symbol->n_slots; i++) {

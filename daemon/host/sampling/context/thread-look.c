@@ -71,7 +71,7 @@ static bool is_in_such_a_call(const Target *target, uint32_t tid) {
                 text[0] = 0;
         close(fd);
         if (text[0] < '0' || text[0] > '9')
-                return false;           /* it runs */
+                return false;           /* the thread runs */
         call = strtol(text, NULL, 10);
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
                 if (call == calls[i])
@@ -111,7 +111,7 @@ static bool read_pointer(uint32_t tid, uint64_t *pointerp) {
 #endif
 }
 
-/* One that does not stop (it sleeps uninterruptibly) stays attached until this process ends. */
+/* A thread that does not stop (it sleeps uninterruptibly) stays attached until this process ends. */
 static void look_at(const Target *target, ThreadLook *look) {
         uint64_t pointer;
 

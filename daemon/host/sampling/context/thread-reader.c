@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One file is with a worker, the others wait in queues, one for each user whose processes have them mapped:
+ * Hands files to a worker, one at a time. The others wait in queues, one for each user whose processes have
+ * them mapped:
  *
  *      user 1000       a.so ◀─ b.so ◀─ c.so ◀─ …         a worker gets a.so, then x.so, then b.so, then y.so:
  *      user 0          x.so ◀─ y.so                      users take turns, so that another's file waits for
@@ -52,7 +53,7 @@ struct ThreadReader {
                 User *first, *last;
         } users;                        /* in the order of their turns */
         size_t n_waiting;
-        Wanted *asked;                  /* of a worker; NULL = nothing is */
+        Wanted *asked;                  /* the file that a worker has; NULL = none */
         ThreadWireAnswer answer;
 };
 
@@ -148,7 +149,8 @@ static bool make_room(ThreadReader *reader, const User *asking) {
                         most = user;
         if (most->n <= (asking ? asking->n : 0) + 1)
                 return false;
-        end(fifo_pop(&most->waiting), OBJECT_LOOK_REFUSED);     /* it has more: it stays in the line */
+        /* the user has more files, and stays in the line */
+        end(fifo_pop(&most->waiting), OBJECT_LOOK_REFUSED);
         most->n--;
         reader->n_waiting--;
         stat_add(COUNTER_THREAD_SYMBOLS_OVER_CAP, 1);
@@ -199,7 +201,7 @@ int thread_reader_ask(void *userdata, Object *object, int fd, uint64_t size, uin
         return 0;
 }
 
-/* Of one that is gone, or another now, nothing will become known. Return: 0, -ENOMEM. */
+/* A file that is gone, or is another now, teaches nothing. Return: 0, -ENOMEM. */
 static int ask_again(ThreadReader *reader, const Mapping *mapping, int proc_fd) {
         struct stat st;
         int fd, r = object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd);

@@ -20,9 +20,9 @@
 
 enum {
         MAX_MODULE = 1 << 16,
-        ADDRESS_BITS = TLS_IS_ABOVE ? 48 : 47,          /* of a program's memory */
+        ADDRESS_BITS = TLS_IS_ABOVE ? 48 : 47,          /* addresses of a program's memory */
         ELASTIC_LAYOUT = 1,
-        MAX_LABELS = 1 << 10,           /* of a set, for people to read */
+        MAX_LABELS = 1 << 10,           /* labels of a set, for people to read */
 };
 
 void thread_memory_open(ThreadMemory *memory, pid_t pid, uint64_t start_time_ns,

@@ -15,19 +15,20 @@
 #include "host/sampling/context/thread-context.h"
 
 typedef enum ThreadLookOutcome {
-        THREAD_LOOK_NOT,                /* it did not stop in time, is traced by another, or is gone */
+        /* the thread did not stop in time, is traced by another, or is gone */
+        THREAD_LOOK_NOT,
         THREAD_LOOK_ASLEEP,             /* left alone: a stop would end the system call that it sleeps in */
         THREAD_LOOK_PRESENT,
         THREAD_LOOK_NONE,               /* no record, or no ids in it */
         THREAD_LOOK_INVALID,            /* a record that says not to read it: no span, or being written */
-        THREAD_LOOK_UNREADABLE,         /* what leads to the record is not there, or is wrong */
+        THREAD_LOOK_UNREADABLE,         /* the way to the record is missing, or wrong */
 } ThreadLookOutcome;
 
 typedef struct ThreadLook {
         uint32_t tid;
         uint32_t outcome;               /* ThreadLookOutcome */
         struct abi_span span;           /* if PRESENT */
-        uint16_t attributes_size;       /* also without a span */
+        uint16_t attributes_size;       /* set without a span, too */
         /* as a sample has them; of ABI_FORM_LABELS without the ids that are in `span` */
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
 } ThreadLook;

@@ -21,7 +21,7 @@ typedef struct CgroupPart {
         size_t size;
 } CgroupPart;
 
-/* One line. */
+/* A line of /proc/PID/cgroup. */
 typedef struct CgroupEntry {
         CgroupPart controllers;         /* "" = unified, `name=systemd` = systemd's own */
         CgroupPart path;                /* starts with `/` */
@@ -46,9 +46,9 @@ CgroupPart cgroup_pod(CgroupPart path);
 /* The innermost service or scope of systemd, e.g. `nginx.service`. */
 CgroupPart cgroup_unit(CgroupPart path);
 
-/* What matters of a whole text. */
+/* The parts of a whole text that matter. */
 typedef struct Cgroup {
-        /* that tells most: of the container, else unified, else systemd's, else any */
+        /* the path that tells most: of the container, else unified, else systemd's, else any */
         CgroupPart path;
         CgroupPart container, pod, unit;
 } Cgroup;

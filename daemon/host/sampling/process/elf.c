@@ -98,7 +98,7 @@ static void take_gnu(ElfInfo *info, const uint8_t *id, size_t size) {
         info->gnu_size = (uint32_t)size;
 }
 
-/* It is shipped as text, so it must be some. */
+/* The id is shipped as text, so it must be some. */
 static void take_go(ElfInfo *info, const char *id, size_t size) {
         if (info->go_size || !size || size >= sizeof(info->go))
                 return;

@@ -20,9 +20,10 @@ enum {
 };
 
 typedef struct ElfLimits {
-        uint32_t max_headers;           /* of each kind; a file with more program headers is unsupported */
+        /* headers of each kind; a file with more program headers is unsupported */
+        uint32_t max_headers;
         uint32_t max_notes;             /* note segments or sections that are looked at; more are left out */
-        uint32_t max_note_bytes;        /* of each; the rest is left out */
+        uint32_t max_note_bytes;        /* bytes of each; the rest is left out */
 } ElfLimits;
 
 extern const ElfLimits elf_default_limits;

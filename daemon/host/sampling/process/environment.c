@@ -47,7 +47,7 @@ void environment_reader_begin(EnvironmentReader *reader, EnvironmentSource sourc
         reader->n_name = 0;
 }
 
-/* One more byte of a name; a `=` ends it. */
+/* Feeds one more byte of a name; a `=` ends it. */
 static void feed_name(EnvironmentReader *reader, char c) {
         if (c != '=') {
                 if (reader->n_name == sizeof(reader->name))
@@ -73,7 +73,7 @@ static size_t feed_value(EnvironmentReader *reader, const char *data, size_t siz
         if (reader->at >= 0) {
                 Text *value = &reader->values[reader->at];
 
-                /* One byte over the cap is kept, as a sign that it was too long. */
+                /* A byte over the cap is kept, as a sign that the text was too long. */
                 text_append(value, data, MIN(n, (size_t)ENVIRONMENT_MAX_TEXT + 1 - value->size));
         }
         return n;
@@ -213,7 +213,7 @@ static bool has_attribute(const Environment *environment, const char *key) {
         return false;
 }
 
-/* Of Datadog's words that which OpenTelemetry's have left open. */
+/* Datadog's words add what OpenTelemetry's have left open. */
 static void add_datadog(Environment *environment) {
         static const struct {
                 int variable;

@@ -20,16 +20,16 @@
 #include "core/base/util/text.h"
 
 enum {
-        ENVIRONMENT_MAX_BYTES = 1 << 20,        /* that are looked at */
+        ENVIRONMENT_MAX_BYTES = 1 << 20,        /* bytes that are looked at */
         ENVIRONMENT_MAX_ATTRIBUTES = 64,
         ENVIRONMENT_MAX_KEY = 255,              /* bytes, as decoded */
         ENVIRONMENT_MAX_VALUE = 1024,
-        ENVIRONMENT_MAX_TEXT = 65536,           /* of the one variable, as written */
+        ENVIRONMENT_MAX_TEXT = 65536,           /* text of the one variable, as written */
         ENVIRONMENT_N_VARIABLES = 5,
 };
 
 typedef struct EnvironmentAttribute {
-        const char *key, *value;                /* neither is empty */
+        const char *key, *value;                /* not empty, both */
 } EnvironmentAttribute;
 
 typedef struct Environment {
@@ -38,7 +38,7 @@ typedef struct Environment {
         size_t n_attributes;
         /* attributes and names that were left out: malformed, or over a cap */
         size_t n_invalid;
-        char *texts[ENVIRONMENT_N_VARIABLES];   /* that the attributes point into; owned */
+        char *texts[ENVIRONMENT_N_VARIABLES];   /* texts that the attributes point into; owned */
 } Environment;
 
 void environment_deinit(Environment *environment);
@@ -59,14 +59,14 @@ typedef struct EnvironmentReader {
         EnvironmentSource source;
         char name[32];                          /* the start of the current variable */
         unsigned n_name;
-        /* which variable it is; -1 = another one, -2 = not known yet */
+        /* index of the variable; -1 = another one, -2 = not known yet */
         int at;
         bool started;
 } EnvironmentReader;
 
 void environment_reader_deinit(EnvironmentReader *reader);
 
-/* What is fed from now on is of @source, from its start. Before it: of ENVIRONMENT_VARIABLES. */
+/* Bytes that are fed from now on are of @source, from its start. Before it: of ENVIRONMENT_VARIABLES. */
 void environment_reader_begin(EnvironmentReader *reader, EnvironmentSource source);
 
 /* The next piece. Running out of memory shows in environment_reader_finish(). */

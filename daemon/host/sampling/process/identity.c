@@ -192,7 +192,7 @@ static int copy_text(char **top, const char *from) {
         return from && !*top ? error_origin(-ENOMEM) : 0;
 }
 
-/* But for the text that selectors go by: who is told of has been chosen. */
+/* Copies all but the text that selectors go by: a process that is told of has been chosen. */
 static int copy_groups(Identity *identity, const Identity *group) {
         int r = copy_text(&identity->cgroup, group->cgroup);
 

@@ -47,7 +47,7 @@ int identity_new(Identity **identityp, int proc_fd, unsigned what);
 /* The same, where @look has what IDENTITY_ENVIRONMENT needs. */
 int identity_new_by(Identity **identityp, int proc_fd, unsigned what, const ProcessLook *look);
 
-/* What exec gave to a process, as it lies in memory: texts one behind the other. */
+/* Texts that exec gave to a process, one behind the other, as they lie in memory. */
 typedef struct IdentityTexts {
         const char *arguments, *environment;
         size_t n_arguments, n_environment;      /* bytes */
@@ -59,7 +59,7 @@ typedef struct IdentityTexts {
  */
 int identity_new_told(Identity **identityp, const IdentityTexts *texts, Identity *group);
 
-/* One more owner: a process has what it was forked from. */
+/* Adds an owner: a fork shares the identity of its parent. */
 Identity *identity_ref(Identity *identity);
 
 /* The last owner frees it. */

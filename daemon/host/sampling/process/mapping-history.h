@@ -40,7 +40,7 @@ typedef struct PastMapping {
 typedef struct MappingHistory {
         PastMapping *items;             /* in the order of until_ns */
         size_t n, room;
-        uint64_t forgotten_ns;          /* what is older may lack an entry */
+        uint64_t forgotten_ns;          /* entries before this time may be missing */
 } MappingHistory;
 
 void mapping_history_deinit(MappingHistory *history);
@@ -48,7 +48,7 @@ void mapping_history_deinit(MappingHistory *history);
 /* Takes @mapping over, also on an error. @until_ns: not before that of the last one. Return: 0, -ENOMEM. */
 int mapping_history_add(MappingHistory *history, Mapping *mapping, uint64_t until_ns, uint64_t stale_ns);
 
-/* What was at @address at @time_ns and is not any more, or NULL: look in the present. */
+/* Finds the mapping that was at @address at @time_ns and is not any more; NULL: look in the present. */
 const Mapping *mapping_history_find(const MappingHistory *history, uint64_t address, uint64_t time_ns);
 
 /* Whether the rows in force for @address at @time_ns could have been those of another mapping. */

@@ -26,11 +26,11 @@ typedef struct Mapping {
         uint64_t start, end;            /* addresses in the target, end exclusive */
         uint64_t offset;                /* in the file */
         MappingKind kind;
-        Object *object;                 /* one reference, or NULL */
+        Object *object;                 /* owns a reference; may be NULL */
         char *path;                     /* as the target sees it, ` (deleted)` removed; owned; "" = none */
 } Mapping;
 
-/* What the kernel tells at once of an executable mapping, from mmap() or mprotect(). */
+/* A notice that the kernel gives at once of an executable mapping, from mmap() or mprotect(). */
 typedef struct MappingNotice {
         uint64_t time_ns;               /* MONOTONIC: the mapping is there, its caller has not returned yet */
         uint32_t pid, tid;              /* in our PID namespace */
@@ -38,7 +38,7 @@ typedef struct MappingNotice {
         uint64_t offset;                /* in the file */
         uint64_t inode;                 /* with major, minor as in maps */
         uint32_t major, minor;
-        uint32_t prot, flags;           /* of mmap() */
+        uint32_t prot, flags;           /* arguments of mmap() */
         const char *path;               /* as the kernel prints it; `//anon` = no file; not terminated */
         size_t path_size;
 } MappingNotice;
@@ -53,8 +53,8 @@ int mapping_copy(Mapping *to, const Mapping *from, uint64_t start, uint64_t end)
 bool mapping_is_same_file(const Mapping *a, const Mapping *b);
 
 /*
- * What a notice tells, without asking the process, which may be gone: the object is, with @by_path, the file
- * of that path in our own root if it has the notice's device and inode, which the mapping keeps from being
- * used again. A file that is not found so is UNREADABLE. Return: 0, -ENOMEM.
+ * Makes a mapping from a notice, without asking the process, which may be gone. With @by_path the object is
+ * the file of that path in our own root, if it has the notice's device and inode, which the mapping keeps
+ * from being used again. A file that is not found so is UNREADABLE. Return: 0, -ENOMEM.
  */
 int mapping_from_notice(Mapping *mapping, const MappingNotice *notice, ObjectCache *objects, bool by_path);

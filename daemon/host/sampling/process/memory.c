@@ -25,7 +25,7 @@ enum {
 typedef struct Piece {
         pid_t pid;
         int pagemap_fd;
-        int fd;                         /* of memory_open(); -1 = whoever has the pid */
+        int fd;                         /* memory_open()'s; -1 = whoever has the pid */
         uint64_t address;
         size_t size;
         uint8_t data[PIECE];

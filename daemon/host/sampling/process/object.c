@@ -55,7 +55,8 @@ struct ObjectCache {
         Entry *oldest, *newest;         /* without users */
         size_t n_unused, n_all, max_unused;
         uint64_t last_id;
-        dev_t memfd_device;             /* of the kernel's internal tmpfs, which mountinfo does not list */
+        /* device of the kernel's internal tmpfs, which mountinfo does not list */
+        dev_t memfd_device;
         Object *vdso;
         uint64_t vdso_size;
         /* NULL = we read all ourselves */
@@ -363,7 +364,7 @@ int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object 
         int r = object_file_look_here(path, &fd, &key);
 
         if (!r && pid && !find_file(cache, &key) && process_open((pid_t)pid, 0, &proc))
-                proc = -1;              /* it has ended: nobody's share */
+                proc = -1;              /* the process has ended: no user's share */
         return open_looked(cache, r, fd, &key, proc, objectp);
 }
 

@@ -33,7 +33,7 @@ typedef ElfSegment Segment;
 
 enum { OBJECT_MAX_SAYS = 48 };
 
-/* Which runtimes the file is of, and what it says of itself. */
+/* Runtimes that the file is of, and what it says of itself. */
 typedef struct ObjectRuntimes {
         uint32_t bits;                  /* RUNTIME_HAS_* */
         char says[OBJECT_MAX_SAYS];     /* printable; "" = nothing */
@@ -41,11 +41,11 @@ typedef struct ObjectRuntimes {
 
 /* Whether a worker looks into the file, or has done so. */
 enum object_look {
-        OBJECT_LOOK_NONE,               /* none was asked */
+        OBJECT_LOOK_NONE,               /* no worker was asked */
         OBJECT_LOOK_ASKED,
         OBJECT_LOOK_KNOWN,              /* runtimes are known */
         OBJECT_LOOK_FAILED,             /* nothing will become known */
-        OBJECT_LOOK_REFUSED,            /* too many others waited; is asked for again */
+        OBJECT_LOOK_REFUSED,            /* the file found too many others waiting: it is asked for again */
 };
 
 typedef struct Object {
@@ -78,9 +78,9 @@ typedef struct ObjectCache ObjectCache;
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
 
 /*
- * Who looks into files instead of us: takes @fd, and sets object->thread_symbol, runtimes and look whenever
- * it knows. @uid: of the process that the file was first met in. Without one thread symbols are read here.
- * Return (of @ask): 0, -ENOMEM.
+ * Lets a worker look into a file: takes @fd, and sets object->thread_symbol, runtimes and look whenever it
+ * knows. @uid: of the process that the file was first met in. Without such a function thread symbols are read
+ * here. Return (of @ask): 0, -ENOMEM.
  */
 typedef int (*ObjectAskFunc)(void *userdata, Object *object, int fd, uint64_t size, uint32_t uid);
 
@@ -117,7 +117,7 @@ int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t en
 /* The same in two steps: object_file_open() may be called by another thread, and when the object is gone. */
 ObjectFile object_file(const Object *object);
 
-/* What was learnt of files is from an earlier turn from now on: they may have changed. */
+/* Begins another turn: files may have changed since they were last looked at. */
 void object_cache_begin_turn(ObjectCache *cache);
 
 /*

@@ -20,7 +20,7 @@
 #include "core/base/util/macro.h"
 
 enum {
-        STAT_MAX = 4096,                /* one line of about 350 bytes */
+        STAT_MAX = 4096,                /* bytes; the line has about 350 */
         PF_KTHREAD_BIT = 0x00200000,    /* include/linux/sched.h; field 9 of stat */
 };
 

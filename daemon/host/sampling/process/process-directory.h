@@ -34,10 +34,12 @@ int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
  */
 int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp);
 
-/* What errno after a failed open in such a directory means. Return: PROCESS_E_GONE, PROCESS_E_DENIED. */
+/*
+ * Tells what errno after a failed open in such a directory means. Return: PROCESS_E_GONE, PROCESS_E_DENIED.
+ */
 int process_condition(int error);
 
-/* What /proc/PID/stat says of a process. */
+/* Fields of /proc/PID/stat. */
 typedef struct ProcessStat {
         char state;                     /* Z = zombie, X = dead */
         bool is_kernel;

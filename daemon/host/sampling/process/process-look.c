@@ -17,7 +17,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 
-/* What fills all the room may go on. Return: as in ProcessLook. */
+/* Reads a file. A text that fills all the room may go on. Return: as in ProcessLook. */
 static int32_t read_whole(int proc_fd, const char *name, char *to, size_t room) {
         _cleanup_(closep) int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
         size_t size = 0;

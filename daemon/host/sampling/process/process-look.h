@@ -27,7 +27,7 @@ typedef struct ProcessLook {
         uint64_t begin_ns;                      /* MONOTONIC: before anything was read */
         bool is_stuck;                          /* nothing came back in time */
         bool with_maps;
-        int proc_fd;                            /* of the caller */
+        int proc_fd;                            /* owned by the caller */
         int32_t n_maps, n_arguments, n_environment;
         char arguments[PROCESS_LOOK_ARGUMENTS];
         char environment[PROCESS_LOOK_ENVIRONMENT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a process is: who it is, and what it has mapped.
+ * Keeps the identity and the mappings of a process.
  *
  * Mappings come two ways. A read of /proc/PID/maps shows all of them at one time, but takes long; it goes in
  * turns where they are many, and what notices tell meanwhile is noted and put on top at the end. A notice of
@@ -76,7 +76,8 @@ static int make(Process **processp, pid_t pid, bool stays_open) {
         r = stat.state == 'Z' ? read_threads_exe(process) : 0;
         if (r < 0 || (r && stays_open))
                 return r;
-        process->is_open = stays_open && stat.state != 'Z';     /* its threads have directories of their own */
+        /* a zombie's threads have directories of their own */
+        process->is_open = stays_open && stat.state != 'Z';
         if (process->is_open)
                 process->proc_fd = take_fd(fd);
         *processp = take(process);
@@ -102,7 +103,7 @@ void process_close(Process *process) {
         process_forget_look(process);
 }
 
-/* Its directory, or that of a thread that has not exited; owned by the caller. */
+/* Opens the directory of the process, or of a thread that has not exited; owned by the caller. */
 static int open_directory(const Process *process, int *fdp) {
         return process_open_living((pid_t)process->pid, process->start_time_ns, fdp, NULL);
 }
@@ -212,7 +213,7 @@ static int keep_piece(Mapping *to, size_t *np, const Mapping *mapping, uint64_t 
         return r;
 }
 
-/* What of @old the new mapping covers is past. */
+/* Buries the piece of @old that the new mapping covers. */
 static int bury_piece(Process *process, const Mapping *old, const Mapping *mapping, uint64_t time_ns) {
         Mapping piece;
         int r;
@@ -345,7 +346,7 @@ static int inherit_names(Process *process, const Process *parent) {
         return process->exe ? 0 : error_origin(-ENOMEM);
 }
 
-/* What the parent has replaced since then, its child still has. */
+/* The child still has the mappings that the parent has replaced since then. */
 static int inherit_past(Process *process, const Process *parent, uint64_t time_ns) {
         for (size_t i = 0; i < parent->history.n; i++) {
                 const PastMapping *history = &parent->history.items[i];
@@ -363,7 +364,7 @@ static int inherit_past(Process *process, const Process *parent, uint64_t time_n
         return 0;
 }
 
-/* What it has mapped since then comes along: where the child has nothing, nothing of it runs. */
+/* Mappings that the parent has made since then come along: where the child has none, none of them runs. */
 int process_inherit(Process *process, const Process *parent, uint64_t time_ns) {
         Mapping *mappings = calloc(parent->n_mappings + 1, sizeof(*mappings));
         int r = mappings ? inherit_names(process, parent) : error_origin(-ENOMEM);
@@ -401,8 +402,8 @@ struct ProcessReading {
         ObjectCache *objects;
         uint64_t begin_ns;
         bool was_paused;
-        bool lacks_file;                /* one could not be opened */
-        Noted *noted;                   /* what has changed meanwhile */
+        bool lacks_file;                /* a file could not be opened */
+        Noted *noted;                   /* changes that notices told meanwhile */
         size_t n_noted;
         int proc_fd;
         Mapping *mappings;
@@ -641,7 +642,7 @@ int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64
         return 0;
 }
 
-/* What was read may be older than what notices have told since then. */
+/* The text may be older than the notices since then. */
 static int change_noted(Process *process, ProcessReading *reading) {
         int r = 0;
 

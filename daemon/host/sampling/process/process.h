@@ -32,24 +32,24 @@ enum {
 typedef struct Process {
         uint32_t pid;
         bool is_kernel;                 /* a kernel thread: no mappings, no executable */
-        uint64_t start_time_ns;         /* of the leader, as in abi.h */
+        uint64_t start_time_ns;         /* start of the leader, as in abi.h */
         uint64_t stack_start;           /* address of its first stack: exec makes a new one; 0 = unknown */
         uint64_t read_ns;               /* MONOTONIC: before its identity was read; 0 = never */
-        uint64_t generation;            /* of its row in the kernel's table */
-        char comm[ABI_COMM_SIZE];       /* of the leader */
+        uint64_t generation;            /* generation of the row in the kernel's table */
+        char comm[ABI_COMM_SIZE];       /* name of the leader */
         char *exe;                      /* path of the executable, owned; NULL = unreadable */
         Identity *identity;             /* container, environment; owned; NULL = not read (yet) */
         Mapping *mappings;              /* sorted by start, disjoint, owned */
         size_t n_mappings;
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
-        MappingHistory history;         /* what was mapped before */
+        MappingHistory history;         /* former mappings */
         /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t maps_serial;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
         ProcessLook *look;              /* from the identity until mappings are read; NULL = none */
         bool is_open;                   /* by process_new_open() */
-        int proc_fd;                    /* its directory in /proc, owned, while it is open */
+        int proc_fd;                    /* directory in /proc, owned, while is_open */
 } Process;
 
 /* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
@@ -62,7 +62,7 @@ int process_new(Process **processp, pid_t pid);
 int process_new_open(Process **processp, pid_t pid);
 void process_close(Process *process);
 
-/* What was read together with its identity is not used for its mappings. */
+/* Forgets maps that were read together with the identity: mappings are read anew. */
 void process_forget_look(Process *process);
 
 /* A process that is gone, made of what a sample told. @comm: ABI_COMM_SIZE bytes. Return: 0, -ENOMEM. */
@@ -111,20 +111,20 @@ int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
 int process_take_mappings(Process *process, Process *from);
 
 /*
- * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings
- * of @parent. Return: 0, -ENOMEM.
+ * Gives @process what a fork of @parent at @time_ns gave to it: executable, identity and mappings. Nothing is
+ * known of it yet. Return: 0, -ENOMEM.
  */
 int process_inherit(Process *process, const Process *parent, uint64_t time_ns);
 
-/* What an address was at one time. */
+/* The answer on one address at one time. */
 typedef struct ProcessAnswer {
-        const Mapping *mapping;         /* that held the address; NULL = none did */
+        const Mapping *mapping;         /* mapping that held the address; NULL = none did */
         /* the kernel half may have walked a stack over it by the rows of what lay there before */
         bool is_stale;
         bool is_current;                /* the answer is the same now, and may be kept */
 } ProcessAnswer;
 
-/* What @address was at @time_ns. The mapping lives until the process changes. */
+/* Finds what @address was at @time_ns. The mapping lives until the process changes. */
 void process_resolve(const Process *process, uint64_t address, uint64_t time_ns, ProcessAnswer *answerp);
 
 /*

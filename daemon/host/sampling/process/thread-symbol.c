@@ -23,7 +23,7 @@
 enum {
         RELOCATIONS = 512,              /* read at once */
         MAX_RELOCATIONS = 1 << 20,
-        NODE_SIZE = 32,                 /* of its variable (node_walk.h); all others are pointers */
+        NODE_SIZE = 32,                 /* bytes of its variable (node_walk.h); all others are pointers */
 };
 
 #define ELASTIC_SYMBOL "elastic_apm_profiling_correlation_tls_v1"

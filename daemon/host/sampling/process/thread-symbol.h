@@ -32,9 +32,9 @@ typedef struct ThreadSlot {
 } ThreadSlot;
 
 typedef struct ThreadSymbol {
-        uint8_t name;                   /* which of the names that are known it has: 1 …; 0 = none */
+        uint8_t name;                   /* number of the known name that it has: 1 …; 0 = none */
         uint8_t form;                   /* enum abi_form; 0 = the file has none that we read */
-        /* it has a form that is recognised, and is not read: which, and why. NULL = none */
+        /* names a form that is recognised, and not read, and why. NULL = none */
         const char *unread;
         uint64_t value;                 /* st_value: offset in the TLS block */
         uint64_t block_size;            /* PT_TLS, memory */
@@ -44,7 +44,7 @@ typedef struct ThreadSymbol {
 } ThreadSymbol;
 
 /*
- * What `form` and `unread` are of a symbol with this name: as it ought to be, or when it is not read. Return:
+ * Finds `form` and `unread` of a symbol with this name: as they ought to be, or when it is not read. Return:
  * whether there is such a name.
  */
 bool thread_symbol_name(uint8_t name, uint8_t *formp, const char **unreadp);
