@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One sample on its way into the window, for example
+ * Brings a sample into the window, for example
  *
  *     tgid 812, tid 815, 3 user frames, slot {trace …, span 7f3a…}
  *
@@ -23,7 +23,7 @@
 #include "host/sampling/aggregate/wait-spread.h"
 #include "host/sampling/context/goroutine-labels.h"
 
-/* of which it is known what they published last; by tid, the latest stays */
+/* Threads whose last publication is remembered; by tid, the latest stays. */
 enum { SEEN_THREADS = 4096 };
 
 typedef struct SeenThread {

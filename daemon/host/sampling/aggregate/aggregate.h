@@ -29,7 +29,7 @@ typedef struct Aggregator Aggregator;
 /* Stack of who ended a wait. */
 typedef struct WakerStack {
         const Program *program;         /* the waker's */
-        const uint64_t *words;          /* of its frames, leaf first; none is cut */
+        const uint64_t *words;          /* words of the waker's frames, leaf first; none is cut */
         uint32_t n;
         enum abi_stack_end end;
         uint64_t time_ns;               /* MONOTONIC */
@@ -38,8 +38,9 @@ typedef struct WakerStack {
 typedef struct WaitTimes {
         uint64_t blocked_ns, runnable_ns;
         uint64_t end_ns;                /* MONOTONIC */
-        uint32_t weight;                /* of a walk, × WAIT_WEIGHT_ONE; 0 = a sum of waits without walks */
-        const struct abi_waker *waker;  /* who ended what was blocked */
+        /* weight of a walk, × WAIT_WEIGHT_ONE; 0 = a sum of waits without walks */
+        uint32_t weight;
+        const struct abi_waker *waker;  /* the thread that ended the wait */
         bool is_long;                   /* WAIT_LONG */
         uint32_t file;                  /* enum abi_wait_file: what the descriptor of the call leads to */
         const WakerStack *waker_stack;  /* NULL = it was not walked */
@@ -49,7 +50,7 @@ typedef struct WaitTimes {
 int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns);
 Aggregator *aggregator_free(Aggregator *aggregator);
 
-/* Which attributes may be sent; before the first sample. What it points to is borrowed. */
+/* Sets which attributes may be sent; before the first sample. @filter points to borrowed globs. */
 void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter);
 DEFINE_CLEANUP(Aggregator, aggregator_free)
 

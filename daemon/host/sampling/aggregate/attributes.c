@@ -30,11 +30,11 @@ enum {
 /* Everything that decides a sample's set of attributes. Compared as bytes: no implicit padding. */
 typedef struct AttributeKey {
         uint64_t local_root;            /* 0 = none */
-        uint64_t probe_id, birth_ns;    /* of the coroutine, 0 = unknown */
+        uint64_t probe_id, birth_ns;    /* identity of the coroutine, 0 = unknown */
         const char *wait_reason;        /* a constant: its address stands for it */
         uint32_t wait_state;            /* WaitState */
         uint32_t station;               /* number + 1; 0 = no coroutine */
-        uint32_t form;                  /* of the attributes, 0 without any */
+        uint32_t form;                  /* form of the attributes, 0 without any */
         uint32_t tid;
         uint32_t stack_end;
         uint32_t n_task;                /* bytes of the task's name */
@@ -43,7 +43,7 @@ typedef struct AttributeKey {
         struct abi_waker waker;
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
-        uint64_t generation;            /* whose attributes; these two are 0 without any */
+        uint64_t generation;            /* the process with the attributes; these two are 0 without any */
         /* as many as there are, then the task's name: the rest is no part of the key */
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK];
 } AttributeKey;
@@ -84,7 +84,7 @@ void attributes_deinit(Attributes *attributes) {
         context_attributes_deinit(&attributes->context);
 }
 
-/* Of a goroutine, or of a thread: names and values as they are, without a table of keys. */
+/* Labels of a goroutine, or of a thread, have names and values as they are, without a table of keys. */
 static bool are_labels(const struct abi_sample *header) {
         return header->form == ABI_FORM_GO || header->form == ABI_FORM_LABELS;
 }
@@ -172,7 +172,7 @@ static void add_task(SetBuilder *builder, const Sample *sample, size_t size) {
                 set_string(builder, "coroutine.state", "running", strlen("running"));
 }
 
-/* They are many and each comes once a window: none is remembered. */
+/* Suspended coroutines are many and each comes once a window: no set of theirs is remembered. */
 int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine,
                             uint32_t *setp) {
         SetBuilder builder = { .window = window, .filter = &attributes->filter };
@@ -181,7 +181,7 @@ int attributes_of_suspended(Attributes *attributes, Window *window, const Sample
         return builder.r ? builder.r : window_attribute_set(window, builder.attributes, builder.n, setp);
 }
 
-/* Its id is zero unless it is wanted. */
+/* The goroutine's id is zero unless it is wanted. */
 static int add_goroutine(Attributes *attributes, Window *window, const Process *process, const Sample *sample,
                          SetBuilder *builder) {
         uint64_t goid;
@@ -195,7 +195,7 @@ static int add_goroutine(Attributes *attributes, Window *window, const Process *
                                                           ARRAY_SIZE(builder->attributes), &builder->n);
 }
 
-/* Who is no target is named by its kind alone. */
+/* A waker that is no target is named by its kind alone. */
 static void add_waker(SetBuilder *builder, const struct abi_waker *waker) {
         static const char *const kinds[WAKER_N] = { [WAKER_THREAD] = "thread",
                                                     [WAKER_PROCESS] = "process",
@@ -288,7 +288,7 @@ static bool cache_find(const AttributeCache *cache, const void *key, size_t size
         return true;
 }
 
-/* What is remembered are indexes of one window. */
+/* Forgets the indexes that are remembered: they are those of one window. */
 static void follow_window(Attributes *attributes, const Window *window) {
         if (attributes->window_serial == window_serial(window))
                 return;
@@ -343,7 +343,7 @@ static void add_int(ResourceBuilder *builder, const char *key, int64_t value) {
         builder->n += !builder->r;
 }
 
-/* What hashed ids are made of beside the machine's: another one would be another name for each host. */
+/* Hashed ids are made of this beside the machine's id: another value would be another name for each host. */
 #define APPLICATION_ID SD_ID128_MAKE(a5,6b,ef,a2,62,56,45,a3,b7,b0,c3,43,22,89,76,21)
 
 /* To hash it again would take as long as the rest of a resource. Return: as the library's function. */
@@ -383,8 +383,8 @@ static void add_host(ResourceBuilder *builder) {
 }
 
 /*
- * What we know better stays as it is, also where we could not find it out. A host.id that a target has read
- * from /etc/machine-id would give away what `host-id` keeps back.
+ * Attributes that we know better stay as they are, also where we could not find them out. A host.id that a
+ * target has read from /etc/machine-id would give away what `host-id` keeps back.
  */
 static bool is_ours(const AttributeFilter *filter, const char *key) {
         if (!strcmp(key, "host.id"))
@@ -399,7 +399,7 @@ static void add_environment(ResourceBuilder *builder, const Environment *environ
                         add_string(builder, environment->attributes[i].key, environment->attributes[i].value);
 }
 
-/* What the operator says of all targets. A service is a target's own matter. */
+/* Adds what the operator says of all targets. A service is a target's own matter. */
 static void add_own(ResourceBuilder *builder, const Environment *own) {
         for (size_t i = 0; own && i < own->n_attributes; i++)
                 if (!is_ours(builder->filter, own->attributes[i].key) &&
@@ -407,7 +407,9 @@ static void add_own(ResourceBuilder *builder, const Environment *own) {
                         add_string(builder, own->attributes[i].key, own->attributes[i].value);
 }
 
-/* What a program publishes of itself, in its own kinds. A key that holds a NUL or is too long is none. */
+/*
+ * Adds an attribute that a program publishes, in its own kind. A key that holds a NUL or is too long is none.
+ */
 static void add_published(ResourceBuilder *builder, const ContextAttribute *attribute) {
         static const uint32_t kinds[] = { [CONTEXT_STRING] = ATTRIBUTE_STRING,
                                           [CONTEXT_BOOL] = ATTRIBUTE_BOOL,
@@ -444,7 +446,7 @@ static void add_pod(ResourceBuilder *builder, const char *uid) {
         add_string(builder, "k8s.namespace.name", name.namespace);
 }
 
-/* Of two attributes with one key the first counts: a target knows its own container and host name best. */
+/* The first of two attributes with one key counts: a target knows its own container and host name best. */
 static void describe(ResourceBuilder *builder, const Program *program) {
         const ProcessContext *context = program->publication->context;
         const Process *process = program->process;

@@ -39,7 +39,7 @@ void attributes_deinit(Attributes *attributes);
 int attributes_of_sample(Attributes *attributes, Window *window, const Program *program,
                          const Sample *sample, enum abi_stack_end stack_end, uint32_t *setp);
 
-/* Of a coroutine that was suspended. Return: as above. */
+/* Attributes of a suspended coroutine. Return: as above. */
 int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine,
                             uint32_t *setp);
 

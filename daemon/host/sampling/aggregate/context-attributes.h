@@ -30,21 +30,21 @@ enum {
 
 typedef struct Environment Environment;
 
-/* What a resource says as host.id. */
+/* Forms of a resource's host.id. */
 typedef enum LabelHostId {
-        /* of the machine and of spanprof: it leads to no other telemetry */
+        /* hash over the machine and spanprof: it leads to no other telemetry */
         LABEL_HOST_HASHED,
         LABEL_HOST_MACHINE,                     /* machine-id(5) */
         LABEL_HOST_NONE,
 } LabelHostId;
 
-/* Which attributes are wanted: globs on their keys (resource, sample and context alike). Borrowed. */
+/* Globs that choose attributes by their keys (resource, sample and context alike). Borrowed. */
 typedef struct AttributeFilter {
         char *const *allow, *const *deny;
         size_t n_allow, n_deny;                 /* n_allow = 0: all */
         bool coroutine_ids;                     /* add coroutine.id and go.goroutine.id: a value for each */
         LabelHostId host_id;
-        const Environment *own;                 /* what the operator says of each resource; NULL = nothing */
+        const Environment *own;                 /* the operator's words on each resource; NULL = nothing */
         PodNames *pods;                         /* NULL = pods have no names */
 } AttributeFilter;
 

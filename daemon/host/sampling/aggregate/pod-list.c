@@ -33,7 +33,7 @@ typedef struct Scanner {
         unsigned depth;
         bool in_items, in_metadata;     /* the key of depth 1, of depth 3, is that */
         bool has_items;
-        Word fields[N_FIELDS];          /* of the pod that is open */
+        Word fields[N_FIELDS];          /* fields of the pod that is open */
         Text *entries;
         size_t n, n_over;
 } Scanner;

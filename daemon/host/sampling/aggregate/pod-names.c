@@ -38,7 +38,7 @@ struct PodNames {
         char *directory;
         PodLister lister;
         Hashmap found, listed;          /* hash of the uid → Pod; of the directory, of the lister */
-        uint64_t read_ns, ask_ns;       /* neither is asked again before */
+        uint64_t read_ns, ask_ns;       /* the earliest next question to each */
         uint64_t interval_ns;           /* between questions to the lister */
 };
 

@@ -18,7 +18,10 @@
 
 enum { SERVICE_NAME_MAX = NAME_MAX + sizeof(SERVICE_NAME_UNKNOWN ":") };
 
-/* Of the process context. *sizep: bytes, any of them, not terminated. Return: NULL = it has none. */
+/*
+ * Finds the name in the process context. *sizep: bytes, any of them, not terminated. Return: NULL = it has
+ * none.
+ */
 const char *service_name_published(const ProcessContext *context, size_t *sizep);
 
 /* If nothing is published. @unknown: room for it. Return: @unknown, or text of the environment. */

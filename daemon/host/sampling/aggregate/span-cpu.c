@@ -20,8 +20,8 @@
 #include "host/sampling/aggregate/service-name.h"
 
 enum {
-        MAX_ROWS = SPAN_CPU_MAX_ROWS + SPAN_CPU_MAX_SERVICES,   /* and those that stand for others */
-        MAX_PROGRAMS = 1 << 14,         /* that are known by number; others are looked up each time */
+        MAX_ROWS = SPAN_CPU_MAX_ROWS + SPAN_CPU_MAX_SERVICES,   /* with the rows that stand for others */
+        MAX_PROGRAMS = 1 << 14,         /* programs known by number; others are looked up each time */
         MAX_TEXT = 255,                 /* bytes of a service or an operation; the rest is cut */
         NO_ROW = UINT32_MAX,
 };
@@ -30,12 +30,12 @@ typedef struct Row {
         uint32_t service;
         uint64_t ns;
         uint64_t debt_ns;               /* held back from the next time */
-        SpanCpuExemplar exemplar, next; /* what is shown; the largest of this window */
+        SpanCpuExemplar exemplar, next; /* the shown one; the largest of this window */
 } Row;
 
 typedef struct Service {
         uint64_t outside_ns, debt_ns, split_ns;
-        uint64_t n_ticks;               /* of this window, in split runs */
+        uint64_t n_ticks;               /* ticks of this window, in split runs */
 } Service;
 
 typedef struct SpanKey {
@@ -65,7 +65,7 @@ struct SpanCpu {
         const char *key;                /* of operations; NULL = all of operation.h, "" = none */
         Intern programs;                /* generation and context → number, of this window */
         uint32_t *service_of;           /* by number of the program; MAX_PROGRAMS */
-        Intern names;                   /* of services → number */
+        Intern names;                   /* names of services → number */
         Service services[SPAN_CPU_MAX_SERVICES];
         Intern operations;              /* service and operation → number of the row */
         Row *rows;                      /* MAX_ROWS */

@@ -28,13 +28,13 @@ typedef struct SpanCpu SpanCpu;
 enum {
         SPAN_CPU_MAX_SERVICES = 256,    /* then SPAN_CPU_OVERFLOW stands for others, as for operations */
         SPAN_CPU_MAX_ROWS = 1000,
-        SPAN_CPU_MAX_SPANS = 16384,     /* of a window, that wait for their operation or have it */
-        SPAN_CPU_MAX_TICKS = 4096,      /* of a window, in split runs */
+        SPAN_CPU_MAX_SPANS = 16384,     /* spans of a window that wait for their operation or have it */
+        SPAN_CPU_MAX_TICKS = 4096,      /* ticks of a window, in split runs */
 };
 
 #define SPAN_CPU_OVERFLOW "__overflow__"
 
-/* What runs before one wait, or before a sum of waits, have told. */
+/* CPU time of the runs before one wait, or before a sum of waits. */
 typedef struct SpanCpuRuns {
         uint64_t whole_ns, split_ns;
         uint32_t n_moved, n_split, n_inside;    /* as in struct abi_wait_sum */
@@ -57,7 +57,7 @@ typedef struct SpanCpuRow {
 typedef struct SpanCpuService {
         const char *name;
         uint64_t outside_ns;
-        uint64_t split_ns;              /* that no tick has split yet */
+        uint64_t split_ns;              /* CPU time that no tick has split yet */
 } SpanCpuService;
 
 /*

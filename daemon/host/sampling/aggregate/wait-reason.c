@@ -34,7 +34,7 @@ static const char reason_futex[] = "futex", reason_poll[] = "poll", reason_read[
 static const struct {
         int16_t call;
         const char *reason;
-        bool has_file;          /* its first argument is a descriptor */
+        bool has_file;          /* the first argument is a descriptor */
 } calls[] = {
         { SYS_futex, reason_futex },
 #ifdef SYS_futex_waitv

@@ -27,7 +27,7 @@
 
 struct WaitSpreadKind {
         uint64_t value_ns, end_ns;
-        double estimate_ns;             /* of its walks together */
+        double estimate_ns;             /* sum over its walks */
         uint32_t attributes;
         uint32_t first_walk;
         uint32_t profile, link;
@@ -99,7 +99,7 @@ int wait_spread_add(WaitSpread *spread, const WaitKind *kind, uint32_t attribute
         return 0;
 }
 
-/* What rounding leaves goes to the last walk: the sum stays exact. */
+/* The last walk gets what rounding leaves: the sum stays exact. */
 static int spread_kind(const WaitSpread *spread, const WaitSpreadKind *sum, Window *window) {
         double rate = (double)sum->value_ns / sum->estimate_ns;
         uint64_t left_ns = sum->value_ns, part_ns;
@@ -123,7 +123,7 @@ int wait_spread_finish(WaitSpread *spread, Window *window) {
         bool is_full = false;
         int r = 0;
 
-        /* What is left out of a full window is its new samples alone: other kinds may have theirs. */
+        /* A full window leaves out new samples of this kind alone: other kinds may have theirs. */
         for (uint32_t i = 0; i < spread->kinds.n_items && r >= 0; i++) {
                 const WaitSpreadKind *sum = &spread->sums[i];
 

@@ -22,7 +22,7 @@ enum {
 
 /* Waits of one kind are alike in all but their stacks. Compared as bytes: no padding. */
 typedef struct WaitKind {
-        uint32_t profile, link;         /* of the window */
+        uint32_t profile, link;         /* indexes of the window */
         uint32_t tid;
         uint8_t state;                  /* WaitState */
         uint8_t is_long;                /* WAIT_LONG: time of short waits is not handed to long ones */

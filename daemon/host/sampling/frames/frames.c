@@ -54,7 +54,7 @@ static const enum counter frame_counters[] = {
 typedef struct CachedStack {
         uint32_t stack;                 /* index in the window */
         uint32_t is_root;               /* the last user frame is one */
-        uint16_t n_frames[ARRAY_SIZE(frame_counters)];  /* what one sample of it counts */
+        uint16_t n_frames[ARRAY_SIZE(frame_counters)];  /* counts of one sample of it */
 } CachedStack;
 
 /* Module of the frame before, in the same stack: no mapping goes away while a stack is made. */
@@ -70,7 +70,7 @@ struct Frames {
         FramesNaming naming;
         /* the stack that is being made: it may be another one for the next sample */
         bool is_preliminary;
-        uint64_t window_serial;         /* of the window that `modules` and the cache are for */
+        uint64_t window_serial;         /* the window that `modules` and the cache are for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
         uint32_t stacks_size;
@@ -199,10 +199,7 @@ static int unknown_frame(Window *window, enum counter counter, uint64_t pc, Fram
         return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, pc, wordp);
 }
 
-/*
- * What the process itself says of an address where no file is. It keeps its kind: the language is
- * unknown.
- */
+/* The process itself names code where no file is. The frame keeps its kind: the language is unknown. */
 static int named_code(Window *window, const char *name, size_t size, uint64_t pc, FrameWord *wordp) {
         WindowFunction function = { 0 };
         WindowFrame frame = { .address = pc };
@@ -330,7 +327,7 @@ static int runtime_function(Window *window, const RuntimeFrame *frame, const cha
         return r ? r : window_frame(window, &row, wordp);
 }
 
-/* One frame of a runtime → up to @max functions. What has no name is an unknown frame at its pc. */
+/* Resolves a frame of a runtime into up to @max functions. A frame without a name is unknown at its pc. */
 static int runtime_frame(Frames *frames, Window *window, const StackInput *input, const uint64_t *words,
                          size_t max, FrameWord *to, size_t *np) {
         const RuntimeFrame *functions = NULL;

@@ -38,8 +38,8 @@ void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
 
 enum {
         _FRAMES_E_SUCCESS,
-        FRAMES_E_UNNAMED,               /* of FramesNaming.code: its name is not known */
-        /* it may be, in a moment: the stack is made again for the next sample */
+        FRAMES_E_UNNAMED,               /* from FramesNaming.code: the name is not known */
+        /* the name may be known in a moment: the stack is made again for the next sample */
         FRAMES_E_LATER,
 };
 
@@ -72,7 +72,7 @@ typedef struct FramesNaming {
 
 void frames_set_naming(Frames *frames, const FramesNaming *naming);
 
-/* Who names frames of runtimes; borrowed; NULL = they stay unnamed. */
+/* Sets what names frames of runtimes; borrowed; NULL = they stay unnamed. */
 void frames_set_runtimes(Frames *frames, Runtimes *runtimes);
 
 /* As runtimes_task_name(). */

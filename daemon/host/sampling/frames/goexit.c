@@ -27,7 +27,7 @@ enum {
 };
 
 /*
- * Of a process that is gone the file may still be where it was, for us too. If not, that was no look: another
+ * The file of an ended process may still be where it was, for us too. If not, that was no look: another
  * process with the same file will tell.
  */
 static bool read_code(const Mapping *mapping, const Process *process, uint64_t offset, uint8_t *code,

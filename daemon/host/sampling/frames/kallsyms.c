@@ -25,7 +25,7 @@
 #include "core/base/util/text.h"
 
 enum {
-        MAX_SYMBOLS = 1 << 19,          /* of each kind; the rest is left out */
+        MAX_SYMBOLS = 1 << 19,          /* symbols of each kind; the rest is left out */
         MAX_NAMES = 32 << 20,
         MAX_NAME = 512,                 /* KSYM_NAME_LEN */
         BUFFER = 16 << 10,
@@ -91,7 +91,7 @@ static unsigned underscores(const char *name) {
         return (unsigned)strspn(name, "_");
 }
 
-/* Of two names for one address: no mark, then a global one, then one with fewer underscores in front. */
+/* Order of two names for one address: no mark, then a global one, then fewer underscores in front. */
 static bool is_better(const char *name, char type, const char *than, char than_type) {
         if (is_mark(name) != is_mark(than))
                 return is_mark(than);
@@ -103,7 +103,7 @@ static bool is_better(const char *name, char type, const char *than, char than_t
 /* A table that is being filled. */
 typedef struct Loading {
         Kallsyms *kallsyms;
-        char last_type;                 /* of the newest sorted symbol */
+        char last_type;                 /* type of the newest sorted symbol */
         uint32_t last_name;
         int fd;
         size_t size, at;                /* bytes in the buffer, bytes used */

@@ -208,7 +208,7 @@ size_t kernel_n_symbols(const Kernel *kernel) {
         return (size_t)kernel->kallsyms.n_symbols + kernel->kallsyms.n_extras;
 }
 
-/* What holds @address: the kernel itself, a module, or nothing. */
+/* Finds what holds @address: the kernel itself, a module, or nothing. */
 static KernelModule *find_module(Kernel *kernel, uint64_t address) {
         size_t low = 0, high = kernel->n_modules;
 

@@ -41,7 +41,7 @@
 enum {
         MAX_OPS = 8,
         MAX_NAMES = 128 << 10,          /* 10 MiB */
-        MAX_NAME_BYTES = 24 << 20,      /* of texts and frames */
+        MAX_NAME_BYTES = 24 << 20,      /* bytes of texts and frames */
         MAX_TEXTS = 2 * MAX_NAMES,
         MAX_GONE = 64,                  /* processes that have ended and are still known */
         MAX_EXTENDS = 8,                /* files of one process that are read for more */
@@ -96,7 +96,7 @@ typedef struct Known {
         uint64_t begin_ns;              /* when it was met */
         uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
         uint64_t gone_ns;               /* 0 = it lives */
-        uint64_t second_ns;             /* this second began */
+        uint64_t second_ns;             /* begin of the present second */
         uint64_t spent_ns, waited_ns;   /* CPU time and time of this second, looking names up */
         uint64_t debt_ns;               /* CPU time for names beyond its share of all seconds so far */
         char says[OBJECT_MAX_SAYS];
@@ -304,9 +304,9 @@ static void say_later(const RuntimeOps *ops, char text[RUNTIMES_MAX_TEXT]) {
 }
 
 /*
- * One that has just begun is not ready, which is nothing to tell; one that stays so is told of, once in the
- * log. It may never be ready, and each attempt costs a worker: so the time until the next is a quarter of the
- * time that it has had.
+ * A runtime that has just begun is not ready, which is nothing to tell; if it stays so, the log says it once.
+ * It may never be ready, and each attempt costs a worker: so the time until the next is a quarter of the time
+ * that it has had.
  */
 static void wait_for(Known *known, bool was_told, uint64_t now_ns) {
         uint64_t age_ns = now_ns - known->begin_ns;
@@ -379,7 +379,7 @@ static void ask_for_walk(Runtimes *runtimes, Registered *runtime) {
                 take_entries(runtimes);
 }
 
-/* Whose walk is being loaded is asked for again; others may have come since that have none. */
+/* The runtime whose walk is being loaded is asked for again; others without a walk may have come since. */
 static void ask_again(Runtimes *runtimes) {
         for (size_t i = 0; i < runtimes->n_registered && runtimes->walk == RUNTIMES_WALK_LOADING; i++)
                 if (runtimes->registered[i].is_on)
@@ -498,7 +498,7 @@ static int extend(Known *known, const Process *process, const Mapping *mapping, 
         if (i >= RUNTIMES_MAX_KINDS)
                 return 0;
         waiting = &known->waiting[i];
-        if (waiting->fd >= 0)           /* one of this kind is on its way */
+        if (waiting->fd >= 0)           /* a question of this kind is on its way */
                 return 0;
         known->n_extends++;
         *waiting = (Waiting){ .fd = -1 };
@@ -658,7 +658,7 @@ static int keep_function(Runtimes *runtimes, const RuntimeFrame *frame, const ch
         return keep_text(runtimes, whole, n_name + n_signature + 1, textp);
 }
 
-/* Of the innermost first. */
+/* The innermost function's frame comes first. */
 static int keep_frames(Runtimes *runtimes, RuntimeFrame *frames, size_t n, Names *namesp) {
         uint32_t index;
         int r = 0;
@@ -701,7 +701,7 @@ static int keep(Runtimes *runtimes, const NameKey *key, RuntimeFrame *frames, si
         return 0;
 }
 
-/* Of all threads, and of other processes: a part of the work is done by them. */
+/* CPU time of all threads, and of other processes: a part of the work is done by them. */
 static uint64_t cpu_ns(const Known *known) {
         const RuntimeOps *ops = known->runtime->ops;
         struct timespec now = { 0 };
@@ -783,7 +783,7 @@ static void trust(const Known *known, const NameKey *key, const Names *before, N
         names->end_ns = names->trust_ms ? clock_monotonic_ns() + names->trust_ms * NS_PER_MS : 0;
 }
 
-/* Of a frame that was not met yet, or whose answer is old. @index: of the old one. */
+/* Asks about a frame that was not met yet, or whose answer is old. @index: of the old answer. */
 static int ask(Runtimes *runtimes, Known *known, const NameKey *key, const uint32_t *index, Names *names) {
         Names before = index ? runtimes->names[*index] : (Names){ 0 };
         uint32_t at;
@@ -916,7 +916,7 @@ RuntimesState runtimes_state(const Runtimes *runtimes) {
         };
 
         for (const Known *known = runtimes->first; known; known = known->next) {
-                /* One without an entry has frames, which nobody walks. */
+                /* A runtime without an entry has frames, which nothing walks. */
                 bool has_frames = known->runtime->ops->frames || !known->runtime->ops->entry_size;
 
                 if (known->gone_ns)

@@ -28,7 +28,7 @@
 enum {
         RUNTIMES_MAX_FRAMES = 128,      /* functions of one frame: it and those that were inlined into it */
         RUNTIMES_MAX_TEXT = 160,
-        RUNTIMES_MAX_KINDS = 3,         /* of other files that tell more */
+        RUNTIMES_MAX_KINDS = 3,         /* kinds of other files that tell more */
 };
 
 /* A function of a frame. Texts live until the next call of runtimes_frames(). */
@@ -36,33 +36,36 @@ typedef struct RuntimeFrame {
         const char *function;           /* NULL = unnamed */
         const char *file;               /* NULL = not known */
         uint32_t line;                  /* 0 = not known */
-        uint32_t first_line;            /* of the function; 0 = not known */
+        uint32_t first_line;            /* begin of the function; 0 = not known */
         const char *signature;          /* `(int, long)`, behind names that have overloads; NULL = none */
         const char *compilation;        /* jvm.frame.compilation, a text that stays; NULL = none */
 } RuntimeFrame;
 
 enum {
         _RUNTIME_E_SUCCESS,
-        RUNTIME_E_LATER,                /* it is not ready yet: the process has just begun */
-        RUNTIME_E_UNKNOWN,              /* this release has something that is not known; the text says what */
-        RUNTIME_E_NATIVE,               /* its frames are walked as native ones; the text says what it is */
-        RUNTIME_E_UNLOADED,             /* it may have gone since; a frame that says so stands for it */
-        RUNTIME_E_SHORT,                /* these frames are right, and inner ones may be missing */
-        RUNTIME_E_UNNAMED,              /* what the frame refers to is not there (any more) */
+        RUNTIME_E_LATER,                /* not ready yet: the process has just begun */
+        RUNTIME_E_UNKNOWN,              /* the release has something that is not known; the text says what */
+        RUNTIME_E_NATIVE,               /* frames are walked as native ones; the text says what it is */
+        RUNTIME_E_UNLOADED,             /* the code may have gone since; a frame that says so stands for it */
+        RUNTIME_E_SHORT,                /* the frames are right, and inner ones may be missing */
+        RUNTIME_E_UNNAMED,              /* the frame refers to what is not there (any more) */
 };
 
-/* What is known of a process when its runtime is attached. Borrowed for the call. */
+/* Facts about a process when its runtime is attached. Borrowed for the call. */
 typedef struct RuntimeSubject {
         pid_t pid;
         uint64_t start_time_ns;
         uint64_t generation;
         uint64_t object;                /* Object.id of the runtime's object */
-        const char *says;               /* of recognises() */
-        /* of the runtime's object; the callee may take it (-1), else it is closed once all is known */
+        const char *says;               /* answer of recognises() */
+        /*
+         * descriptor of the runtime's object; the callee may take it (-1), else it is closed once all is
+         * known
+         */
         int fd;
         uint64_t size;                  /* bytes of that file */
         uint64_t bias;                  /* address in the process - ELF address */
-        void *userdata;                 /* of runtimes_register() */
+        void *userdata;                 /* from runtimes_register() */
 } RuntimeSubject;
 
 typedef struct RuntimeOps {
@@ -112,7 +115,7 @@ typedef struct RuntimeOps {
         uint32_t (*trust_ms)(const uint64_t *words);
         /* CPU time that other processes have spent on it so far, ns. NULL = none does. */
         uint64_t (*cpu_ns)(const void *state);
-        /* Some times a second. @userdata: of runtimes_register(). NULL = there is nothing to do. */
+        /* Called some times a second. @userdata: of runtimes_register(). NULL = there is nothing to do. */
         void (*tend)(void *userdata, uint64_t now_ns);
 } RuntimeOps;
 
@@ -172,7 +175,7 @@ const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const
 /* Whether the program has a runtime with frames of its own: walked by it, soon to be, or not at all. */
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
 
-/* What the process runs, in words: `java 17`, `java 27: layout unknown: …`; NULL = no runtime that is known. */
+/* The runtime of the process in words: `java 17`, `java 27: layout unknown: …`; NULL = none that is known. */
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
 
 /*
@@ -181,7 +184,7 @@ const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
  */
 int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]);
 
-/* What attach() of @ops has kept of a program that lives; NULL = nothing, or it has another runtime. */
+/* State that attach() of @ops has kept of a living program; NULL = none, or it has another runtime. */
 const void *runtimes_state_of(const Runtimes *runtimes, uint64_t generation, const RuntimeOps *ops);
 
 /* Visits all processes with a runtime. */

@@ -28,21 +28,21 @@ typedef struct SampleCoroutine {
         bool known;
 } SampleCoroutine;
 
-/* What a thread without CPU did. */
+/* State of a thread without CPU. */
 typedef enum WaitState {
         WAIT_STATE_NONE,                /* a sample of the CPU */
         WAIT_STATE_BLOCKED,
-        WAIT_STATE_RUNNABLE,            /* it waited for a CPU */
+        WAIT_STATE_RUNNABLE,            /* waited for a CPU */
 } WaitState;
 
 typedef struct SampleWait {
         const char *reason;             /* a constant of wait_reason() */
         WaitState state;
-        struct abi_waker waker;         /* who ended it, if it was blocked */
+        struct abi_waker waker;         /* ended the wait, if the thread was blocked */
         uint32_t file;                  /* enum abi_wait_file */
 } SampleWait;
 
-/* One sample; its pointers lead into the record. */
+/* A sample; its pointers lead into the record. */
 typedef struct Sample {
         const struct abi_sample *header;
         const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */

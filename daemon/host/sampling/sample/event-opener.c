@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One request at a time over a pair of sockets, and one answer:
+ * Answers one request at a time over a pair of sockets:
  *
  *     daemon   form, CPU, period   ──▶   opener: perf_event_open()
  *              0, or -errno        ◀──   with the descriptor
@@ -31,14 +31,14 @@
 
 enum {
         ANSWER_S = 5,                   /* then it hangs */
-        SOCKET = 0,                     /* of the opener, which has no other descriptor */
+        SOCKET = 0,                     /* descriptor of the opener, which has no other */
         LEAST_PERIOD_NS = 10000,        /* below it a machine does little else */
         PARANOID_OF_PERFMON = 2,        /* the highest level that the kernel's own source knows */
 };
 
 struct EventOpener {
         pid_t pid;
-        int socket;                     /* its end is the opener's */
+        int socket;                     /* the other end is the opener's */
 };
 
 /*

@@ -15,7 +15,7 @@
 
 #include "core/base/util/macro.h"
 
-#define EVENT_OPENER_COMM "spanprof-events"     /* its name in /proc */
+#define EVENT_OPENER_COMM "spanprof-events"     /* name of the opener in /proc */
 
 typedef enum EventForm {
         EVENT_CLOCK,                    /* ticks every so many ns */

@@ -24,7 +24,8 @@
 #include "sampler.skel.h"
 
 enum {
-        DESCRIPTORS = 64,               /* that the load has open at once: maps, programs, links */
+        /* descriptors that the load has open at once: maps, programs, links */
+        DESCRIPTORS = 64,
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
@@ -45,10 +46,10 @@ enum {
 struct KernelHalf {
         struct sampler_bpf *skeleton;
         struct ring_buffer *samples, *notices, *stacks;
-        char *btf_path;                 /* of the configuration; NULL = SAMPLER_BTF_PATH */
+        char *btf_path;                 /* path from the configuration; NULL = SAMPLER_BTF_PATH */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
-        size_t n_cpus;                  /* that the machine may ever have */
+        size_t n_cpus;                  /* CPUs that the machine may ever have */
         size_t n_online;                /* as it was opened */
 };
 
@@ -264,9 +265,9 @@ static int identify(KernelHalf *half) {
 static const char *const kernel_types[] = {
         "atomic_t",      "bpf_func_id", "cred",         "kuid_t",        "mm_struct",   "ns_common",     "pid",
         "pid_namespace", "pt_regs",     "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
-        /* of start.bpf.h */
+        /* start.bpf.h's */
         "nsproxy", "mnt_namespace",
-        /* of wait-file.bpf.h */
+        /* wait-file.bpf.h's */
         "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
         "super_block",
 };
@@ -594,7 +595,7 @@ int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KE
 }
 
 void kernel_half_sleep(KernelHalf *half, bool sleeps) {
-        /* This must come before the look at the rings that follows. */
+        /* The store must come before the look at the rings that follows. */
         __atomic_store_n(&half->skeleton->data_shared->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
 }
 

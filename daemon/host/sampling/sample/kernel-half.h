@@ -65,7 +65,7 @@ int kernel_half_drain_samples(KernelHalf *half);
 int kernel_half_drain_notices(KernelHalf *half);
 int kernel_half_drain_stacks(KernelHalf *half);
 
-/* Who takes copies of stacks (struct abi_stack); NULL = they are dropped. */
+/* Sets what takes copies of stacks (struct abi_stack); NULL = they are dropped. */
 void kernel_half_set_stacks(KernelHalf *half, SamplerRecord on_stack);
 
 /*
@@ -81,7 +81,7 @@ bool kernel_half_hears(const KernelHalf *half);
 void kernel_half_change_names(KernelHalf *half, const ProgramNamesChange *change);
 void kernel_half_settle_name(KernelHalf *half, const struct abi_settled_name *name, bool is_settled);
 int kernel_half_samples_fd(const KernelHalf *half);
-size_t kernel_half_ring_bytes(const KernelHalf *half);  /* of samples */
+size_t kernel_half_ring_bytes(const KernelHalf *half);  /* the samples' ring */
 int kernel_half_notices_fd(const KernelHalf *half);
 
 /* As in sampler.h. */

@@ -60,12 +60,12 @@ struct KernelWaits {
         void *userdata;
         uint64_t release_ns;
         uint64_t changed_ns;            /* when the tables of sums were last changed over */
-        enum abi_wait_limit limit;      /* what is left out */
+        enum abi_wait_limit limit;      /* waits that are left out */
         bool is_attached;
         bool is_split;                  /* the table at rest has the last sums of a window */
         struct abi_wait_longs longs;
         uint64_t *given;                /* room for a value of wait_given */
-        size_t held_size;               /* of the record that waits; 0 = none */
+        size_t held_size;               /* bytes of the record that waits; 0 = none */
         uint64_t held[MAX_WAIT_BYTES / sizeof(uint64_t)];
         struct abi_wait_key keys[SUMS_AT_ONCE];
         struct abi_wait_sum values[SUMS_AT_ONCE];
@@ -336,7 +336,7 @@ static int take_sums(KernelWaits *waits, const struct bpf_map *map) {
         return MIN(r, 0);
 }
 
-/* Which of the two tables is filled. */
+/* The one of the two tables that is filled. */
 static struct bpf_map *sums_of(const KernelWaits *waits, uint32_t epoch) {
         const struct offcpu_bpf *skeleton = waits->skeleton;
 

@@ -73,7 +73,7 @@ const MachineCapability machine_capabilities[MACHINE_N_CAPABILITIES] = {
         { CAPABILITY_BPF, true, true, "CAP_BPF", "the kernel half cannot be loaded" },
         { CAPABILITY_PERFMON, true, true, "CAP_PERFMON", "no timer can be attached" },
         { CAPABILITY_SYS_PTRACE, false, false, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
-        /* of other users' processes, map_files is behind a folder that is theirs alone */
+        /* map_files of another user's process is behind a folder that is theirs alone */
         { CAPABILITY_DAC_READ_SEARCH, false, false, "CAP_DAC_READ_SEARCH",
           "who publishes contexts as another user is not found; of other users' processes, deleted files, files on "
           "overlays (containers) and those that only their owner may read stay unknown" },

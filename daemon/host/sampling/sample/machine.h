@@ -65,7 +65,7 @@ void machine_lost_features(char *text, size_t size);
 /* Switches of threads on all CPUs since the machine has started. Return: 0, MACHINE_E_*. */
 int machine_switches(uint64_t *np);
 
-/* One number from a file under /proc/sys/kernel/. Return: 0, MACHINE_E_*. */
+/* Reads a number from a file under /proc/sys/kernel/. Return: 0, MACHINE_E_*. */
 int machine_setting(const char *name, int64_t *valuep);
 
 /* Inode of our own PID namespace, 0 if it is the machine's first one. Return: 0, MACHINE_E_UNREADABLE. */

@@ -18,7 +18,8 @@
 
 enum {
         MAX_MAPS = 10000,               /* maps that one refresh looks at */
-        OLD_ROW_SIZE = offsetof(struct abi_process, watch),     /* of 0.1.0; what it has is the same */
+        /* row of 0.1.0; all that it has is the same */
+        OLD_ROW_SIZE = offsetof(struct abi_process, watch),
 };
 
 _Static_assert(OLD_ROW_SIZE == 48, "rows of 0.1.0 are recognised by it");

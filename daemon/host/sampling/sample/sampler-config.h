@@ -33,9 +33,9 @@ typedef struct SamplerConfig {
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */
         const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */
-        uint32_t stack_bytes;           /* of stack copies, a second and CPU; 0 = none are made */
+        uint32_t stack_bytes;           /* bytes of stack copies, a second and CPU; 0 = none are made */
         bool waits;                     /* count what threads of targets wait for (kernel-waits.h) */
-        uint32_t wait_walks;            /* of their stacks, a second and CPU */
+        uint32_t wait_walks;            /* walks of their stacks, a second and CPU */
         uint64_t wait_long_ns;          /* waits from this length on have their stack anyway; 0 = none has */
         /* bit N: the first argument of system call N is a descriptor; WAIT_FILE_CALLS_WORDS, NULL = none */
         const uint64_t *wait_file_calls;
@@ -54,7 +54,7 @@ enum runtime_walk {
         RUNTIME_WALK_UNWANTED,
         RUNTIME_WALK_LOADING,
         RUNTIME_WALK_ON,                /* each tick from now on goes over runtimes' frames */
-        RUNTIME_WALK_REFUSED,           /* this kernel does not take it; one line was logged */
+        RUNTIME_WALK_REFUSED,           /* the kernel does not take it; one line was logged */
 };
 
 /* Takes one record, in the order of its ring. Return: 0, or negative to end the drain. */

@@ -77,14 +77,14 @@ struct Sampler {
         uint64_t *entries;
         size_t n_possible;
         uint64_t period_ns;             /* nominal */
-        uint64_t counted[COUNTER_N_KERNEL];     /* what has been added to stat */
+        uint64_t counted[COUNTER_N_KERNEL];     /* sums that have been added to stat */
         uint64_t jittered_ticks;        /* counted ticks at the last draw */
         uint32_t n_jitters;
         EventLimit rate;
         bool is_watching;
         bool is_running;
-        enum abi_wait_limit wait_limit; /* what is left out of waits */
-        bool is_paused;                 /* its events are closed, and stay so */
+        enum abi_wait_limit wait_limit; /* waits that are left out */
+        bool is_paused;                 /* events are closed, and stay so */
 };
 
 static bool is_too_young(const Sampler *sampler, const void *data, size_t size) {

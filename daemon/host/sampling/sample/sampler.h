@@ -32,15 +32,15 @@ void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRec
                            void *userdata);
 
 /*
- * Who takes copies of stacks (struct abi_stack, SamplerConfig.stack_bytes); before sampler_start(). A drain
- * hands over each before the sample that it belongs to; both name CPU and time. @userdata of
+ * Sets what takes copies of stacks (struct abi_stack, SamplerConfig.stack_bytes); before sampler_start(). A
+ * drain hands over each before the sample that it belongs to; both name CPU and time. @userdata of
  * sampler_set_callbacks().
  */
 void sampler_set_stacks(Sampler *sampler, SamplerRecord on_stack);
 
 /*
- * Who takes waits (SamplerConfig.waits): records of bpf/border/offcpu_abi.h, and sums. A drain hands them
- * over last. @userdata of sampler_set_callbacks().
+ * Sets what takes waits (SamplerConfig.waits): records of bpf/border/offcpu_abi.h, and sums. A drain hands
+ * them over last. @userdata of sampler_set_callbacks().
  */
 void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum on_sum);
 
@@ -51,7 +51,7 @@ void sampler_set_waits(Sampler *sampler, SamplerRecord on_wait, SamplerWaitSum o
 int sampler_split_waits(Sampler *sampler);
 
 /*
- * What each thread of the targets does now. The first call loads what it takes. Return: 0,
+ * Looks at what each thread of the targets does now. The first call loads the program for it. Return: 0,
  * SAMPLER_E_UNUSABLE, -errno.
  */
 int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look);
@@ -67,7 +67,7 @@ int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const
                        enum abi_wait_given *givenp);
 
 /*
- * What is left out of waits from here on. With WAIT_LIMIT_ALL those that go on end there; those that go on as
+ * Leaves waits out from here on. With WAIT_LIMIT_ALL, waits that go on end there; those that go on as
  * counting begins again are not known. Return: 0, SAMPLER_E_UNUSABLE, -errno.
  */
 int sampler_limit_waits(Sampler *sampler, enum abi_wait_limit limit);
@@ -138,7 +138,10 @@ int sampler_processes_fd(const Sampler *sampler);
  */
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
-/* Who changes a node adds 1 to it afterwards (bpf/walk/settings.bpf.h). As long as the sampler. */
+/*
+ * Version of the nodes: add 1 to it after a change of a node (bpf/walk/settings.bpf.h). Lives as long as the
+ * sampler.
+ */
 uint64_t *sampler_rows_version(const Sampler *sampler);
 
 /*
@@ -161,8 +164,8 @@ void sampler_add_runtime(Sampler *sampler, uint32_t bit);
 
 typedef struct SamplerDrained {
         uint64_t n_samples;
-        uint64_t n_bytes;               /* of them, in their ring */
-        uint64_t n_copies;              /* of stacks */
+        uint64_t n_bytes;               /* bytes of the samples, in their ring */
+        uint64_t n_copies;              /* copies of stacks */
         /* notices of changed mappings; a process that posts them often goes on to do so */
         uint64_t n_changes;
 } SamplerDrained;
@@ -194,7 +197,7 @@ int sampler_call_fd(const Sampler *sampler);
 void sampler_listen(Sampler *sampler, bool listens);
 
 /*
- * What is new of a target calls at once, once after sampler_hear(true): an edge on sampler_call_fd() or
+ * News of a target call at once, once after sampler_hear(true): an edge on sampler_call_fd() or
  * sampler_notice_fd(), after which sampler_hears() is false. The sampler keeps the descriptors.
  */
 int sampler_notice_fd(const Sampler *sampler);

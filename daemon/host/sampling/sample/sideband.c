@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One event on each CPU counts nothing (PERF_COUNT_SW_DUMMY), but the kernel writes a record to the event's
- * ring for each executable mapping, exec and fork there. perf_event_open(2) has the forms; with sample_id_all
- * each record ends with its time:
+ * Reads the kernel's records of executable mappings, execs and forks. An event on each CPU counts nothing
+ * (PERF_COUNT_SW_DUMMY), but the kernel writes the records to its ring. perf_event_open(2) has the forms;
+ * with sample_id_all each record ends with its time:
  *
  *     MMAP2   header | pid tid | address length offset | major minor inode gen. | prot flags | path | time
  *             or, with the mark MMAP_BUILD_ID:         | size, 3 unused, 20 bytes      |
@@ -179,7 +179,7 @@ typedef struct Ring {
         struct perf_event_mmap_page *control;
         const char *data;
         size_t size;                    /* bytes of the data, a power of two */
-        uint64_t at, end;               /* what is being drained */
+        uint64_t at, end;               /* positions of the drain that goes on */
         bool has_record;                /* the record at `at` is parsed */
         SidebandRecord record;
         char *copy;                     /* MAX_RECORD bytes, for a record that lies over the ring's end */

@@ -33,7 +33,7 @@ typedef struct SidebandRecord {
         uint32_t parent;                /* FORK only */
         char comm[ABI_COMM_SIZE];       /* EXEC only: of the new program; any bytes, NUL-terminated */
         uint64_t n_lost;
-        MappingNotice mapping;          /* its path points into the record */
+        MappingNotice mapping;          /* a mapping, whose path points into the record */
 } SidebandRecord;
 
 enum {
