@@ -33,7 +33,7 @@ enum {
         ARCH_RETURN_ADDRESS = 30,
         ARCH_ADDRESS_SIZE = 8,
         ARCH_N_REGISTERS = 32,
-        ARCH_N_LANDINGS = 1,            /* none exist */
+        ARCH_N_LANDINGS = 1,            /* no landing exists */
         ARCH_LANDING_SIZE = 4,
         ARCH_LANDING_REGISTER = 0xff,
 };

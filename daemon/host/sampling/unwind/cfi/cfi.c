@@ -21,7 +21,7 @@ enum {
 };
 
 struct Cfi {
-        Reader entries, cies, table;    /* one window for each stream of reads */
+        Reader entries, cies, table;    /* a window for each stream of reads */
         Layout layout;
         CieCache cache;
         CfiCounts counts;

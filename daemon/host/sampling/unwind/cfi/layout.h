@@ -52,7 +52,7 @@ enum {
         _LAYOUT_E_SUCCESS,
         LAYOUT_E_NOT_ELF,                /* no ELF64 for this machine, or its headers are not all there */
         LAYOUT_E_NO_TEXT,                /* no executable segment, or more than 4 GiB from first to last */
-        LAYOUT_E_NO_CFI,                 /* neither .eh_frame nor .debug_frame */
+        LAYOUT_E_NO_CFI,                 /* no .eh_frame and no .debug_frame */
 };
 
 /* Return: 0, LAYOUT_E_*. */

@@ -23,7 +23,7 @@
 #include "host/sampling/unwind/cfi/arch.h"
 
 enum {
-        OP_ADVANCE_LOC = 0x40,          /* these three carry an operand in their low six bits */
+        OP_ADVANCE_LOC = 0x40,          /* with the next two: an operand in the low six bits */
         OP_OFFSET = 0x80,
         OP_RESTORE = 0xc0,
         OP_HIGH = 0xc0,

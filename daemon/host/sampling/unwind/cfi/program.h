@@ -31,7 +31,7 @@ typedef struct Row {
 typedef struct RowList {
         Row *rows;
         uint32_t n;
-        bool may_land;                  /* one of the rows uses the register of eh-return.h */
+        bool may_land;                  /* a row uses the register of eh-return.h */
 } RowList;
 
 /* Runs a CIE's own instructions, from the cursor to its end, into cie->initial. Return: 0, CFI_PROBLEM_*. */

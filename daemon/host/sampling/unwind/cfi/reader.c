@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is read here stays in the page cache, at the expense of our control group: tables of a compiler and
- * its libraries are some ten MiB, beside a daemon that takes ten in all. So nothing is read ahead, and what
- * was not in the cache before leaves it again. What was there stays for those who need it:
+ * Reads files through a window, and keeps the page cache as it was. The cache is at the expense of our
+ * control group: tables of a compiler and its libraries are some ten MiB, beside a daemon that takes ten in
+ * all. So nothing is read ahead, and pages that were not in the cache before leave it again. Pages that were
+ * there stay for those who need them:
  *
  *     preadv2(RWF_DONTCACHE)   from Linux 6.14 on, where the filesystem has it: that is what it does
  *

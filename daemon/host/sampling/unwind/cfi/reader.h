@@ -28,7 +28,7 @@ typedef struct Reader {
         uint64_t at;                    /* offset of the window in the file */
         size_t size;                    /* bytes in it */
         size_t next_fill;
-        bool has_no_uncached;           /* its filesystem has no RWF_DONTCACHE (reader.c) */
+        bool has_no_uncached;           /* the filesystem has no RWF_DONTCACHE (reader.c) */
         uint64_t n_reads;               /* number of reads, for tests of the cost */
 } Reader;
 

@@ -29,7 +29,7 @@ typedef enum CfaKind {
 } CfaKind;
 
 typedef enum SavedKind {
-        /* also when nothing was said: by the ABI, callee-saved registers are kept */
+        /* the default: by the ABI, callee-saved registers are kept */
         SAVED_SAME,
         SAVED_AT_CFA,                   /* in memory at CFA + offset */
         SAVED_AT_REGISTER,              /* in memory at a register + offset */
@@ -61,7 +61,7 @@ typedef struct Cie {
         int64_t data_align;
         uint8_t id_size;                /* bytes of its own id and of those of its FDEs */
         uint8_t encoding;               /* form of an FDE's addresses */
-        bool is_known;                  /* this slot of the cache is used (entry.h) */
+        bool is_known;                  /* the slot of the cache is used (entry.h) */
         bool is_good;
         bool has_augmentation;          /* FDEs carry a length of augmentation data */
         bool is_signal;

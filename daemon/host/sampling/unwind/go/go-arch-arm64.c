@@ -55,7 +55,7 @@ uint64_t go_arch_injected(uint64_t rule) {
                            unwind_rule_rbx(rule));
 }
 
-/* It would tell where the frame of a function lies that goes to another stack. */
+/* A prologue would tell where the frame of a function lies that goes to another stack. */
 bool go_arch_is_prologue(const uint8_t *code) {
         return false;
 }

@@ -16,14 +16,14 @@
 
 typedef enum GoArchFrame {
         GO_ARCH_ENTRY,                  /* the caller's frame pointer is in its register */
-        GO_ARCH_SAVED,                  /* it lies below the return address */
-        GO_ARCH_LOST,                   /* nobody knows where */
+        GO_ARCH_SAVED,                  /* the frame pointer lies below the return address */
+        GO_ARCH_LOST,                   /* the frame pointer cannot be found */
         GO_ARCH_SWITCH,                 /* as SAVED, but rsp is that of another stack: by the frame pointer */
 } GoArchFrame;
 
 enum {
         GO_ARCH_WORD = 8,
-        GO_ARCH_MAX_SIZE = 1 << 30,     /* of a frame; Go's own stacks end at 1 GB */
+        GO_ARCH_MAX_SIZE = 1 << 30,     /* bytes of a frame; Go's own stacks end at 1 GB */
         GO_ARCH_PROLOGUE = 4,           /* bytes from `push` to the end of the move that follows it */
         GO_ARCH_CODE = 9,               /* bytes that go_arch_is_*() look at */
 };
@@ -47,7 +47,7 @@ static inline uint64_t go_arch_goroutine(void) {
         return unwind_rule(UNWIND_CFA_GOROUTINE, 0, 0, 0, 0);
 }
 
-/* What is there cannot be told. */
+/* A rule for code without a known frame. */
 static inline uint64_t go_arch_bad(void) {
         return unwind_rule(UNWIND_CFA_BAD, 0, 0, 0, 0);
 }
@@ -69,5 +69,5 @@ uint32_t go_arch_store_size(int32_t size);
 /* @code: GO_ARCH_CODE bytes. Whether it is what a signal handler returns to. */
 bool go_arch_is_signal_return(const uint8_t *code);
 
-/* What a linker puts between functions of Go. */
+/* Whether a linker puts @byte between functions of Go. */
 bool go_arch_is_padding(uint8_t byte);

@@ -64,7 +64,7 @@ typedef struct Work {
         GoRecord record;
         uint64_t address;
         GoValues sizes;
-        bool is_saved;                  /* it saves the frame pointer where Go's compiler does */
+        bool is_saved;                  /* the function saves the frame pointer where Go's compiler does */
         bool is_switch;
         uint64_t top;                   /* rule where the stack is highest; 0 = as elsewhere */
         int32_t highest;
@@ -197,7 +197,7 @@ static bool is_switch(GoRows *rows, const Work *work) {
         return code && go_arch_is_prologue(code);
 }
 
-/* Of as many ranges as a function may have: many functions may share one endless stream. */
+/* Reads no more ranges than a function may have: many functions may share one endless stream. */
 static int32_t find_highest(const Work *work) {
         GoValues sizes = work->sizes;
         int32_t highest = 0;
@@ -295,7 +295,7 @@ static bool describe(GoRows *rows, Work *work, uint64_t *endp) {
         return false;
 }
 
-/* What a signal handler returns to. Return: whether the function is that. */
+/* Describes the function that a signal handler returns to. Return: whether the function is that. */
 static bool describe_restorer(GoRows *rows, Work *work, uint64_t *startp) {
         const uint8_t *code;
 

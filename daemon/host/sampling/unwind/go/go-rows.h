@@ -22,7 +22,7 @@ enum {
         GO_ROWS_E_END,                  /* no function is left */
 };
 
-enum { GO_ROWS_MAX_BYTES = 96 << 20 };  /* of .gopclntab; it is read into memory */
+enum { GO_ROWS_MAX_BYTES = 96 << 20 };  /* bytes of .gopclntab, which is read into memory */
 
 /*
  * @fd: borrowed until go_rows_free(). @max_functions: cap. Return: 0, GO_ROWS_E_NONE, -ENOMEM.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Of the instructions of arm64, where they lead is known (Arm ARM, branches). What they do to the stack is
- * not: code without call frame information has no rows, and scan.c asks for none.
+ * Tells where instructions of arm64 lead (Arm ARM, branches). Their effect on the stack is not known: code
+ * without call frame information has no rows, and scan.c asks for none.
  */
 #include "host/sampling/unwind/scan/scan-arch.h"
 

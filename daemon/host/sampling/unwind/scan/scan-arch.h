@@ -24,7 +24,7 @@ typedef enum ScanFlow {
 
 typedef enum ScanEffect {
         SCAN_NOTHING,
-        SCAN_PUSH,                      /* of `reg` */
+        SCAN_PUSH,                      /* pushes `reg` */
         SCAN_POP,
         SCAN_ADD,                       /* `value` to the stack pointer */
         SCAN_LOSE_STACK,                /* another value, which nobody knows */
@@ -47,7 +47,7 @@ typedef enum ScanRegister {
         SCAN_BASE,                      /* rbx */
 } ScanRegister;
 
-/* What belongs to a jump by a table. */
+/* Parts of a jump by a table. */
 typedef enum ScanTable {
         SCAN_NO_TABLE,
         SCAN_COMPARE,                   /* with `value` */

@@ -36,8 +36,8 @@ enum {
         MAX_ROUNDS = 8,
         MAX_SPREADS = 64,
         MAX_VISITS = 16,                /* times that each byte may be followed, on average */
-        MAX_DEPTH = 1 << 24,            /* of a frame */
-        MAX_ENTRIES = 1024,             /* of a jump table */
+        MAX_DEPTH = 1 << 24,            /* bytes of a frame */
+        MAX_ENTRIES = 1024,             /* entries of a jump table */
         MAX_PIECE = 8192,               /* rows handed out at a time */
         MAX_STRAIGHT = 64,              /* bytes of a callee elsewhere */
         SPARSE = 4,                     /* entries read for each one that counts */
@@ -49,7 +49,7 @@ enum { MARK_START = 1, MARK_LABEL = 2 };
 
 enum { RETURNS = SCAN_MAX_GAP + 1 };    /* a callee elsewhere that is known to */
 
-/* What holds before the instruction at this byte. */
+/* State before the instruction at this byte. */
 typedef struct State {
         int32_t depth;                  /* CFA - stack pointer; 0 = not known */
         uint32_t owner;                 /* number of its function */
@@ -61,7 +61,7 @@ typedef struct State {
         bool is_from_kernel;            /* file's entry, or behind a system call: no caller */
 } State;
 
-/* What the path has shown of a jump table. */
+/* Traits of a jump table that the path has shown. */
 typedef struct Hint {
         uint64_t table;                 /* ELF address; 0 = none */
         uint8_t holder;                 /* register with that address; 0 = not any more */
@@ -77,7 +77,7 @@ typedef struct Item {
 /* A function, or the code behind one of its calls. */
 typedef struct Owner {
         uint32_t with;                  /* the one that it is joined with; itself = none */
-        uint32_t parent;                /* whose call comes before; itself = none */
+        uint32_t parent;                /* owner of the call before; itself = none */
         uint32_t callee;                /* byte of the gap it leads to, + 1; RETURNS; 0 = not known */
         uint32_t tail;                  /* byte of a function that it jumps to instead of a call, + 1 */
         bool is_bad;
@@ -97,7 +97,7 @@ struct Scan {
         Layout layout;
         uint64_t *starts, *labels;      /* ELF addresses from the file, in order */
         uint32_t n_starts, n_labels, room_starts, room_labels;
-        uint64_t entry;                 /* of the file */
+        uint64_t entry;                 /* entry point of the file */
         uint64_t entries_left;          /* symbols and relocations that may be read still */
         uint64_t n_bytes, n_refused;
 
@@ -388,9 +388,9 @@ static bool does_return(Scan *scan, uint32_t callee) {
 }
 
 /*
- * What is behind a call falls with the call. It is what the call returns to if the callee returns. Else it
- * needs a proof of its own, which says nothing of what came before: behind a call that never returns is
- * another function, and be it with a frame of the same size.
+ * Code behind a call falls with the call. The call returns to it if the callee returns. Else it needs a proof
+ * of its own, which says nothing of the code before: behind a call that never returns is another function,
+ * and be it with a frame of the same size.
  */
 static bool spread_one(Scan *scan, uint32_t i) {
         uint32_t self = find_owner(scan, i), before = find_owner(scan, scan->owners[i].parent);
@@ -938,7 +938,7 @@ static void follow_from(Scan *scan, uint32_t at, bool is_label) {
         follow_items(scan);
 }
 
-/* One round over the gap, with all beginnings that are known. */
+/* Goes once over the gap, with all beginnings that are known. */
 static void follow_all(Scan *scan) {
         memset(scan->states, 0, scan->size * sizeof(*scan->states));
         scan->n_owners = scan->n_items = scan->n_later = 0;
@@ -1018,7 +1018,7 @@ int scan_gap(Scan *scan, uint64_t start, uint64_t end) {
         for (int i = 0; spread(scan) && !scan->is_over; i++)
                 scan->is_over = i == MAX_SPREADS;
         if (scan->is_over)
-                scan->size = 0;         /* what was not followed may contradict the rest */
+                scan->size = 0;         /* code that was not followed may contradict the rest */
         for (uint32_t i = 0; scan->size && i < scan->n_owners; i++)
                 scan->n_refused += !is_trusted(scan, i);
         return 0;

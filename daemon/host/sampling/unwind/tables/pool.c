@@ -38,7 +38,7 @@ struct Pool {
         uint32_t n_free_slots;
         TableQueue queue;               /* requests of tables that are WAITING */
         IdleTables idle;                /* READY */
-        IdleTables none;                /* NONE: the file itself says so */
+        IdleTables none;                /* tables that are NONE: their files say so */
         size_t n_bytes, n_idle_bytes;
         uint32_t n_none, n_waiting;     /* without users */
         uint64_t n_changes;
@@ -77,7 +77,7 @@ Pool *pool_free(Pool *pool) {
         return NULL;
 }
 
-/* One descriptor for publisher and workers, since the caller waits for one. Return: 0, -errno. */
+/* Publisher and workers share a descriptor, since the caller waits for one. Return: 0, -errno. */
 static int open_epoll(Pool *pool) {
         struct epoll_event event = { .events = EPOLLIN };
 

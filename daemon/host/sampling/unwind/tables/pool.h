@@ -19,10 +19,10 @@
 #include "host/sampling/unwind/tables/table-queue.h"
 
 typedef enum PoolState {
-        POOL_WAITING,                   /* its request is in the queue */
+        POOL_WAITING,                   /* requested: in the queue */
         POOL_PUBLISHING,                /* made, on its way into the kernel */
         POOL_READY,
-        POOL_NONE,                      /* this file has no rows, or they could not be loaded */
+        POOL_NONE,                      /* the file has no rows, or they could not be loaded */
         POOL_LEAVING,                   /* evicted, its slot is not free yet */
 } PoolState;
 
@@ -37,10 +37,11 @@ struct PoolTable {
         /* the pool's count of changes when `state` last changed for its users */
         uint64_t changed;
         size_t n_bytes;                 /* in the kernel */
-        int map_fd;                     /* its map, while PUBLISHING and READY; the publisher's */
-        bool is_lost;                   /* NONE, but the file may have rows */
+        /* the kernel's map of it, while PUBLISHING and READY; the publisher's */
+        int map_fd;
+        bool is_lost;                   /* state NONE, but the file may have rows */
         bool is_unopened;               /* … its process was gone: another one may show it (pool_retry()) */
-        bool is_known_none;             /* NONE, and the file itself says so */
+        bool is_known_none;             /* state NONE, and the file itself says so */
         bool is_none_kept, is_waiting_kept;     /* without users: counted as such */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
@@ -50,8 +51,8 @@ typedef struct Pool Pool;
 typedef struct PoolConfig {
         int array_fd;                   /* the kernel's array of tables, borrowed */
         uint32_t n_slots;
-        size_t max_bytes;               /* of tables in the kernel */
-        size_t max_idle_bytes;          /* of tables without users */
+        size_t max_bytes;               /* bytes of tables in the kernel */
+        size_t max_idle_bytes;          /* bytes of tables without users */
         Zygotes *zygotes;               /* start workers that read the files; borrowed; NULL = read here */
 } PoolConfig;
 

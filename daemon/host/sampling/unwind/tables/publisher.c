@@ -27,9 +27,8 @@ typedef struct Call {
 } Call;
 
 /*
- * One ring: [taken, done) are results, [done, asked) are waiting for the thread. A
- * slot is set, removed, and not set again before its removal was taken: so there
- * are at most two calls a slot in the ring.
+ * The ring of calls: [taken, done) are results, [done, asked) are waiting for the thread. A slot is set,
+ * removed, and not set again before its removal was taken: so there are at most two calls a slot in the ring.
  */
 struct Publisher {
         int array_fd, event_fd;

@@ -108,7 +108,7 @@ static bool fits(Rows *rows) {
         if (!rows->block || rows->used + record + 8 * rows->n_rules > UNWIND_BLOCK_SIZE)
                 return false;
         for (uint32_t i = 0; i < rows->n; i++) {
-                /* One more rule must not run into the records that are there. */
+                /* Another rule must not run into the records that are there. */
                 if (rows->used + 8 * (rows->n_rules + 1) > UNWIND_BLOCK_SIZE)
                         return false;
                 rows->indexes[i] = (uint8_t)intern(rows, rows->rules[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One job is a conversation with one worker, which ends with its file:
+ * Talks with a worker about its file; the conversation ends with it:
  *
  *     daemon  TableJobRequest { max_functions, max_bytes } + descriptor of the file  ──▶  worker
  *     daemon  ◀──  TableJobAnswer { result, size, text, n_rows, counts }, table (size bytes)
@@ -48,7 +48,7 @@ struct TableJob {
         uint64_t timeout_ns;
         unsigned n_tries;
         TableJobAnswer answer;
-        bool has_answer;                /* its head; the table follows */
+        bool has_answer;                /* the head of the answer; the table follows */
         uint8_t *data;                  /* bytes of the table */
         size_t n_data;
         TableCheck check;

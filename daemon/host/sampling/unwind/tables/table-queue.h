@@ -24,7 +24,7 @@ struct TableRequest {
         const void *image;              /* image in memory, borrowed; NULL = the file counts */
         size_t image_size;
         uint32_t n_users;               /* the owner keeps it up to date: most users first */
-        bool is_in_work, is_slow;       /* its table is being made; it took too long once */
+        bool is_in_work, is_slow;       /* kept up to date by the owner: most users first */
         TableRequest *previous, *next;  /* in order of arrival */
 };
 
@@ -67,8 +67,8 @@ void table_queue_add(TableQueue *queue, TableRequest *request);
 void table_queue_remove(TableQueue *queue, TableRequest *request);
 
 /*
- * One step of the table that is made here, and of one that a worker makes. @budget: bytes of the file, about.
- * Return: 0 = nothing to do, TABLE_QUEUE_E_AGAIN, -ENOMEM.
+ * Do a step of the table that is made here, and of one that a worker makes. @budget: bytes of the file,
+ * about. Return: 0 = nothing to do, TABLE_QUEUE_E_AGAIN, -ENOMEM.
  */
 int table_queue_step_here(TableQueue *queue, uint64_t budget, TableResult *result);
 int table_queue_step_workers(TableQueue *queue, uint64_t budget, TableResult *result);

@@ -24,10 +24,10 @@ enum {
          * which keeps frame pointers. The kernels of OpenBLAS for one processor are 321 KiB.
          */
         MAX_GAP = 512 << 10,
-        BYTES_A_STEP = 16,              /* of a budget, which counts functions */
+        BYTES_A_STEP = 16,              /* bytes of a budget, which counts functions */
 };
 
-/* One source of functions in order of address: call frame information, or Go's table. */
+/* A source of functions in order of address: call frame information, or Go's table. */
 typedef struct Source {
         CfiFunction function;           /* the next one */
         bool is_there, is_over;

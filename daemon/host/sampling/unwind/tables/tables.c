@@ -65,7 +65,7 @@ static void release_mappings(Tables *tables, UserMapping *mappings, uint32_t n) 
         free(mappings);
 }
 
-/* What CPUs have read of nodes before is void. */
+/* Makes void what CPUs have read of nodes before. */
 static void nodes_changed(const Tables *tables) {
         if (tables->config.versionp)
                 __atomic_fetch_add(tables->config.versionp, 1, __ATOMIC_RELEASE);
@@ -212,7 +212,7 @@ static uint32_t covered_pages(const UserMapping *mapping) {
         return (uint32_t)(size >> UNWIND_PAGE_SHIFT);
 }
 
-/* What stands in place of a slot. */
+/* Value in place of a slot. */
 static uint32_t no_slot(const PoolTable *table) {
         if (table && (table->state == POOL_WAITING || table->state == POOL_PUBLISHING))
                 return UNWIND_PENDING_TABLE;

@@ -50,7 +50,7 @@ typedef struct HostTable {
 #define barrier_var(_var) __asm__ volatile("" : "+r"(_var))
 
 /* In place of the stack window (memory.bpf.h). */
-enum { WINDOW_SIZE = 0 };               /* it copies nothing */
+enum { WINDOW_SIZE = 0 };               /* a window that copies nothing */
 
 struct window {
         uint64_t n_valid, n_words, size;        /* not used here */
@@ -111,14 +111,14 @@ static inline struct rows_cache *hotspot_cache(void);
 /* A thread of Python, by its pthread_self(). */
 typedef struct ThreadState {
         uint64_t id, state;
-        bool has_frames;                /* else it may have them in another interpreter */
+        bool has_frames;                /* false: another interpreter may have them */
 } ThreadState;
 
 struct HostWalk {
         const Tables *tables;
         uint32_t depth;
         uint64_t n_walks;
-        const Process *process;         /* of the walk under way, like the next two */
+        const Process *process;         /* the process of the walk under way, like the next two */
         bool has_runtime;
         const struct abi_stack *stack;
         const HostWalkLive *live;       /* NULL = copies alone */
@@ -203,7 +203,7 @@ static HostTable *hold_table(HostWalk *walk, uint64_t object_id, const TablesRow
         return held;
 }
 
-/* What stands for the rows of @object, and for how much of the mapping. */
+/* Finds the place of @object's rows, and the part of the mapping that they cover. */
 static void place_object(HostWalk *walk, const Object *object, uint64_t address, struct rows_place *place) {
         HostTable *held = find_held(walk, object->id);
         TablesRows rows;
@@ -264,7 +264,7 @@ static void add_state(HostWalk *walk, const struct python_process *process, uint
         };
 }
 
-/* One look for all threads: a look for each takes as many steps. */
+/* Looks once for all threads: a look for each takes as many steps. */
 static void read_states(HostWalk *walk, const struct python_process *process) {
         struct python *python = &walk->python;
 
@@ -363,7 +363,7 @@ static void begin(HostWalk *walk, const struct abi_stack *stack) {
         memcpy(walk->rules.registers, stack->registers, sizeof(walk->rules.registers));
 }
 
-/* What ends for want of a word behind the copy may be walked further with a longer one. */
+/* A walk that ends for want of a word behind the copy may go further with a longer one. */
 static bool is_long(const HostWalk *walk, const struct abi_stack *stack) {
         uint32_t end = walk->unwind.end;
 
