@@ -26,7 +26,7 @@ static const struct {
         { 26, 48, 152, 352, 184, GO_LABELS_SLICE },
 };
 
-/* What is read of a goroutine that does not run, and lies elsewhere in some release. */
+/* Offsets in a goroutine that does not run, by the release from which on they are so. */
 static const struct {
         uint16_t first;
         uint16_t bp, syscall_sp, syscall_bp, status, reason, start_pc;

@@ -26,11 +26,11 @@ enum {
 
 /* Offsets in g that differ. */
 typedef struct GoGoroutineLayout {
-        uint16_t bp;                    /* of g.sched */
+        uint16_t bp;                    /* g.sched.bp */
         uint16_t syscall_sp;            /* the pc of the call is in the next word */
         uint16_t syscall_bp;            /* 0 = there is none */
         uint16_t status;                /* four bytes */
-        uint16_t reason;                /* one byte */
+        uint16_t reason;                /* a byte */
         uint16_t start_pc;
 } GoGoroutineLayout;
 

@@ -23,14 +23,14 @@
 
 enum {
         MAX_TABLE = 64 << 20,           /* bytes of .gopclntab */
-        MAX_CODE = 1024,                /* of the function; some 350 */
+        MAX_CODE = 1024,                /* bytes of the function; some 350 */
         INSTRUCTION = 7,                /* bytes of those that name an address */
         EXCHANGE = 3,
 };
 
 static const char adder[] = "runtime.allgadd";
 
-/* What is read of one file. */
+/* Parts of a file that are read. */
 typedef struct Place {
         const Elf64_Phdr *segments;
         uint32_t n_segments;

@@ -43,16 +43,16 @@ enum {
         CODE_OVERLAP = 16,
         MAX_SYMBOLS = 1 << 20,          /* more are not looked through */
         MAX_LOOKS = 1 << 18,            /* names of symbols that are read, */
-        MAX_SYMBOL_NAME = 32,           /* and bytes of each */
+        MAX_SYMBOL_NAME = 32,           /* symbols whose names are read, */
         SYMBOLS_CHUNK = 4096,
         MAX_RELOCATIONS = 1 << 20,
         MAX_DYNAMIC = 256,              /* entries of the dynamic section */
         BUILD_INFO_SIZE = 96,
         DEFAULT_TLS = -8,
-        MAX_TLS = 1 << 20,              /* of a block; glibc's static one is far smaller */
+        MAX_TLS = 1 << 20,              /* bytes of a block; glibc's static one is far smaller */
 };
 
-/* What is read of the file at once. */
+/* Parts of the file that are read at once. */
 typedef struct Image {
         const GoInput *input;
         Elf64_Ehdr header;
@@ -184,7 +184,7 @@ static bool is_place(const Elf64_Phdr *tls, int64_t offset) {
 
 /* ---- symbols ---- */
 
-/* What a visit() of each symbol looks for. */
+/* The aim of a visit() of each symbol. */
 typedef struct Search {
         const Image *image;
         const Elf64_Shdr *strings;
@@ -318,7 +318,7 @@ static bool find_in_code(const Image *image, const Elf64_Phdr *tls, const Elf64_
 /* ---- the place of g, of a library ---- */
 
 typedef struct WordPlace {
-        uint64_t value;                 /* of runtime.tlsg */
+        uint64_t value;                 /* value of runtime.tlsg */
         bool has_value;
         uint64_t word;
         uint32_t n_words;

@@ -26,7 +26,7 @@ typedef struct GoProgram {
         uint32_t minor;                 /* 26; 0 = no version that can be compared */
         GoTls tls;
         bool is_library;
-        int64_t tls_offset;             /* of the pointer to g, from the thread pointer */
+        int64_t tls_offset;             /* offset of the pointer to g, from the thread pointer */
         uint64_t tls_word;              /* ELF address of the word that has it, of GO_TLS_IN_WORD */
 } GoProgram;
 

@@ -19,15 +19,15 @@ enum {
 /* Copied as bytes: what it refers to are descriptors alone. */
 typedef struct GoroutineLook {
         pid_t pid;
-        int memory_fd, pagemap_fd;      /* of /proc/PID/mem and /proc/PID/pagemap */
+        int memory_fd, pagemap_fd;      /* descriptors of /proc/PID/mem and /proc/PID/pagemap */
         GoGoroutines where;
         uint32_t n_wanted;
         uint64_t wanted[GOROUTINE_LOOK_BATCH];  /* indexes */
-        /* what came out; `result` also says whether the list itself could be read */
+        /* outcome; `result` also says whether the list itself could be read */
         int result;                     /* 0, GOROUTINE_E_UNREADABLE */
         uint64_t n;                     /* places in the list */
-        uint32_t n_read;                /* of those that were wanted; the others had no room */
-        int results[GOROUTINE_LOOK_BATCH];      /* of goroutine_read() */
+        uint32_t n_read;                /* wanted places that were read; the others had no room */
+        int results[GOROUTINE_LOOK_BATCH];      /* results of goroutine_read() */
         Goroutine found[GOROUTINE_LOOK_BATCH];  /* where that is 0 */
         uint32_t stacks_at[GOROUTINE_LOOK_BATCH];
         uint8_t stacks[GOROUTINE_LOOK_ROOM];

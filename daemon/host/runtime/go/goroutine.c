@@ -79,7 +79,7 @@ static void read_labels(const GoGoroutines *where, const GoMemory *memory, uint6
 
 /* ---- the g ---- */
 
-/* What must not change while it is read. */
+/* Fields that must not change while the goroutine is read. */
 typedef struct G {
         uint64_t low, high;
         uint64_t pc, sp, bp, start_pc;

@@ -31,7 +31,7 @@ typedef struct GoMemory {
         void *userdata;
 } GoMemory;
 
-/* What is known of a program; the same for all looks. */
+/* Layout and places of a program; the same for all looks. */
 typedef struct GoGoroutines {
         struct go_process process;      /* the offsets that labels need, too */
         GoGoroutineLayout layout;
@@ -41,7 +41,7 @@ typedef struct GoGoroutines {
 
 typedef enum GoroutineState {
         GOROUTINE_WAITING,
-        GOROUTINE_RUNNABLE,             /* it waits for a CPU alone */
+        GOROUTINE_RUNNABLE,             /* waits for a CPU alone */
         GOROUTINE_SYSCALL,              /* in a system call, or in C */
 } GoroutineState;
 
@@ -59,10 +59,10 @@ typedef struct Goroutine {
 enum {
         _GOROUTINE_E_SUCCESS,
         GOROUTINE_E_FREE,               /* the place is of none now */
-        GOROUTINE_E_RUNNING,            /* it has a CPU: its stack cannot be read */
-        GOROUTINE_E_MOVED,              /* it ran, or its stack was moved, while it was read */
-        GOROUTINE_E_UNREADABLE,         /* it cannot be one, or its memory is not there */
-        GOROUTINE_E_ROOM,               /* its stack does not fit into what is left of the room */
+        GOROUTINE_E_RUNNING,            /* the goroutine has a CPU: its stack cannot be read */
+        GOROUTINE_E_MOVED,              /* the goroutine ran, or its stack was moved, during the read */
+        GOROUTINE_E_UNREADABLE,         /* the place holds no goroutine, or its memory is not there */
+        GOROUTINE_E_ROOM,               /* the stack does not fit into the rest of the room */
 };
 
 /* How many places the list has, and where it lies. Return: 0, GOROUTINE_E_UNREADABLE. */

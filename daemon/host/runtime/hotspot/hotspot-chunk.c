@@ -34,7 +34,7 @@
 
 enum {
         FIRST_RELEASE = 21,
-        MAX_CLASSES = 160,              /* of the list: JDK 25 has 110 */
+        MAX_CLASSES = 160,              /* classes of the list: JDK 25 has 110 */
         MAX_FIELDS = 64,
         MAX_STREAM = 1024,              /* bytes */
         MAX_OBJECT = 1024,
@@ -42,7 +42,7 @@ enum {
         MAX_NAME = 32,
         /* flags of a field that have another number behind them (fieldInfo.hpp) */
         HAS_VALUE = 1 << 0,
-        IS_OF_VM = 1 << 1,              /* its name is no index of the constant pool */
+        IS_OF_VM = 1 << 1,              /* the name is no index of the constant pool */
         HAS_GENERIC = 1 << 2,
         HAS_GROUP = 1 << 4,
         IS_SLOW = 1,                    /* Klass::_layout_helper: bit that is not of the size */
@@ -71,7 +71,7 @@ static bool is_symbol(const Reading *reading, uint64_t address, const char *name
 
 typedef struct Field {
         const char *name;
-        uint16_t *to;                   /* its offset */
+        uint16_t *to;                   /* place for the offset */
 } Field;
 
 static bool read_stream(const Reading *reading, uint64_t klass, uint8_t data[MAX_STREAM], size_t *np) {

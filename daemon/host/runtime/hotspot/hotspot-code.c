@@ -19,7 +19,7 @@
 #include "host/runtime/hotspot/hotspot-published.h"
 
 enum {
-        MAX_HOPS = 1 << 10,             /* of 254 segments: a block of 32 MiB */
+        MAX_HOPS = 1 << 10,             /* hops over 254 segments each: a block of 32 MiB */
         FREE_SEGMENT = 255,
         MAX_BLOB_HEAD = 1024,           /* bytes of an nmethod's head: JDK 11 has 376 */
         MAX_LOG2_SEGMENT = 16,
@@ -258,7 +258,7 @@ bool hotspot_blob_name(const HotspotBlob *blob, const HotspotReader *reader, cha
                 if (!hotspot_read(reader, blob->name + n, to + n, piece)) {
                         if (most == 1)
                                 return false;
-                        most = 1;       /* what cannot be read may lie behind its end */
+                        most = 1;       /* bytes that cannot be read may lie behind the end of the name */
                         continue;
                 }
                 if (memchr(to + n, 0, piece))

@@ -13,7 +13,7 @@
 
 #include "host/runtime/hotspot/hotspot-layout.h"
 
-enum { HOTSPOT_WORDS = 3 };             /* of a frame on the wire (docs/RUNTIMES.md) */
+enum { HOTSPOT_WORDS = 3 };             /* words of a frame on the wire (docs/RUNTIMES.md) */
 enum { HOTSPOT_STAMP_SHIFT = 48 };      /* RUNTIME_HOTSPOT_STAMP_SHIFT (bpf/border/runtime_abi.h) */
 #define HOTSPOT_ENTRY (UINT64_C(1) << 63)       /* in word 1: RUNTIME_HOTSPOT_ENTRY (border/runtime_abi.h) */
 
@@ -30,7 +30,7 @@ typedef struct HotspotHeap {
 typedef struct HotspotCode {
         HotspotHeap heaps[HOTSPOT_MAX_HEAPS];
         uint32_t n_heaps;
-        uint64_t interpreter_low, interpreter_high;     /* it lies in a block of a heap */
+        uint64_t interpreter_low, interpreter_high;     /* the interpreter lies in a block of a heap */
         uint64_t call_stub_return;      /* the return address in a frame of the call stub */
         uint64_t cont_return_pc;        /* the same of Continuation.enterSpecial; 0 = not known */
         uint64_t unloads;               /* the JVM's count of unloaded classes; 0 = it has none */
@@ -50,7 +50,7 @@ typedef struct HotspotBlob {
         uint32_t frame_size;            /* bytes, with the return address; 0 = unknown */
         int32_t frame_complete;         /* bytes from code; < 0 = never */
         uint64_t name;                  /* address of a C string */
-        /* of an nmethod */
+        /* fields of an nmethod */
         uint64_t method;
         uint32_t compile_id;
         uint8_t level;

@@ -27,10 +27,10 @@
 
 enum {
         BUFFER = 256,
-        MAX_BYTES = 16 << 10,           /* of code that are looked at from one place on */
-        MAX_STUB = 1 << 10,             /* of a slow path, up to its call */
+        MAX_BYTES = 16 << 10,           /* bytes of code that are looked at from one place on */
+        MAX_STUB = 1 << 10,             /* bytes of a slow path, up to its call */
         MAX_STUB_JUMPS = 3,
-        MAX_TARGETS = 64,               /* of branches forth */
+        MAX_TARGETS = 64,               /* targets of branches forth */
         TEST = 0x85,                    /* test %r32, memory */
         REX_B = 0x41,
 };

@@ -26,11 +26,11 @@ typedef enum HotspotFlow {
         HOTSPOT_FLOW_AFTER,             /* the code leads to the place after */
         HOTSPOT_FLOW_LOOP,              /* the place after is of the loop that the pc is in, too */
         HOTSPOT_FLOW_BEFORE,            /* the place before is */
-        HOTSPOT_FLOW_ROOT,              /* it is not known where it leads */
+        HOTSPOT_FLOW_ROOT,              /* the code leads to an unknown place */
         HOTSPOT_FLOW_ELSEWHERE,         /* the code goes on at *nextp, before it comes to the place after */
 } HotspotFlow;
 
-/* Of several loops, the outermost. */
+/* The outermost of the loops. */
 typedef struct HotspotLoop {
         uint64_t head, end;             /* the jump back; 0 = there is no loop */
 } HotspotLoop;

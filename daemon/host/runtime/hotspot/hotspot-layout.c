@@ -23,7 +23,7 @@
 #include "core/base/util/macro.h"
 
 enum {
-        MAX_ENTRIES = 4096,             /* of a table: JDK 17 has 1,000 fields */
+        MAX_ENTRIES = 4096,             /* entries of a table: JDK 17 has 1,000 fields */
         MAX_STRIDE = 256,
         MAX_NAME = 96,
         MAX_STRUCT = 16 << 10,          /* bytes: JavaThread has 2,000 */
@@ -231,7 +231,7 @@ static const struct {
         { "Flag", AT(flags.struct_size) },
 };
 
-/* What frames and names cannot do without: one of the two, if there is a second. */
+/* Fields that frames and names cannot do without: one of the two, if there is a second. */
 static const struct {
         const char *name;
         uint16_t field, other;
@@ -298,10 +298,11 @@ static const struct {
 typedef struct Tables {
         const HotspotReader *reader;
         HotspotLayout *layout;
-        uint64_t values[HOTSPOT_N_SYMBOLS];     /* of the variables: addresses of tables, strides, offsets */
+        /* values of the variables: addresses of tables, strides, offsets */
+        uint64_t values[HOTSPOT_N_SYMBOLS];
         uint64_t bias;
         uint64_t version;                       /* address of Abstract_VM_Version::_vm_major_version */
-        const char *absent;                     /* what is missing; NULL = it could not be read */
+        const char *absent;                     /* name of a missing part; NULL = a read failed */
 } Tables;
 
 static HotspotField *field_of(HotspotLayout *layout, uint16_t to) {

@@ -64,7 +64,7 @@ typedef struct HotspotNmethodLayout {
         HotspotField orig_pc;           /* int: from the frame's sp, where a deoptimised frame has its pc */
         /* int: from the nmethod, or an address (size 8): a return address that says "deoptimise" */
         HotspotField deopt, deopt_mh;
-        HotspotField verified_entry;    /* of the prologue: from the code's start, or an address (size 8) */
+        HotspotField verified_entry;    /* the prologue: from the code's start, or an address (size 8) */
         HotspotField metadata;          /* int: from the nmethod; with immutable_data from the blob's data */
         HotspotField scopes_data;       /* int: from the nmethod or immutable_data; with size 8 an address */
         HotspotField scopes_pcs;        /* int: from the nmethod or immutable_data */
@@ -106,7 +106,7 @@ typedef struct HotspotInterpreterLayout {
         int16_t sender_sp;              /* sp of the caller before the callee made room for locals */
         int16_t method;
         int16_t bcp;
-        int16_t entry_wrapper;          /* of a frame of the call stub: JavaCallWrapper * */
+        int16_t entry_wrapper;          /* in a frame of the call stub: JavaCallWrapper * */
 } HotspotInterpreterLayout;
 
 /* Static variables and published addresses, each relative to where libjvm is loaded; 0 = none. */
@@ -120,12 +120,13 @@ typedef struct HotspotStaticLayout {
 /* Classes of the JDK that the VM itself knows, and references to objects; hotspot-chunk.c. 0 = none. */
 typedef struct HotspotClassLayout {
         uint64_t list;                  /* vmClasses::_klasses, of InstanceKlass *; relative to libjvm */
-        uint64_t oop_base, oop_shift;   /* of compressed references: CompressedOops; relative to libjvm */
+        /* CompressedOops: base and shift of compressed references; relative to libjvm */
+        uint64_t oop_base, oop_shift;
         HotspotField fields;            /* InstanceKlass: Array<u1> * that describes its fields */
         HotspotField size;              /* Klass: bytes of an object; the lowest bit is none of it */
 } HotspotClassLayout;
 
-/* What the JVM counts for its tools; hotspot-published.c. The variable is relative to libjvm. */
+/* Counts that the JVM keeps for its tools; hotspot-published.c. The variable is relative to libjvm. */
 typedef struct HotspotCountsLayout {
         uint64_t start;                 /* PerfMemory::_start, a PerfDataPrologue *; 0 = none */
         HotspotField first, n;          /* PerfDataPrologue: where the first entry is, how many there are */
@@ -137,7 +138,7 @@ typedef struct HotspotFlagsLayout {
         uint64_t list, count;           /* JVMFlag *, and how many there are */
         HotspotField name, value;       /* JVMFlag: char *, and the address of its value */
         uint32_t struct_size;           /* bytes of a JVMFlag */
-        uint8_t has_no_loop_polls;      /* of this process: hotspot_published_no_loop_polls() */
+        uint8_t has_no_loop_polls;      /* in this process: hotspot_published_no_loop_polls() */
 } HotspotFlagsLayout;
 
 /* Frames of virtual threads in the heap. */
@@ -152,7 +153,7 @@ typedef struct HotspotChunkLayout {
 } HotspotChunkLayout;
 
 typedef struct HotspotLayout {
-        uint32_t version;               /* of the JDK: 8, 11, 17 … */
+        uint32_t version;               /* release of the JDK: 8, 11, 17 */
         bool has_zero_free_numbers;     /* compressed numbers leave the byte 0 out (JDK 20 and later) */
         HotspotHeapLayout heap;
         HotspotBlobLayout blob;
@@ -164,7 +165,7 @@ typedef struct HotspotLayout {
         HotspotClassLayout classes;
         HotspotCountsLayout counts;
         HotspotFlagsLayout flags;
-        HotspotChunkLayout chunk;       /* of this process; hotspot_chunk_read() */
+        HotspotChunkLayout chunk;       /* classes of this process; hotspot_chunk_read() */
 } HotspotLayout;
 
 enum {

@@ -11,7 +11,7 @@
 #include "host/runtime/hotspot/hotspot-wire.h"
 #include "host/runtime/reader/reader-link.h"
 
-/* What is asked of all JVMs. Not for several threads at once. */
+/* Links to all JVMs. Not for several threads at once. */
 typedef struct HotspotLinks HotspotLinks;
 
 /* @readers: borrowed. Return: 0, -ENOMEM. */
@@ -21,7 +21,7 @@ DEFINE_CLEANUP(HotspotLinks, hotspot_links_free)
 
 void hotspot_links_tend(HotspotLinks *links, uint64_t now_ns);
 
-/* One JVM. */
+/* Link to a JVM. */
 typedef struct HotspotLink HotspotLink;
 
 /* @subject: with libjvm's file, whose descriptor is the link's on success. Return: 0, -ENOMEM. */

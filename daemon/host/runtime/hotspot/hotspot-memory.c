@@ -22,7 +22,7 @@ enum {
 
 typedef struct Page {
         uint64_t address;
-        uint32_t serial;                /* of the question; 0 = never */
+        uint32_t serial;                /* number of the question; 0 = never */
         bool is_there;
         uint8_t data[PAGE_BYTES];
 } Page;

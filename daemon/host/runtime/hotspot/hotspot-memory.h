@@ -57,7 +57,7 @@ void hotspot_memory_forget(HotspotMemory *memory);
  */
 void hotspot_memory_allow(HotspotMemory *memory, uint32_t n_calls);
 
-/* What is at @address now, and not in a page that is kept. Return: whether it could be read. */
+/* Reads @address as it is now, and not from a page that is kept. Return: whether it could be read. */
 bool hotspot_memory_read_again(HotspotMemory *memory, uint64_t address, void *to, size_t size);
 
 /* Calls made so far, each for a page or a part of one. */

@@ -29,7 +29,7 @@
 
 enum {
         MAX_HEAD = 512,                 /* bytes of one of these structures that are read */
-        MAX_LINE_BYTES = 64 << 10,      /* of a compressed line table */
+        MAX_LINE_BYTES = 64 << 10,      /* bytes of a compressed line table */
         TAG_UTF8 = 1,                   /* JVM_CONSTANT_Utf8 (JVM specification, 4.4) */
         LINES_ESCAPE = 255,
 };
@@ -40,7 +40,7 @@ typedef struct Head {
         uint8_t data[MAX_HEAD];
 } Head;
 
-/* What leads to the names. */
+/* The way to the names. */
 typedef struct Names {
         const HotspotLayout *layout;
         const HotspotReader *reader;
@@ -339,7 +339,7 @@ static int take_lines(HotspotMethod *method, HotspotNumbers numbers) {
         return 0;
 }
 
-/* What lies behind the byte code, up to the end of the ConstMethod. */
+/* Reads the tables behind the byte code, up to the end of the ConstMethod. */
 static int read_lines(HotspotMethod *method, const Names *names) {
         const HotspotMethodLayout *at = &names->layout->method;
         uint64_t start = method->code + method->code_size;

@@ -25,9 +25,7 @@ typedef struct HotspotLine {
         uint16_t bci, line;             /* from this byte of the byte code on */
 } HotspotLine;
 
-/*
- * What tells a method from another one at the same address: memory of unloaded classes is used again.
- */
+/* Key that tells a method from another one at the same address: memory of unloaded classes is used again. */
 typedef struct HotspotMethodKey {
         uint64_t const_method, pool, klass;     /* ConstMethod *, ConstantPool *, InstanceKlass * */
         uint64_t class_name, name, signature;   /* Symbol * each */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One to five bytes, the lowest first. A byte below 192 is the last; those from 192 on say that more follow.
- * The digits are those of base 64:
+ * Reads numbers of one to five bytes, the lowest first. A byte below 192 is the last; those from 192 on say
+ * that more follow. The digits are those of base 64:
  *
  *     value = b0 + b1 × 64 + b2 × 64² + b3 × 64³ + b4 × 64⁴           the fifth byte is always the last
  *     77           → 77

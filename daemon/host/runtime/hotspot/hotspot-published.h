@@ -25,7 +25,10 @@ bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotR
  */
 uint64_t hotspot_published_unloads(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias);
 
-/* Of a count: another one after each class that is unloaded. Never 0, which says that there is no count. */
+/*
+ * Makes a stamp of a count, another one after each class that is unloaded. Never 0, which says that there is
+ * no count.
+ */
 static inline uint32_t hotspot_published_stamp(uint64_t count) {
         return (uint32_t)count == UINT32_MAX ? 1 : (uint32_t)count + 1;
 }

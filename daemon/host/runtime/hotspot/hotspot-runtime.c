@@ -35,7 +35,7 @@ typedef struct HotspotState {
         HotspotLink *link;              /* NULL = this process reads it: */
         Hotspot *hotspot;               /* NULL = not ready */
         HotspotOpened opened;           /* by ourselves */
-        HotspotFrames frames;           /* of the last question */
+        HotspotFrames frames;           /* answer to the last question */
         uint64_t batch_ns;
         int fd;
         pid_t pid;
@@ -258,7 +258,7 @@ static const char *const compilations[] = {
         [HOTSPOT_FRAME_C1] = "c1 compiled",
 };
 
-/* One frame stands for what cannot be told. */
+/* A frame of its own stands for code that cannot be told. */
 static int put_unloaded(RuntimeFrame *frames, size_t *np) {
         *np = 1;
         frames[0] = (RuntimeFrame){ .function = "[unloaded class]",

@@ -38,8 +38,8 @@ enum {
         FIRST_BCI = -8,                 /* below 0: places that are no byte code, as the entry (−1) */
         PC_DESC = 16,                   /* bytes; four ints */
         MAX_TABLE = 16 << 20,           /* bytes of one of the tables */
-        SCOPE_BYTES = 3 * 5,            /* of the three numbers that begin a scope, at the most */
-        MAX_JUMPS = 16,                 /* that are followed from a pc on */
+        SCOPE_BYTES = 3 * 5,            /* bytes of the three numbers that begin a scope, at the most */
+        MAX_JUMPS = 16,                 /* jumps that are followed from a pc on */
         EXITS_SINCE = 11,               /* release whose ways out are asked; docs/RUNTIMES.md says why */
 };
 
@@ -201,7 +201,7 @@ static bool read_exit(PcDesc *desc, const HotspotCompiled *in, const HotspotPlac
                in->blob->code + (uint32_t)desc->pc_offset == place;
 }
 
-/* Of the ways out from @at on, the first that is described; up to a place, or a jump back or away. */
+/* Finds the first way out from @at on that is described; up to a place, or a jump back or away. */
 static bool first_exit(PcDesc *desc, const HotspotCompiled *in, const HotspotPlaces *places, uint64_t pc,
                        uint64_t at) {
         HotspotExits exits;
@@ -214,7 +214,7 @@ static bool first_exit(PcDesc *desc, const HotspotCompiled *in, const HotspotPla
         return false;
 }
 
-/* What is known of the code around a pc. */
+/* Facts about the code around a pc. */
 typedef struct Flow {
         HotspotFlow flow;
         Around around;                  /* @around.after may be a way out's */
@@ -244,7 +244,7 @@ static int follow(Flow *flow, const HotspotCompiled *in, uint64_t pc, bool asks_
         return 0;
 }
 
-/* What is known in front of @pc: the last way out there that leads on to it, or the place. */
+/* Finds the description in front of @pc: the last way out there that leads on to it, or the place. */
 static int read_before(PcDesc *desc, uint64_t *placep, const Flow *flow, const HotspotCompiled *in,
                        uint64_t pc, const HotspotLoop *loop) {
         HotspotExits exits;
@@ -325,7 +325,10 @@ static bool keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
         return true;
 }
 
-/* Of a pc between two descriptions. Return: 0, HOTSPOT_SCOPES_E_*, -1 = ways out do not tell. */
+/*
+ * Reads the scopes of a pc between two descriptions. Return: 0, HOTSPOT_SCOPES_E_*, -1 = ways out do not
+ * tell.
+ */
 static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotCompiled *in,
                         uint64_t pc, bool asks_exits, bool *is_shortp) {
         Flow flow;

@@ -18,7 +18,7 @@ typedef struct HotspotRegisters {
 
 typedef enum HotspotWalkEnd {
         HOTSPOT_WALK_ROOT,              /* the first Java frame of the thread is there */
-        HOTSPOT_WALK_NATIVE,            /* its pc is in no code heap */
+        HOTSPOT_WALK_NATIVE,            /* the pc is in no code heap */
         HOTSPOT_WALK_NO_BLOCK,          /* … in a heap, and in no block of it */
         HOTSPOT_WALK_UNREADABLE,
         HOTSPOT_WALK_BARRIER,           /* the rest of a virtual thread's stack is in the heap */

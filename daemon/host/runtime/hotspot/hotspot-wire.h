@@ -47,7 +47,7 @@ typedef struct HotspotOpened {
 
 typedef struct HotspotQuestion {
         uint32_t magic;
-        uint32_t is_first;              /* of a batch (hotspot_begin()) */
+        uint32_t is_first;              /* first of a batch (hotspot_begin()) */
         uint64_t words[HOTSPOT_WORDS];
 } HotspotQuestion;
 
@@ -68,7 +68,7 @@ bool hotspot_wire_check(const HotspotSaid *said);
 /* Pure. Whether a code cache may lie so. The offsets of a layout are harmless, whatever they are. */
 bool hotspot_wire_check_opened(const HotspotOpened *opened);
 
-/* What is known of a JVM that hotspot_new() has opened. Zeroes what is not used. */
+/* Describes a JVM that hotspot_new() has opened. Zeroes what is not used. */
 void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char *reason);
 
 /* Pure. Makes @to of a frame, whose texts are at @text, which @to borrows. Return: whether it is sound. */

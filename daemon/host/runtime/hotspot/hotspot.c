@@ -160,7 +160,7 @@ void hotspot_begin(Hotspot *hotspot) {
                 hotspot_memory_forget(hotspot->memory);
 }
 
-/* What is at @address now. Return: false = it cannot be read. */
+/* Reads @address as it is now. Return: false = it cannot be read. */
 static bool read_again(Hotspot *hotspot, uint64_t address, void *to, size_t size) {
         return hotspot->memory ? hotspot_memory_read_again(hotspot->memory, address, to, size)
                                : hotspot_read(hotspot->reader, address, to, size);
@@ -227,7 +227,7 @@ static int add_frame(Hotspot *hotspot, HotspotFrames *frames, HotspotFrameKind k
 /* Whether @method, which was read just now, is the one that ran at a tick with @stamp. */
 static bool is_of_tick(Hotspot *hotspot, const HotspotMethod *method, uint32_t stamp) {
         if (!hotspot->code.unloads)
-                return true;            /* it cannot be told */
+                return true;            /* no count tells */
         if (!stamp)
                 return false;
         return (method->since && (int32_t)(method->since - stamp) <= 0) || stamp_now(hotspot) == stamp;

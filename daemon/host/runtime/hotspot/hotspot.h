@@ -43,7 +43,7 @@ typedef struct HotspotFrame {
 typedef struct HotspotFrames {
         uint32_t n;
         HotspotFrame frames[HOTSPOT_MAX_INLINED];       /* the innermost first */
-        bool is_short;                  /* what was inlined into it is not known to its end */
+        bool is_short;                  /* methods that were inlined into it are not known to the end */
 } HotspotFrames;
 
 typedef struct Hotspot Hotspot;
@@ -55,7 +55,7 @@ enum {
         HOTSPOT_E_UNKNOWN,              /* @reason says what is not known of it */
         HOTSPOT_E_UNLOADED,             /* a class was unloaded since the tick, perhaps that of this frame */
         HOTSPOT_E_NAMELESS,             /* no name for this frame: what it was has gone */
-        HOTSPOT_E_GONE,                 /* its worker has ended or was too slow (hotspot-link.h) */
+        HOTSPOT_E_GONE,                 /* the worker has ended or was too slow (hotspot-link.h) */
 };
 
 /*

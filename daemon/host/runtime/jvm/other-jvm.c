@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is in the file tells, since each of these may be renamed and moved:
+ * Tells a JVM by the contents of its file, since each of these may be renamed and moved:
  *
  *     native-image   section .svm_heap, the objects that were made when it was compiled; it may be static and
  *                    stripped. In .data or .rodata: `com.oracle.svm.core.VM=GraalVM CE 25.0.2+10.1`
@@ -56,7 +56,8 @@ static void copy_printable(char *to, size_t room, const char *from, size_t size,
 }
 
 /*
- * What follows @mark in the section, up to a byte of @end; "" = nothing. Return: whether the mark is there.
+ * Finds the text behind @mark in the section, up to a byte of @end; "" = nothing. Return: whether the mark is
+ * there.
  */
 static bool find_text(const JvmFile *file, const char *section, const char *mark, const char *end, char *text,
                       size_t room) {

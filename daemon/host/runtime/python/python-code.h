@@ -28,7 +28,7 @@ typedef struct PythonFunction {
 
 enum {
         _PYTHON_CODE_E_SUCCESS,
-        PYTHON_CODE_E_GONE,             /* it is no code object, or another one than the sample's */
+        PYTHON_CODE_E_GONE,             /* no code object, or another one than the sample's */
 };
 
 /* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, PYTHON_CODE_E_GONE. */

@@ -23,7 +23,7 @@
 
 enum { MAX_LOCKED = 64 };               /* bytes of a lock before `locked` */
 
-/* Same in all releases with the one lock, 3.8 … 3.12. */
+/* Offsets of all releases with the one lock, 3.8 … 3.12. */
 #define OLD_OBJECTS .type = 8, .type_name = 24, .bytes_size = 16, .bytes_data = 32, .text_length = 16, \
                     .text_state = 32
 

@@ -15,7 +15,7 @@
 
 #include "core/base/util/error.h"
 
-enum { N_FILES = 32 };                  /* whose answers are kept; the oldest one has to go */
+enum { N_FILES = 32 };                  /* files whose answers are kept; the oldest one has to go */
 
 typedef struct KnownFile {
         uint64_t object;
@@ -58,7 +58,7 @@ void python_links_tend(PythonLinks *links, uint64_t now_ns) {
 
 /* ---- one process ---- */
 
-/* What is said is written in any case. */
+/* The answer is written in any case. */
 static int hear_opened(void *userdata, WorkerSession *worker) {
         PythonLink *link = userdata;
         PythonOpened *opened = &link->links->opened;

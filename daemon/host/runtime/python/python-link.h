@@ -12,7 +12,7 @@
 #include "host/runtime/python/python-wire.h"
 #include "host/runtime/reader/reader-link.h"
 
-/* What is asked of all interpreters. Not for several threads at once. */
+/* Links to all interpreters. Not for several threads at once. */
 typedef struct PythonLinks PythonLinks;
 
 /* @readers: borrowed. Return: 0, -ENOMEM. */
@@ -22,7 +22,7 @@ DEFINE_CLEANUP(PythonLinks, python_links_free)
 
 void python_links_tend(PythonLinks *links, uint64_t now_ns);
 
-/* One process. */
+/* Link to a process. */
 typedef struct PythonLink PythonLink;
 
 /*
@@ -38,7 +38,7 @@ enum {
         PYTHON_LINK_E_NOT,              /* there is none; open: (*openedp)->reason says why */
 };
 
-/* What its file says. *openedp lives until the next call for any link. Return: 0, PYTHON_LINK_E_*. */
+/* Opens what the file says. *openedp lives until the next call for any link. Return: 0, PYTHON_LINK_E_*. */
 int python_link_open(PythonLink *link, const PythonOpened **openedp);
 
 /* @words: of a frame. Return: 0 with *function, PYTHON_LINK_E_*. */

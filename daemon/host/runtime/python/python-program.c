@@ -163,7 +163,7 @@ bool python_program_read(PythonProgram *program, int fd, const void *data, uint6
         }
         found.version = read_version(&found);
         *program = found;
-        /* It points into itself. */
+        /* The pointer leads into the found one. */
         program->image.tls = NULL;
         return true;
 }

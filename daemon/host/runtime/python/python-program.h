@@ -62,7 +62,7 @@ typedef struct PythonMore {
 typedef struct PythonOpened {
         PythonLayout layout;
         PythonPlace places[PYTHON_N_SYMBOLS];
-        PythonMore more;                /* of the interpreter's own file: TASKS or NONE */
+        PythonMore more;                /* from the interpreter's own file: TASKS or NONE */
         char reason[PYTHON_MAX_REASON]; /* `python 3.13`; if the result is not 0, what is not known */
 } PythonOpened;
 

@@ -51,7 +51,7 @@ typedef struct PythonState {
         PythonLink *link;               /* NULL = this process reads it: */
         PythonHere *here;
         PythonLayout layout;
-        PythonFunction function;        /* of the last question */
+        PythonFunction function;        /* answer to the last question */
         char task[PYTHON_MAX_TEXT];     /* the same */
         struct python_process entry;    /* as the kernel half has it */
         uint64_t coroutine_type, generator_type, text_type, number_type;        /* Py…_Type; 0 = not known */
@@ -251,7 +251,7 @@ static const char *task_name(void *userdata, const uint8_t *task) {
         return state->task;
 }
 
-/* What is in memory, or else in the file. */
+/* Reads memory, or else the file. */
 static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
         PythonHere *here = userdata;
 

@@ -33,8 +33,9 @@ static bool is_pointer(const uint64_t *words, unsigned part, unsigned field) {
 }
 
 /*
- * What no release tells of itself: values of a coroutine's state (it is suspended; it awaits what is on its
- * stack), and where on its stack that is. 3.15 has a word more behind it. Return: whether it is known.
+ * Sets facts that no release tells of itself: values of a coroutine's state (it is suspended; it awaits what
+ * is on its stack), and where on its stack that is. 3.15 has a word more behind it. Return: whether the
+ * release is known.
  */
 static bool set_states(uint32_t version, struct python_tasks *tasks) {
         if (version != 0x030e && version != 0x030f)

@@ -14,13 +14,13 @@
 #include "host/runtime/python/python-text.h"
 
 enum {
-        PYTHON_TASK_WORDS = 13,         /* of the section */
+        PYTHON_TASK_WORDS = 13,         /* words of the section */
         PYTHON_MAX_TASK_SECTION = 4096, /* bytes of it */
 };
 
 /*
- * What the kernel half needs of tasks. @coroutine, @generator: addresses of PyCoro_Type, PyGen_Type. Return:
- * whether all of it is plausible for a release with @layout.
+ * Makes the layout by which the kernel half finds tasks. @coroutine, @generator: addresses of PyCoro_Type,
+ * PyGen_Type. Return: whether all of it is plausible for a release with @layout.
  */
 bool python_task_layout(const uint64_t words[PYTHON_TASK_WORDS], const PythonLayout *layout,
                         uint64_t coroutine, uint64_t generator, struct python_tasks *tasks);

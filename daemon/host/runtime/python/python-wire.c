@@ -105,7 +105,7 @@ typedef struct Worker {
         uint64_t bias;
 } Worker;
 
-/* What is in memory, or else in the file: code of modules that are part of it may never have been touched. */
+/* Reads memory, or else the file: code of modules that are part of it may never have been touched. */
 static bool read_process(void *userdata, uint64_t address, void *to, size_t size) {
         Worker *worker = userdata;
 

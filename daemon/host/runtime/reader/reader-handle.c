@@ -16,7 +16,7 @@
 #include "host/sampling/process/pagemap.h"
 #include "host/sampling/process/process-directory.h"
 
-enum { MAX_PAGES = (READER_MAX_READ >> 12) + 1 };       /* of one read, if pages are small */
+enum { MAX_PAGES = (READER_MAX_READ >> 12) + 1 };       /* pages of one read, if pages are small */
 
 bool reader_handle_open(ReaderHandle *handlep, pid_t pid, uint64_t start_time_ns) {
         _cleanup_(closep) int proc = -1, mem = -1, pagemap = -1;

@@ -17,7 +17,7 @@
 
 enum { READER_MAX_READ = 64 << 10 };    /* bytes of one read */
 
-/* What a worker is told first; the runtime's file comes along, then a ReaderHandle. */
+/* The first message to a worker; the runtime's file comes along, then a ReaderHandle. */
 typedef struct ReaderRequest {
         uint32_t magic, zero;
         uint64_t size;                  /* bytes of the file */

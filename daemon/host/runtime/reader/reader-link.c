@@ -39,7 +39,7 @@
 #include "core/base/util/stat.h"
 
 enum {
-        MAX_THERE = READER_MAX_LINKED + 32,     /* those that were ended and are still there included */
+        MAX_THERE = READER_MAX_LINKED + 32,     /* workers, with ended ones that are still there */
         MAX_DOUBLINGS = 6,
 };
 
@@ -59,18 +59,18 @@ struct ReaderLink {
         ReaderSubject subject;
         WorkerSession worker;
         uint64_t asked_ns;              /* the last question */
-        uint64_t begin_ns;              /* of this worker */
-        uint64_t failed_ns, retry_ns;   /* its last worker failed; the next may be made */
+        uint64_t begin_ns;              /* begin of this worker */
+        uint64_t failed_ns, retry_ns;   /* the last worker failed; the next may be made */
         unsigned n_failures;            /* in a row */
-        uint64_t past_cpu_ns;           /* of its workers before this one */
-        uint64_t cpu_ns;                /* of this one, when it was last looked at */
+        uint64_t past_cpu_ns;           /* CPU time of the workers before this one */
+        uint64_t cpu_ns;                /* CPU time of this one, when it was last looked at */
 };
 
 struct ReaderLinks {
         Zygotes *zygotes;
         ReaderLink *first;
         WorkerSessionCounts counts;
-        uint64_t second_ns, spent_ns;   /* of this second, waiting */
+        uint64_t second_ns, spent_ns;   /* begin of this second, time spent waiting in it */
         uint32_t n_linked;
         uint32_t ended[MAX_THERE];      /* serials of workers that were ended; 0 = none */
 };
@@ -131,7 +131,7 @@ static void end_worker(ReaderLink *link) {
         note_end(link);
 }
 
-/* It has ended the session itself. */
+/* Takes note of a worker that has ended the session itself. */
 static void note_failure(ReaderLink *link, uint64_t now_ns) {
         note_end(link);
         if (now_ns - link->failed_ns > FORGIVE_NS)

@@ -23,7 +23,7 @@ int reader_links_new(ReaderLinks **linksp, Zygotes *zygotes);
 ReaderLinks *reader_links_free(ReaderLinks *links);     /* when none of its links is left */
 DEFINE_CLEANUP(ReaderLinks, reader_links_free)
 
-/* Some times a second: ends workers that nobody asks any more, and takes note of those that have ended. */
+/* Called some times a second: ends workers that have no more questions, and takes note of ended ones. */
 void reader_links_tend(ReaderLinks *links, uint64_t now_ns);
 
 /*
@@ -34,16 +34,16 @@ void reader_links_tend(ReaderLinks *links, uint64_t now_ns);
 typedef int (*ReaderQuestion)(void *userdata, WorkerSession *worker);
 
 typedef struct ReaderOps {
-        const char *name;               /* of the runtime, for the log */
+        const char *name;               /* name of the runtime, for the log */
         const WorkerQuestion *question; /* a ReaderRequest, sent to a worker that has just begun */
-        ReaderQuestion hear_opened;     /* its answer */
+        ReaderQuestion hear_opened;     /* hears the answer to `question` */
 } ReaderOps;
 
 /* A process, and the file of the runtime that it has mapped. */
 typedef struct ReaderSubject {
         pid_t pid;
         uint64_t start_time_ns;
-        uint64_t size, bias;            /* of the file, as ReaderRequest has them */
+        uint64_t size, bias;            /* size and bias of the file, as ReaderRequest has them */
         int fd;
 } ReaderSubject;
 
@@ -53,7 +53,7 @@ enum {
         READER_LINK_E_GONE,             /* the worker ended without an answer, or was too slow */
 };
 
-/* One process. */
+/* Link to a process. */
 typedef struct ReaderLink ReaderLink;
 
 /* @ops, @userdata: borrowed. @subject: its descriptor is the link's on success. Return: 0, -ENOMEM. */
