@@ -61,13 +61,13 @@ const volatile uint32_t setting_wait_walks = 1000;
 /* Waits from this length on are long, ns; 0 = none is. */
 const volatile uint64_t setting_wait_long_ns = 0;
 
-/* Which of the two tables of sums is filled; the daemon reads the other one. */
+/* Index of the table of sums that is filled; the daemon reads the other one. */
 volatile uint32_t wait_epoch = 0;
 
 /* wait_flush() ends the waits, and does not only split them: nobody will see their end. */
 volatile uint32_t wait_closes = 0;
 
-/* What is left out now: enum abi_wait_limit. The daemon sets it, and detaches all at WAIT_LIMIT_ALL. */
+/* Limit of now: enum abi_wait_limit. The daemon sets it, and detaches all at WAIT_LIMIT_ALL. */
 volatile uint32_t wait_limit = 0;
 
 enum {
@@ -116,7 +116,7 @@ struct {
 struct wait_budget {
         uint64_t period;
         uint32_t n, n_before;           /* switch-outs of this period, and of the one before */
-        uint32_t weight;                /* of the last draw */
+        uint32_t weight;                /* weight of the last draw */
         uint32_t reserved;
 };
 
@@ -172,14 +172,14 @@ ABI_ASSERT(COUNTER_WAKERS_PROCESS == COUNTER_WAKERS_UNKNOWN + WAKER_PROCESS);
 ABI_ASSERT(COUNTER_WAKERS_KERNEL == COUNTER_WAKERS_UNKNOWN + WAKER_KERNEL);
 ABI_ASSERT(COUNTER_WAKERS_INTERRUPT == COUNTER_WAKERS_UNKNOWN + WAKER_INTERRUPT);
 
-/* Who ended it. One that was there before the wait began may have ended another (waker.bpf.c). */
+/* Sets the waker. A waker that was there before the wait began may have ended another (waker.bpf.c). */
 static __always_inline void wait_waker(struct abi_wait *wait, const struct wait_thread *thread) {
         struct counters *counters = counters_get();
         uint32_t kind;
 
         if (thread->key.flags & WAIT_PREEMPTED)
                 return;
-        /* One behind the wake-up is that of a later sleep, whose begin has not been told yet. */
+        /* A waker behind the wake-up is that of a later sleep, whose begin has not been told yet. */
         if (thread->waking_ns >= thread->begin_ns && thread->waking_ns <= thread->woken_ns)
                 wait->waker = thread->waker;
         kind = wait->waker.kind;
@@ -207,7 +207,7 @@ static __always_inline void *wait_sums_filled(void) {
         return sums;
 }
 
-/* What a new sum of @thread begins with. */
+/* Fills in the begin of a new sum of @thread. */
 static __always_inline void wait_sum_first(const struct wait_thread *thread, struct abi_wait_sum *first) {
         first->generation = thread->generation;
         first->start_time_ns = thread->start_time_ns;
@@ -246,7 +246,7 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
         if (wait_is_long(thread, wait->end_ns))
                 key.flags |= WAIT_LONG;
         sum = wait_sum(sums, &key, &first);
-        if (!sum) {     /* too many spans: at least the thread's time stays whole */
+        if (!sum) {     /* over the cap of spans: at least the thread's time stays whole */
                 key.span = (struct abi_span){};
                 key.waker = (struct abi_waker){};
                 key.context = ABI_CONTEXT_UNPUBLISHED;
@@ -664,7 +664,7 @@ static __always_inline void wait_begin(struct task_struct *task, uint64_t key, c
                 wait_slot_mark(thread->slot);
 }
 
-/* Its end is seen, or no end is seen any more. */
+/* Forgets a wait whose end is seen, or is not seen any more. */
 static __always_inline void wait_unfollow(uint64_t key, const struct wait_thread *thread) {
         if (thread->has_waker_stack)
                 bpf_map_delete_elem(&waker_stacks, &key);

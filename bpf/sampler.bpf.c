@@ -165,7 +165,7 @@ static __always_inline void note_tick(struct task_struct *task, const struct abi
                 counters->values[COUNTER_RUN_TICKS_OVER_CAP]++;
 }
 
-/* One tick. @runtimes: a constant. */
+/* Takes the sample of a tick. @runtimes: a constant. */
 static __always_inline int take_sample(const volatile uint64_t *context, bool runtimes) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct counters *counters = counters_get();

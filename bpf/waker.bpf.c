@@ -110,7 +110,7 @@ int wait_waking(const struct bpf_raw_tracepoint_args *context) {
         struct scratch *scratch;
         uint32_t zero = 0;
 
-        /* One that wakes itself has not slept; and interrupts may be on there. */
+        /* A thread that wakes itself has not slept; and interrupts may be on there. */
         if (sleeper == bpf_get_current_task())
                 return 0;
         thread = wait_find(sleeper);

@@ -24,7 +24,7 @@
 
 enum {
         HOTSPOT_CODE_SIZE = 64,         /* bytes that are looked at */
-        HOTSPOT_CODE_BEFORE = 32,       /* of them in front of the pc */
+        HOTSPOT_CODE_BEFORE = 32,       /* bytes in front of the pc among these */
         HOTSPOT_CODE_INSTRUCTIONS = HOTSPOT_CODE_SIZE / 4,
         HOTSPOT_CODE_POLL = 4,          /* instructions from a frame's end to `ret` */
 

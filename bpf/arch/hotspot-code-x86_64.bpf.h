@@ -22,7 +22,7 @@
 
 enum {
         HOTSPOT_CODE_SIZE = 32,         /* bytes that are looked at */
-        HOTSPOT_CODE_BEFORE = 16,       /* of them in front of the pc */
+        HOTSPOT_CODE_BEFORE = 16,       /* bytes in front of the pc among these */
 
         HOTSPOT_IN_REGISTER = 0,        /* a call leaves its return address on the stack */
         HOTSPOT_PUSHED_BYTES = 8,       /* by loops of compiled code */

@@ -90,7 +90,7 @@ struct rules_terms {
         uint8_t is_leaf;                /* the kind is valid for frame 0 alone */
         uint8_t is_deref;               /* the CFA lies in memory there */
         uint8_t is_stub;
-        uint8_t is_switch;              /* of another stack than the frame's own */
+        uint8_t is_switch;              /* the CFA is on another stack than the frame's own */
 };
 
 enum {

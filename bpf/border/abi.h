@@ -49,7 +49,7 @@ enum {
         ABI_START_TICK_NS = 10000000,
 };
 
-/* What happened at a sample's time; fixes the meaning of `value`. */
+/* Kind of event at a sample's time; fixes the meaning of `value`. */
 enum abi_kind {
         ABI_KIND_CPU = 1,               /* value: ticks, always 1 */
         ABI_KIND_OFF_CPU = 2,           /* value: ns suspended */
@@ -121,7 +121,7 @@ enum abi_state {
 
 /* A process without a ring as it was at its last notice. The kernel half's own (select.bpf.h). */
 struct abi_watch {
-        /* of that notice, and until the next one at least; 0 = there was none */
+        /* time of the notice, and least time until the next; 0 = there was none */
         uint32_t time_ms, interval_ms;
         uint32_t total_vm, map_count;   /* low bits */
 };
@@ -149,7 +149,7 @@ struct abi_process {
 };
 
 enum {
-        ABI_PROCESS_ADOPTING = 1 << 0,  /* its threads' slots are still being counted: leave the ring alone */
+        ABI_PROCESS_ADOPTING = 1 << 0,  /* slots of threads are still being counted: leave the ring alone */
         ABI_PROCESS_PUBLISHES = 1 << 1, /* a process context is known: its mappings need not be watched */
         /* set by the kernel half: it runs another program now, its nodes are the old one's */
         ABI_PROCESS_REPLACED = 1 << 2,
@@ -158,12 +158,12 @@ enum {
 };
 
 /*
- * What a process is called and whose it is: a name that no selector chooses is a key of the map
- * `rejected_names`. The daemon writes names where pid, name and user decide alone; a tick of a process without
- * a row looks its own up.
+ * Name and user of a process. A name that no selector chooses is a key of the map `rejected_names`. The
+ * daemon writes names where pid, name and user decide alone; a tick of a process without a row looks its own
+ * up.
  */
 struct abi_name {
-        char comm[ABI_COMM_SIZE];       /* of the leader; zeros from the NUL on */
+        char comm[ABI_COMM_SIZE];       /* name of the leader; zeros from the NUL on */
         uint32_t uid;                   /* effective, in the first user namespace; 0 = no selector asks */
         uint32_t reserved;
 };
@@ -175,7 +175,7 @@ enum abi_names {
         ABI_NAMES_COMM_USER = 2,
 };
 
-/* One thread of a process with a ring, found by the daemon: input of the program `adopt`. */
+/* A thread of a process with a ring, found by the daemon: input of the program `adopt`. */
 struct abi_adoption {
         uint64_t tgid, tid;             /* in the daemon's namespace */
         uint64_t slot;                  /* index; ABI_ADOPTION_GONE = the thread has ended */
@@ -189,14 +189,12 @@ struct abi_span {
 };
 
 /*
- * One sample: this header, then `n_kernel` kernel addresses, then `n_user` user
- * words, each uint64_t, leaf first, then the thread context's attributes,
- * filled up to a multiple of 8 bytes, then the object that the running task of
- * Python has as its name, as it lies in memory. A record shorter or longer than that is
- * malformed. A user frame is one word, an address, or the words of a runtime
- * (runtime_abi.h). Frame 0 of each part is an exact pc; every other one stands for the
- * instruction in front of it: a return address or, behind a signal handler, the
- * interrupted pc + 1 (`interrupted` says where the first of these is).
+ * A sample is this header, then `n_kernel` kernel addresses, then `n_user` user words, each uint64_t, leaf
+ * first, then the thread context's attributes, filled up to a multiple of 8 bytes, then the object that the
+ * running task of Python has as its name, as it lies in memory. A record shorter or longer than that is
+ * malformed. A user frame is one word, an address, or the words of a runtime (runtime_abi.h). Frame 0 of each
+ * part is an exact pc; every other one stands for the instruction in front of it: a return address or, behind
+ * a signal handler, the interrupted pc + 1 (`interrupted` says where the first of these is).
  */
 struct abi_sample {
         uint64_t time_ns;
@@ -225,7 +223,7 @@ struct abi_sample {
         uint64_t frames[];
 };
 
-/* What a record of the stacks' ring is. */
+/* Kind of a record of the stacks' ring. */
 enum abi_kept {
         ABI_KEPT_STACK = 1,             /* struct abi_stack */
         ABI_KEPT_START = 2,             /* struct abi_start */
@@ -244,7 +242,7 @@ struct abi_stack {
         uint32_t cpu;
         uint64_t pc, sp, bp, bx;
         uint64_t registers[16];         /* as struct rules has them; those above are not among them */
-        uint64_t address;               /* of bytes[0] in the target, a multiple of ABI_STACK_CHUNK */
+        uint64_t address;               /* address of bytes[0] in the target, a multiple of ABI_STACK_CHUNK */
         uint32_t n_bytes;               /* copied; a multiple of ABI_STACK_CHUNK, 0 = none could be read */
         uint32_t is_cut;                /* 1 = the stack goes on behind a piece */
         /* the second piece: its address, where it lies in bytes[], and its size, 0 = there is none */
@@ -254,15 +252,15 @@ struct abi_stack {
 };
 
 /*
- * What can be asked of a process while it lives, and is sent with the first sample of one without a row: the
- * process may be gone when that is read (start.bpf.h). Arguments and environment lie one behind the other as
- * exec has left them, each text with its NUL. Records have fixed sizes: bytes behind them mean nothing.
+ * Facts that only a living process tells, sent with the first sample of one without a row: the process may be
+ * gone when that is read (start.bpf.h). Arguments and environment lie one behind the other as exec has left
+ * them, each text with its NUL. Records have fixed sizes: bytes behind them mean nothing.
  */
 struct abi_start {
         uint64_t kept;                  /* ABI_KEPT_START */
         uint64_t time_ns;               /* as in the sample, like the next */
         uint32_t tgid;
-        uint32_t mount_namespace;       /* its inode */
+        uint32_t mount_namespace;       /* inode of the namespace */
         /* an ancestor that has all its control groups in common with it; 0 = none has, or is known here */
         uint32_t group_tgid;
         uint32_t reserved;
@@ -271,7 +269,7 @@ struct abi_start {
         uint8_t bytes[];
 };
 
-/* What is sent of starts. */
+/* Parts of starts that are sent. */
 enum abi_starts {
         ABI_STARTS_NONE = 0,
         ABI_STARTS_GROUPS = 1,          /* no texts */
@@ -283,7 +281,7 @@ enum abi_starts {
  * ordinary drain. Key of a map that the daemon writes.
  */
 struct abi_settled_name {
-        char comm[ABI_COMM_SIZE];       /* of the leader; zeros from the NUL on */
+        char comm[ABI_COMM_SIZE];       /* name of the leader; zeros from the NUL on */
         uint32_t mount_namespace;
         uint32_t reserved;
 };

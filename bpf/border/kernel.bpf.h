@@ -42,7 +42,7 @@ enum {
         /* states of a task (include/linux/sched.h, since 4.14) */
         KERNEL_TASK_UNINTERRUPTIBLE = 0x02,
         KERNEL_TASK_STOPPED = 0x0c,     /* __TASK_STOPPED, __TASK_TRACED */
-        KERNEL_TASK_DEAD = 0x80,        /* it never runs again */
+        KERNEL_TASK_DEAD = 0x80,        /* the thread never runs again */
         KERNEL_PF_EXITING = 0x00000004,
         KERNEL_PF_KTHREAD = 0x00200000, /* include/linux/sched.h; the same value since 2.6.37 */
         /* a thread that the kernel has made in the process, for io_uring or (since 6.4) vhost */
@@ -74,7 +74,7 @@ struct pid {
 struct mm_struct {
         int map_count;                  /* mappings */
         unsigned long total_vm;         /* pages */
-        unsigned long start_code;       /* of the executable; 0 until an exec has loaded it */
+        unsigned long start_code;       /* address of the executable; 0 until an exec has loaded it */
         unsigned long start_stack;      /* where the first stack began at exec; higher words are arguments */
         unsigned long arg_start, arg_end, env_start, env_end;   /* texts of arguments and environment */
 } KERNEL_TYPE;
@@ -94,7 +94,7 @@ struct sched_entity {
 } KERNEL_TYPE;
 
 typedef struct {
-        unsigned int val;               /* of the first user namespace */
+        unsigned int val;               /* id in the first user namespace */
 } kuid_t;
 
 struct cred {
@@ -122,7 +122,7 @@ struct task_struct {
         unsigned int __state;           /* 0 = it can run; since 5.14 */
         unsigned int flags;
         unsigned in_iowait : 1;
-        void *stack;                    /* of the kernel: its lowest address */
+        void *stack;                    /* kernel stack: its lowest address */
         struct sched_entity se;
         struct mm_struct *mm;
         int pid;
@@ -131,7 +131,7 @@ struct task_struct {
         struct task_struct *real_parent;        /* parent of the thread's process */
         struct pid *thread_pid;         /* NULL once the task was released */
         uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
-        const struct cred *real_cred;   /* what /proc/PID/status tells */
+        const struct cred *real_cred;   /* credentials that /proc/PID/status tells */
         char comm[KERNEL_COMM_SIZE];
         struct files_struct *files;
         struct nsproxy *nsproxy;        /* NULL while it exits */

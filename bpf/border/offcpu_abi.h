@@ -35,7 +35,7 @@ enum {
 };
 
 enum {
-        WAIT_PREEMPTED = 1 << 0,        /* it could have run on: another thread was given its CPU */
+        WAIT_PREEMPTED = 1 << 0,        /* the thread could have run on: another was given its CPU */
         WAIT_IO = 1 << 1,               /* the kernel says that it waited for a device (in_iowait) */
         WAIT_STOPPED = 1 << 2,          /* by a signal or a debugger */
         WAIT_UNINTERRUPTIBLE = 1 << 3,  /* state D */
@@ -45,7 +45,7 @@ enum {
                 WAIT_INTERPRETER_LOCK,
 };
 
-/* What is left out of waits in a storm of switches: each step, with those before it. */
+/* Steps by which waits are cut down in a storm of switches: each step includes those before it. */
 enum abi_wait_limit {
         WAIT_LIMIT_NONE,
         WAIT_LIMIT_WALKS,               /* no stack is drawn: long waits alone have one */
@@ -54,7 +54,7 @@ enum abi_wait_limit {
         WAIT_LIMIT_ALL,                 /* waits are not counted: the programs are detached */
 };
 
-/* What the descriptor of a system call leads to (wait-file.bpf.h). */
+/* Kinds of files that the descriptor of a system call leads to (wait-file.bpf.h). */
 enum abi_wait_file {
         WAIT_FILE_NONE,                 /* the call names none, or it could not be read */
         WAIT_FILE_OTHER,
@@ -62,8 +62,8 @@ enum abi_wait_file {
         WAIT_FILE_DIRECTORY,
         WAIT_FILE_DEVICE,
         WAIT_FILE_TERMINAL,
-        WAIT_FILE_PIPE,                 /* also named ones */
-        WAIT_FILE_SOCKET,               /* of a family that is none of the next */
+        WAIT_FILE_PIPE,                 /* named pipes, too */
+        WAIT_FILE_SOCKET,               /* a socket of another family than the next ones */
         WAIT_FILE_TCP,
         WAIT_FILE_UDP,
         WAIT_FILE_UNIX,
@@ -74,10 +74,10 @@ enum abi_wait_file {
         WAIT_FILE_N,
 };
 
-/* Who ended a wait; in the order of their counters (WAKERS_…). */
+/* Kinds of wakers, which end waits; in the order of their counters (WAKERS_…). */
 enum abi_waker_kind {
-        WAKER_UNKNOWN,                  /* or it was preempted, or it goes on */
-        WAKER_THREAD,                   /* of a target */
+        WAKER_UNKNOWN,                  /* no waker known: the thread was preempted, or it waits on */
+        WAKER_THREAD,                   /* a thread of a target */
         WAKER_PROCESS,                  /* a thread of a process that is no target */
         WAKER_KERNEL,                   /* a thread of the kernel */
         WAKER_INTERRUPT,                /* a timer, a device, a packet */
@@ -93,9 +93,9 @@ struct abi_waker {
         uint8_t reserved[7];
 };
 
-/* What is known of the time on a CPU before a wait. */
+/* Knowledge of the time on a CPU before a wait. */
 enum abi_run_kind {
-        RUN_UNKNOWN,                    /* its begin was not seen: nothing is told of it */
+        RUN_UNKNOWN,                    /* the begin was not seen: nothing is told of the run */
         RUN_WHOLE,                      /* the span at its end is that at its begin, or both ends have none */
         RUN_SPLIT,                      /* the ends differ, or one could not be read */
         RUN_KIND_N,
@@ -110,7 +110,7 @@ struct abi_run {
 };
 
 /*
- * One wait, or the part of one that no other record has: this head, then a struct abi_sample of kind OFF_CPU
+ * A wait, or the part of it that no other record has: this head, then a struct abi_sample of kind OFF_CPU
  * with its frames and attributes, then the words of the waker's frames. The sample's time is that of the
  * stack, its value blocked_ns + runnable_ns.
  */
@@ -122,12 +122,12 @@ struct abi_wait {
         int16_t call;                   /* number of the system call that it was in, or WAIT_NO_CALL */
         uint8_t flags;                  /* WAIT_* */
         uint8_t file;                   /* enum abi_wait_file */
-        uint64_t size;                  /* of the record in bytes, this head included */
+        uint64_t size;                  /* bytes of the record, this head included */
         struct abi_waker waker;
         struct abi_run run;             /* all zero in all parts of a wait but the first */
         /* stack of the waker, if it is a WAKER_THREAD and was walked; all zero else */
         uint64_t waker_ns;              /* when */
-        uint64_t waker_generation;      /* of its process' row */
+        uint64_t waker_generation;      /* generation of its process' row */
         uint16_t n_waker;               /* words: 0 … WAKER_MAX_WORDS */
         uint8_t waker_end;              /* enum abi_stack_end */
         uint8_t waker_interrupted;      /* as in struct abi_sample */
@@ -153,13 +153,13 @@ struct abi_wait_sum {
         uint64_t blocked_ns;
         uint64_t runnable_ns;
         uint64_t n;
-        uint64_t end_ns;                /* of the last one */
+        uint64_t end_ns;                /* end of the last wait */
         uint64_t generation;
         uint64_t start_time_ns;
         uint32_t ns_tid;
         uint32_t reserved;
         char comm[ABI_COMM_SIZE];
-        /* of the runs before these waits */
+        /* runs before these waits */
         uint64_t whole_ns;              /* RUN_WHOLE: CPU time of the key's span, or of none */
         uint64_t split_ns;              /* RUN_SPLIT */
         uint32_t n_moved;

@@ -59,7 +59,7 @@ enum {
 };
 
 /*
- * Of a HOTSPOT_BLOB at the return barrier of virtual threads, in word 1. Without it the frame stands for
+ * Bit in word 1 of a HOTSPOT_BLOB at the return barrier of virtual threads. Without it the frame stands for
  * frames in the heap that were not read; with it for Continuation.enterSpecial.
  */
 #define RUNTIME_HOTSPOT_ENTRY (1ull << 63)
@@ -79,7 +79,7 @@ static inline uint32_t runtime_frame_words(uint64_t word) {
         return kind == RUNTIME_PYTHON ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
 }
 
-/* What the value of a field counts from. */
+/* Place from which the value of a field counts. */
 enum hotspot_base {
         HOTSPOT_BASE_NONE = 0,
         HOTSPOT_BASE_BLOB = 1,          /* the CodeBlob */
@@ -104,7 +104,7 @@ struct hotspot_heap {
  * once a program; all of it comes from the target's own vmStructs, checked by the daemon for bounds alone.
  */
 struct hotspot_process {
-        uint64_t generation;            /* of the process' row; another one = void */
+        uint64_t generation;            /* generation of the process' row; another = void */
         uint64_t low, size;             /* code heaps, from the first one's begin to the last one's end */
         uint64_t interpreter, interpreter_size; /* templates and entries of the interpreter */
         uint64_t interpreter_blob;      /* CodeBlob that they lie in */
@@ -136,7 +136,7 @@ struct hotspot_process {
         uint64_t oop_base;
         uint16_t chunk_tail;            /* offset of Continuation's newest StackChunk; 0 = not known */
         uint16_t chunk_parent;          /* offsets in a StackChunk: of the next older one, */
-        uint16_t chunk_sp, chunk_bottom;        /* of words from its stack's begin, four bytes */
+        uint16_t chunk_sp, chunk_bottom;        /* words from its stack's begin, four bytes */
         uint16_t chunk_stack;           /* bytes of a StackChunk in front of its stack */
         uint16_t padding[3];
 };
@@ -149,8 +149,8 @@ enum go_labels {
 
 enum {
         GO_MAX_STRING = 255,            /* bytes of a key, and of a value; longer ones are left out */
-        GO_HEADER_SIZE = 8,             /* of what a sample has of its goroutine: its id, u64 */
-        GO_MAX_OFFSET = 504,            /* of a field of g, from its m on; multiples of 8 */
+        GO_HEADER_SIZE = 8,             /* bytes in front of a sample's labels: the goroutine's id, u64 */
+        GO_MAX_OFFSET = 504,            /* offset of a field of g, from its m on; multiples of 8 */
 };
 
 /*
@@ -159,8 +159,8 @@ enum {
  * for each label u8 size of the key, u8 size of the value, key, value.
  */
 struct go_process {
-        uint64_t generation;            /* of the process' row; another one = void */
-        int64_t tls_offset;             /* of the pointer to g, from the thread pointer */
+        uint64_t generation;            /* generation of the process' row; another = void */
+        int64_t tls_offset;             /* offset of the pointer to g, from the thread pointer */
         uint16_t m, goid, labels;       /* offsets in g, in this order */
         uint16_t curg;                  /* offset in m */
         uint32_t form;                  /* enum go_labels */
@@ -195,10 +195,10 @@ struct python_tasks {
         uint16_t running;               /* in a thread state: the task that it runs; 0 = not known */
         uint16_t name;                  /* in a task */
         uint16_t awaited_by;
-        uint16_t is_set;                /* one byte: awaited_by is a set of several */
+        uint16_t is_set;                /* a byte: awaited_by is a set of several */
         uint16_t coroutine;
         uint16_t frame;                 /* in a coroutine; with code, position and stack it is the frame's */
-        uint16_t state;                 /* one byte */
+        uint16_t state;                 /* a byte */
         uint16_t code, position;
         uint16_t stack;                 /* address behind the last word of its stack */
         uint8_t suspended;              /* values of state: it waits; it waits for what is on its stack */
@@ -212,7 +212,7 @@ struct python_tasks {
  * a program. Offsets of fields; the daemon has checked that they lie in the bytes that are read.
  */
 struct python_process {
-        uint64_t generation;            /* of the process' row; another one = void */
+        uint64_t generation;            /* generation of the process' row; another = void */
         uint64_t interpreters;          /* address of the pointer to the first interpreter */
         uint64_t code_type;             /* PyCode_Type; 0 = not known */
         uint64_t evaluator, evaluator_size;     /* PYTHON_CHAIN_EVALUATOR alone */

@@ -51,7 +51,7 @@
 #endif
 
 /*
- * What is rare or long, and stands in many places: a global function of the kernel half. The verifier
+ * Code that is rare or long, and stands in many places, is a global function of the kernel half. The verifier
  * follows it once, not once for every path that leads to it, and the walk's loop stays short: in most samples
  * the processor's caches are cold, and each line of code costs as much as one of data. A pointer that is
  * given to it may be NULL for all that the verifier knows there.
@@ -69,7 +69,7 @@
 
 enum {
         UNWIND_BLOCK_SIZE = 4096,
-        UNWIND_PAGE_SHIFT = 12,         /* of text; a directory word speaks for one page */
+        UNWIND_PAGE_SHIFT = 12,         /* bits of text; a directory word speaks for one page */
         UNWIND_PAGE_SIZE = 1 << UNWIND_PAGE_SHIFT,
         UNWIND_DIRECTORY_SHIFT = 9,     /* 512 directory words in a block */
         UNWIND_MAX_RULES = 255,         /* rules in a block */
@@ -77,7 +77,7 @@ enum {
         UNWIND_SEARCH_STEPS = 11,       /* halvings until one of UNWIND_MAX_ROWS is left */
         UNWIND_MAX_MAPPINGS = 32,       /* mappings in a node */
         UNWIND_MAX_TABLES = 4096,       /* slots of the array of tables */
-        UNWIND_MAX_NODES = 2048,        /* of all processes; a process beyond is PENDING for ever */
+        UNWIND_MAX_NODES = 2048,        /* nodes of all processes; a process beyond is PENDING for ever */
         /* in place of a slot: */
         /* no rows exist: JIT code, or a file without call frame information */
         UNWIND_NO_TABLE = 0xffffffff,
@@ -170,7 +170,7 @@ static inline uint32_t unwind_rule_rbx(uint64_t rule) {
         return (uint32_t)(rule >> 58);
 }
 
-/* What rows.bpf.h gives for a page without any row. */
+/* Rule that rows.bpf.h gives for a page without any row. */
 #define UNWIND_RULE_FP ((uint64_t)UNWIND_CFA_FP << 48)
 
 /* Directory words. */
@@ -190,12 +190,12 @@ static inline uint32_t unwind_word_rows(uint64_t word) {
         return (uint32_t)(word >> 48);
 }
 
-/* One executable mapping of a process. */
+/* An executable mapping of a process. */
 struct unwind_mapping {
         uint64_t start;                 /* address in the target */
         uint32_t n_pages;
         uint32_t table;                 /* slot, or UNWIND_*_TABLE; in a root: number of the leaf */
-        uint64_t offset;                /* of `start` from the file's text_low, in its ELF addresses */
+        uint64_t offset;                /* bytes from the file's text_low to `start`, in its ELF addresses */
 };
 
 /*

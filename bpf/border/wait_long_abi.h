@@ -11,13 +11,13 @@
 #include "border/threads_abi.h"
 
 enum {
-        WAIT_LONG_LISTED = 32,          /* of one look; others come with the next */
+        WAIT_LONG_LISTED = 32,          /* waits of one look; others come with the next */
 };
 
 /* A thread that waits now. */
 struct abi_wait_long {
         uint64_t task;                  /* the kernel's name for the thread */
-        uint64_t begin_ns;              /* of its wait; with `task` the name of the wait */
+        uint64_t begin_ns;              /* begin of the wait; with `task` the name of the wait */
         struct abi_span span;           /* as it left its CPU, like the next two */
         uint8_t context;                /* enum abi_context */
         uint8_t form;                   /* enum abi_form */
@@ -32,7 +32,7 @@ struct abi_wait_longs {
         struct abi_wait_long waits[WAIT_LONG_LISTED];
 };
 
-/* What became of a stack that the daemon has walked. */
+/* Fate of a stack that the daemon has walked. */
 enum abi_wait_given {
         WAIT_GIVEN,
         WAIT_GIVEN_TOO_LATE,            /* the thread has run: the stack is another one by now */

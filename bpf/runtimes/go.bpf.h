@@ -39,10 +39,10 @@ enum {
         GO_CHUNK = 16,                  /* labels of a slice that are read at once */
         GO_MAX_CHUNKS = 8,
         GO_LABEL_SIZE = 32,             /* two strings */
-        GO_FEW_LABELS = 8,              /* which go into a sample in any order */
+        GO_FEW_LABELS = 8,              /* labels that go into a sample in any order */
         /* bit n: labels that are ids have keys of n bytes: `span_id`, `trace_id`, `local root span id` */
         GO_ID_SIZES = 1 << 7 | 1 << 8 | 1 << 18,
-        GO_MAX_BUCKETS = 12,            /* of a map, overflow buckets included */
+        GO_MAX_BUCKETS = 12,            /* buckets of a map, overflow buckets included */
         GO_BUCKET_ENTRIES = 8,
         GO_FIRST_HASH = 5,              /* smaller ones: the entry is empty or has moved (minTopHash) */
         GO_MAX_SHIFT = 8,               /* log2 of the buckets; more are no labels */
@@ -87,9 +87,9 @@ enum go_end {
 /* A slice is in order of its keys, and too long a one must not lose its ids for that. */
 enum go_pass { GO_PASS_ALL = 0, GO_PASS_IDS = 1, GO_PASS_OTHERS = 2 };
 
-/* What is read of a goroutine. */
+/* Reading of a goroutine. */
 struct go_state {
-        uint64_t size;                  /* of `bytes`, 0 or at least GO_HEADER_SIZE */
+        uint64_t size;                  /* size of `bytes`, 0 or at least GO_HEADER_SIZE */
         uint64_t n_left_out;            /* labels */
         uint64_t n_put;
         uint64_t n_absent;              /* no labels, and nothing is lost with them */
@@ -112,7 +112,7 @@ static inline bool go_word(uint64_t address, uint64_t *valuep) {
         return !bpf_probe_read_user(valuep, sizeof(*valuep), (const void *)address);
 }
 
-/* One label behind the others. */
+/* Puts a label behind the others. */
 static inline void go_do_put(struct go_state *state, const struct go_string *key,
                              const struct go_string *value) {
         uint64_t at = state->size, key_size = key->size, value_size = value->size;
@@ -145,7 +145,7 @@ static inline void go_do_put(struct go_state *state, const struct go_string *key
         state->n_put++;
 }
 
-/* Of the includer: go_do_…, of which the verifier goes through each once. */
+/* The includer defines these by go_do_…; the verifier goes through each once. */
 int go_put_slice(struct go_state *state, uint32_t index);
 int go_chunk(struct go_state *state);
 int go_put_bucket(struct go_state *state, uint32_t index);

@@ -55,13 +55,14 @@ enum {
         /* slots of an interpreted frame, from its rbp (frame_x86.hpp) */
         HOTSPOT_SLOT_METHOD = -24,
         HOTSPOT_SLOT_SENDER_SP = -8,
-        HOTSPOT_LINK = -16,             /* of the caller's rbp, from its rsp; the return address follows */
-        /* of a carrier: words from a virtual thread's last frame up to the return address of enterSpecial */
+        /* saved rbp of the caller, from its rsp; the return address follows */
+        HOTSPOT_LINK = -16,
+        /* words on a carrier from a virtual thread's last frame to the return address of enterSpecial */
         HOTSPOT_CARRIER_WORDS = 24,
         HOTSPOT_MAX_CHUNKS = 16,
         HOTSPOT_MAX_EMPTY = 4,          /* chunks without frames in a row */
         HOTSPOT_MAX_CHUNK_WORDS = 1 << 17,
-        HOTSPOT_MARK_MOVED = 3,         /* of an object's first word: a collector moves it */
+        HOTSPOT_MARK_MOVED = 3,         /* bits of an object's first word: a collector moves it */
 };
 
 /* The texts "nmethod" and "native nmethod", as far as eight bytes go. */
@@ -91,11 +92,11 @@ enum hotspot_heap_result {
 
 /* Frames of a virtual thread in the heap. */
 struct hotspot_heap_part {
-        uint64_t end;                   /* of this chunk's oldest frame; 0 = the walk is on a stack */
+        uint64_t end;                   /* end of this chunk's oldest frame; 0 = the walk is on a stack */
         uint64_t parent;                /* StackChunk with older frames; 0 = there is none */
         uint64_t barrier, blob;         /* pc, and its blob */
         uint64_t slot;                  /* on the carrier's stack: return address of enterSpecial */
-        uint32_t n, limit;              /* of the walk at the barrier */
+        uint32_t n, limit;              /* counts of the walk at the barrier */
         uint32_t n_chunks;
         uint32_t result;                /* enum hotspot_heap_result */
 };
@@ -105,7 +106,7 @@ struct hotspot {
         uint64_t blob;
         uint32_t kind;                  /* enum runtime_kind */
         uint32_t end;                   /* enum hotspot_end of the walk */
-        uint32_t stamp;                 /* of interpreted frames (runtime_abi.h); 0 = not known (yet) */
+        uint32_t stamp;                 /* stamp of interpreted frames (runtime_abi.h); 0 = not known (yet) */
         uint32_t zero;
         struct hotspot_header header;
         struct hotspot_code code;
@@ -236,7 +237,7 @@ static inline bool hotspot_find_kind(const struct hotspot_step *step) {
         return true;
 }
 
-/* What the cache keeps: distance to the blob, kind, and what tells this blob from a later one there. */
+/* Packs what the cache keeps: distance to the blob, kind, and what tells this blob from a later one there. */
 static inline uint64_t hotspot_rule(const struct hotspot_step *step) {
         uint32_t kind = step->state->kind == RUNTIME_HOTSPOT_COMPILED ? HOTSPOT_RULE_COMPILED
                                                                       : HOTSPOT_RULE_BLOB;

@@ -30,7 +30,7 @@ enum node_end {
 };
 
 enum {
-        NODE_TAG = 1,                   /* of a pointer to an object */
+        NODE_TAG = 1,                   /* tag of a pointer to an object */
         NODE_MAX_BUCKETS = 1 << 16,
         NODE_MAX_CHAIN = 16,            /* entries of one bucket; two on average at most */
         NODE_ENTRIES_PER_BUCKET = 2,
@@ -84,7 +84,7 @@ NODE_PART enum node_end node_find_table(const void *memory, const struct node_va
                 return NODE_UNREADABLE;
         if (!node_is_object(head[0]))
                 return NODE_MOVING;
-        /* its class, then: length of the array, entries that are there, entries that were, buckets */
+        /* head: class, length of the array, entries that are there, entries that were, buckets */
         if (!node_is_count(head[1]) || !node_is_count(head[2]) || !node_is_count(head[3]) ||
             !node_is_count(head[4]))
                 return NODE_UNREADABLE;

@@ -69,8 +69,8 @@ enum {
         PYTHON_PAGE = 4096,
         PYTHON_N_KNOWN = 16,            /* code objects that this stack has met; a power of two */
         PYTHON_MAX_AWAITS = 32,         /* coroutines of one task that await one another; a power of two */
-        PYTHON_MAX_TASKS = 32,          /* of a chain of awaiters */
-        PYTHON_MAX_COPIES = 1 << 20,    /* of the instructions of one code object, for its threads */
+        PYTHON_MAX_TASKS = 32,          /* tasks of a chain of awaiters */
+        PYTHON_MAX_COPIES = 1 << 20,    /* copies of the instructions of one code object, for its threads */
         PYTHON_WORD_BEHIND_TYPE = 16,   /* bytes of an object that hold its type */
 };
 
@@ -95,7 +95,7 @@ struct python_awaits {
         uint64_t root;                  /* the frame of the running task's coroutine; 0 = no task is known */
         uint64_t task;
         uint64_t coroutine;             /* the next one of this task; 0 = all are in frames */
-        uint32_t is_open;               /* their frames come next */
+        uint32_t is_open;               /* frames of the task's coroutines come next */
         uint32_t n_tasks;
         uint32_t n;                     /* frames, the outermost first */
         uint32_t name_size;             /* 0, PYTHON_TASK_SIZE; 0 also if the task was not this chain's */
@@ -106,7 +106,7 @@ struct python_awaits {
 
 /* The chain of one thread state among the entries. */
 struct python_part {
-        uint64_t mark;                  /* its first one; PYTHON_NO_MARK = it has none */
+        uint64_t mark;                  /* first mark of the chain; PYTHON_NO_MARK = it has none */
         uint32_t begin, end;
 };
 
@@ -125,14 +125,14 @@ struct python {
         uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
         /* while the chain is read */
         uint64_t interpreter, thread;
-        uint64_t thread_id;             /* of the thread that is interrupted: its pthread_self() */
+        uint64_t thread_id;             /* pthread_self() of the thread that is interrupted */
         uint64_t found;                 /* the state whose chain is read */
         uint64_t first;                 /* the first interpreter, if there is no other one; 0 = there is */
         /* the thread's, with frames; if none has any, one without */
         uint64_t states[PYTHON_MAX_STATES];
         struct python_part parts[PYTHON_MAX_STATES];
         uint32_t n_states, n_parts;
-        uint32_t next_state;            /* whose chain is not read yet */
+        uint32_t next_state;            /* next state whose chain is to be read */
         uint32_t part_begin;
         uint32_t has_more;              /* there were more states */
         uint64_t frame, native;         /* the next frame; the CFrame that it belongs to */
@@ -162,7 +162,7 @@ static inline uint64_t python_word(const uint8_t *bytes, uint32_t offset, uint32
         barrier_var(offset);
         offset &= mask;
 #ifdef __bpf__
-        return *(const uint64_t *)(bytes + offset);     /* one load, aligned or not */
+        return *(const uint64_t *)(bytes + offset);     /* a single load, aligned or not */
 #else
         uint64_t word;
 
@@ -231,7 +231,7 @@ static inline bool python_look(struct python *python, const struct python_proces
                 return true;
         if (frame) {
                 python_add_state(python, thread);
-                python->thread = 0;     /* it has one in an interpreter */
+                python->thread = 0;     /* the thread has a state in an interpreter */
         }
         return true;
 }
@@ -348,7 +348,7 @@ static inline void python_add_frame(struct python *python, const struct python_p
 
         if (!python_read_code(python, process, code, &cookie)) {
                 if (python->is_single)
-                        python_add(python, 0, 0);       /* its evaluator stays where it is */
+                        python_add(python, 0, 0);       /* the evaluator of the frame stays where it is */
                 return;
         }
         position = python->is_single ? (uint32_t)position : position - code;
@@ -490,7 +490,7 @@ static inline bool python_next_task(struct python *python, const struct python_p
         return awaits->coroutine;
 }
 
-/* One step towards the frames of awaiters: down one task's coroutines, then back with their frames. */
+/* Goes a step towards the frames of awaiters: down a task's coroutines, then back with their frames. */
 static inline void python_await_step(struct python *python, const struct python_process *process) {
         struct python_awaits *awaits = &python->awaits;
         uint32_t n = awaits->n;
@@ -779,7 +779,7 @@ static inline bool python_is_root(const struct python *python, uint64_t pc) {
         return python->mark == PYTHON_NO_MARK && pc - python->root < python->root_size;
 }
 
-/* Of the includer: python_write(), where it costs the least. */
+/* The includer defines this: python_write(), where it costs the least. */
 static inline bool python_write_one(const struct rows_walk *walk);
 
 /* As rules_step(), of a thread that may run functions of Python. */

@@ -161,7 +161,7 @@ static __always_inline uint8_t file_kind(const struct file *file) {
         return mode == FILE_MODE_REGULAR ? WAIT_FILE_REGULAR : WAIT_FILE_OTHER;
 }
 
-/* What the thread waits for in @call. A preempted one waits for nothing. */
+/* Finds the kind of file that the thread waits for in @call. A preempted thread waits for nothing. */
 static __always_inline uint8_t wait_file(struct task_struct *task, int16_t call, uint8_t flags) {
         uint32_t number = (uint16_t)call, descriptor;
         const struct files_struct *files;

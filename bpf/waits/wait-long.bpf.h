@@ -207,7 +207,7 @@ static __always_inline bool wait_long_stands(const struct wait_thread *thread, u
                 BPF_CORE_READ(counts, nvcsw) + BPF_CORE_READ(counts, nivcsw) == thread->n_switches;
 }
 
-/* Its arguments: `task` and `begin_ns` of struct abi_wait_long. Return: enum abi_wait_given. */
+/* Arguments: `task` and `begin_ns` of struct abi_wait_long. Return: enum abi_wait_given. */
 SEC("raw_tp")
 int wait_give(const struct bpf_raw_tracepoint_args *context) {
         uint64_t task = context->args[0], begin_ns = context->args[1];
@@ -220,7 +220,7 @@ int wait_give(const struct bpf_raw_tracepoint_args *context) {
         if (!thread || !given || !wait_long_stands(thread, task, begin_ns))
                 return WAIT_GIVEN_TOO_LATE;
         r = bpf_map_update_elem(&wait_stacks, &task, given, BPF_NOEXIST);
-        if (r)          /* one of a wait that was given too late goes with the end of this wait */
+        if (r)          /* a stack that was given too late goes with the end of the wait */
                 return r == -KERNEL_EEXIST ? WAIT_GIVEN_TOO_LATE : WAIT_GIVEN_NO_ROOM;
         *(volatile uint64_t *)&thread->late_ns = begin_ns;
         /* A thread that has ended meanwhile did not know of it. */

@@ -24,7 +24,7 @@ enum {
 struct wait_thread {
         uint64_t since_ns;              /* start of the time that nobody has counted; 0 = it runs */
         uint64_t woken_ns;              /* 0 = not yet */
-        uint64_t begin_ns;              /* of the wait */
+        uint64_t begin_ns;              /* begin of the wait */
         uint64_t waking_ns;             /* when `waker` was written */
         struct abi_waker waker;
         uint64_t n_switches;            /* times that it had left a CPU as the wait began, with this one */
@@ -32,12 +32,12 @@ struct wait_thread {
         uint64_t late_ns;               /* begin_ns of a wait with a stack from wait_give(), 0 = none */
         uint64_t generation;
         uint64_t start_time_ns;
-        struct abi_wait_key key;        /* of the wait; its waker is zero */
+        struct abi_wait_key key;        /* key of the wait; its waker is zero */
         struct abi_run run;             /* before the wait */
         uint64_t cpu_ns;                /* the thread's CPU time as the wait began */
         uint32_t slot;                  /* WAIT_NO_SLOT: found none */
         uint32_t ns_tid;
-        uint16_t has_stack;             /* its stack is in wait_stacks */
+        uint16_t has_stack;             /* wait_stacks has the thread's stack */
         uint16_t has_waker_stack;       /* there is one in waker_stacks; the second object sets it */
         char comm[KERNEL_COMM_SIZE];
 };
@@ -75,7 +75,7 @@ struct wait_block {
                 uint8_t is_undrawn[WAIT_BLOCK_SLOTS];
                 uint64_t words[WAIT_BLOCK_SLOTS / 8];
         };
-        uint64_t tasks[WAIT_BLOCK_SLOTS];       /* whose slot it is; 0 = nobody's */
+        uint64_t tasks[WAIT_BLOCK_SLOTS];       /* owner of each slot; 0 = free */
 };
 
 struct {

@@ -202,7 +202,7 @@ __attribute__((noinline)) int context_of_thread(const struct abi_process *proces
 
         if (!process || !sample || !attributesp)
                 return ABI_CONTEXT_UNPUBLISHED;
-        /* Its thread pointer is that of the thread that it was made by, which works for others by now. */
+        /* A worker's thread pointer is that of its maker, and the worker works for others by now. */
         if (task->flags & KERNEL_PF_WORKERS)
                 return ABI_CONTEXT_NONE;
         outcome = context_record(process, task, &record);

@@ -17,7 +17,7 @@
 
 enum {
         WINDOW_SIZE = 512,
-        WINDOW_WIDE_SIZE = 1024,        /* of the first copy, where functions take hundreds of bytes */
+        WINDOW_WIDE_SIZE = 1024,        /* bytes of the first copy, where functions take hundreds of bytes */
         WINDOW_GROWTH = 1024,           /* a copy is so much larger than the last */
         WINDOW_MAX_SIZE = 4096,         /* a power of two */
         WINDOW_MASK = WINDOW_MAX_SIZE - 8,      /* offsets of whole words */
@@ -32,7 +32,7 @@ struct window {
         uint64_t n_valid;
         uint64_t n_words;               /* the same for one word */
         uint64_t size;                  /* bytes of the next copy, if its page has as many */
-        uint64_t words[WINDOW_MAX_SIZE / 8 + 1];    /* one more, so that a masked pair stays inside */
+        uint64_t words[WINDOW_MAX_SIZE / 8 + 1];    /* a word more, so that a masked pair stays inside */
 };
 
 /*
@@ -48,7 +48,7 @@ APART int window_fill(struct window *window, uint64_t address, uint64_t least) {
                 least = WINDOW_PAIR;
         if (size > window->size)
                 size = window->size;
-        /* It is no more than a page: clang would drop this, and Linux 6.1's verifier then misses it. */
+        /* The size is no more than a page: clang would drop this, and Linux 6.1's verifier then misses it. */
         barrier_var(size);
         if (size > WINDOW_MAX_SIZE)
                 size = WINDOW_MAX_SIZE;

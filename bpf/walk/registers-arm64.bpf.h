@@ -50,7 +50,7 @@ static __always_inline uint64_t entered_call(struct task_struct *task) {
         return (uint64_t)(int64_t)((const struct pt_regs *)bpf_task_pt_regs(task))->syscallno;
 }
 
-/* Also of a tick in user mode: that has entered the kernel by the same door. */
+/* A tick in user mode has its registers there, too: it has entered the kernel by the same door. */
 static __always_inline uint64_t place_of_goroutine(struct task_struct *task) {
         return ((const struct pt_regs *)bpf_task_pt_regs(task))->regs[28];
 }

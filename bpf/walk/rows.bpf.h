@@ -24,7 +24,7 @@ enum {
         ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,
         ROWS_WAYS = 4,                  /* entries of pcs that meet: a line of the processor's cache */
         ROWS_RUN = 4,                   /* frames in a run: a line of the processor's cache */
-        ROWS_RUN_BEGINS = 8,            /* one pc of so many begins a run wherever it stands */
+        ROWS_RUN_BEGINS = 8,            /* pcs of which one begins a run wherever it stands */
         /* runs, with the entries of 16 bytes each 32 KiB, the largest value a per-CPU map may have */
         ROWS_RUN_SHIFT = 8,
         ROWS_RUN_ENTRIES = ROWS_RUN << ROWS_RUN_SHIFT,
@@ -70,19 +70,19 @@ struct rows_cache {
 struct rows_runs {
         /* the last ROWS_RUNS_KEPT, ROWS_RUN_SHIFT bits each, the latest in the lowest */
         uint64_t last;
-        uint32_t place;                 /* of the last frame among the entries of all runs */
+        uint32_t place;                 /* place of the last frame among the entries of all runs */
         uint32_t reserved;
 };
 
 /* Mapping of the last frame: the next frame is mostly in the same one. */
 struct rows_place {
         uint64_t start, size;           /* addresses in the target; size 0 = none */
-        uint64_t offset;                /* of `start` from the table's first page */
+        uint64_t offset;                /* bytes from the table's first page to `start` */
         uint32_t table;
         uint32_t reserved;
 };
 
-/* One halving: `low` moves up if the element in the middle is not above the searched one. */
+/* Halves once: `low` moves up if the element in the middle is not above the searched one. */
 #define ROWS_HALVE(_low, _left, _difference) \
         do { \
                 _low += (_left >> 1) & (uint32_t) ~((int64_t)(_difference) >> 63); \

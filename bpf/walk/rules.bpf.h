@@ -26,7 +26,7 @@ struct rules {
         /* rbx on x86-64; on arm64 x30, the return address of a frame that has not saved it, 0 = not known */
         uint64_t bx;
         uint64_t generation;            /* generation of the node, as the walk began */
-        uint64_t space;                 /* of the nodes (spaces.bpf.h) */
+        uint64_t space;                 /* number of the nodes' space (spaces.bpf.h) */
         struct rows_place place;
         struct rows_runs runs;
         uint32_t first;                 /* index of frame 0 */
@@ -37,7 +37,7 @@ struct rules {
         uint32_t has_searched;          /* a mapping, in the nodes */
         uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
         uint64_t leaf_value;            /* value of the register that frame 0's rule names */
-        uint64_t cfa;                   /* that rules_rare() has found */
+        uint64_t cfa;                   /* CFA that rules_rare() has found */
         /* registers of frame 0, by the processor's part */
         uint64_t registers[RULES_N_REGISTERS];
 };
@@ -53,7 +53,7 @@ struct rows_walk {
         struct python *python;                  /* NULL = none runs there, or not in this thread */
 };
 
-/* Of the includer: as rules_step(), for a pc in the code heaps of walk->hotspot. */
+/* The includer defines this: as rules_step(), for a pc in the code heaps of walk->hotspot. */
 static inline bool rules_hotspot(const struct rows_walk *walk);
 
 /*
@@ -110,7 +110,7 @@ static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *r
          */
         if (unwind->bp && unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
                 return rules_end(unwind, ABI_STACK_NO_ROWS);
-        rules->bx = 0;                  /* its place is not known */
+        rules->bx = 0;                  /* unknown: no rule tells its place */
         rules->is_sp_lost = UNWIND_ARM64;
         return unwind_by_frame_pointer(unwind);
 }

@@ -28,7 +28,7 @@ struct run_tick {
 };
 
 struct run_ticks {
-        uint64_t task;                  /* whose run, by the address of the task */
+        uint64_t task;                  /* thread of the run, by the address of the task */
         uint64_t n_switches;            /* times that it had left a CPU before */
         uint64_t n;
         struct run_tick ticks[RUN_TICKS_SPANS];

@@ -59,8 +59,8 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
 }
 
 /*
- * What is known of the process. A new row takes over what was noted before there was one. Return: NULL =
- * nothing; a row that was never watched has an interval of 0.
+ * Finds what is noted of the process. A new row takes over the notes from before there was one. Return: NULL
+ * = nothing; a row that was never watched has an interval of 0.
  */
 static __always_inline struct abi_watch *select_seen(uint32_t tgid, struct abi_process *row) {
         struct abi_watch *before;
@@ -93,8 +93,8 @@ static __always_inline bool select_has_changed(struct task_struct *task, const s
 }
 
 /*
- * What is known on this CPU says that a notice is due; another CPU may have posted it. A row may be another
- * process' by the time it is written: that process has one notice more.
+ * Posts a notice that is due by what is known on this CPU; another CPU may have posted it. A row may be
+ * another process' by the time it is written: that process has one notice more.
  */
 static __attribute__((noinline)) void select_tell(struct task_struct *task, const struct identity *identity,
                                                   struct recent *recent) {

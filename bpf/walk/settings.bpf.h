@@ -52,7 +52,7 @@ const volatile uint32_t setting_starts = ABI_STARTS_NONE;
 const volatile uint64_t setting_start_wait_ns = 0;
 
 /*
- * What changes while the programs run. A section of its own: an object that is loaded later takes this map
+ * Section of the variables that change while the programs run. An object that is loaded later takes this map
  * over from the first one, so that both see the same (offcpu.bpf.c).
  */
 #define SETTINGS_SHARED SEC(".data.shared")

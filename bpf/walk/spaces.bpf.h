@@ -30,7 +30,7 @@
 
 /* Fields in the order in which a child is found; generation is the number of the set of nodes. */
 struct fork {
-        uint64_t start_time_ns;         /* of the child */
+        uint64_t start_time_ns;         /* start of the child */
         uint64_t space;
         uint64_t generation;
 };
@@ -53,7 +53,7 @@ struct {
  */
 struct space {
         uint64_t number;
-        uint64_t generation;            /* of the set of nodes; 0 = there are none */
+        uint64_t generation;            /* generation of the set of nodes; 0 = there are none */
         uint64_t version;               /* rows_version before the generation was read; by the caller */
 };
 

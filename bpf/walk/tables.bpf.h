@@ -31,7 +31,7 @@ uint64_t rows_rule(uint32_t table, uint64_t offset);
 struct defer_budget {
         uint64_t second;
         uint64_t bytes;
-        uint64_t n_lost;                /* of walks that left all known mappings */
+        uint64_t n_lost;                /* walks that left all known mappings */
 };
 
 static __always_inline struct rows_cache *hotspot_cache(void);
@@ -62,9 +62,10 @@ struct scratch {
         struct unwind unwind;
         struct rules rules;
         struct hotspot hotspot;
-        struct identity identity;       /* of the thread that waits */
+        struct identity identity;       /* ids of the thread that waits */
         struct abi_process process;     /* row of the thread that waits, or wakes one */
-        struct abi_wait wait;           /* of offcpu.bpf.c: the sample's head; nothing may be between them */
+        /* offcpu.bpf.c's: the head of the sample; nothing may be between them */
+        struct abi_wait wait;
         union {
                 struct abi_sample sample;
                 struct {
@@ -135,7 +136,7 @@ struct {
 
 /* A thread of a process with a ring. */
 struct ring_thread {
-        struct abi_span born;           /* what its slot held when it was born */
+        struct abi_span born;           /* content of the slot at the thread's birth */
         uint32_t tgid;
         uint32_t slot;
         uint32_t is_unwritten;          /* the slot has not changed since then */
@@ -216,17 +217,17 @@ struct {
         __type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* What `processes` said of a process that was sampled lately (select.bpf.h). */
+/* A process that was sampled lately, as `processes` had it (select.bpf.h). */
 struct recent {
         struct abi_process row;         /* without one: zeros, but for `state` and `watch` */
         uint64_t version;               /* rows_version as it was read; 0 = nothing was */
         uint64_t nodes;                 /* generation of its nodes then; 0 = not read, or there are none */
         uint32_t tgid;
         uint16_t has_row;
-        uint16_t has_one_id;            /* its threads: they are in no PID namespace but the first */
+        uint16_t has_one_id;            /* threads are in no PID namespace but the first */
         uint64_t told;                  /* address space of it whose start was sent (start.bpf.h); 0 = none */
-        uint32_t mount_namespace, has_group;    /* what that start said */
-        uint64_t runs;                  /* of rules, that its last walk ended with: rows_runs.last */
+        uint32_t mount_namespace, has_group;    /* facts from that start */
+        uint64_t runs;                  /* runs of rules that the last walk ended with: rows_runs.last */
         /* when its memory was looked at last, and until it is looked at again at least; 0 = at once */
         uint32_t looked_ms, look_interval_ms;
 };
@@ -279,7 +280,7 @@ struct {
 } rounds SEC(".maps");
 
 /*
- * One table of rows: 4 KiB a value, as many as the file needs. Daemon fills it through mmap, before it is in
+ * A table of rows: 4 KiB a value, as many as the file needs. Daemon fills it through mmap, before it is in
  * `row_tables`.
  */
 struct row_table {
@@ -424,14 +425,14 @@ struct {
 } python_processes SEC(".maps");
 
 struct python_thread_key {
-        uint64_t generation;            /* of the process' row */
+        uint64_t generation;            /* generation of the process' row */
         uint64_t thread_id;             /* pthread_self() */
 };
 
 struct python_thread {
         uint64_t state;                 /* PyThreadState; 0 = none was found */
         uint64_t interpreter;           /* the only one there was; 0 = there were several */
-        uint64_t time_ns;               /* of the search */
+        uint64_t time_ns;               /* time of the search */
 };
 
 /* Thread states that were found. Sampler writes and reads. Forgetting the least used one costs a search. */

@@ -281,7 +281,7 @@ __attribute__((noinline)) int go_of_thread(struct abi_sample *sample) {
         return (int)end;
 }
 
-/* What a thread publishes as its own comes first. */
+/* A context that the thread itself publishes comes first. */
 static __always_inline void go_part(struct abi_sample *sample) {
         int end;
 
