@@ -64,7 +64,7 @@ const volatile uint64_t setting_wait_long_ns = 0;
 /* Index of the table of sums that is filled; the daemon reads the other one. */
 volatile uint32_t wait_epoch = 0;
 
-/* wait_flush() ends the waits, and does not only split them: nobody will see their end. */
+/* wait_flush() ends the waits, and does not only split them: their end will not be seen. */
 volatile uint32_t wait_closes = 0;
 
 /* Limit of now: enum abi_wait_limit. The daemon sets it, and detaches all at WAIT_LIMIT_ALL. */
@@ -94,7 +94,7 @@ struct {
         __type(value, struct wait_stack);
 } wait_stacks SEC(".maps");
 
-/* Waits without a stack. Two tables, so that the daemon takes sums that nobody adds to any more. */
+/* Waits without a stack. Two tables, so that the daemon takes sums that do not grow any more. */
 struct wait_sums {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -230,7 +230,8 @@ static __always_inline void wait_add_run(struct abi_wait_sum *sum, const struct 
 
 /*
  * A global function, as rows_rule(): verified once. Adds a wait to the sum of its kind, and the run before
- * it. Nobody else adds to that sum meanwhile: it is of one thread, and what wait_flush() adds is in others.
+ * it. No other thread adds to that sum meanwhile: it is of one thread, and what wait_flush() adds is in
+ * others.
  */
 __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const struct abi_wait *wait) {
         struct abi_wait_sum *sum, first = {};
@@ -300,8 +301,8 @@ static __always_inline bool wait_send(struct wait_stack *stack, const struct abi
 }
 
 /*
- * Puts the stack of the waker behind the record, if it is that of this wait. No other CPU writes it: nobody
- * else can wake the thread before it runs.
+ * Puts the stack of the waker behind the record, if it is that of this wait. No other CPU writes it: no other
+ * thread can wake the thread before it runs.
  */
 static __always_inline void wait_waker_stack(uint64_t task, const struct wait_thread *thread,
                                              const struct abi_wait *wait, struct wait_stack *stack) {

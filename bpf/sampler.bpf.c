@@ -80,7 +80,7 @@ static __always_inline void fetch_runs(const struct rows_cache *cache, uint64_t 
 
 /*
  * Begins to fetch what the sample needs later: rules, and the positions of the ring, by a question whose
- * answer nobody waits for. It stands behind the clock of record_begin(): a clock waits for all loads before
+ * answer is not waited for. It stands behind the clock of record_begin(): a clock waits for all loads before
  * it.
  */
 static __always_inline void fetch_ahead(const struct recent *recent) {

@@ -173,7 +173,7 @@ static inline bool rules_goroutine(struct unwind *unwind, struct rules *rules) {
         unwind->sp = rules_go_word(unwind, g + RULES_GO_SP);
         unwind->bp = 0;
         rules->bx = 0;
-        /* systemstack notes the start of a function, which has called nobody */
+        /* systemstack notes the start of a function, which has made no call */
         rules->is_exact = 1;
         return true;
 }

@@ -139,7 +139,7 @@ enum {
 
 /* Place of the return address, on arm64; others: at CFA - 8 times the value. */
 enum {
-        UNWIND_RETURN_LINK = 0,         /* in x30: nobody was called yet */
+        UNWIND_RETURN_LINK = 0,         /* in x30: no call was made yet */
         UNWIND_RETURN_MAX = 62,
         UNWIND_RETURN_BESIDE = 63,      /* a word above the place of x29, saved or not */
 };

@@ -298,7 +298,7 @@ static inline uint32_t go_do_read_custom(struct go_state *state, uint64_t labels
         return go_from_slice(state, labels) ? GO_END_READ : GO_END_UNREADABLE;
 }
 
-/* Reads a g from its m to its labels at once: each read costs more than the bytes that nobody asks for. */
+/* Reads a g from its m to its labels at once: each read costs more than the bytes that are not asked for. */
 static inline bool go_read_g(const struct go_process *process, struct go_state *state, uint64_t g) {
         uint64_t size = (uint64_t)process->labels + sizeof(uint64_t) - process->m;
 

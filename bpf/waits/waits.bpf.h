@@ -22,7 +22,7 @@ enum {
 
 /* A thread of a target. */
 struct wait_thread {
-        uint64_t since_ns;              /* start of the time that nobody has counted; 0 = it runs */
+        uint64_t since_ns;              /* start of the time that is not counted yet; 0 = it runs */
         uint64_t woken_ns;              /* 0 = not yet */
         uint64_t begin_ns;              /* begin of the wait */
         uint64_t waking_ns;             /* when `waker` was written */

@@ -100,7 +100,7 @@ static inline void rules_interrupt(struct unwind *unwind, struct rules *rules) {
 }
 
 /*
- * On arm64 a frame record may lie anywhere in its frame: where the caller's sp is, nobody says, and the next
+ * On arm64 a frame record may lie anywhere in its frame: nothing says where the caller's sp is, and the next
  * rule that needs it ends the walk.
  */
 static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *rules) {

@@ -18,10 +18,10 @@
  * moved, both tasks have one css_set. The farthest ancestor with the same one is told, since it lives the
  * longest: the daemon reads its groups.
  *
- * So nobody need come at once for a process of a settled name (host/sampling/process/program-names.h). What
- * such a name does not tell makes its sample call as before: texts that cannot be read, groups of its own, no
- * room for a copy of the stack, or an age at which a row pays, since each copy has to be walked by the
- * daemon.
+ * So the daemon need not come at once for a process of a settled name
+ * (host/sampling/process/program-names.h). What such a name does not tell makes its sample call as before:
+ * texts that cannot be read, groups of its own, no room for a copy of the stack, or an age at which a row
+ * pays, since each copy has to be walked by the daemon.
  *
  * A process may change its name and its texts, which decides about its own samples alone.
  */

@@ -7,7 +7,7 @@
  *      7  interpreter: size, tasks_head
  *      9  thread state: size 936, running_loop 864, running_task 872, tasks_head
  *
- * A task that was given no name keeps a number in its place until somebody asks for it.
+ * A task that was given no name keeps a number in its place until it is asked for.
  */
 #include "host/runtime/python/python-task.h"
 

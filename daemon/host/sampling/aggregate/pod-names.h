@@ -10,7 +10,7 @@
  *     directory   of the kubelet, /var/log/pods. It has an entry for each pod of the node:
  *                 NAMESPACE_NAME_UID. Neither name has an underscore in it, by the rules of Kubernetes. So
  *                 no API server is asked, and no right in the cluster is needed.
- *     lister      somebody who asks a kubelet or the API server, and hands over entries of the same form
+ *     lister      a function that asks a kubelet or the API server, and hands over entries of the same form
  */
 
 #include <stddef.h>

@@ -462,7 +462,7 @@ static int share_out(SpanCpu *cpu) {
         return r;
 }
 
-/* Spans that nobody has met for a window are forgotten. */
+/* Forgets spans that were not met for a window. */
 static int forget_spans(SpanCpu *cpu) {
         Spans old = cpu->spans[1];
         int r = 0;

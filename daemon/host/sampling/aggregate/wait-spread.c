@@ -2,7 +2,7 @@
 
 /*
  * For example, three walks of one kind (thread, span, reason, kind of file, state, waker, long or not), drawn
- * with p = 1/4, and 90 ms that nobody walked:
+ * with p = 1/4, and 90 ms without a walk:
  *
  *     walked   duration   stands for beside itself   gets          sample says
  *     f        10 ms      30 ms                       90 × 30/60    10 + 45 ms

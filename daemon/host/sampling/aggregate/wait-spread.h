@@ -4,9 +4,9 @@
 /*
  * Spread of Waits
  *
- * Waits whose stacks were not walked stand for nobody knows which code. This hands their time to the stacks
- * of those that were walked, by the chance that each was drawn with. Sums stay what they are. Of one window;
- * opens nothing.
+ * Waits whose stacks were not walked stand for unknown code. This hands their time to the stacks of those
+ * that were walked, by the chance that each was drawn with. Sums stay what they are. Of one window; opens
+ * nothing.
  */
 
 #include <stdint.h>

@@ -5,9 +5,9 @@
  * threads that it holds. It writes into memory that both share, and may be stopped at any time: what it has
  * not reached is THREAD_LOOK_NOT.
  *
- * PTRACE_SEIZE and PTRACE_INTERRUPT stop a thread without a signal that anybody could see, and a system call
- * that it sleeps in goes on afterwards, but for those that signal(7) names as never restarted. These are told
- * by /proc/PID/task/TID/syscall, and their threads left alone.
+ * PTRACE_SEIZE and PTRACE_INTERRUPT stop a thread without a signal that shows, and a system call that it
+ * sleeps in goes on afterwards, but for those that signal(7) names as never restarted. These are told by
+ * /proc/PID/task/TID/syscall, and their threads left alone.
  */
 #include "host/sampling/context/thread-look.h"
 

@@ -553,7 +553,7 @@ static const Mapping *find_executable(const Process *process) {
 }
 
 /*
- * Programs of one file in one control group are of one kind to the search. One that somebody has asked for is
+ * Programs of one file in one control group are of one kind to the search. A program that was asked for is
  * searched as soon as the first of its kind.
  */
 static void tell_kind(Targets *targets, Target *target) {

@@ -4,7 +4,7 @@
 /*
  * Goexit
  *
- * Where the stack of a goroutine begins: in runtime.goexit, which nobody has called. Told by the code there,
+ * Where the stack of a goroutine begins: in runtime.goexit, which has no caller. Told by the code there,
  * so that it works for stripped programs, too.
  */
 

@@ -41,7 +41,7 @@ static uint64_t new_serial(void) {
 
 /*
  * A leader that has exited before its threads has no executable to show. Return: 0, -ENOMEM, PROCESS_E_GONE =
- * no thread is left, and nobody has reaped it yet.
+ * no thread is left, and its parent has not reaped it yet.
  */
 static int read_threads_exe(Process *process) {
         _cleanup_(closep) int fd = -1;

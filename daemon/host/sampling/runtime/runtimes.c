@@ -12,9 +12,9 @@
  *     exit       its entry goes; what is known stays for samples that are still on their way
  *
  * An object is looked into once, and keeps the answer. Where there are workers, one of them does it, so that
- * a slow file system delays nobody else; the process has no runtime until then. Only files with a megabyte of
- * code count, since every virtual machine has more, and most libraries have less; and those with a build id
- * of Go, since a program of Go may be small.
+ * a slow file system delays no other process; the process has no runtime until then. Only files with a
+ * megabyte of code count, since every virtual machine has more, and most libraries have less; and those with
+ * a build id of Go, since a program of Go may be small.
  *
  * Names are kept by all words of the frame, which say object, position and cookie. Many places have the same
  * functions, and many processes run the same program: texts, and rows of functions, are kept once. At the cap
@@ -241,7 +241,7 @@ static int look_here(Runtimes *runtimes, const Process *process, const Mapping *
         return MIN(r, 0);
 }
 
-/* *runtimep: NULL = none's, or nobody knows yet. Return: 0, -errno. */
+/* *runtimep: NULL = none's, or not known yet. Return: 0, -errno. */
 static int runtime_of(Runtimes *runtimes, const Process *process, const Mapping *mapping,
                       Registered **runtimep) {
         const Object *object = mapping->object;

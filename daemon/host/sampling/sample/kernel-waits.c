@@ -8,7 +8,7 @@
  *
  * A drain takes the table that is not filled, and then changes over. Programs that began before the change
  * may still add to the other table. They run with interrupts off, so a table that has rested for REST_NS is
- * complete. Where nobody waits so long, a grace period (membarrier) ends such programs:
+ * complete. Where no thread waits so long, a grace period (membarrier) ends such programs:
  *
  *     detach       both tables are taken
  *     split        at the end of a window: waits that go on are added to the table that is filled, which
@@ -318,7 +318,7 @@ void kernel_waits_detach(KernelWaits *waits) {
 
 /* ---- draining ---- */
 
-/* Takes all sums of a table that nobody adds to. */
+/* Takes all sums of a table that is not filled any more. */
 static int take_sums(KernelWaits *waits, const struct bpf_map *map) {
         uint32_t place, *from = NULL, n;
         int end, r = 0;

@@ -11,8 +11,8 @@
  *                                              sub  x29,sp,#8
  *
  * So both are at CFA - N - 8, and the first instruction behind the change of sp still has the caller's x29. A
- * function that calls nobody may have no frame: its return address is in x30. Assembly may keep its frames as
- * it likes, and is believed only where it saves x29 as the compiler does.
+ * function that makes no call may have no frame: its return address is in x30. Assembly may keep its frames
+ * as it likes, and is believed only where it saves x29 as the compiler does.
  *
  * Functions that go to another stack end the walk: nothing is known of them here.
  */

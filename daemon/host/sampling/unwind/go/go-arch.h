@@ -32,12 +32,12 @@ enum {
 uint64_t go_arch_rule(GoArchFrame frame, int32_t size);
 
 /*
- * The same where a signal handler has put the call in: the caller was interrupted, and has called nobody.
+ * The same where a signal handler has put the call in: the caller was interrupted, and has made no call.
  * @rule: of go_arch_rule().
  */
 uint64_t go_arch_injected(uint64_t rule);
 
-/* Rules that are the same on each processor. Nobody has called from there. */
+/* Rules that are the same on each processor. Here the stack ends: there is no caller. */
 static inline uint64_t go_arch_end(void) {
         return unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0);
 }

@@ -12,7 +12,7 @@
  *
  * Some functions, all of them assembly, are not what their stream says, and flags tell:
  *
- *     TOP        nobody has called them (goexit, mstart, rt0_go): the stack ends. But not at sigtramp, where
+ *     TOP        have no caller (goexit, mstart, rt0_go): the stack ends. But not at sigtramp, where
  *                Go's unwinder ends, too: the kernel has called it, and its frame leads to what was
  *                interrupted.
  *     SP_WRITE   they go to another stack and come back (systemstack, asmcgocall, nanotime1 for the vdso):
@@ -27,7 +27,7 @@
  *     asyncPreempt, sigpanic   Go's signal handlers make it seem that these were called from where the
  *                program was interrupted. No call is in front of that place, so it is exact.
  *
- * What a signal handler returns to is nobody's caller: the kernel's frame lies there. Its row begins one byte
+ * What a signal handler returns to has made no call: the kernel's frame lies there. Its row begins one byte
  * early, in the padding, as a return address is looked up at the byte before it.
  */
 #include "host/sampling/unwind/go/go-rows.h"

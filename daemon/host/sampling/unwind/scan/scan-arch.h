@@ -16,7 +16,7 @@ typedef enum ScanFlow {
         SCAN_NEXT,
         SCAN_JUMP,                      /* to `target` */
         SCAN_BRANCH,                    /* to `target`, or to the next one */
-        SCAN_CALL,                      /* `target` is 0 if nobody knows it */
+        SCAN_CALL,                      /* `target` is 0 if it is unknown */
         SCAN_RETURN,
         SCAN_INDIRECT,                  /* a jump by a register or by memory */
         SCAN_STOP,                      /* nothing comes after it */
@@ -27,7 +27,7 @@ typedef enum ScanEffect {
         SCAN_PUSH,                      /* pushes `reg` */
         SCAN_POP,
         SCAN_ADD,                       /* `value` to the stack pointer */
-        SCAN_LOSE_STACK,                /* another value, which nobody knows */
+        SCAN_LOSE_STACK,                /* another, unknown value */
         SCAN_LOSE_FRAME,                /* the same of the frame pointer */
         SCAN_SET_FRAME,                 /* frame pointer = stack pointer + `value` */
         SCAN_FROM_FRAME,                /* stack pointer = frame pointer + `value` */
@@ -62,7 +62,7 @@ enum {
         SCAN_MAX_SIZE = 15,             /* bytes of an instruction */
         SCAN_WORD = 8,
         SCAN_RESTORER = 9,              /* bytes of what a signal handler returns to */
-        SCAN_MANY = 255,                /* registers, or nobody knows which */
+        SCAN_MANY = 255,                /* registers, or unknown ones */
 };
 
 typedef struct ScanInstruction {

@@ -499,7 +499,7 @@ static void reach(Scan *scan, uint32_t at, const State *from, const Hint *hint) 
                 put(scan, at, hint);
 }
 
-/* A jump out of the gap leads to another function, or nobody knows where. */
+/* A jump out of the gap leads to another function, or to an unknown place. */
 static void reach_address(Scan *scan, uint64_t address, const State *from, const Hint *hint) {
         if (address >= scan->address && address - scan->address < scan->size)
                 reach(scan, (uint32_t)(address - scan->address), from, hint);
@@ -908,7 +908,7 @@ static bool hands_on(Scan *scan, uint32_t at) {
 
 /*
  * Where described code ends and a frame is made at once (`push %rbp; mov %rsp,%rbp`) a function begins: no
- * path comes from before, and in the middle of one nobody makes a frame.
+ * path comes from before, and no frame is made in the middle of one.
  */
 static bool begins_frame(const Scan *scan, uint32_t at) {
         ScanInstruction first, second;

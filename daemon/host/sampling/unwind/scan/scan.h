@@ -4,7 +4,7 @@
 /*
  * Scan
  *
- * Rows for code that nobody has described, from the code itself: beginnings of functions are known, and each
+ * Rows for code without a description, from the code itself: beginnings of functions are known, and each
  * path from there is followed, instruction by instruction. A function whose paths contradict each other, or
  * that returns from another place than it was called to, has no rows at all. table.c asks for the gaps
  * between the functions that are described.

@@ -147,7 +147,7 @@ static int add_function(TableBuilder *builder, const CfiFunction *function) {
         return r;
 }
 
-/* Rows for code between @start and @end that nobody describes. Return: as add_function(). */
+/* Rows for code between @start and @end that no source describes. Return: as add_function(). */
 static int fill_gap(TableBuilder *builder, uint64_t start, uint64_t end, uint64_t *budgetp) {
         uint64_t text = builder->layout.text_high - builder->layout.text_low;
         CfiFunction function;
