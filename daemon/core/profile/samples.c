@@ -372,7 +372,7 @@ int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint
 
 /* ---- other attributes ---- */
 
-/* All events of one sample become another's; the first one stays as an empty row, which sorting leaves out. */
+/* All events of one sample become another's. It stays itself as an empty row, which sorting leaves out. */
 static void move_events(Window *window, uint32_t profile, uint32_t from, uint32_t to) {
         SampleSum *old = &window->sums[from], *sum = &window->sums[to];
 

@@ -288,9 +288,10 @@ void window_sample_sum(Window *window, uint32_t profile, uint32_t sample, int64_
 void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, uint64_t last_ns);
 
 /*
- * Gives samples other sets of attributes, before the window is closed. @choose is asked of each sample so far,
- * in the order of their first events, and leaves *setp or sets it to another set, of which it would leave each
- * as it is. Samples that become equal are one. Return: 0, WINDOW_E_FULL = some keep their sets, -ENOMEM, or what @choose returned.
+ * Gives samples other sets of attributes, before the window is closed. @choose is asked of each sample so
+ * far, in the order of their first events, and leaves *setp or sets it to another set, which it would leave
+ * as it is. Samples that become equal are one. Return: 0; WINDOW_E_FULL = some keep their sets; -ENOMEM; or
+ * what @choose returned.
  */
 typedef int (*WindowChooseSet)(void *userdata, uint32_t profile, uint32_t link, uint32_t *setp);
 int window_change_sets(Window *window, WindowChooseSet choose, void *userdata);

@@ -17,6 +17,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "core/profile/operation.h"
 #include "desk/report/words.h"
 
 /* While one window is added: its indexes mean nothing in another. */
@@ -179,6 +180,20 @@ static int add_span(Adding *adding, const WindowProfile *profile, const WindowSa
         add_text(adding, process_name(adding, profile->resource, process));
         adding->counts->n_linked += (uint64_t)sample->value;
         return add_row(adding, COUNTS_SPANS, (uint64_t)sample->value, (uint64_t)sample->value);
+}
+
+/* A span without a name counts in no row. */
+static int add_operation(Adding *adding, const WindowProfile *profile, const WindowSample *sample) {
+        const Window *window = adding->window;
+        char process[24];
+        uint32_t index;
+
+        if (!operation_of_set(window, sample->attributes, &index))
+                return 0;
+        begin_key(adding);
+        add_text(adding, window_get_string(window, window_get_attribute(window, index)->string, NULL));
+        add_text(adding, process_name(adding, profile->resource, process));
+        return add_row(adding, COUNTS_OPERATIONS, (uint64_t)sample->value, (uint64_t)sample->value);
 }
 
 static int add_reason(Adding *adding, const char *reason, uint64_t value) {
@@ -420,6 +435,8 @@ static int add_sample(Adding *adding, const WindowProfile *profile, const Window
                 r = add_coroutine(adding, profile, set, n, value);
         if (!r && sample->link)
                 r = add_span(adding, profile, sample, set, n);
+        if (!r)
+                r = add_operation(adding, profile, sample);
         reason = find_attribute(adding, set, n, "profile.stack.truncated", number);
         return !r && *reason ? add_reason(adding, reason, value) : r;
 }

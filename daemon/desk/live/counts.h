@@ -5,9 +5,9 @@
  * Counts
  *
  * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads,
- * processes, coroutines, calls, waits, and why stacks end early. Windows are added one after the other; their
- * frames have their names already. A row is known by its texts, which come from profiles: a caller that shows
- * them on a terminal cleans them.
+ * processes, coroutines, calls, waits, operations, and why stacks end early. Windows are added one after the
+ * other; their frames have their names already. A row is known by its texts, which come from profiles: a
+ * caller that shows them on a terminal cleans them.
  */
 
 #include <stddef.h>
@@ -26,6 +26,7 @@ typedef enum CountsTable {
         COUNTS_TREE,                    /* functions as they call each other: counts_tree() */
         /* thread's name, state, what it is on, the program's function there, who ended it, process; in ns */
         COUNTS_WAITS,
+        COUNTS_OPERATIONS,              /* operation of spans (core/profile/operation.h), process */
         COUNTS_REASONS,                 /* why stacks end early */
         COUNTS_N_TABLES,
 } CountsTable;

@@ -48,6 +48,31 @@ static int print_functions(const Counts *counts, const TablesFormat *format, FIL
         return r;
 }
 
+static int print_operations(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "share", COLUMN_RIGHT },
+                                          { "operation", COLUMN_CUT },
+                                          { "of", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_OPERATIONS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r || !n)
+                return r;
+        fprintf(out, "\n");
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
+                text_table_add(&table, "%s", rows[i].texts[0]);
+                text_table_add(&table, "%s", rows[i].texts[1]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
 static int print_spans(const Counts *counts, const TablesFormat *format, FILE *out) {
         static const Column columns[] = { { "share", COLUMN_RIGHT },
                                           { "span", COLUMN_LEFT },
@@ -277,6 +302,8 @@ int tables_print(const Counts *counts, const Summary *summary, const TablesForma
         r = counts->n_events ? print_functions(counts, &wide, out) : 0;
         if (!r)
                 r = print_waits(counts, &wide, out);
+        if (!r)
+                r = print_operations(counts, &wide, out);
         if (!r)
                 r = print_spans(counts, &wide, out);
         return r ? r : print_quality(counts, summary, format, out);

@@ -316,12 +316,12 @@ const Verb verb_top = {
         .summary = "show what this host spends its CPU time on, and what it waits for",
         .description =
                 "Samples every process of this host, or those that are chosen, and shows once an interval what their CPU\n"
-                "time went into: functions (self, and anywhere in the stack), spans, threads, processes, coroutines, and the\n"
-                "tree of calls. Shares are of the samples; CPU is in percent of one. Names of functions come a moment after\n"
+                "time went into: functions (self, and anywhere in the stack), spans and their operations, threads, processes,\n"
+                "coroutines, and the tree of calls. Shares are of the samples; CPU is in percent of one. Names of functions come a moment after\n"
                 "the samples. With --off-cpu, or --view waits, also what threads wait for: the state, the reason, the\n"
                 "innermost function of the program, and who ended it; `threads` is how many were in it at one time.\n"
                 "\n"
-                "Keys: 1 to 7 and Tab change the view (t: the tree, w: waits), s the order; / filters (Esc ends that), p\n"
+                "Keys: 1 to 8 and Tab change the view (t: the tree, w: waits, o: operations), s the order; / filters (Esc ends that), p\n"
                 "pauses, c counts from the start on; left and right go through the last minutes, interval by interval; % shows\n"
                 "functions in percent of a CPU, < and > scroll names sideways, + and - change the interval, up, down and\n"
                 "pages scroll, h shows all that, q quits.\n"
@@ -331,6 +331,7 @@ const Verb verb_top = {
                 "\n"
                 "  spanprof top                                   everything on this machine\n"
                 "  spanprof top -u nginx --view spans             the requests that cost most, of a unit\n"
+                "  spanprof top -u shop --view operations         the kinds of requests that cost most: GET /cart/:id\n"
                 "  spanprof top -p 812 --view waits               what the threads of a process wait for\n"
                 "  spanprof top -p 812 -n 1 -i 10 --json          ten seconds of a process, for programs\n",
         .run = run,

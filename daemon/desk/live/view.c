@@ -90,6 +90,12 @@ static const struct Tab {
                            5,
                            { "thread", "state", "on", "in", "ended_by", "process" },
                            "no wait was seen: --off-cpu, or --view waits, counts them" },
+        [COUNTS_OPERATIONS] = { "operations",
+                                { "share", "CPU" },
+                                { { "operation", 0, 0 }, { "of", 1, 16 } },
+                                2,
+                                { "name", "process" },
+                                "no span has a name: waiting for a service that names them (docs/SPANS.md)" },
 };
 
 static bool is_of_functions(CountsTable tab) {
@@ -161,11 +167,12 @@ ViewAction view_key(View *view, int key) {
                 return type_key(view, key);
         switch (key) {
         case 'q': case 'Q': return VIEW_QUIT;
-        case '1': case '2': case '3': case '4': case '5': case '6': case '7':
+        case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8':
                 turn_tab(view, key - '1' - (int)view->tab);
                 break;
         case 't': turn_tab(view, (int)COUNTS_TREE - (int)view->tab); break;
         case 'w': turn_tab(view, (int)COUNTS_WAITS - (int)view->tab); break;
+        case 'o': turn_tab(view, (int)COUNTS_OPERATIONS - (int)view->tab); break;
         case '\t': turn_tab(view, 1); break;
         case KEY_BACK_TAB: turn_tab(view, -1); break;
         case KEY_LEFT: view->by_moments++; break;
@@ -435,7 +442,7 @@ static void print_state(const View *view, size_t n_rows, unsigned columns, Text 
 /* In the place of rows; each line is one of a terminal of 80 columns. */
 static void print_help(const View *view, size_t room, Text *page) {
         static const char *const lines[] = {
-                "q quit         1-7 Tab view      t tree of calls   w what is waited for",
+                "q quit   1-8 Tab view   t tree of calls   w what is waited for   o operations",
                 "s sort         / filter          Esc no filter     p or space pause",
                 "c since start  ← → earlier, later                  + - interval",
                 "% of a CPU     < > names sideways                  ↑ ↓ rows   h no help",

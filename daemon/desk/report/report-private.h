@@ -100,7 +100,7 @@ typedef struct ReportTallies {
 struct Report {
         ReportOptions options;
         Intern strings, objects, functions, stacks, kinds, processes, coroutines, sections, profile_ids;
-        Intern operations;              /* names with their NUL; those of the span list first, by its numbers */
+        Intern operations;              /* names with their NUL; first the span list's, by its numbers */
         bool has_operations;            /* there is a list, or some sample says its operation */
         SymbolState *object_states;     /* by object; SYMBOL_N_STATES = was not asked */
         uint32_t object_states_room;

@@ -220,7 +220,7 @@ class OnTerminal(session.TestCase):
 
         tap.wait_until(is_sorted, "names in their order")
         terminal.type("h")
-        terminal.wait(r"^q quit +1-7 Tab view")
+        terminal.wait(r"^q quit +1-8 Tab view")
         terminal.type("hp")
         terminal.wait(r"^PAUSED ")
         shown = None

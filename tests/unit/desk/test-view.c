@@ -159,6 +159,12 @@ Test(counts, know_spans_threads_processes_and_reasons) {
         cr_assert_str_eq(rows[0].texts[3], "shop");
         cr_assert_eq(rows[0].self, 6);
         free(rows);
+        cr_assert_eq(counts_rows(&counts, COUNTS_OPERATIONS, COUNTS_BY_SELF, &rows, &n), 0);
+        cr_assert_eq(n, 1, "four samples are of no span");
+        cr_assert_str_eq(rows[0].texts[0], "/cart");
+        cr_assert_str_eq(rows[0].texts[1], "shop");
+        cr_assert_eq(rows[0].self, 6);
+        free(rows);
         cr_assert_eq(counts_rows(&counts, COUNTS_THREADS, COUNTS_BY_SELF, &rows, &n), 0);
         cr_assert_eq(n, 1);
         cr_assert_str_eq(rows[0].texts[1], "8");
@@ -279,8 +285,9 @@ Test(view, says_what_an_empty_one_waits_for) {
 }
 
 Test(view, shows_all_keys_on_a_narrow_terminal) {
-        static const char *const keys[] = { "q quit", "1-7 Tab", "t tree", "w what", "s sort", "/ filter", "Esc",
-                                            "space pause", "c since", "← →", "+ -", "% of", "< >", "↑ ↓", "h no help" };
+        static const char *const keys[] = { "q quit", "1-8 Tab", "t tree", "w what", "o operations", "s sort",
+                                            "/ filter", "Esc", "space pause", "c since", "← →", "+ -", "% of",
+                                            "< >", "↑ ↓", "h no help" };
         View view = { .rows = 24, .columns = 80, .interval_ns = NS_PER_SEC, .help = true };
         Text page = { 0 };
         Counts counts;
@@ -374,9 +381,12 @@ Test(view, obeys_keys) {
         view_key(&view, '\t');
         view_key(&view, '\t');
         view_key(&view, '\t');
+        view_key(&view, '\t');
         cr_assert_eq(view.tab, COUNTS_FUNCTIONS, "round");
         view_key(&view, KEY_BACK_TAB);
-        cr_assert_eq(view.tab, COUNTS_WAITS);
+        cr_assert_eq(view.tab, COUNTS_OPERATIONS);
+        type(&view, "1o");
+        cr_assert_eq(view.tab, COUNTS_OPERATIONS);
         type(&view, "t");
         cr_assert_eq(view.tab, COUNTS_TREE);
         type(&view, "w");

@@ -71,7 +71,7 @@ struct SpanCpu {
         Row *rows;                      /* MAX_ROWS */
         Spans spans[2];                 /* of this window, and of the one before */
         uint64_t context_serial;        /* the next two are of this process context */
-        uint8_t ranks[256];             /* by index of a key: the highest names the operation; 0 = it does not */
+        uint8_t ranks[256];             /* by index of a key: the highest names the operation; 0 = none */
         bool has_keys;
         Tick *ticks;                    /* SPAN_CPU_MAX_TICKS */
         uint32_t n_ticks;
@@ -315,8 +315,8 @@ static bool has_keys(SpanCpu *cpu, const ProcessContext *context) {
 }
 
 /*
- * The attribute of the best key. The last one with a key counts, as elsewhere (context-attributes.c). An empty
- * one says nothing.
+ * The attribute of the best key. The last one with a key counts, as elsewhere (context-attributes.c). An
+ * empty one says nothing.
  */
 static const uint8_t *find_attribute(const SpanCpu *cpu, const Sample *sample) {
         const uint8_t *at = sample->attributes, *end = at + sample->header->attributes_size, *found = NULL;

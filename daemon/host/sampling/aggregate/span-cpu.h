@@ -5,9 +5,9 @@
  * CPU of Spans
  *
  * Adds up CPU time by service and operation, from runs between switches (bpf/waits/wait-run.bpf.h), or from
- * samples where no waits are recorded. The operation of a span is an attribute that its threads publish, which
- * samples and walked waits carry. So time may come before its operation: it is held until the window closes,
- * and one window more while the operation is not known.
+ * samples where no waits are recorded. The operation of a span is an attribute that its threads publish,
+ * which samples and walked waits carry. So time may come before its operation: it is held until the window
+ * closes, and one window more while the operation is not known.
  *
  *     whole run ─▶ its span ─▶ row (service, operation)          none at both ends ─▶ outside, of the service
  *     split run ─▶ split, of the service ─▶ by the ticks in such runs, when the window closes
@@ -61,8 +61,8 @@ typedef struct SpanCpuService {
 } SpanCpuService;
 
 /*
- * @key: of the attribute that names operations, borrowed; NULL = those of core/profile/operation.h, "" = no span
- * has an operation. Return: 0, -ENOMEM.
+ * @key: of the attribute that names operations, borrowed; NULL = those of core/profile/operation.h, "" = no
+ * span has an operation. Return: 0, -ENOMEM.
  */
 int span_cpu_new(SpanCpu **cpup, const char *key);
 SpanCpu *span_cpu_free(SpanCpu *cpu);

@@ -9,6 +9,7 @@ oracle.enter()
 import collections
 import http.client
 import importlib
+import json
 import pathlib
 import re
 
@@ -42,7 +43,7 @@ class Operations(session.TestCase):
     def begin(self, form, *options):
         log = self.directory() / "log"
         victim, tell = self.commanded("operations", log, form)
-        run = self.start("--pid", victim.pid, "--off-cpu", "--frequency", FREQUENCY, "--export-interval", "1s",
+        run = self.start("--pid", victim.pid, "--frequency", FREQUENCY, "--export-interval", "1s",
                          "--metrics", "127.0.0.1:0", *options)
         self.port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
         run.child.wait_for("sampling|profiles go to")
@@ -97,7 +98,7 @@ class Operations(session.TestCase):
         self.assertGreaterEqual(told, truth.all * (1 - SHARE) - SLACK_S)
 
     def test_adds_up_by_operation(self):
-        run, tell, victim, read = self.begin("thread", "--span-operation", "http.route")
+        run, tell, victim, read = self.begin("thread", "--off-cpu", "--span-operation", "http.route")
         for _ in range(10):     # on a busy machine all runs of `requests` may end within its span
             tell("go")
             families = self.settled()
@@ -145,9 +146,45 @@ class Operations(session.TestCase):
             self.assertTrue(kind.startswith("text/plain; version=0.0.4"), (accept, kind))
             self.assertNotIn("trace_id=", text)
 
+    def test_samples_tell_it_without_off_cpu(self):
+        """No option names a key, either."""
+        run, tell, victim, read = self.begin("thread")
+        tell("go")
+        families = self.settled()
+        truth = read()
+        rows = self.rows(families)
+        self.assertLessEqual(set(rows), {*truth.cpu, ""})
+        for operation, seconds in truth.cpu.items():
+            # n ticks are off by sqrt(n), as counts are; a fourth sigma comes once in 16,000 tests
+            error = 4 * (seconds * FREQUENCY) ** 0.5 / FREQUENCY
+            self.assertAlmostEqual(rows[operation], seconds, delta=error + SHARE * seconds + SLACK_S,
+                                   msg=(operation, rows, truth.cpu))
+        self.assertEqual(self.sum_of(families, "spanprof_split_span_cpu_seconds"), 0)
+        run.stop()
+
+    def test_reports_and_tables_need_no_list_of_spans(self):
+        directory = self.directory()
+        victim, tell = self.commanded("operations", directory / "log", "thread")
+        recording = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", FREQUENCY,
+                                "--duration", "5s", "-o", directory / "shop.otlp"])
+        recording.wait_for("chosen: ")
+        tell("go")
+        self.assertEqual(recording.wait(), 0, recording.err)
+        truth = Truth(directory / "log")
+        self.assertRegex(recording.out + recording.err,
+                         r"share +operation +of\n(?:.*\n)* +[\d.]+ % +/checkout +\S+\n")
+        report = json.loads(self.spanprof("report", "--json", directory / "shop.otlp").stdout)["profiles"][0]
+        rows = {row["operation"]: row["value"] for row in report["operations"]}
+        self.assertLessEqual({name for name in truth.cpu if name != "/short"}, set(rows))
+        self.assertLessEqual(set(rows), {*truth.cpu, "(no span)", "(span without a name)"})
+        self.assertEqual(sum(rows.values()), report["value"])
+        text = self.spanprof("report", directory / "shop.otlp").stdout
+        self.assertIn("Functions of /checkout", text)
+        self.assertNotIn("Functions of (no span)", text)
+
     def test_rings_have_no_operations(self):
         """… and with links = off no span is named."""
-        run, tell, victim, read = self.begin("ring", "--span-operation", "http.route", "--links", "off")
+        run, tell, victim, read = self.begin("ring", "--off-cpu", "--span-operation", "http.route", "--links", "off")
         tell("go")
         truth = read()
         families = self.settled()
