@@ -20,7 +20,7 @@ enum {
 
 struct ArenaBlock {
         ArenaBlock *next;
-        size_t size;                    /* of data[] */
+        size_t size;                    /* bytes in data[] */
         alignas(8) uint8_t data[];
 };
 

@@ -21,8 +21,8 @@ enum {
 };
 
 /*
- * What is freed at the end of the heap stays there, so a block that is allocated and freed again leaves the
- * heap that large.
+ * Memory that is freed at the end of the heap stays there, so a block that is allocated and freed again
+ * leaves the heap that large.
  */
 void heap_prepare(void) {
         uintptr_t begin, end;

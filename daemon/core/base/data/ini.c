@@ -54,12 +54,15 @@ static bool is_name(IniText text) {
         return text.size > 0;
 }
 
-/* What some editors write in front of UTF-8; it cannot be seen, and would be part of the first key. */
+/*
+ * Byte order mark that editors may write in front of UTF-8. It cannot be seen, and would be part of the first
+ * key.
+ */
 static bool has_byte_order_mark(const IniCursor *cursor, IniText line) {
         return cursor->line == 1 && line.size >= 3 && !memcmp(line.data, "\xEF\xBB\xBF", 3);
 }
 
-/* One name, or a kind and a name with one blank between: [export backup]. */
+/* A section is one name, or a kind and a name with one blank between: [export backup]. */
 static bool is_section(IniText text) {
         const char *blank = text.size ? memchr(text.data, ' ', text.size) : NULL;
 

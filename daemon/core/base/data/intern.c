@@ -19,7 +19,7 @@
 
 enum {
         INTERN_FIRST_SLOTS = 64,
-        INTERN_LEAST_ITEMS = 32,        /* that a table grows by */
+        INTERN_LEAST_ITEMS = 32,        /* items that a table grows by, at least */
 };
 
 static uint64_t own_seed(void) {

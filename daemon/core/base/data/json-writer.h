@@ -21,11 +21,11 @@ typedef struct JsonWriter {
         bool is_spaced;                 /* `"a": 1, "b": 2`; else no blanks */
         bool in_markup;                 /* no `<` is printed, and text is masked: it stands in HTML */
         bool comma;                     /* something stands before in this object or list */
-        bool has_line;                  /* what comes next begins a line, behind `indent` blanks */
+        bool has_line;                  /* the next piece begins a line, behind `indent` blanks */
         unsigned indent;
 } JsonWriter;
 
-/* What comes next, a key, an item or a closing bracket, begins a line. */
+/* Begins a line for the next key, item or closing bracket. */
 void json_line(JsonWriter *json, unsigned indent);
 
 /* @key: NULL in a list. @bracket: `{` or `[`, and `}` or `]` at the end. */

@@ -21,8 +21,8 @@ typedef enum WireType { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_
 typedef struct Field {
         uint64_t number;                /* 1 to 2^29 - 1 */
         WireType wire;
-        uint64_t value;                 /* of all but WIRE_BYTES, which has 0 */
-        const uint8_t *data;            /* of WIRE_BYTES, in place; else NULL */
+        uint64_t value;                 /* value of all wire types but WIRE_BYTES, which has 0 */
+        const uint8_t *data;            /* content of WIRE_BYTES, in place; else NULL */
         size_t size;
 } Field;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What goes first is what tells least. With `shop::pricing::Engine<unsigned long, Table>::price(int, Book const&)`:
+ * The part of a name that tells least goes first. With
+ * `shop::pricing::Engine<unsigned long, Table>::price(int, Book const&)`:
  *
  *     1. arguments of templates     shop::pricing::Engine<…>::price(int, Book const&)
  *     2. parameters                 shop::pricing::Engine<…>::price(…)
@@ -74,7 +75,7 @@ static bool is_folded(const char *name, const char *at, const char *end) {
                !is_name(name, at, end);
 }
 
-/* What @at opens, if that is no name of an operator; NULL = nothing that ends before @end. */
+/* Finds the end of the pair that @at opens, if that is no name of an operator. NULL = no end before @end. */
 static const char *find_pair(const char *name, const char *at, const char *end, char open, char close) {
         return *at == open && !follows_operator(name, at) ? find_end(at, end, open, close) : NULL;
 }
@@ -98,7 +99,7 @@ static char *fold(char *to, const char *name, const char *end, char open, char c
         return to;
 }
 
-/* Of what a compiler appends to names of functions, with a number behind it. */
+/* Compilers append these words to names of functions, with a number behind. */
 static bool is_suffix(const char *at) {
         static const char *const words[] = { ".part.", ".constprop.", ".isra.", ".cold", ".lto_priv.", ".llvm.",
                                              ".localalias" };

@@ -39,7 +39,7 @@
 
 enum {
         POINTER = 8,
-        ENTRY = 8,                      /* of functions */
+        ENTRY = 8,                      /* bytes of an entry in the table of functions */
         UNIT = 6,                       /* offsets in the header */
         N_FUNCTIONS = 8,
         TEXT = 24,

@@ -21,7 +21,7 @@
 enum {
         RECORD = 36,                    /* bytes up to start_line */
         SIZES = 16,
-        MAX_SHIFT = 28,                 /* of a number of 32 bits */
+        MAX_SHIFT = 28,                 /* highest shift of a number of 32 bits */
 };
 
 bool go_table_record(const GoTable *table, uint32_t index, GoRecord *record) {

@@ -16,7 +16,7 @@
 
 /* Bits of GoRecord.flags (internal/abi/symtab.go). */
 enum {
-        GO_FLAG_TOP = 1,                /* nobody has called it: a stack ends here */
+        GO_FLAG_TOP = 1,                /* the function has no caller: a stack ends here */
         GO_FLAG_SP_WRITE = 2,           /* sets rsp to what no stream says */
         GO_FLAG_ASSEMBLY = 4,
 };
@@ -28,7 +28,8 @@ typedef struct GoRecord {
         uint32_t unit;                  /* where the numbers of its files count from, in GO_UNITS */
         uint32_t start_line;            /* 0 = not known (before Go 1.20) */
         uint32_t n_pcdata;
-        uint32_t at;                    /* of the offsets of pcdata, then of funcdata; in GO_FUNCTIONS */
+        /* place of the offsets of pcdata, then of funcdata; in GO_FUNCTIONS */
+        uint32_t at;
         uint8_t n_funcdata;
         uint8_t flags;
 } GoRecord;

@@ -43,7 +43,7 @@ typedef struct ElfImage {
         Elf64_Ehdr header;
         Elf64_Shdr *sections;
         uint32_t n_sections;            /* 0 = the file has no section headers */
-        char *names;                    /* of sections, with a NUL behind; NULL = none could be read */
+        char *names;                    /* names of sections, with a NUL behind; NULL = none could be read */
         uint64_t names_size;
 } ElfImage;
 

@@ -27,7 +27,7 @@ bool directory_next_number(DIR *dir, uint32_t *numberp);
 
 enum {
         _DIRECTORY_E_SUCCESS,
-        /* it holds what @is_ours() does not know, a link or a directory: all stays as it was */
+        /* the directory holds what @is_ours() does not know, a link or a directory: all stays as it was */
         DIRECTORY_E_FOREIGN,
 };
 

@@ -110,8 +110,8 @@ static bool may_read(const OutfileReaders *readers, uid_t uid) {
 
 typedef struct Walk {
         int directory;                  /* reached so far, O_PATH */
-        struct stat parent;             /* of that */
-        char *rest;                     /* of the path */
+        struct stat parent;             /* status of `directory` */
+        char *rest;                     /* rest of the path */
         unsigned n_links;
         bool hidden;                    /* below a directory that only we, root or its group may enter */
         bool exposed;                   /* another user may change the way */
@@ -227,7 +227,7 @@ static int arrive(Walk *walk, int fd, char *name, bool *donep) {
         return name ? 0 : -ENOMEM;
 }
 
-/* One part of the path. */
+/* Goes one part of the path further. *donep: the way ends here. */
 static int step(Walk *walk, bool *donep) {
         const char *begin = walk->rest + strspn(walk->rest, "/"), *behind = begin + strcspn(begin, "/");
         _cleanup_(freep) char *name = strndup(begin, (size_t)(behind - begin));
@@ -514,7 +514,7 @@ static int give_rights(const Outfile *file, const struct stat *old) {
         return fchmod(file->fd, mode & readable_mode(&options->readers, status.st_gid)) < 0 ? -errno : 0;
 }
 
-/* What is there goes first, so that at no time both are gone. */
+/* The file that is there goes first, so that at no time both are gone. */
 static int keep_old(const Outfile *file) {
         char name[NAME_MAX + 1];
         int r = judge_old(file);

@@ -39,21 +39,21 @@ enum {
         OUTFILE_E_CHANGED,              /* is no longer what it was when it was opened */
 };
 
-/* Who may read all of what an output is made from. Starts as zeros: everybody. */
+/* Users who may read all that an output is made from. Starts as zeros: everybody. */
 typedef struct OutfileReaders {
         bool limited;                   /* not everybody */
-        bool group;                     /* but all of `gid` */
+        bool group;                     /* all members of `gid` may */
         bool several;                   /* owners: then only we ourselves */
         uid_t uid;
         gid_t gid;
 } OutfileReaders;
 
 typedef struct OutfileOptions {
-        mode_t mode;                    /* of a new one; umask takes from it */
+        mode_t mode;                    /* mode of a new file; umask takes from it */
         OutfileReaders readers;
         /* a new one belongs to the caller of sudo, if they may read all that it is made from */
         bool for_caller;
-        bool keeps_old;                 /* what is there becomes FILE.old */
+        bool keeps_old;                 /* the file that is there becomes FILE.old */
         bool live;                      /* has its name from the first byte on, not at the end */
         bool append;                    /* live, and behind what is there */
         bool by_path;                   /* live, and a library will open outfile_path() */
@@ -64,11 +64,11 @@ typedef struct Outfile {
         OutfileOptions options;
         int directory;                  /* O_PATH; -1 = standard output */
         int there;                      /* O_PATH of what is there, or -1 */
-        struct stat status;             /* of that */
+        struct stat status;             /* status of `there` */
         /* in the directory; NULL = it has none there, as a pipe of /proc/self/fd */
         char *name;
-        char *path;                     /* of outfile_path() */
-        char temporary[32];             /* its name before it is renamed; "" = none */
+        char *path;                     /* result of outfile_path() */
+        char temporary[32];             /* name before the file is renamed; "" = none */
         bool replaces;                  /* gets its name at the end */
         int fd;
         uint64_t size;
@@ -76,7 +76,7 @@ typedef struct Outfile {
 
 #define OUTFILE_NONE (Outfile){ .directory = -1, .there = -1, .fd = -1 }
 
-/* What it returned, for people: it ends `PATH: cannot be written: `, and says what to do. */
+/* Words on a failure, for people: they end `PATH: cannot be written: `, and say what to do. */
 const char *outfile_problem(int r);
 
 /* Takes the rights of an input into account. What is no regular file has none. */
@@ -104,7 +104,7 @@ int outfile_expect(const Outfile *file, const char *start, size_t size);
 /* Removes what is there, or a file beside it with @suffix. Return: 0, also if there is none, -errno. */
 int outfile_remove(const Outfile *file, const char *suffix);
 
-/* Of one that is open and `by_path`: no link is in it, and nobody else can make one. */
+/* Path of an open file with `by_path`: no link is in it, and no other user can make one. */
 const char *outfile_path(const Outfile *file);
 
 /* Return: 0, -errno. */

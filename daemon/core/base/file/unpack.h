@@ -29,8 +29,7 @@ enum {
 typedef int (*UnpackSink)(const uint8_t *data, size_t size, void *userdata);
 
 /*
- * One packing. step() advances both ends. Return of step: 0, UNPACK_E_MALFORMED; *atp: at a border of
- * members.
+ * A packing. step() advances both ends. Return of step: 0, UNPACK_E_MALFORMED; *atp: at a border of members.
  */
 typedef struct UnpackMethod {
         const char *name;

@@ -10,12 +10,13 @@
 
 #include "core/base/file/unpack.h"
 
-/* What `xz -9` needs to unpack is 65 MiB; a stream may ask for 4 GiB. */
+/* `xz -9` needs 65 MiB to unpack; a stream may ask for 4 GiB. */
 enum { MAX_MEMORY = 128 << 20 };
 
 typedef struct Xz {
         lzma_stream stream;
-        bool is_between;                /* of streams, where zeros may be (file format of xz, 2.2) */
+        /* the input is between streams, where zeros may be (file format of xz, 2.2) */
+        bool is_between;
 } Xz;
 
 static bool begin_stream(Xz *xz) {

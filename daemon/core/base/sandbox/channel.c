@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_FDS = 4 };                   /* one is asked for; the kernel drops what finds no room */
+enum { MAX_FDS = 4 };                   /* callers ask for one; the kernel drops what finds no room */
 
 typedef union Ancillary {
         struct cmsghdr header;

@@ -17,8 +17,8 @@
 int channel_send(int socket, const void *data, size_t size, int fd);
 
 /*
- * One message, or a piece of a stream. *fdp: the descriptor, owned by the caller, or -1; others are closed.
- * @fdp may be NULL. Return: bytes, 0 = the other side has closed it, -errno.
+ * Receives a message, or a piece of a stream. *fdp: the descriptor, owned by the caller, or -1; others are
+ * closed. @fdp may be NULL. Return: bytes, 0 = the other side has closed it, -errno.
  */
 ssize_t channel_receive(int socket, void *data, size_t size, int *fdp, int flags);
 

@@ -35,7 +35,7 @@ typedef struct Ahead {
 struct Helper {
         Zygotes *zygotes;
         int epoll_fd, timer_fd;
-        Ahead worker;                   /* that has the request */
+        Ahead worker;                   /* the worker that has the request */
         Ahead ahead[AHEAD];
         uint64_t next_ns;               /* no new worker before that */
         unsigned n_failures;            /* in a row */
@@ -47,7 +47,7 @@ struct Helper {
         uint64_t timeout_ns, deadline_ns;
 };
 
-/* It is closed with its last descriptor, which takes it off the epoll. */
+/* The socket is closed with its last descriptor, which takes it off the epoll. */
 static void drop(Helper *helper, Ahead *worker) {
         if (worker->socket < 0)
                 return;
@@ -186,7 +186,7 @@ static bool fail(Helper *helper, Ahead *worker, enum counter why, uint64_t now_n
         return true;
 }
 
-/* One that was waiting and is dead takes nothing: the next one is asked. */
+/* A worker that has died while it waited takes nothing: the next one is asked. */
 static void send_request(Helper *helper, uint64_t now_ns) {
         Ahead *worker;
 
@@ -202,7 +202,7 @@ static void send_request(Helper *helper, uint64_t now_ns) {
         }
 }
 
-/* These were asked nothing yet: what they say is that they are dead. */
+/* Workers that wait were asked nothing yet: a message, or an end, says that they are dead. */
 static void look_at_ahead(Helper *helper, uint64_t now_ns) {
         uint8_t byte;
 
@@ -247,7 +247,7 @@ static bool is_unclear(Helper *helper) {
         return helper->is_unclear;
 }
 
-/* What it has answered counts, also if we are late ourselves. */
+/* An answer that has come counts, also if we are late ourselves. */
 static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
         uint64_t now_ns = clock_monotonic_ns();
         ssize_t n = channel_receive(helper->worker.socket, data, size, NULL, MSG_DONTWAIT);

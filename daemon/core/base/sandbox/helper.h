@@ -25,7 +25,7 @@ enum {
         HELPER_E_WAIT,                  /* nothing has come yet */
         /* without an answer, or in its midst. The request is forgotten, as in the next ones */
         HELPER_E_DIED,
-        HELPER_E_LATE,                  /* it was killed; or none could be had */
+        HELPER_E_LATE,                  /* the worker was killed; or none could be had */
         HELPER_E_GONE,                  /* there will be no more workers */
 };
 

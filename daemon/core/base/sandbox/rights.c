@@ -54,7 +54,7 @@ static int get_capabilities(CapabilityWords words) {
         return syscall(SYS_capget, &header, words) < 0 ? -errno : 0;
 }
 
-/* Of those that we are permitted. Inheritable ones, and with them ambient ones, there are none afterwards. */
+/* Keeps those of @capabilities that we are permitted. No inheritable ones stay, and thus no ambient ones. */
 static int keep_capabilities(uint64_t capabilities) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         CapabilityWords words;
@@ -97,7 +97,7 @@ static int become(const RightsUser *user) {
 }
 
 /*
- * That takes a capability of its own, which a container may not have given; without exec the set means
+ * Dropping takes a capability of its own, which a container may not have given; without exec the set means
  * nothing anyway.
  */
 static void drop_bounding_set(void) {

@@ -15,7 +15,7 @@
 
 #define RIGHTS_OF(_capability) (UINT64_C(1) << (_capability))
 
-/* What sampling needs, as the systemd unit grants it; each has its reason there. */
+/* Sampling needs these capabilities, as the systemd unit grants them; each has its reason there. */
 #define RIGHTS_OF_DAEMON \
         (RIGHTS_OF(CAP_BPF) | RIGHTS_OF(CAP_PERFMON) | RIGHTS_OF(CAP_SYS_PTRACE) | \
          RIGHTS_OF(CAP_DAC_READ_SEARCH) | RIGHTS_OF(CAP_CHECKPOINT_RESTORE) | RIGHTS_OF(CAP_SYSLOG))
@@ -27,7 +27,7 @@ typedef struct RightsUser {
 
 enum {
         _RIGHTS_E_SUCCESS,
-        RIGHTS_E_UNKNOWN,               /* this machine has no such user */
+        RIGHTS_E_UNKNOWN,               /* the machine has no such user */
 };
 
 /*

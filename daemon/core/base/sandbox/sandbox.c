@@ -50,7 +50,7 @@ enum {
 typedef struct Allowed {
         uint32_t number;
         int argument;                   /* ANY, or the one that is looked at: its lower half, */
-        uint32_t mask, value;           /* of which these bits must be so */
+        uint32_t mask, value;           /* bits of it that count, and how they must be */
 } Allowed;
 
 /* Both kinds may. mprotect() is the allocator's; futex() a lock's, which no other thread holds. */

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 enum {
-        SANDBOX_CPU_SECONDS = 20,          /* of one worker */
+        SANDBOX_CPU_SECONDS = 20,          /* CPU time of a worker */
 };
 
 /* For a process with one thread. Return: 0, -errno: then it is not to be trusted with anything. */

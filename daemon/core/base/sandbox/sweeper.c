@@ -41,10 +41,10 @@ typedef struct Litter {
 
 struct Sweeper {
         pid_t pid;
-        int socket;                     /* its end is ours */
+        int socket;                     /* the daemon's end */
 };
 
-/* What the process works on. */
+/* State of the process that sweeps. */
 typedef struct Work {
         Litter litter[MAX_SOCKETS];
         size_t n;

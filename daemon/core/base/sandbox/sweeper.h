@@ -13,7 +13,7 @@
 #include "core/base/file/outfile.h"
 #include "core/base/util/macro.h"
 
-#define SWEEPER_COMM "spanprof-sweep"   /* its name in /proc */
+#define SWEEPER_COMM "spanprof-sweep"   /* name of the process in /proc */
 
 typedef struct Sweeper Sweeper;
 

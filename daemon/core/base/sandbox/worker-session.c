@@ -26,7 +26,7 @@ static uint64_t left_ns(const WorkerSession *session) {
         return now_ns < session->end_ns ? session->end_ns - now_ns : 0;
 }
 
-/* It may wait, for sends as long as there is time: what is sent is short. */
+/* The socket may block, in sends as long as there is time: messages to a worker are short. */
 static int prepare(const WorkerSession *session) {
         uint64_t time_ns = MAX(left_ns(session), (uint64_t)NS_PER_MS);
         const struct timeval time = { .tv_sec = (time_t)(time_ns / NS_PER_SEC),

@@ -30,10 +30,10 @@ enum {
 typedef struct WorkerQuestion {
         uint32_t magic;                 /* first word of the request and of its answer */
         uint32_t request_size;          /* bytes, as the next */
-        uint32_t answer_size;           /* of the head alone, after which more may come */
+        uint32_t answer_size;           /* bytes of its head alone, after which more may come */
         bool needs_file;                /* a request without a descriptor is not served */
-        unsigned n_tries;               /* of the caller, if one worker after the other dies */
-        uint64_t timeout_ns;            /* of a session that worker_session_make() makes */
+        unsigned n_tries;               /* tries of the caller, if one worker after the other dies */
+        uint64_t timeout_ns;            /* time of a session that worker_session_make() makes */
         /*
          * Pure. Whether @answer may be the head of an answer to @request. Until then no word of it is a
          * length, an index or an address.
@@ -70,7 +70,7 @@ int worker_session_hear(WorkerSession *session, const WorkerQuestion *question, 
 int worker_session_ask(WorkerSession *session, const WorkerQuestion *question, const void *request, int fd,
                        void *answer);
 
-/* What came is sound, or the worker is refused. Return: 0, WORKER_SESSION_E_DIED. */
+/* Refuses the worker unless the caller found its answer sound. Return: 0, WORKER_SESSION_E_DIED. */
 int worker_session_judge(WorkerSession *session, bool is_sound);
 
 /* Unless there is a worker already. Return: 0, WORKER_SESSION_E_NONE. */
@@ -79,13 +79,13 @@ int worker_session_begin(WorkerSession *session);
 /* @fd: -1 = none; borrowed. Return: 0, WORKER_SESSION_E_DIED, WORKER_SESSION_E_LATE. */
 int worker_session_send(WorkerSession *session, const void *data, size_t size, int fd);
 
-/* What is there, 1 to @size bytes. Return: the same. */
+/* Receives the bytes that have come, 1 to @size. Return: the same. */
 int worker_session_receive_some(WorkerSession *session, void *data, size_t size, size_t *np);
 
 /* Exactly @size bytes; what is complete only after the deadline is late, too. Return: the same. */
 int worker_session_receive(WorkerSession *session, void *data, size_t size);
 
-/* It has said what is not so: as good as dead. Return: WORKER_SESSION_E_DIED. */
+/* Treats the worker as dead, since it has sent nonsense. Return: WORKER_SESSION_E_DIED. */
 int worker_session_refuse(WorkerSession *session);
 
 /* No more is wanted of this worker. */

@@ -91,7 +91,7 @@ _Noreturn void zygote_serve(void (*work)(int socket)) {
         ignore_signals();
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
         short_turns_take();      /* the daemon waits for answers */
-        free(malloc(1));                /* what the allocator asks of the system once, it has asked */
+        free(malloc(1));                /* the allocator asks the system before the sandbox forbids it */
         r = sandbox_enter_zygote();
         say_hello(own, r ? r : pid);
         for (;;) {

@@ -18,7 +18,7 @@ typedef struct Zygote {
         int socket;                     /* -1 = there is none */
         pid_t pid;                      /* 0 = not told yet */
         uint64_t begin_ns;
-        bool is_up;                     /* it has said that it has given up all rights */
+        bool is_up;                     /* the zygote has said that it has given up all rights */
 } Zygote;
 
 /* Return: 0, -errno. */

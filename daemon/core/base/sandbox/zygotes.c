@@ -57,7 +57,7 @@
 #include "core/base/util/log.h"
 
 enum {
-        /* those that were ended and are still there included; most of them may be those that stay */
+        /* ended workers that are still there count too, and may be most of them */
         MAX_WORKERS = 128,
         N_ZYGOTES = 2,
         /* workers that read what compilers at run time write come and go ten times a second */
@@ -78,7 +78,7 @@ typedef struct Worker {
         uint64_t begin_ns;
         /* the one that was asked for it; NULL = that is gone, and the worker's id will not be known */
         Zygote *zygote;
-        bool is_ended;                  /* it is not wanted any more, or has ended */
+        bool is_ended;                  /* the worker is not wanted any more, or has ended */
 } Worker;
 
 typedef struct EndedWorker {
@@ -90,7 +90,7 @@ struct Zygotes {
         pthread_mutex_t mutex;
         uint32_t n_refs;
         Zygote zygotes[N_ZYGOTES];
-        int epoll_fd;                   /* of their ends */
+        int epoll_fd;                   /* descriptors that tell of their ends */
         uint64_t next_ns, lost_ns;      /* no new one before that; when one was lost last */
         unsigned n_losses;              /* in a row */
         uint32_t n_forked, n_replaced;  /* in all; of them those that were not told of yet */
@@ -293,7 +293,7 @@ static bool has_other(const Zygotes *zygotes, const Zygote *zygote) {
         return false;
 }
 
-/* It may be stopped, or the machine has no time for it. The last one is kept all the same. */
+/* A stalled zygote was stopped, or the machine has no time for it. The last one is kept all the same. */
 static bool is_stalled(const Zygotes *zygotes, const Zygote *zygote, uint64_t now_ns) {
         if (!has_other(zygotes, zygote))
                 return false;

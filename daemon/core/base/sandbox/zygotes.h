@@ -21,11 +21,11 @@
 #include "core/base/util/macro.h"
 
 #define ZYGOTE_NAME "spanprof-zygote" /* argv[0] of the process */
-#define ZYGOTE_COMM "spanprof-parser"  /* its name in /proc, and that of each worker */
+#define ZYGOTE_COMM "spanprof-parser"  /* name of the process in /proc, and of each worker */
 
 typedef struct Zygotes Zygotes;
 
-/* What a zygote is asked for: a worker, by its serial, or another zygote; a socket comes along. */
+/* A request to a zygote asks for a worker, by its serial, or for another zygote; a socket comes along. */
 enum { ZYGOTE_HELLO = 0, ZYGOTE_SUCCESSOR = 0 };
 
 typedef struct ZygoteReply {
@@ -36,7 +36,7 @@ typedef struct ZygoteReply {
 enum {
         _ZYGOTE_E_SUCCESS,
         ZYGOTE_E_GONE,                 /* there is no zygote any more */
-        ZYGOTE_E_FULL,                 /* too many workers that were ended still are there */
+        ZYGOTE_E_FULL,                 /* ended workers that are still there take all places */
         ZYGOTE_E_FAILED,               /* no descriptor, no socket: for now */
 };
 

@@ -148,7 +148,7 @@ static void print_row(const TextTable *table, const char *const *cells, const si
         for (unsigned i = 0; i < table->n_columns; i++) {
                 size_t n = print_cell(&table->columns[i], cells[i], widths[i], pending, out);
 
-                /* what is left of the cell, or all of it, if nothing was printed */
+                /* pads the rest of the cell, or all of it, if nothing was printed */
                 pending = n ? 0 : pending;
                 if (table->columns[i].kind != COLUMN_RIGHT || !n)
                         pending += widths[i] - n;

@@ -156,7 +156,7 @@ static void give_up(Worker *worker) {
         stuck = worker;
         n_stuck++;
         current = NULL;
-        thread_end(worker->thread, 0);  /* it cannot have ended: nothing has asked it to */
+        thread_end(worker->thread, 0);  /* the thread cannot have ended: it was not asked to */
         if (log_limit(&limit, SAY_AGAIN_NS, &n_skipped))
                 log_warning("a target holds up who reads its memory (pid %d): it is not read any more",
                             (int)worker->key);
@@ -206,7 +206,7 @@ static int run_copy(pid_t key, ssize_t (*work)(void *data), void *data, size_t s
         if (r)
                 return r;
         memcpy(data, copy, size);
-        explicit_bzero(copy, size);     /* it may have been part of an environment */
+        explicit_bzero(copy, size);     /* the memory may be part of an environment */
         free(copy);
         return 0;
 }

@@ -27,7 +27,7 @@
 struct Thread {
         ThreadConfig config;
         pthread_t id;
-        pthread_mutex_t mutex;          /* of all that follows */
+        pthread_mutex_t mutex;          /* protects all that follows */
         pthread_cond_t ended;
         bool has_ended, is_left;
 };
@@ -99,8 +99,9 @@ static void *thread_main(void *data) {
 }
 
 /*
- * What the loop handles. A signal that a thread's own access causes is not: blocked, it would end the process
- * although a handler is there, as for a mapped file that its owner cuts (SIGBUS).
+ * Fills in the signals that the loop handles. Signals that a thread's own access causes are not among them:
+ * blocked, one would end the process although a handler is there, as for a mapped file that its owner cuts
+ * (SIGBUS).
  */
 static void fill_asynchronous(sigset_t *set) {
         sigfillset(set);

@@ -31,18 +31,18 @@ struct WorkerJob {
         WorkerJob *next;
         void (*work)(WorkerJob *job, void *state);
         void (*done)(WorkerJob *job, void *userdata);           /* takes the job over */
-        /* its thread still uses it, and will discard it */
+        /* the job's thread still uses it, and will discard it */
         void (*stuck)(WorkerJob *job, void *userdata);
         void (*discard)(WorkerJob *job);                        /* frees it; its result is not wanted */
 };
 
 typedef struct WorkerConfig {
-        const char *name;               /* of its threads; NULL = as the program */
+        const char *name;               /* name of its threads; NULL = as the program */
         /* makes what the jobs of one thread share, in that thread; may be NULL */
         void *(*begin)(void);
         void (*end)(void *state);
         void *userdata;                 /* for callbacks; lives longer */
-        uint32_t max_jobs;              /* that wait; 0 = 256 */
+        uint32_t max_jobs;              /* jobs that may wait; 0 = 256 */
         uint64_t time_limit_ns;           /* for one job; 0 = 10 s */
 } WorkerConfig;
 

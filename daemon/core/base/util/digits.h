@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-        DIGITS_MAX = 20,                /* of a number */
+        DIGITS_MAX = 20,                /* digits of the largest number */
         DIGITS_SLACK = 7,
 };
 

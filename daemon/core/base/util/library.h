@@ -26,7 +26,8 @@
 
 typedef struct Library {
         const char *soname;
-        const char *names;              /* of the functions, each with its zero; an empty one ends them */
+        /* names of the functions, each with its zero; an empty one ends them */
+        const char *names;
         void **functions;               /* in that order */
         const char *purpose;            /* for the message */
         bool is_loaded;
@@ -55,7 +56,8 @@ typedef struct Library {
 
 enum {
         _LIBRARY_E_SUCCESS,
-        LIBRARY_E_MISSING,              /* it is not installed, or another one; a message was logged */
+        /* the library is not installed, or another version; a message was logged */
+        LIBRARY_E_MISSING,
 };
 
 /* A function that the program has in itself. */

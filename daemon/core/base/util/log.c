@@ -22,7 +22,7 @@
 
 enum {
         LOG_LINE_MAX = 2048,
-        FIELDS_MAX = 512,               /* of an entry of the journal, beside the text */
+        FIELDS_MAX = 512,               /* bytes of an entry's fields in the journal, beside the text */
         SLOW_MS = 100,
 };
 
@@ -85,7 +85,7 @@ static bool can_write(void) {
 typedef struct Entry {
         int level;
         uint32_t pid;                   /* 0 = about no target */
-        const char *id, *reason;        /* of an event, else NULL */
+        const char *id, *reason;        /* names of an event, else NULL */
         const char *text;
 } Entry;
 

@@ -28,7 +28,7 @@ typedef enum StopWish {
 /* Starts as zeros. */
 typedef struct StopSignals {
         uint64_t first_ns;              /* when the first was taken, MONOTONIC */
-        int number;                     /* which it was, 0 = none came */
+        int number;                     /* number of the first signal, 0 = none came */
         bool by_terminal;               /* a terminal sent it, to its whole foreground group */
 } StopSignals;
 

@@ -115,9 +115,10 @@ size_t text_repair_utf8(char *to, const char *text, size_t size) {
 }
 
 /*
- * What nobody sees, or what changes how its neighbours are seen: Unicode's Cc, Zl and Zp, of Cf what has no
- * shape of its own (Arabic signs of numbers have one), and other Default_Ignorable_Code_Points. Selectors of
- * variants (U+FE00 to FE0F, U+E0100 to E01EF) may stay: emoji and Han names need them, and they move nothing.
+ * Characters that do not show, or that change how their neighbours show: Unicode's Cc, Zl and Zp, of Cf what
+ * has no shape of its own (Arabic signs of numbers have one), and other Default_Ignorable_Code_Points.
+ * Selectors of variants (U+FE00 to FE0F, U+E0100 to E01EF) may stay: emoji and Han names need them, and they
+ * move nothing.
  */
 static const struct {
         uint32_t first, last;
@@ -130,17 +131,17 @@ static const struct {
         { 0x115F, 0x1160 },             /* Hangul fillers */
         { 0x17B4, 0x17B5 },
         { 0x180E, 0x180E },
-        { 0x200B, 0x200F },             /* of no width; marks of direction */
+        { 0x200B, 0x200F },             /* characters of no width; marks of direction */
         { 0x2028, 0x202E },             /* ends of line and paragraph; embeddings, overrides */
-        { 0x2060, 0x206F },             /* of no width; isolates */
+        { 0x2060, 0x206F },             /* characters of no width; isolates */
         { 0x3164, 0x3164 },
         { 0xFEFF, 0xFEFF },             /* byte order mark */
         { 0xFFA0, 0xFFA0 },
         { 0xFFF0, 0xFFFB },             /* not assigned; annotations between lines */
         { 0xFFFE, 0xFFFF },
         { 0x13430, 0x1343F },           /* layout of hieroglyphs */
-        { 0x1BCA0, 0x1BCA3 },           /* of shorthand */
-        { 0x1D173, 0x1D17A },           /* of music */
+        { 0x1BCA0, 0x1BCA3 },           /* controls of shorthand */
+        { 0x1D173, 0x1D17A },           /* controls of music */
         { 0xE0000, 0xE00FF },           /* tags */
         { 0xE01F0, 0xE0FFF },
 };
