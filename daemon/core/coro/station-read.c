@@ -38,7 +38,8 @@ enum {
         EPOCHS = SPANPROF_STATION_EPOCHS,
         MAX_TID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
         MIN_EVENT_NS = 2,               /* no writer writes events faster */
-        MAX_TURNS = 64,                 /* of a race against one writer, before other stations are read */
+        /* rounds of a race against one writer, before other stations are read */
+        MAX_TURNS = 64,
         LAPPED = -1,                    /* the event was overwritten */
 };
 

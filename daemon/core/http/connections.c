@@ -37,7 +37,7 @@ struct Connection {
         int fd;
         Phase phase;
         bool is_shut;
-        uint64_t since_ns, end_ns;      /* of the phase; bytes of a body put off both */
+        uint64_t since_ns, end_ns;      /* begin and end of the phase; bytes of a body put off both */
         uint64_t idle_ns;
         char address[CONNECTIONS_ADDRESS_ROOM];
 };
@@ -98,7 +98,7 @@ static void shut_late(Connection *connection) {
         case PHASE_BODY:
                 shut(connection, COUNTER_CONNECTIONS_SLOW_BODY, "its body came too slowly");
                 break;
-        case PHASE_WORK:                /* it has no end: it is our own delay */
+        case PHASE_WORK:                /* work has no end: it is our own delay */
                 break;
         case PHASE_ANSWER:
                 shut(connection, COUNTER_CONNECTIONS_SLOW_ANSWER, "it read the answer too slowly");
@@ -237,8 +237,8 @@ const char *connection_address(const Connection *connection) {
 }
 
 /*
- * What has come and was not read yet is our own delay (a loop that was held up, a machine that slept), unless
- * it is the answer that is not read.
+ * Tells whether bytes have come that were not read yet: that is our own delay (a loop that was held up, a
+ * machine that slept), unless it is the answer that is not read.
  */
 static bool has_come(const Connection *connection) {
         int n_bytes = 0;

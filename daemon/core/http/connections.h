@@ -25,7 +25,7 @@
 enum {
         CONNECTIONS_MAX = 256,
         CONNECTIONS_PER_ADDRESS = 128,  /* half: a proxy or this machine may be many clients */
-        CONNECTIONS_SPARE = 64,         /* those that are shut down, but not removed yet */
+        CONNECTIONS_SPARE = 64,         /* connections that are shut down, but not removed yet */
         CONNECTIONS_ADDRESS_ROOM = 64,
 };
 
@@ -63,7 +63,7 @@ void connection_rest(Connection *connection, uint64_t now_ns);
 /* Numeric; of IPv6 the /64, which one host may have whole; "" for a socket in the filesystem. */
 const char *connection_address(const Connection *connection);
 
-/* None of them was served for @time_ns: each has as much more time. */
+/* Gives each connection @time_ns more, since none was served for so long. */
 void connections_postpone(Connections *connections, uint64_t time_ns);
 
 /* Shuts down whose time is over. Return: when to look again, UINT64_MAX = never. */

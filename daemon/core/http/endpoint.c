@@ -167,7 +167,10 @@ static int decode_value(Text *text, Span value) {
         return 0;
 }
 
-/* One `name=value;properties` → `name: value`. Values may be secrets: the message names the name alone. */
+/*
+ * Parses a member `name=value;properties` → `name: value`. Values may be secrets: the message names the name
+ * alone.
+ */
 static int parse_member(Span member, char **headerp, char *why, size_t why_size) {
         const char *end = member.at + member.size;
         const char *equals = memchr(member.at, '=', member.size);

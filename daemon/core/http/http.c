@@ -480,7 +480,7 @@ typedef struct Calling {
         CURL *easy;
         struct curl_slist *headers;
         char *url, *socket;
-        uint64_t n_read;                /* of the body that is sent */
+        uint64_t n_read;                /* bytes read of the body that is sent */
         char error[CURL_ERROR_SIZE];
 } Calling;
 
@@ -511,7 +511,7 @@ static long status_of(CURL *easy) {
         return status;
 }
 
-/* What is no success is for people, and short. */
+/* Replies that are no success are for people, and short. */
 static size_t on_call_body(char *data, size_t size, size_t n, void *userdata) {
         Calling *calling = userdata;
         HttpResult *result = calling->result;

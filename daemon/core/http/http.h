@@ -20,11 +20,11 @@
 #include "core/http/transport.h"
 
 typedef struct HttpConfig {
-        const char *url;                /* or `unix:SOCKET:PATH` */
+        const char *url;                /* URL, or `unix:SOCKET:PATH` */
         const char *const *headers;     /* `Name: value`, NULL at the end; NULL = none */
         bool gzip;                      /* bodies are gzip */
         bool json;                      /* … of JSON, not of protobuf */
-        uint64_t timeout_ns;            /* of one request, connecting included */
+        uint64_t timeout_ns;            /* time of one request, connecting included */
         const char *certificate;        /* CA file, NULL = the system's */
         const char *client_certificate, *client_key;
 } HttpConfig;
@@ -51,20 +51,20 @@ void http_cancel(Http *http);
 Transport http_transport(Http *http);
 
 /*
- * One request by a thread that may wait for it: of any method, with a body from memory or a file, and a reply
+ * A request by a thread that may wait for it: of any method, with a body from memory or a file, and a reply
  * into memory or a file. Redirects are not followed. It shares nothing with the loop's clients.
  */
 typedef struct HttpCall {
         const char *method;             /* GET, POST, PUT */
-        const char *url;                /* or `unix:SOCKET:PATH` */
+        const char *url;                /* URL, or `unix:SOCKET:PATH` */
         const char *const *headers;     /* as in HttpConfig */
         const char *content_type;       /* NULL = none */
         const void *body;               /* NULL = none, or from body_fd */
         uint64_t body_size;
         int body_fd;                    /* -1 = none; read from its start */
         int to_fd;                      /* takes the body of a 200; -1 = HttpResult.body does */
-        uint64_t max_bytes;             /* of a reply into to_fd; more end the call */
-        uint64_t timeout_ns;            /* of the whole */
+        uint64_t max_bytes;             /* size of a reply into to_fd; more bytes end the call */
+        uint64_t timeout_ns;            /* time of the whole call */
         uint64_t idle_ns;               /* less than a byte a second for so long ends it; 0 = the whole */
         const char *certificate, *client_certificate, *client_key;      /* NULL = none */
         /* asked at least once a second; true ends the call. NULL = never */
@@ -73,7 +73,7 @@ typedef struct HttpCall {
 } HttpCall;
 
 typedef struct HttpResult {
-        HttpReply reply;                /* its body is this result's; cut: not all of it came */
+        HttpReply reply;                /* reply whose body is this result's; cut: not all of it came */
         char *body;                     /* owned, with a NUL behind; NULL = none */
         uint64_t n_sent, n_received;    /* bytes of bodies */
         bool is_too_large, is_over;     /* why it was ended */

@@ -109,9 +109,9 @@ static bool is_alive(const struct sockaddr_un *address) {
 }
 
 /*
- * Of two that start over one socket that was left behind, the second would remove what the first has just
- * made: looking, removing and making are done by one at a time. The directory is what they lock, so that no
- * file is left over. Who may read it can hold that lock as well: after a while it is done without.
+ * Lets one process at a time look for a socket that was left behind, remove it and make its own. Else the
+ * second of two that start together would remove the socket of the first. They lock the directory, so that no
+ * file is left over. Other users who may read it can hold that lock as well: after a while we go on without.
  */
 static int lock_directory(const char *path) {
         _cleanup_(closep) int fd = -1;

@@ -56,7 +56,7 @@ enum {
         IDLE_TIMEOUT_S = 60,            /* senders keep their connections */
         ASKING_TIMEOUT_S = 5,           /* questions are short */
         RETRY_AFTER_S = 10,
-        BODIES_UNDER_WAY = 3,           /* of the largest size, together */
+        BODIES_UNDER_WAY = 3,           /* bodies of the largest size that are held together */
         BODIES_OF_ADDRESS = 2,
         /* Honest profiles expand some ten times; a bomb a thousand times. */
         FREE_EXPANSION = 16 << 20,
@@ -81,14 +81,15 @@ struct Receiver {
 
 struct Upload {
         Connection *connection;
-        Upload *next, *previous;        /* of all that are under way */
+        Upload *next, *previous;        /* list of all uploads that are under way */
         uint8_t *data;
         size_t size, room;
-        uint64_t n_received;            /* also what was not kept */
+        uint64_t n_received;            /* bytes, also those that were not kept */
         bool json, gzip;
         int failed;                     /* status to answer at the end, 0 = none yet */
         const char *why;                /* for that answer */
-        struct MHD_Connection *suspended;               /* it waits for its turn; NULL = it does not */
+        /* connection that waits for its turn; NULL = it does not */
+        struct MHD_Connection *suspended;
         int judged;                     /* status, 0 = not yet */
         char words[ANSWER_MESSAGE_MAX];                 /* for that answer */
 };
@@ -176,7 +177,7 @@ static int too_large(Upload *upload) {
         return MHD_HTTP_CONTENT_TOO_LARGE;
 }
 
-/* What the headers alone decide. Return: 0, or the status. */
+/* Judges a request by its headers alone. Return: 0, or the status. */
 static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, const char *path,
                          const char *method, Upload *upload) {
         const char *type = header(connection, "Content-Type"),
@@ -262,7 +263,7 @@ static enum MHD_Result receive_part(Receiver *receiver, Upload *upload, const ch
                 upload->failed = keep(receiver, upload, data, size);
         if (upload->failed)
                 forget(upload);
-        /* who sends without end gets no answer */
+        /* a sender without end gets no answer */
         return upload->n_received > 4 * receiver->config.max_request_bytes ? MHD_NO : MHD_YES;
 }
 
@@ -363,7 +364,7 @@ static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *conn
         return queue(connection, status, response, size);
 }
 
-/* What comes with a question is read, and not kept. */
+/* Bytes that come with a question are read, and not kept. */
 static enum MHD_Result on_question(Receiver *receiver, struct MHD_Connection *connection, const char *path,
                                    const char *method, Upload *upload, size_t *sizep) {
         if (!*sizep)
@@ -380,7 +381,7 @@ static Upload *begin_upload(Receiver *receiver, struct MHD_Connection *connectio
         if (!upload)
                 return NULL;
         upload->connection = connection_of(connection);
-        if (!upload->connection) {      /* it is shut already */
+        if (!upload->connection) {      /* the connection is shut already */
                 free(upload);
                 return NULL;
         }
@@ -414,7 +415,7 @@ static void resume(Upload *upload) {
                 lib.MHD_resume_connection(take(upload->suspended));
 }
 
-/* Whose turn it is; of one sender, the request that came first. NULL = none waits. */
+/* Finds the upload whose turn is next; of one sender, the request that came first. NULL = none waits. */
 static Upload *find_next(const Receiver *receiver) {
         uint64_t least = UINT64_MAX;
         Upload *next = NULL;
@@ -643,7 +644,7 @@ void receiver_detach(Receiver *receiver) {
                 receiver->detached_ns = clock_monotonic_ns();
 }
 
-/* What the library has read and not answered makes no descriptor readable: hence the timer. */
+/* Bytes that the library has read and not answered make no descriptor readable: hence the timer. */
 int receiver_attach(Receiver *receiver, sd_event *event, ReceiverPage page, void *userdata) {
         int r;
 

@@ -33,11 +33,12 @@ typedef enum ReceiverVerdict {
         RECEIVER_BUSY,                  /* 503 with Retry-After: the same request may work later */
 } ReceiverVerdict;
 
-/* One whole body, expanded; valid during the call. */
+/* A whole body, expanded; valid during the call. */
 typedef struct ReceiverRequest {
         const uint8_t *data;
         size_t size;
-        size_t n_sent;                  /* what the sender had to send for it: less, if it was compressed */
+        /* bytes that the sender had to send for it: less, if it was compressed */
+        size_t n_sent;
         bool json;
         const char *sender;             /* connection_address() */
 } ReceiverRequest;
@@ -59,7 +60,7 @@ typedef struct ReceiverConfig {
         const char *path;               /* a socket in the filesystem, mode 0660; NULL = address and port */
         const char *address;            /* numeric or a name */
         uint16_t port;                  /* 0 = any free one */
-        uint64_t max_request_bytes;     /* of one body, before and after expanding */
+        uint64_t max_request_bytes;     /* bytes of one body, before and after expanding */
         ReceiverTake on_request;
         /* NULL = none; with it nothing is taken in, and on_request is not called */
         ReceiverPage on_page;
@@ -72,7 +73,7 @@ typedef struct ReceiverCounts {
         uint64_t n_busy;                /* 503 */
         uint64_t n_misplaced;           /* 404, 405, 415 */
         uint64_t n_too_large;           /* 413 */
-        uint64_t n_overexpanded;        /* of those, gzip that expands too far */
+        uint64_t n_overexpanded;        /* part of n_too_large: gzip that expands too far */
 } ReceiverCounts;
 
 enum {

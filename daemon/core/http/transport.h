@@ -25,7 +25,7 @@ typedef enum HttpFault {
         HTTP_FAULT_CONNECT,             /* refused or unreachable */
         HTTP_FAULT_TIMEOUT,
         HTTP_FAULT_CONNECTION,          /* closed or reset before a status came */
-        HTTP_FAULT_PROTOCOL,            /* what came back is no HTTP */
+        HTTP_FAULT_PROTOCOL,            /* the reply is no HTTP */
         HTTP_FAULT_TLS,                 /* certificates do not fit, or one side speaks no TLS */
         HTTP_FAULT_INTERNAL,            /* no memory and the like */
 } HttpFault;
@@ -41,7 +41,7 @@ typedef struct HttpReply {
         char retry_after[HTTP_TEXT_MAX];        /* "" = no such header */
         char location[HTTP_TEXT_MAX];
         char error[HTTP_TEXT_MAX];      /* the library's words for the fault */
-        /* of the first of the peer's certificates to end, since 1970; 0 = it has shown none */
+        /* end of the peer's certificate that ends first, since 1970; 0 = the peer has shown none */
         time_t certificate_end;
 } HttpReply;
 
