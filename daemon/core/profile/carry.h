@@ -30,10 +30,10 @@ typedef enum CarryTable {
         _CARRY_N,
 } CarryTable;
 
-/* What of the path of a mapped file is carried; [vdso] and the like are no paths. */
+/* Part of a mapped file's path that is carried; [vdso] and the like are no paths. */
 typedef enum CarryPaths {
         CARRY_PATHS_FULL,
-        CARRY_PATHS_NAME,               /* what is behind the last slash */
+        CARRY_PATHS_NAME,               /* name behind the last slash */
         CARRY_PATHS_NONE,
 } CarryPaths;
 
@@ -55,7 +55,7 @@ struct Carry {
          */
         int (*expand)(Carry *carry, FrameWord word, const WindowFrame *frame);
         const void *userdata;
-        CarryPaths paths;               /* of mapped files */
+        CarryPaths paths;               /* paths of mapped files */
 };
 
 /*

@@ -13,7 +13,7 @@
 
 enum { COPY_MAX_INLINED = 32 };
 
-/* One function at an address. Strings are borrowed until the next call. */
+/* A function at an address. Strings are borrowed until the next call. */
 typedef struct CopyName {
         const char *name, *system_name, *file;  /* NULL = not known */
         int64_t line, start_line;       /* 0 = not known */

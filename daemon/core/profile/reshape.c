@@ -41,7 +41,7 @@ typedef struct Reshape {
         Window *into;
         const Window *from;
         ReshapeLost lost;
-        /* of the resource at hand, in the new window: what each of its samples gets */
+        /* attributes that each sample of the resource at hand gets, as indices of the new window */
         uint32_t repeated[WINDOW_MAX_SET];
         size_t n_repeated;
 } Reshape;
@@ -300,7 +300,10 @@ static int add_profile(Reshape *reshape, uint32_t index) {
         return MIN(r, 0);
 }
 
-/* Of files alone as a rule: the kernel, interpreters and code made at run time are named by no backend. */
+/*
+ * Strips names from frames of files alone, as a rule: no backend names the kernel, interpreters and code made
+ * at run time.
+ */
 static int put_unnamed(Carry *carry, FrameWord word, const WindowFrame *frame) {
         WindowFrame bare = *frame;
         const char *type = window_get_string(carry->into, frame->type, NULL);

@@ -16,7 +16,7 @@
 #include "core/profile/filter.h"
 #include "core/profile/window.h"
 
-/* What of its span a sample says. */
+/* Part of its span that a sample tells. */
 typedef enum ReshapeLinks {
         RESHAPE_LINKS_SPAN,             /* a Link: trace and span */
         RESHAPE_LINKS_TRACE,            /* the sample's attribute trace_id, 32 hex digits; no Link */
@@ -32,7 +32,7 @@ typedef enum ReshapeNumbers {
 
 /* Everything is borrowed. Zeros change nothing. */
 typedef struct ReshapeOptions {
-        /* of resources and samples, only attributes with a key that matches one of them */
+        /* resources and samples keep only attributes with a key that matches `always` or `keep` */
         bool lean;
         FilterWords always, keep;
         /* resource attributes with such a key go onto each sample, too */
@@ -43,9 +43,9 @@ typedef struct ReshapeOptions {
         bool plain_types;
         bool unnamed;                   /* native frames lose the names that this machine has found */
         bool nameless;                  /* all frames lose their names, but those that have nothing else */
-        CarryPaths paths;               /* of mapped files */
+        CarryPaths paths;               /* paths of mapped files */
         bool untimed;                   /* events lose their times, and become sums */
-        const WindowLimits *limits;     /* of the new window; NULL = window_default_limits */
+        const WindowLimits *limits;     /* limits of the new window; NULL = window_default_limits */
 } ReshapeOptions;
 
 /* Events that found the new window full, by what they are. */

@@ -36,7 +36,7 @@ typedef struct SampleSum {
         int64_t value;
         uint32_t n_times, n_events;
         uint32_t first_time;            /* index into WindowSorted.times_ns, once closed */
-        bool is_moved;                  /* its events are another sample's, with other attributes */
+        bool is_moved;                  /* events belong to another sample, with other attributes */
 } SampleSum;
 
 /* A value of profile.frame.type that some frame has: a handful. */
@@ -93,7 +93,7 @@ struct Window {
         int closed;
         int full;                       /* over max_bytes: the tables take no new rows */
         bool has_first_id;
-        uint8_t first_id[16];           /* of profile 0 */
+        uint8_t first_id[16];           /* id of profile 0 */
 
         WindowTables tables;
         Arena arena;                    /* attributes of resources */
