@@ -46,8 +46,8 @@ enum {
 
 typedef struct Server {
         char *url;
-        bool is_bad;                    /* it did not answer as it should */
-        uint64_t until_ns;              /* it is left alone; UINT64_MAX = for good */
+        bool is_bad;                    /* the server did not answer as it should */
+        uint64_t until_ns;              /* end of the time without requests; UINT64_MAX = for good */
         unsigned n_bad;                 /* times in a row */
 } Server;
 
@@ -79,7 +79,7 @@ static const char *given_directory(void) {
         return cache && *cache == '/' ? cache : state && *state == '/' ? state : NULL;
 }
 
-/* Who has become another user still has the variables of root. */
+/* A process that has become another user still has the variables of root. */
 static bool is_own(const char *path) {
         struct stat st;
 
@@ -264,7 +264,7 @@ static void give_up(Debuginfod *client, Server *server, const char *why) {
         tell(client, server, why, retry_ns ? "" : "; it is not asked again");
 }
 
-/* What a server has of other builds may be right all the same, where it is asked for long. */
+/* Answers on other builds may be right all the same, where a server is asked for long. */
 static void refuse(Debuginfod *client, Server *server, const char *why) {
         if (client->config.retry_ns)
                 tell(client, server, why, "");
@@ -369,7 +369,10 @@ static bool is_id(const char *id) {
         return n >= MIN_ID && !id[n] && n % 2 == 0 && n < MAX_NAME - sizeof(SUFFIX_NONE);
 }
 
-/* What one server says and what the others have said: a fault is no answer, and a refusal is none either. */
+/*
+ * Picks the worse of one server's answer and the others' answers: a fault or a refusal says nothing on the
+ * file.
+ */
 static int worse(int a, int b) {
         return MAX(a, b);
 }
@@ -463,7 +466,8 @@ int debuginfod_new(Debuginfod **clientp, const DebuginfodConfig *config) {
         *own = *config;
         own->max_file_bytes = own->max_file_bytes ?: UINT64_C(1) << 30;
         own->max_cache_bytes = own->max_cache_bytes ?: UINT64_C(2) << 30;
-        own->max_file_bytes = MIN(own->max_file_bytes, own->max_cache_bytes);   /* else it came for nothing */
+        /* larger files would be fetched in vain */
+        own->max_file_bytes = MIN(own->max_file_bytes, own->max_cache_bytes);
         own->none_s = own->none_s ?: DEFAULT_NONE_S;
         own->timeout_ns = own->timeout_ns ?: 300 * NS_PER_SEC;
         own->idle_ns = own->idle_ns ?: 30 * NS_PER_SEC;

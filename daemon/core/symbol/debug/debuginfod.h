@@ -24,11 +24,12 @@ typedef struct Debuginfod Debuginfod;
 
 typedef struct DebuginfodConfig {
         const char *urls;               /* with blanks between them, as in DEBUGINFOD_URLS */
-        const char *directory;          /* of the cache; it is made. NULL = cache_path() of debuginfod.c */
+        /* directory of the cache; it is made. NULL = cache_path() of debuginfod.c */
+        const char *directory;
         uint64_t max_file_bytes;        /* 0 = 1 GiB */
         uint64_t max_cache_bytes;       /* 0 = 2 GiB; the files that were used longest ago go first */
         uint64_t none_s;                /* for which HEX.none counts; 0 = 600 */
-        uint64_t timeout_ns;            /* of one file; 0 = 300 s */
+        uint64_t timeout_ns;            /* time of one file; 0 = 300 s */
         uint64_t idle_ns;               /* without a byte; 0 = 30 s */
         /* a server in trouble is left alone for so long, doubled up to 10 min; 0 = for good */
         uint64_t retry_ns;
@@ -42,7 +43,7 @@ enum {
         _DEBUGINFOD_E_SUCCESS,
         DEBUGINFOD_E_UNUSABLE,          /* no URL, no libcurl, or no directory; logged */
         DEBUGINFOD_E_NONE,              /* no server has it */
-        DEBUGINFOD_E_REFUSED,           /* what came was of another build, no ELF, or too large */
+        DEBUGINFOD_E_REFUSED,           /* the file was of another build, no ELF, or too large */
         DEBUGINFOD_E_FAILED,            /* a server did not answer, or the cache cannot be written */
 };
 
@@ -68,7 +69,7 @@ int debuginfod_get(Debuginfod *client, const char *build_id_gnu, int *fdp, uint6
 /* Any thread: the same, of the cache alone. Return: 0, DEBUGINFOD_E_NONE. */
 int debuginfod_get_cached(const Debuginfod *client, const char *build_id_gnu, int *fdp, uint64_t *sizep);
 
-/* What went wrong last; "" = nothing. */
+/* Words on the last failure; "" = none. */
 const char *debuginfod_problem(const Debuginfod *client);
 
 /* The client as what a symbolizer asks; lives as long as it. */

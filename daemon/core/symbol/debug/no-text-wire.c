@@ -38,7 +38,10 @@ bool no_text_wire_check(const NoTextAnswer *answer, const NoTextRequest *request
         return answer->size && answer->size / 4 <= request->size && !strcmp(answer->gnu, request->gnu);
 }
 
-/* Its user is ours, so that no right is needed. A worker whose number is not known yet keeps its priority. */
+/*
+ * Lowers the worker's priority. Its user is ours, so that no right is needed. A worker whose number is not
+ * known yet keeps its priority.
+ */
 static void lower(const WorkerSession *session) {
         int32_t pid;
 

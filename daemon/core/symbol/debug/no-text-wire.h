@@ -24,16 +24,16 @@ enum { NO_TEXT_WIRE_MAGIC = 0x4e545831 };
 typedef enum NoTextAsk { NO_TEXT_ASK_ID, NO_TEXT_ASK_FILE } NoTextAsk;
 
 typedef enum NoTextState {
-        NO_TEXT_STATE_MADE,             /* of ASK_ID: it is ELF, and `gnu` its build id */
-        NO_TEXT_STATE_OTHER,            /* it has another build id than the one that was asked for */
-        NO_TEXT_STATE_NAMELESS,         /* neither symbols nor lines are in it */
+        NO_TEXT_STATE_MADE,             /* for ASK_ID: the file is ELF, and `gnu` its build id */
+        NO_TEXT_STATE_OTHER,            /* the file has another build id than the one that was asked for */
+        NO_TEXT_STATE_NAMELESS,         /* the file has no symbols and no lines */
         NO_TEXT_STATE_MALFORMED,        /* no sound ELF file */
         NO_TEXT_N_STATES,
 } NoTextState;
 
 typedef struct NoTextRequest {
         uint32_t magic, ask;
-        uint64_t size;                  /* of the file */
+        uint64_t size;                  /* bytes of the file */
         char gnu[SYMBOL_WIRE_ID];       /* the build id that it must have */
 } NoTextRequest;
 

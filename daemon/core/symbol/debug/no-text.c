@@ -191,7 +191,7 @@ static int place_segments(NoText *plan, const ElfImage *image) {
         return 0;
 }
 
-/* What has an address keeps its size; the rest has none left. */
+/* Empties a section. With an address it keeps its size; else it has none left. */
 static void empty(Elf64_Shdr *section, uint64_t offset) {
         section->sh_offset = offset;
         if (section->sh_flags & SHF_ALLOC && section->sh_type != SHT_NULL) {

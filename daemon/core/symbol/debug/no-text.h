@@ -17,8 +17,8 @@
 enum {
         _NO_TEXT_E_SUCCESS,
         NO_TEXT_E_MALFORMED,            /* headers that contradict each other, or the file */
-        NO_TEXT_E_NAMELESS,             /* neither symbols nor lines are in it: nothing to upload */
-        NO_TEXT_E_SINK,                 /* of no_text_write(): the sink wants no more */
+        NO_TEXT_E_NAMELESS,             /* the file has no symbols and no lines: nothing to upload */
+        NO_TEXT_E_SINK,                 /* from no_text_write(): the sink wants no more */
 };
 
 /* Bytes of the original that are kept. */
@@ -35,7 +35,7 @@ typedef struct NoText {
         uint32_t n_sections;
         NoTextRegion *regions;          /* in the order of what is made */
         uint32_t n_regions;
-        uint64_t size;                  /* of all that is made, bytes */
+        uint64_t size;                  /* bytes of all that is made */
         uint64_t left;                  /* bytes that regions may still take: the file has no more */
         bool has_symbols;               /* .symtab, or Go's table */
         bool has_lines;                 /* .debug_line and .debug_info */

@@ -20,7 +20,7 @@
 
 #include "core/symbol/function/object-path.h"
 
-/* Who has debug files of other machines. */
+/* A source of debug files of other machines. */
 typedef struct SymbolRemote {
         /*
          * Opens a file that is known to have this build id; its content is to be read by a worker without
@@ -36,8 +36,8 @@ enum {
 };
 
 typedef enum DebugUse {
-        DEBUG_FOR_SYMBOLS,              /* it must have .symtab */
-        DEBUG_FOR_LINES,                /* it must have .debug_info */
+        DEBUG_FOR_SYMBOLS,              /* the file must have .symtab */
+        DEBUG_FOR_LINES,                /* the file must have .debug_info */
 } DebugUse;
 
 /* Content of a .gnu_debuglink section: a file's name without folders, and its CRC-32. */

@@ -47,7 +47,7 @@ typedef enum SymbolState {
         SYMBOL_STATE_OTHER,             /* the file here has another build id */
         SYMBOL_STATE_UNREADABLE,        /* no regular file, no permission, no sound ELF */
         SYMBOL_STATE_STRIPPED,          /* no symbols at all, and no table of Go's */
-        SYMBOL_STATE_LARGE,             /* its symbols take more memory than who reads them may have */
+        SYMBOL_STATE_LARGE,             /* symbols take more memory than their reader may have */
         SYMBOL_N_STATES,
 } SymbolState;
 
@@ -74,7 +74,7 @@ void symbol_file_deinit(SymbolFile *file);
  */
 int symbol_file_open(SymbolFile *file, const SymbolObject *object, SymbolState *statep);
 
-/* Its steps. A regular file at a path, or of a source. Return: 0; 1 with *statep. */
+/* Steps of symbol_file_open(): a regular file at a path, or of a source. Return: 0; 1 with *statep. */
 int symbol_file_look(const char *root, const char *path, int *fdp, uint64_t *sizep, SymbolState *statep);
 int symbol_source_open(const SymbolSource *source, int *fdp, uint64_t *sizep, SymbolState *statep);
 

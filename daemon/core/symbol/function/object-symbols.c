@@ -9,7 +9,10 @@
 
 #include "core/base/util/error.h"
 
-/* Also with what is split from it, if there is that and it helps. Return: 0, IMAGE_E_*, -ENOMEM. */
+/*
+ * Reads symbols of the object and of the debug file that is split from it, if it is there and helps. Return:
+ * 0, IMAGE_E_*, -ENOMEM.
+ */
 static int read_split(const ObjectSymbols *to, const ElfImage *own, SymbolFile *split, SymbolList *list) {
         int r = to->open_debug(to->userdata, own, split);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One function for each rule of the grammar, and one cursor. A part may be a reference (`B`) to an earlier
- * place, whatever is there, even the middle of an identifier: the place is walked once for each rule that it
- * is referred to by.
+ * Each rule of the grammar has a function, and all share a cursor. A part may be a reference (`B`) to an
+ * earlier place, whatever is there, even the middle of an identifier: the place is walked once for each rule
+ * that it is referred to by.
  *
  *     _R Nv C 3foo 3bar        foo::bar: N, its namespace v, a path (crate foo), an identifier
  *     _R I Nv C3foo 3bar h E   foo::bar::<u8>

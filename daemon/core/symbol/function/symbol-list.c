@@ -134,7 +134,7 @@ static int read_symbols(Reader *reader, const Elf64_Shdr *section, unsigned tabl
         return 0;
 }
 
-/* One table of each kind (gABI); of more the first is read. */
+/* Reads a table of each kind (gABI); of more the first is read. */
 static int read_tables(Reader *reader) {
         const ElfImage *image = reader->images[reader->image];
         static const uint32_t types[SYMBOL_N_TABLES] = { SHT_SYMTAB, SHT_DYNSYM };

@@ -49,7 +49,7 @@ typedef struct FileSymbol {
 } FileSymbol;
 
 typedef struct SymbolList {
-        /* one for each address, in ascending order; each has a name and a size */
+        /* symbols in ascending order, one for each address; each has a name and a size */
         FileSymbol *symbols;
         uint32_t n_symbols, room;
         uint32_t n_left_out;            /* over max_symbols */

@@ -227,7 +227,7 @@ static int send_names(Work *work, const Names *names) {
         return r ?: worker_session_send(&work->session, all, request.bytes, -1);
 }
 
-/* What a worker has sent of its answers, ahead of what was taken. */
+/* Bytes of answers that a worker has sent, ahead of those that were taken. */
 typedef struct Pieces {
         char bytes[16 << 10];
         size_t n, n_taken;

@@ -229,7 +229,7 @@ void symbolizer_age(Symbolizer *symbolizer) {
         symbolizer->aged = symbolizer->clock;
 }
 
-/* One object that is larger than the cap is kept alone: without it nothing could be named. */
+/* An object that is larger than the cap is kept alone: without it nothing could be named. */
 static void account(Symbolizer *symbolizer, Entry *entry) {
         size_t bytes = entry_memory(entry);
 
@@ -281,8 +281,8 @@ void symbolizer_forget(Symbolizer *symbolizer, const SymbolObject *object) {
 }
 
 /*
- * What a server has sent is read by a worker. *entryp: NULL = no worker could. Names are made readable here,
- * as those of payloads are.
+ * Lets a worker read a file that a server has sent. *entryp: NULL = no worker could. Names are made readable
+ * here, as those of payloads are.
  */
 static int read_foreign(Symbolizer *symbolizer, const SymbolObject *object, Entry **entryp) {
         WorkerSessionCounts counts = { 0 };

@@ -93,7 +93,7 @@ typedef enum LinesState {
         LINES_STATE_UNKNOWN,            /* not asked for */
         LINES_STATE_READ,
         LINES_STATE_ABSENT,             /* no .debug_info in the object, and no debug file that has it */
-        LINES_STATE_TIMEOUT,            /* some are missing: reading was cut off, and is not tried again */
+        LINES_STATE_TIMEOUT,            /* lines are missing: reading was cut off, and is not tried again */
         LINES_STATE_FAILED,             /* DWARF is damaged, or its reader could not run */
         LINES_N_STATES,
 } LinesState;
@@ -125,8 +125,8 @@ typedef struct SymbolizerStats {
         uint64_t n_evicted;             /* objects that left for others */
         uint64_t n_aged;                /* objects that left since nobody asked for them */
         uint64_t n_objects[SYMBOL_N_STATES];    /* objects that were read, by result */
-        uint64_t n_go[SYMBOL_N_GO];     /* of these, by result of Go's table */
-        uint64_t n_cut;                 /* of these: with more functions than a table takes */
+        uint64_t n_go[SYMBOL_N_GO];     /* the same, by result of Go's table */
+        uint64_t n_cut;                 /* objects with more functions than a table takes */
         uint64_t n_line_runs;           /* processes started */
         uint64_t n_lines[LINES_N_STATES];       /* batches of addresses, by result */
 } SymbolizerStats;

@@ -31,7 +31,7 @@ typedef struct NamedFrame {
         const char *linkage_name;       /* as in the file; "" = none */
         const char *file;               /* source file, as the compiler wrote it; "" = not known */
         uint32_t line;                  /* 0 = not known */
-        uint32_t start_line;            /* of the function; 0 = not known */
+        uint32_t start_line;            /* first line of the function; 0 = not known */
         bool is_inlined;                /* into the next one */
 } NamedFrame;
 

@@ -306,7 +306,7 @@ int code_index_add(CodeIndex *index, const CodeRange *range) {
         Place place;
         int r;
 
-        /* one in the middle of another makes two more */
+        /* a range in the middle of another makes two more */
         if (index->n_ranges + 2 > index->limits.max_ranges)
                 return CODE_INDEX_E_FULL;
         r = add_name(index, range, &new.name);

@@ -23,7 +23,7 @@ typedef struct CodeIndex CodeIndex;
 
 enum {
         _CODE_INDEX_E_SUCCESS,
-        CODE_INDEX_E_FULL,              /* this range was left out */
+        CODE_INDEX_E_FULL,              /* the range was left out */
 };
 
 typedef struct CodeIndexLimits {

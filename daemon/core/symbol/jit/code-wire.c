@@ -105,7 +105,7 @@ typedef struct Answer {
         uint8_t data[CODE_WIRE_MAX_ANSWER];
 } Answer;
 
-/* One piece cannot make more records than fit; if it does, the worker ends. */
+/* A piece cannot make more records than fit; if it does, the worker ends. */
 static int put(void *userdata, const CodeRecord *record) {
         const CodeRange *range = &record->range;
         const CodeWireRecord wire = { range->start, range->size, range->time_ns, record->index, record->from,

@@ -24,7 +24,7 @@ typedef struct CodeRange {
 /* Takes one range. Return: 0 = go on; anything else ends the reading and is passed on. */
 typedef int (*CodeSink)(void *userdata, const CodeRange *range);
 
-/* One record of a jitdump, before it is known what it refers to; a line of a perf-map is one, too. */
+/* A record of a jitdump, before it is known what it refers to; a line of a perf-map is one, too. */
 typedef struct CodeRecord {
         CodeRange range;                /* new range of a move, without a name */
         uint64_t index, from;           /* index of the code; address that a move takes it from */

@@ -120,7 +120,7 @@ static int take_move(JitdumpReader *jitdump, const Record *record, CodeRecordSin
         return sink(userdata, &move);
 }
 
-/* One that makes no sense in itself has a size all the same. */
+/* A record that makes no sense in itself has a size all the same. */
 static int take_record(JitdumpReader *jitdump, const Record *record, CodeRecordSink sink, void *userdata) {
         int r = 0;
 

@@ -26,12 +26,12 @@ enum {
         _JITDUMP_E_SUCCESS,
         /* no jitdump, of the other byte order or another version, or a size that cannot be */
         JITDUMP_E_BROKEN,
-        JITDUMP_E_CLOSED,               /* its writer said that nothing follows */
+        JITDUMP_E_CLOSED,               /* the writer said that nothing follows */
         JITDUMP_MAX_MOVED = 4096,       /* ranges that may be moved by index; the latest ones */
 };
 
 enum {
-        JITDUMP_HEAD = 16 + 40,         /* of a loaded code: its prefix and fixed fields */
+        JITDUMP_HEAD = 16 + 40,         /* prefix and fixed fields of a loaded code */
         JITDUMP_MAX_RECORD = JITDUMP_HEAD + CODE_MAX_NAME + 1,
 };
 

@@ -37,7 +37,7 @@ enum {
         /* ranges before an address's place that are tried: units may overlap */
         MAX_BACK = 64,
         OUT_BYTES = 64 << 10,
-        GO_MAX_BYTES = 256 << 20,       /* of Go's table */
+        GO_MAX_BYTES = 256 << 20,       /* bytes of Go's table */
 };
 
 typedef struct Range {
@@ -226,8 +226,8 @@ static bool enter(Run *run, const Group *group, Dwarf_Die *die, int32_t *nodep, 
         switch (dwarf_tag(die)) {
         case DW_TAG_subprogram:
                 /*
-                 * Also those without code, or with other code: a local class (a lambda) has its functions in
-                 * there.
+                 * Functions without code, or with other code, count as well: a local class (a lambda) has its
+                 * functions in there.
                  */
                 *nodep = has_code(die) ? add_node(run, group, die, NO_NODE, depth) : NO_NODE;
                 return true;
@@ -341,7 +341,7 @@ static uint32_t chain_length(const Run *run, int32_t node) {
         return n;
 }
 
-/* Of a longer chain, the inner frames and the outermost are kept. */
+/* A chain that is too long keeps its inner frames and the outermost. */
 static void put_chain(Run *run, Dwarf_Die *unit, int32_t node, uint32_t n, const char *file, uint32_t line) {
         for (uint32_t i = 0; node != NO_NODE; i++, node = run->nodes[node].parent) {
                 Dwarf_Die *die = &run->nodes[node].die;

@@ -218,14 +218,14 @@ static int follow(Worker *worker) {
         }
 }
 
-/* One that was killed at its limit of CPU time ran out of time, as at the deadline. */
+/* A worker that was killed at its limit of CPU time ran out of time, as at the deadline. */
 static int judge(const Worker *worker, int status) {
         if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
                 return LINES_E_TIMEOUT;
         return WIFEXITED(status) && WEXITSTATUS(status) == 0 && worker->size == 0 ? 0 : LINES_E_FAILED;
 }
 
-/* One that has closed its answers need not end by itself. */
+/* A worker that has closed its answers need not end by itself. */
 static int end(Worker *worker, int r) {
         _cleanup_(closep) int process = -1;
         int status = 0;

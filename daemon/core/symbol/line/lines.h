@@ -56,7 +56,7 @@ typedef struct LineFrame {
         const char *file;
         size_t n_name, n_file;          /* 0 = not known */
         uint32_t line;                  /* 0 = not known */
-        uint32_t start_line;            /* of the function; 0 = not known */
+        uint32_t start_line;            /* first line of the function; 0 = not known */
 } LineFrame;
 
 /*
@@ -66,8 +66,10 @@ typedef int (*LinesSink)(void *userdata, uint32_t index, const LineFrame *frames
 
 enum {
         _LINES_E_SUCCESS,
-        LINES_E_TIMEOUT,                /* it was killed at the deadline, or at its limit of CPU time */
-        LINES_E_FAILED,                 /* it could not be started, died, or its answer makes no sense */
+        /* the worker was killed at the deadline, or at its limit of CPU time */
+        LINES_E_TIMEOUT,
+        /* the worker could not be started, died, or its answer makes no sense */
+        LINES_E_FAILED,
 };
 
 typedef struct LinesOptions {

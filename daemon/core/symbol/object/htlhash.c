@@ -28,7 +28,7 @@ LIBRARY_NOTE(SONAME_CRYPTO, "htlhash", "recommended", "identifies files by their
 void htlhash_prepare(void) {
         uint8_t digest[SHA256_DIGEST_LENGTH];
 
-        /* it sets itself up as it is called first */
+        /* the library sets itself up at its first call */
         if (!library_load(&library))
                 lib.SHA256((const uint8_t *)"", 0, digest);
 }

@@ -200,7 +200,7 @@ void maps_reader_rewind(MapsReader *reader) {
         reader->size = reader->at = 0;
 }
 
-/* What was moved out of the buffer does not count in its size. */
+/* Text that was moved out of the buffer does not count in its size. */
 bool maps_reader_again(MapsReader *reader) {
         if (!reader->end || !reader->left || reader->size != MAPS_MAX_TEXT - reader->left)
                 return false;

@@ -27,7 +27,7 @@ enum {
         MAPS_MAX_NAME = 4096,           /* PATH_MAX, decoded */
         MAPS_MAX_LINE = 4 * MAPS_MAX_NAME + 128,        /* every byte of the name as \012 */
         MAPS_READER_TEXT = MAPS_MAX_LINE + 4096,
-        /* of one reader: about 60 ms. What 65,530 mappings with usual names take, six times */
+        /* text of one reader: about 60 ms, and six times the text of 65,530 mappings with usual names */
         MAPS_MAX_TEXT = 32 << 20,
 };
 
@@ -104,11 +104,11 @@ void maps_reader_rewind(MapsReader *reader);
 bool maps_reader_again(MapsReader *reader);
 
 /*
- * Who reads maps in a loop that has other things to do stops after some of it, and goes on in a later turn:
- * 65,530 mappings take 20 ms and more. All who read in one turn share *@leftp bytes (NULL = without end); the
- * first @free bytes of each are not counted, since many small processes have always to be read. Beyond them,
- * a process that lets us wait for its maps pays for that time too. What is read at once is consistent in
- * itself, no more.
+ * Begins a turn of reading. A loop that has other things to do stops after a part of the maps, and goes on in
+ * a later turn: 65,530 mappings take 20 ms and more. All readers in one turn share *@leftp bytes (NULL =
+ * without end); the first @free bytes of each are not counted, since many small processes have always to be
+ * read. Beyond them, a process that lets us wait for its maps pays for that time too. What is read at once is
+ * consistent in itself, no more.
  */
 void maps_reader_begin_turn(MapsReader *reader, size_t free, const size_t *leftp);
 void maps_reader_end_turn(MapsReader *reader, size_t *leftp);

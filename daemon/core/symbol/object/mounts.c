@@ -112,9 +112,9 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
 /* The list of a namespace that is there for as long as we are. */
 typedef struct HeldMounts {
         const char *process;            /* directory of a process in it */
-        dev_t device;                   /* of the namespace's file */
+        dev_t device;                   /* device of the namespace's file */
         ino_t inode;
-        int fd;                         /* its mountinfo */
+        int fd;                         /* descriptor of its mountinfo */
         bool was_opened;
         char *text;                     /* NULL = not readable, or too long */
         size_t size;
@@ -133,7 +133,7 @@ static void hold(HeldMounts *mounts) {
         mounts->was_opened = true;
         if (fd < 0)
                 return;
-        /* It is opened first: from then on the namespace's number is given to no other one. */
+        /* mountinfo is opened first: from then on the namespace's number is given to no other one. */
         mounts->fd = openat(fd, "mountinfo", O_RDONLY | O_CLOEXEC);
         if (mounts->fd < 0 || fstatat(fd, "ns/mnt", &st, 0) < 0)
                 return;
@@ -148,7 +148,7 @@ static void renew(HeldMounts *mounts) {
                 return;
         free(mounts->text);
         mounts->text = NULL;
-        /* What changes after that poll, the next one tells. */
+        /* The next poll tells of changes after this one. */
         if (lseek(mounts->fd, 0, SEEK_SET) ||
             file_read_fd(mounts->fd, MOUNTS_TEXT_MAX, &mounts->text, &mounts->size))
                 mounts->text = NULL;

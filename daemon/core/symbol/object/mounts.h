@@ -28,13 +28,13 @@ enum { MOUNTS_TEXT_MAX = 4 << 20 };     /* a longer one is taken as unknown */
 /* As mounts_find(), of our own mount namespace; the list is kept and follows changes. Threads may call it. */
 MountKind mounts_of_us(uint32_t major, uint32_t minor);
 
-/* Those of one process, read at the first question. Starts as zeros. */
+/* Mounts of one process, read at the first question. Starts as zeros. */
 typedef struct Mounts {
         char *text;                     /* NULL = not readable, or too long: nothing is known */
         size_t size;
         bool was_read;
         bool is_held;                   /* the list is one that is kept for many processes: no text here */
-        dev_t device;                   /* its mount namespace, as stat of /proc/PID/ns/mnt tells it */
+        dev_t device;                   /* mount namespace, as stat of /proc/PID/ns/mnt tells it */
         ino_t inode;
         /* the last answer: most files of a process lie on one device */
         bool has_last;

@@ -111,7 +111,7 @@ static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source
         return !by_path && !same_device && has_name(fd, source->path);
 }
 
-/* What statx() knows without asking a server. Return: whether it is a regular file. */
+/* Asks statx() for what it knows without a server. Return: whether it is a regular file. */
 static bool look(int fd, struct statx *stx) {
         return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, stx) &&
                 S_ISREG(stx->stx_mode);

@@ -16,8 +16,8 @@
 #include "core/symbol/object/mounts.h"
 
 /*
- * What a file is known by. Its owner sets size and mtime as he likes, and inode numbers are used again; ctime
- * and btime are the kernel's word alone.
+ * Key by which a file is known. Its owner sets size and mtime as he likes, and inode numbers are used again;
+ * ctime and btime are the kernel's word alone.
  */
 typedef struct ObjectFile {
         uint64_t device, inode, size;
@@ -28,9 +28,10 @@ typedef struct ObjectFile {
 enum {
         _OBJECT_E_SUCCESS,
         OBJECT_E_UNREADABLE,            /* no regular file, no access, or no ELF64; counted */
-        OBJECT_E_REMOTE,                /* its filesystem may leave a read unanswered; counted */
+        OBJECT_E_REMOTE,                /* the filesystem may leave a read unanswered; counted */
         OBJECT_E_FULL,                  /* the cache is full of objects in use; counted */
-        OBJECT_E_MOVED,                 /* of object_file_open(): it is not there, or another file is */
+        /* from object_file_open(): the file is gone, or another one is there */
+        OBJECT_E_MOVED,
 };
 
 /* Where a file is to be found: a mapping of a process. */
@@ -38,7 +39,7 @@ typedef struct ObjectSource {
         int proc_fd;                    /* directory /proc/PID */
         const MapsEntry *entry;
         const char *path;               /* maps_path() of it */
-        Mounts *mounts;                 /* of the process; its owner keeps them for the next source */
+        Mounts *mounts;                 /* mounts of the process; its owner keeps them for the next source */
 } ObjectSource;
 
 /*
