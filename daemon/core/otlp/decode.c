@@ -82,7 +82,7 @@ static void take_value(Cursor *cursor, unsigned wire_type, Cursor *innerp) {
         }
 }
 
-/* What protobuf-c will allocate for a value of @size bytes. */
+/* Memory that protobuf-c will allocate for a value of @size bytes. */
 static size_t value_memory(const ProtobufCFieldDescriptor *field, size_t size) {
         if (!field)
                 return size + 32;       /* kept as an unknown field */

@@ -56,5 +56,5 @@ size_t otlp_document_size(const uint8_t *data, size_t size);
 /* Only of what otlp_decode_request() made, with all profiles that are still in it. */
 void otlp_request_freep(OtlpRequest **requestp);
 
-/* Of a profile that the caller has taken out of it. */
+/* Frees a profile that the caller has taken out of the request. */
 void otlp_request_free_profile(OtlpRequest *request, OtlpProfile *profile);

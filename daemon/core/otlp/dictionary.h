@@ -24,7 +24,7 @@ typedef struct DictionaryTable {
         uint32_t n;
 } DictionaryTable;
 
-/* Of the messages that are made by hand: there may be millions. */
+/* Tags of fields in messages that are made by hand: there may be millions. */
 typedef struct DictionaryTags {
         uint8_t stack_locations;
         uint8_t location_mapping, location_address, location_lines, location_attributes;

@@ -46,13 +46,14 @@ typedef struct Position {
 typedef struct ProfileState {
         const WindowProfile *profile;
         uint32_t index;                 /* in the window */
-        uint32_t *order;                /* of its samples */
+        uint32_t *order;                /* order in which its samples go out */
         uint32_t type;                  /* with `by_type`: first profile of the window with its names, + 1 */
         Shape shape;
         uint32_t n_parts;               /* requests that have a part of it */
         size_t sample_bytes;            /* in this request */
         uint32_t n_samples;             /* in this request */
-        size_t pprof_bytes;             /* of them, about, where each has its stack whole */
+        /* size of these samples as pprof, about, where each has its stack whole */
+        size_t pprof_bytes;
 } ProfileState;
 
 typedef struct Encoder {
@@ -66,7 +67,7 @@ typedef struct Encoder {
         uint64_t *times_ns;             /* scratch: REALTIME of one sample */
         size_t times_size;
 
-        /* What the first pass found. */
+        /* Results of the first pass. */
         size_t size;                    /* bytes beside the dictionary, with room for lengths */
         uint64_t n_events;
 
@@ -308,7 +309,7 @@ static bool is_profile_full(const Encoder *encoder, Position at, size_t pprof_by
                                                      options->max_pprof_bytes);
 }
 
-/* Of the sample that was filled last. */
+/* Counts the events of the sample that was filled last. */
 static uint64_t counted_events(const Encoder *encoder, uint32_t profile) {
         return encoder->options->count_cpu && encoder->profiles[profile].profile->type != PROFILE_CPU
                 ? 0

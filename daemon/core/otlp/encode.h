@@ -25,7 +25,7 @@ typedef struct OtlpOptions {
         bool count_cpu;
         bool one_value;                 /* a sample has one value or times, never a value for each time */
         bool by_type;                   /* a request has profiles of one type: a refusal loses no other */
-        /* of one profile in one request, the size as pprof, about; 0 = no limit */
+        /* limits of one profile in one request: samples, and the size as pprof, about; 0 = no limit */
         uint32_t max_samples;
         size_t max_pprof_bytes;
 } OtlpOptions;

@@ -34,7 +34,7 @@ typedef struct Import {
         size_t where_size;
         char path[160];                 /* import_path() */
 
-        /* What is being imported, for messages; -1 = none. */
+        /* Place that is being imported, for messages; -1 = none. */
         struct {
                 ssize_t resource, scope, profile, sample;
                 const char *table;      /* NULL = no row of the dictionary */
@@ -309,7 +309,7 @@ static int convert_function(Import *import, int32_t index, uint32_t *functionp) 
         return r ? r : import_full(import, window_function(import->window, &function, functionp));
 }
 
-/* What a frame has room for: its type, and how its code was made. */
+/* Reads the attributes that a frame has room for: its type, and how its code was made. */
 static int frame_attributes(Import *import, const OtlpLocation *location, WindowFrame *frame) {
         for (size_t i = 0; i < location->n_attribute_indices; i++) {
                 const WindowAttribute *row;
@@ -457,7 +457,7 @@ static int import_attributes(Import *import, const OtlpSample *sample, uint32_t 
                            window_attribute_set(import->window, set, sample->n_attribute_indices, setp));
 }
 
-/* One value; times, each counting 1; or a value for each time. */
+/* Takes one value; times, each counting 1; or a value for each time. */
 static int import_events(Import *import, const OtlpSample *sample, uint32_t profile, uint32_t stack,
                          uint32_t set, uint32_t link) {
         size_t n_values = sample->n_values, n_times = sample->n_timestamps_unix_nano;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * What the JSON printer and reader share: names of fields, and which bytes are hex.
- */
+/* Names of fields, and which bytes are hex: the JSON printer and reader share them. */
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

@@ -24,7 +24,7 @@ typedef struct Printer {
         int depth;
         OtlpJsonTake *on_piece;            /* NULL = all stays in @text */
         void *userdata;
-        int r;                          /* what it returned; not 0: nothing more is printed */
+        int r;                          /* result of @on_piece; not 0: nothing more is printed */
 } Printer;
 
 /* Hands on what is there, unless it is less than a piece and more may come. */
@@ -107,7 +107,7 @@ static void print_string(Printer *printer, const char *string) {
         put(printer, "\"");
         if (text_is_utf8(string, size)) {
                 print_plain(printer, string, size);
-        } else {        /* of a foreign message: JSON is UTF-8 */
+        } else {        /* a foreign message may hold other bytes: JSON is UTF-8 */
                 char *copy = malloc(3 * size + 1);
 
                 if (copy)

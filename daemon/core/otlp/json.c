@@ -26,8 +26,8 @@
 enum {
         MAX_DEPTH = 32,
         /*
-         * What malloc() gives for an element of cJSON's tree and its place in our message; for what stands in
-         * quotes; for a message.
+         * Memory that malloc() gives for an element of cJSON's tree and its place in our message; for a text
+         * in quotes; for a message.
          */
         PER_VALUE = 96,
         PER_STRING = 64,
@@ -267,7 +267,10 @@ static int read_field(Reader *reader, const cJSON *item, const ProtobufCFieldDes
         return read_value(reader, item, field, field_place(message, field));
 }
 
-/* Also by the names of the .proto, as protobuf's own parsers do: the first drafts of profiles came so. */
+/*
+ * Finds a field also by its name in the .proto, as protobuf's own parsers do: the first drafts of profiles
+ * came so.
+ */
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
                                                   const char *name) {
         for (unsigned i = 0; i < descriptor->n_fields; i++)
@@ -328,7 +331,7 @@ static int syntax_error(Reader *reader, const char *data, size_t size, const cha
         return OTLP_JSON_E_SYNTAX;
 }
 
-/* Of a string that opens at @at. Return: its closing quote, or the last byte. */
+/* Skips a string that opens at @at. Return: its closing quote, or the last byte. */
 static size_t skip_string(const char *data, size_t size, size_t at) {
         for (at++; at < size && data[at] != '"'; at++)
                 at += data[at] == '\\';
@@ -367,7 +370,7 @@ int otlp_json_parse(const ProtobufCMessageDescriptor *descriptor, const char *da
         root = cJSON_ParseWithLengthOpts(data, size, &end, 0);
         while (root && end < data + size && strchr(" \t\r\n", *end) && *end)
                 end++;
-        if (root && end < data + size) {        /* one document is the whole text */
+        if (root && end < data + size) {        /* the document must be the whole text */
                 cJSON_Delete(root);
                 root = NULL;
         }

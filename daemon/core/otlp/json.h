@@ -34,7 +34,7 @@ typedef int OtlpJsonTake(const char *data, size_t size, void *userdata);
  */
 int otlp_json_write(const ProtobufCMessage *message, int pretty, OtlpJsonTake *on_piece, void *userdata);
 
-/* Some upper bound of what otlp_json_parse() will allocate for this text, which need not be JSON. */
+/* Upper bound of the memory that otlp_json_parse() will allocate for this text, which need not be JSON. */
 size_t otlp_json_memory(const char *data, size_t size);
 
 /*

@@ -19,12 +19,12 @@ static inline size_t *field_count(const ProtobufCMessage *message, const Protobu
         return (size_t *)((uint8_t *)message + field->quantifier_offset);
 }
 
-/* Of a member of a oneof: the number of the member that is set. */
+/* Number of the oneof's member that is set. @field: a member of it. */
 static inline uint32_t *field_case(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
         return (uint32_t *)((uint8_t *)message + field->quantifier_offset);
 }
 
-/* Of one value of a repeated field. */
+/* Size of one value of a repeated field. */
 static inline size_t field_value_size(const ProtobufCFieldDescriptor *field) {
         switch (field->type) {
         case PROTOBUF_C_TYPE_INT64:

@@ -14,7 +14,7 @@
 #include "core/otlp/dictionary.h"
 #include "core/otlp/messages.h"
 
-/* What of each event goes into the request: what passes in every reader. */
+/* Form of events in a request: the fullest one that passes in every reader. */
 typedef enum Shape {
         SHAPE_TIMES,                    /* every event counts 1, as on the CPU */
         SHAPE_TIMES_VALUES,             /* a duration for each event */
@@ -43,7 +43,7 @@ void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowPr
                        uint32_t n_before);
 
 typedef struct SamplePart {
-        OtlpSample message;             /* its times are MONOTONIC still: their size is the same */
+        OtlpSample message;             /* times in it are MONOTONIC still: their size is the same */
         int64_t value;
         int32_t attributes[WINDOW_MAX_SET];
         uint64_t n_events;

@@ -58,7 +58,7 @@ typedef struct Split {
         bool is_unsound;                /* has a field of number 0, which cannot be written again */
         Rows tables[N_TABLES];
         Intern keys;                    /* service, host and day of each part */
-        uint32_t *part_of;              /* of each resource */
+        uint32_t *part_of;              /* part that each resource goes to */
         OtlpResourceProfiles **resources;
         OtlpParts parts;
 } Split;

@@ -25,7 +25,7 @@
 enum {
         SPOOL_SCHEMA_ROOM = 24,
         SPOOL_HEADER_SIZE = 96,
-        SPOOL_MAX_REQUEST = 64 << 20,   /* of one request, expanded */
+        SPOOL_MAX_REQUEST = 64 << 20,   /* bytes of one request, expanded */
 };
 
 typedef enum SpoolForm { SPOOL_PROTOBUF = 1, SPOOL_JSON = 2 } SpoolForm;

@@ -89,7 +89,7 @@ static void check_key_values(Check *check, const Place *place, OtlpKeyValue *con
         }
 }
 
-/* Of some indices, the key that is there twice. A handful is compared with each other, more are sorted. */
+/* Finds a key that some of @indices have twice. A handful is compared with each other, more are sorted. */
 static int32_t find_twin(Check *check, const int32_t *indices, size_t n) {
         const CheckRows *rows = &check->tables[CHECK_ATTRIBUTES];
         int32_t *keys = (int32_t *)(void *)check_reserve(check, n * sizeof(*keys));
@@ -293,7 +293,7 @@ static void check_orphans(Check *check) {
 
 /* Resources, scopes, profiles and samples. */
 
-/* What of each event a sample tells; all samples of a profile tell the same. */
+/* Form in which a sample tells its events; all samples of a profile have the same. */
 typedef enum SampleShape {
         SAMPLE_TIMES = 1 << 0,
         SAMPLE_VALUE = 1 << 1,
@@ -304,7 +304,9 @@ typedef enum SampleShape {
 /* How the known types must come, so that every reader of today takes them. */
 typedef struct KnownType {
         const char *type, *unit, *period_type, *period_unit;
-        /* else it is 0, or 1 for readers that need one: each event has its own duration */
+        /*
+         * the period is not 0; else it is 0, or 1 for readers that need one: each event has its own duration
+         */
         bool has_period;
         int shapes;
 } KnownType;
@@ -437,10 +439,7 @@ static void check_known(Check *check, const Place *here, const OtlpProfile *prof
         }
 }
 
-/*
- * One reader takes a hyphen in the name of a type for an operator of its query language, and refuses the
- * profile.
- */
+/* A hyphen in the name of a type is an operator in one reader's query language: it refuses the profile. */
 static void check_type_name(Check *check, const Place *here, TypeNames type) {
         if (strchr(type.type, '-'))
                 check_warning(check, here, "sample_type", VALIDATE_TYPE,
@@ -577,7 +576,10 @@ static void check_unknown(Check *check, const Place *place, const ProtobufCMessa
                         check_unknown_below(check, place, message, &message->descriptor->fields[i]);
 }
 
-/* What is not in the canonical form of all encoders: strings cut at a NUL, fields out of order or twice. */
+/*
+ * Finds departures from the canonical form of all encoders: strings cut at a NUL, fields out of order or
+ * twice.
+ */
 static void check_bytes(Check *check, const OtlpRequest *request, const uint8_t *data, size_t size) {
         size_t again = protobuf_c_message_get_packed_size(&request->base);
         _cleanup_(freep) uint8_t *bytes = malloc(again ? again : 1);

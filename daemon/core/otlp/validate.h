@@ -20,8 +20,8 @@
 const char *validate_rule_name(ValidateRule rule);
 
 /*
- * One request, protobuf or JSON. @sink: NULL = only count. Bytes that cannot be decoded are a finding too.
- * Return: 0 and *countsp, -ENOMEM.
+ * Checks a request, protobuf or JSON. @sink: NULL = only count. Bytes that cannot be decoded are a finding
+ * too. Return: 0 and *countsp, -ENOMEM.
  */
 int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
                   ValidateCounts *countsp);
