@@ -15,7 +15,7 @@
 #include "host/service/config/option.h"
 
 enum {
-        /* of one profile: grafana/pyroscope, pkg/validation/limits.go */
+        /* limits of one profile: grafana/pyroscope, pkg/validation/limits.go */
         PYROSCOPE_SAMPLES = 16000,
         PYROSCOPE_BYTES = 4 << 20,
 };
@@ -31,7 +31,7 @@ static const Setting settings[] = {
         { "parca", "attributes-deny", "wait.waker.*" },         /* each value would be a series */
 };
 
-/* What of a service tells its series apart, and has few values. */
+/* Attributes of a service that tell its series apart, and have few values. */
 static char *const lean_keys[] = { (char *)"service.name", (char *)"service.namespace",
                                    (char *)"deployment.environment*", (char *)"host.name",
                                    (char *)"k8s.namespace.name", (char *)"k8s.cluster.name" };
@@ -121,7 +121,7 @@ OtlpPayload backend_payload(const Config *config) {
                              .numbers = numbers_of(config),
                              .paths = paths_of(config),
                              .plain_types = is_pyroscope,
-                             /* it takes each name for that of another function, until it is mended */
+                             /* parca takes each name for that of another function, until it is mended */
                              .nameless = is_backend(config, "parca") && !backend_has_names(config),
                              .untimed = !config->form.timestamps && lean },
                 .encoding = { .scope_version = SPANPROF_VERSION,

@@ -18,7 +18,7 @@
 int config_check_values(const Config *config, Text *errors);
 
 /*
- * What `run` finds at its start on this machine: users that are not there, files in directories that are not
- * there. Nothing is opened or made. Return: as above.
+ * Checks what `run` finds at its start on this machine: users and directories of files that are not there.
+ * Nothing is opened or made. Return: as above.
  */
 int config_check_machine(const Config *config, Text *errors);

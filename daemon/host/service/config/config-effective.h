@@ -14,7 +14,7 @@
 #include "host/service/config/config.h"
 #include "host/service/config/option.h"
 
-/* Who asks. */
+/* The process that asks for values. */
 typedef enum ConfigAsker {
         CONFIG_ASKED_FROM_OUTSIDE,      /* a command: what `run` would do, if it was started so */
         CONFIG_ASKED_BY_DAEMON,         /* the daemon itself */

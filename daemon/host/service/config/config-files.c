@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which configuration files there are, their order (systemd's rules for drop-ins), and whether root believes
- * them.
+ * Finds configuration files, puts them in order (systemd's rules for drop-ins), and judges whether root
+ * believes them.
  *
  * The daemon's user owns /run/spanprof, for its socket. So a daemon that was taken over can put another
  * directory, or a link, in the place of spanprof.conf.d there. The next start by root must not take that as
@@ -42,7 +42,7 @@ static const char *const directories[] = { "/usr/lib/spanprof", "/run/spanprof",
 
 typedef struct DropIn {
         char *path;
-        const char *name;               /* its end */
+        const char *name;               /* last part of `path` */
         size_t rank;                    /* index of its directory */
 } DropIn;
 
@@ -53,7 +53,7 @@ typedef struct Search {
         void *userdata;
         DropIn *items;
         size_t n_items;
-        int fds[ARRAY_SIZE(directories)];       /* of the directories of drop-ins, -1 = none */
+        int fds[ARRAY_SIZE(directories)];       /* directories of drop-ins, -1 = none */
 } Search;
 
 static void search_deinit(Search *search) {

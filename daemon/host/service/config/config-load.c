@@ -69,7 +69,8 @@ typedef struct FileState {
         uint32_t lines[CONFIG_MAX_OPTIONS];     /* where this file has set each option, 0 = not yet */
         Config *export;                 /* in a section [export NAME] */
         uint32_t export_lines[CONFIG_MAX_OPTIONS];
-        bool in_unknown_section;                /* which has been said: keys need not be in the right one */
+        /* the section was complained of: keys need not be in the right one */
+        bool in_unknown_section;
         unsigned n_removed;
         Text *errors;
 } FileState;
@@ -338,7 +339,7 @@ static int load_otel_protocol(LoadState *state, const char *const *environment) 
         return r < 0 ? r : 0;
 }
 
-/* What the daemon's own environment says of resources is said of all targets: they run where it does. */
+/* Attributes in the daemon's own environment go to all targets: they run where it does. */
 static int load_otel_resource(LoadState *state, int verb, const char *const *environment) {
         const Option *option = option_find("resource-attributes", strlen("resource-attributes"));
         const char *name = "OTEL_RESOURCE_ATTRIBUTES", *value = environment_get(environment, name);

@@ -71,7 +71,7 @@ int config_complain(Text *errors, const char *format, ...) {
         n = vasprintf(&line, format, arguments);
         va_end(arguments);
         if (n < 0) {
-                line = NULL;            /* its value is undefined then */
+                line = NULL;            /* vasprintf() leaves it undefined */
                 return error_origin(-ENOMEM);
         }
         text_printf(errors, "%s\n", line);

@@ -72,7 +72,7 @@ typedef struct ConfigResource {
         ConfigList allow, deny;         /* globs on keys */
         bool coroutine_ids;
         char *host_id;                  /* hashed, machine, none */
-        char *attributes;               /* of each resource, as in OTEL_RESOURCE_ATTRIBUTES */
+        char *attributes;               /* attributes of each resource, as in OTEL_RESOURCE_ATTRIBUTES */
         char *span_operation;           /* in metrics: auto, off, or the key of an attribute of threads */
 } ConfigResource;
 
@@ -215,7 +215,7 @@ typedef struct ConfigCommand {
         char *output;
         char *format;
         bool json;
-        char *probe;                    /* none, health, ready */
+        char *probe;                    /* question of health checks: none, health, ready */
         bool watch;                     /* contexts */
         bool verbose;                   /* targets: those that are not chosen, too */
         bool progress;

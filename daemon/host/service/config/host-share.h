@@ -14,7 +14,7 @@
 enum { HOST_SHARE_WHOLE = 10000 };      /* hundredths of a percent */
 
 typedef struct HostShare {
-        uint32_t share;                 /* of HOST_SHARE_WHOLE; 0 = each host samples always */
+        uint32_t share;                 /* parts of HOST_SHARE_WHOLE; 0 = each host samples always */
         uint64_t turn_ns;
 } HostShare;
 

@@ -18,10 +18,10 @@
 typedef struct RemovedOption {
         const char *name;
         bool is_switch;                 /* on a command line it takes no word for its value */
-        int verbs;                      /* that took it */
+        int verbs;                      /* verbs that took it */
         bool in_files;
         const char *successor;          /* option that takes the same values; NULL = it is ignored */
-        const char *advice;             /* what does its job, or why none need do it */
+        const char *advice;             /* option that does its job, or why none need do it */
         const char *since;              /* first version without it */
 } RemovedOption;
 

@@ -42,7 +42,7 @@ static const Unit *find_unit(const Unit *units, const char *name) {
         return NULL;
 }
 
-/* What @n digits behind a point are of @factor: 25 of 1000 is 250. */
+/* Reads @n digits behind a point as a part of @factor: 25 of 1000 is 250. */
 static uint64_t part_of(uint64_t factor, const char *digits, size_t n) {
         uint64_t part = 0;
 

@@ -23,12 +23,12 @@ typedef enum OptionKind {
         OPTION_SIZE,                    /* bytes, or with KiB, MiB, GiB (K, M, G) */
         OPTION_STRING,
         OPTION_URL,                     /* http:// or https:// */
-        OPTION_CHOICE,                  /* one word of `choices` */
+        OPTION_CHOICE,                  /* a word of `choices` */
         OPTION_LIST,                    /* strings between commas */
         OPTION_PIDS,                    /* process ids between commas */
 } OptionKind;
 
-/* Which verbs take an option. */
+/* Verbs that take an option. */
 enum {
         VERB_RUN = 1 << 0,
         VERB_REPORT = 1 << 1,
@@ -53,15 +53,16 @@ struct Option {
         char letter;                    /* short flag, 0 = none */
         OptionKind kind;
         int verbs;
-        const char *section;            /* of configuration files; NULL = not in files */
-        size_t offset;                  /* of the field in Config */
+        const char *section;            /* section of configuration files; NULL = not in files */
+        size_t offset;                  /* place of the field in Config */
         const char *fallback;           /* the default, as text */
         uint64_t min, max;              /* number, size: as they are; duration: ns */
         const char *choices;            /* words with one blank between */
-        const char *argument;           /* what help calls the value */
-        int (*check)(const char *item, Text *problem);  /* of a string, or each item of a list; may be NULL */
+        const char *argument;           /* name of the value in help */
+        /* judges a string, or each item of a list; may be NULL */
+        int (*check)(const char *item, Text *problem);
         const char *otel;               /* OTEL_EXPORTER_OTLP_[PROFILES_]… that sets it too */
-        bool bare_seconds;              /* of a duration: a number without a unit is one */
+        bool bare_seconds;              /* a duration without a unit is in seconds */
         bool secret;                    /* `config show` hides the value */
         bool is_form;                   /* the form of requests: each receiver may have its own */
         bool advanced;                  /* `--help` shows it with --all alone; the manual, always */

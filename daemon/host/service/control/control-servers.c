@@ -34,7 +34,8 @@ typedef struct Server {
         bool is_path;
         uint16_t port;
         char where[256];                /* the path, or the address */
-        dev_t device;                   /* of the path's file when it began to listen; 0 = there was none */
+        /* device of the path's file when it began to listen; 0 = there was none */
+        dev_t device;
         ino_t inode;
 } Server;
 
@@ -107,7 +108,7 @@ static Server *find_free(ControlServers *servers) {
         return NULL;
 }
 
-/* Who has asked one that goes is answered by @page. */
+/* Ends a server. @page answers requests that it still has. */
 static void end(Server *server, sd_event *event, ReceiverPage page, void *userdata) {
         if (!receiver_attach(server->receiver, event, page, userdata))
                 receiver_answer_now(server->receiver);

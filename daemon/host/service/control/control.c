@@ -181,7 +181,7 @@ static int serve_metrics(Control *control) {
                 return serve_path(control, "metrics", where, true, &control->port_taken, public_page,
                                   &control->port);
         if (option_split_address(where, host, sizeof(host), &config.port))
-                return CONTROL_E_UNUSABLE;      /* which the configuration's check has refused */
+                return CONTROL_E_UNUSABLE;      /* the configuration's check has refused it */
         config.address = host;
         r = control_servers_open(control->servers, control->event, &config, &control->port);
         if (r == RECEIVER_E_TAKEN)
@@ -199,7 +199,7 @@ static bool lacks_something(const Control *control) {
         return (control->socket_taken && !control->socket) || (control->port_taken && !control->port);
 }
 
-/* What cannot be had for another reason now (it is root's, and we are not any more) may be had later. */
+/* A place that cannot be had for another reason (it is root's, and we are not any more) may be had later. */
 static int on_retry(sd_event_source *source, uint64_t time_us, void *userdata) {
         Control *control = userdata;
         int r = 0;
@@ -254,7 +254,7 @@ static bool is_used(const Config *config, const char *where, bool is_path, uint1
                 !strcmp(host, where);
 }
 
-/* One that cannot be served is left alone: no one asks the daemon for it. */
+/* A kept descriptor that cannot be served is left alone: the configuration does not ask for it. */
 static void serve_unused(Control *control) {
         const char *where;
         uint16_t port;

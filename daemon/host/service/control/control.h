@@ -20,9 +20,9 @@
 
 typedef struct Control Control;
 
-/* What Control asks of the daemon that it belongs to. */
+/* Calls of Control into the daemon that it belongs to. */
 typedef struct ControlDaemon {
-        void (*read)(void *userdata, Metrics *metrics);         /* its state now */
+        void (*read)(void *userdata, Metrics *metrics);         /* reads its state now */
         /*
          * Pauses or resumes by command. *reasonp: why it is paused all the same (static), NULL = it samples.
          * Return: 0, -errno.
@@ -35,7 +35,7 @@ enum { CONTROL_N_PATHS = 2 };           /* sockets in the filesystem: its own, t
 
 enum {
         _CONTROL_E_SUCCESS,
-        CONTROL_E_UNUSABLE,             /* what was asked for cannot be had, now or ever; logged */
+        CONTROL_E_UNUSABLE,             /* the path or address cannot be had, now or ever; logged */
         CONTROL_E_UNREACHABLE,          /* no daemon answers there; errno says why */
 };
 

@@ -18,7 +18,7 @@
 #define TOLERANCE 0.05
 #define LEAST_STOLEN 0.01
 
-/* Of fewer ticks chance alone takes or adds 5 %. */
+/* Chance alone takes or adds 5 % of fewer ticks. */
 enum { LEAST_EXPECTED = 400, STAT_MAX = 1 << 20 };
 
 /* proc_stat(5): user nice system idle iowait irq softirq steal; guest times are in the first two. */

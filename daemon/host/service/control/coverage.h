@@ -14,7 +14,7 @@
 typedef struct CoverageFacts {
         double expected;                /* ticks that the targets' CPU time stands for */
         uint64_t ticks;                 /* on targets */
-        uint64_t lost;                  /* of those: counted, and no sample */
+        uint64_t lost;                  /* ticks that were counted, and made no sample */
         uint64_t n_throttled;           /* times that the kernel held the sampler's events back */
         double stolen;                  /* share of all CPU time that the host gave to others, 0 to 1 */
 } CoverageFacts;
@@ -39,7 +39,7 @@ typedef struct CoverageClock {
  */
 void coverage_count(CoverageFacts *facts);
 
-/* What cannot be read is 0. */
+/* Reads the machine's clocks of CPU time. A value that cannot be read is 0. */
 void coverage_clock_read(CoverageClock *clock);
 
 /* Pure. The share that the host has taken between two readings. */

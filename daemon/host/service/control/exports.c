@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One exporter for each receiver: the section [export], and each [export NAME]. A window is shaped and
- * encoded once for all that want the same form, and its requests are submitted to each of them. The books
- * (ticks = delivered + lost) are kept for the first receiver, since one sample can be delivered at one and
- * lost at another; the counters of the others stay with their exporters (`secondary`), and are shown
- * separately:
+ * Each receiver has an exporter: the section [export], and each [export NAME]. A window is shaped and encoded
+ * once for all that want the same form, and its requests are submitted to each of them. The books (ticks =
+ * delivered + lost) are kept for the first receiver, since one sample can be delivered at one and lost at
+ * another; the counters of the others stay with their exporters (`secondary`), and are shown separately:
  *
  *     spanprof_samples_delivered_total 812                                    books: the first receiver
  *     spanprof_receiver_samples_delivered_total{receiver="[export]"} 812
@@ -32,7 +31,8 @@ typedef struct Export {
         size_t as;                      /* the first one that has the same payload: its requests are ours */
         const char *name, *url;         /* the configuration's; name "" = the section without one */
         const Config *config;           /* as these */
-        time_t files_end[2];            /* of certificates in files: authorities, client; 0 = there is none */
+        /* ends of certificates in files: authorities, client; 0 = there is none */
+        time_t files_end[2];
         uint64_t look_ns;               /* next time to look at them */
 } Export;
 
@@ -86,7 +86,7 @@ static int add(Exports *exports, sd_event *event, const Config *config, bool nam
         export->config = config;
         export->payload = backend_payload(config);
         export->payload.encoding.count_cpu = true;
-        /* what others want named, and this one does not */
+        /* the others want names, and this one does not */
         export->payload.reshape.unnamed = named && !backend_has_names(config);
         while (!is_same_payload(&exports->items[export->as].payload, &export->payload))
                 export->as++;
@@ -124,7 +124,7 @@ Exports *exports_free(Exports *exports) {
         return NULL;
 }
 
-/* One encoding of the window, for all that share it. */
+/* Encoding of the window, for all receivers that share it. */
 typedef struct Sending {
         Exports *exports;
         size_t as;
@@ -328,7 +328,7 @@ static void append_status(const Export *export, uint64_t now_ns, Text *text) {
                             exporter_is_failing(exporter) ? ", FAILING" : "");
 }
 
-/* Those that are about to end. */
+/* Appends certificates that are about to end. */
 static void append_certificates(Export *export, Text *text) {
         char date[sizeof("2026-11-23 12:00:00")];
         struct tm tm;

@@ -18,7 +18,7 @@ typedef struct Exports Exports;
 
 enum {
         _EXPORTS_E_SUCCESS,
-        EXPORTS_E_UNUSABLE,             /* of one of them; a message was logged */
+        EXPORTS_E_UNUSABLE,             /* a receiver cannot be used; a message was logged */
 };
 
 /* Return: 0, EXPORTS_E_UNUSABLE, -errno. */
@@ -43,7 +43,7 @@ uint64_t exports_queued_events(const Exports *exports);
 size_t exports_lacking_spools(const Exports *exports);  /* receivers whose spool could not be used */
 size_t exports_queued_bytes(const Exports *exports);
 
-/* Of all requests so far, as they go to the one to which most goes. */
+/* Bytes of all requests so far, at the receiver to which most goes. */
 uint64_t exports_submitted_bytes(const Exports *exports);
 
 /* In memory alone, at the receiver where most are: the death of the daemon would lose them. */

@@ -52,7 +52,7 @@ static void append_label_value(Text *text, const char *label) {
                 text_append(text, quote + 1, strcspn(quote + 1, "\""));
 }
 
-/* One line for the whole family: what each label means. */
+/* Appends a line for the whole family: what each label means. */
 static void append_help(Text *text, enum counter first, const char *name) {
         const char *separator = "";
 
@@ -169,7 +169,7 @@ static void append_process(Text *text, const Self *self) {
                       "when the daemon started, in seconds since 1970");
 }
 
-/* One series for each file that the configuration needs. */
+/* Appends a series for each file that the configuration needs. */
 static void append_files(Text *text, const KernelFiles *files) {
         text_printf(text, "# HELP spanprof_kernel_file_readable 1 while the daemon can read this file of the kernel\n"
                           "# TYPE spanprof_kernel_file_readable gauge\n");
@@ -352,7 +352,7 @@ static void append_hidden(Text *text, const KernelFiles *files, KernelFile file)
                     kernel_file_advice(files->states[file]));
 }
 
-/* What a sandbox hides shows nowhere else. */
+/* Appends kernel files that a sandbox hides, since this shows nowhere else. */
 static void append_kernel(Text *text, const Metrics *m) {
         KernelFileState names = m->files->states[KERNEL_FILE_KALLSYMS];
 

@@ -37,7 +37,7 @@ typedef struct Metrics {
         size_t lacking_spools;          /* receivers whose spool could not be used */
         const Exports *exports;         /* NULL = nothing is shown of single receivers */
         uint64_t exported_ns;           /* since a request was accepted, UINT64_MAX = none was */
-        const char *url;                /* that profiles go to */
+        const char *url;                /* URL that profiles go to */
         uint64_t map_bytes;
         NamingState naming;
         const Runtimes *runtimes;       /* NULL = nothing is said of them */
@@ -61,7 +61,7 @@ void metrics_print(Text *text, const Metrics *metrics);
 /* OpenMetrics 1.0, with exemplars. */
 void metrics_print_open(Text *text, const Metrics *metrics);
 
-/* What the daemon itself may and can read, as lines NAME VALUE: for `spanprof doctor`. */
+/* Rights of the daemon itself, and files that it can read, as lines NAME VALUE: for `spanprof doctor`. */
 void metrics_print_view(Text *text, const Metrics *metrics);
 
 /* For `spanprof status`. */

@@ -12,7 +12,7 @@
 
 /* ---- what a scraper prefers ---- */
 
-/* Of one part of an Accept header, `TYPE;NAME=VALUE;q=0.5`, of @size bytes: 1 without a `q`. */
+/* Quality that @part of an Accept header gives its type, `TYPE;NAME=VALUE;q=0.5`: 1 without a `q`. */
 static double quality_of(const char *part, size_t size) {
         for (size_t i = 0; i + 2 < size; i++)
                 if (part[i] == ';') {

@@ -16,10 +16,10 @@ typedef struct Self {
         double start_time;              /* seconds since 1970 */
 } Self;
 
-/* What cannot be read is 0. */
+/* Reads all of it. A value that cannot be read is 0. */
 void self_read(Self *self);
 
-/* These two alone, for limits, once a second. */
+/* Single values, for limits, once a second. */
 uint64_t self_cpu_ns(void);
 uint64_t self_resident_bytes(void);
 

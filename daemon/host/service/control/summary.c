@@ -22,12 +22,13 @@
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
 
-#define MAX_RATIO 1.05                  /* of ticks; the rest is the clocks of ticks and books */
+/* ratio of ticks that differences between the clocks of ticks and books explain */
+#define MAX_RATIO 1.05
 
 enum {
-        CHANCE_TICKS = 30,              /* of few ticks, a few more by chance are none that were missed */
+        CHANCE_TICKS = 30,              /* ticks that chance may add to a few: none of them was missed */
         LABEL_MAX = 64,                 /* bytes of the value of a label */
-        MAX_UNKNOWN_PERCENT = 2,        /* of the ticks that coverage counts */
+        MAX_UNKNOWN_PERCENT = 2,        /* share of the ticks that coverage counts */
 };
 
 double summary_rate(const Summary *summary) {
@@ -230,7 +231,9 @@ static void append_summary(Text *text, const Summary *summary) {
         json_end(&json);
 }
 
-/* It says what runs on this machine. A pipe without a reader must not keep the daemon from ending. */
+/*
+ * The summary says what runs on this machine. A pipe without a reader must not keep the daemon from ending.
+ */
 static const OutfileOptions ours_alone = { .mode = 0600, .impatient = true };
 
 /* The file that summary_keep() has opened; `path` is "" while there is none. */

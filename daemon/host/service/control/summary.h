@@ -27,7 +27,7 @@ typedef struct Summary {
         uint64_t first_delivery_ns;
         const char *exports;            /* JSON of what each receiver got; NULL = none */
         double stolen;                  /* coverage_stolen() of the run */
-        size_t map_bytes;               /* of all BPF maps, unwind tables included */
+        size_t map_bytes;               /* bytes of all BPF maps, unwind tables included */
 } Summary;
 
 /* The rate that was really programmed, jitter included, Hz a CPU. */
@@ -36,7 +36,7 @@ double summary_rate(const Summary *summary);
 /* Ticks ÷ (targets' CPU time × that rate); 0 when the targets used no CPU. */
 double summary_coverage(const Summary *summary);
 
-/* What explains it, where it is not nearly 1. */
+/* Cause of a coverage that is not nearly 1. */
 CoverageCause summary_coverage_cause(const Summary *summary);
 
 /* Writes a few lines to the log. */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 typedef enum DoctorPlace {
-        DOCTOR_PLACE_SHELL,             /* somebody who is not root */
+        DOCTOR_PLACE_SHELL,             /* a user who is not root */
         DOCTOR_PLACE_SERVICE,           /* root; systemd, or whoever started us, may hold rights back */
         DOCTOR_PLACE_CONTAINER,
         DOCTOR_PLACE_KUBERNETES,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the kernel has, and what it lets the daemon do. */
+/* Checks what the kernel has, and what it lets the daemon do. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -397,7 +397,7 @@ static void check_namespace(Doctor *doctor) {
                                                  : "the machine's");
 }
 
-/* What a sandbox may hold back from the daemon alone. */
+/* Checks what a sandbox may hold back from the daemon alone. */
 static void check_view(Doctor *doctor) {
         doctor->of_daemon = doctor->view.pid;
         if (doctor->of_daemon)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What `run` needs of its place: a spool that it can make, ports that are free, somebody to profile. Nothing
- * is made or changed; a port is opened and closed.
+ * Checks what `run` needs of its place: a spool that it can make, ports that are free, targets to profile.
+ * Nothing is made or changed; a port is opened and closed.
  */
 
 #include <errno.h>
@@ -27,14 +27,17 @@
 
 /* ---- the spool ---- */
 
-/* Who will use it: root becomes the user of run-as. Return: whether it is another user than we are. */
+/* Finds the user of the spool: root becomes the user of run-as. Return: whether it is not our own user. */
 static bool user_of(const Config *config, RightsUser *user) {
         return geteuid() == 0 && !rights_find_user(config->daemon.run_as, user) && user->uid != 0;
 }
 
 #define READ_ONLY "findmnt --options rw   # set `spool` to a directory on one of these (ReadWritePaths= of the unit)"
 
-/* It is not there: can `run` make it? Root gives it away; the service cannot, and mkdir() makes one level. */
+/*
+ * Judges whether `run` can make the spool. Root gives it away; the service cannot, and mkdir() makes one
+ * level.
+ */
 static void check_new_spool(Doctor *doctor, const char *path) {
         char copy[PATH_MAX], fix[256];
         const char *parent;
@@ -142,7 +145,7 @@ static void check_metrics(Doctor *doctor) {
 
 typedef struct Count {
         size_t n_chosen, n_all;
-        size_t n_mute;                  /* they have a tracing library, and publish no spans */
+        size_t n_mute;                  /* processes that have a tracing library, and publish no spans */
         uint32_t mute_pid;              /* the first of these, and what would switch it on */
         const TracingHint *hint;
 } Count;

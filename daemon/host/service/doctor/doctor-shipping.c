@@ -38,7 +38,7 @@ static void check_switch(Doctor *doctor) {
                            "is on: nothing is sampled");
 }
 
-/* What the daemon that runs says of it. */
+/* Takes the coverage that the running daemon reports. */
 static void check_coverage(Doctor *doctor, const char *path) {
         _cleanup_(text_deinit) Text answer = { 0 };
         CoverageCause cause;
@@ -290,7 +290,7 @@ static void check_endpoint(Doctor *doctor) {
         sd_event_unref(request.event);
 }
 
-/* What has no names is no failure: addresses and build ids are sent in any case. */
+/* A lack of names is no failure: addresses and build ids are sent in any case. */
 static void check_symbols(Doctor *doctor) {
         const char *code = doctor->config->names.jit_symbols
                 ? "code that targets make is named by their perf-map files and jitdumps"

@@ -35,7 +35,7 @@ static size_t count(const Doctor *doctor, Verdict verdict) {
         return n;
 }
 
-/* Whose view the findings from @i on are, where there are two. */
+/* Prints whose view the findings from @i on are, where there are two. */
 static void print_head(const Doctor *doctor, size_t i, Text *text) {
         bool of_daemon = doctor->findings[i].of_daemon;
 

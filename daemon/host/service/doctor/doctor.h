@@ -27,21 +27,21 @@ typedef enum Verdict {
 } Verdict;
 
 typedef struct Finding {
-        char name[32];                  /* of the check */
+        char name[32];                  /* name of the check */
         Verdict verdict;
         bool of_daemon;                 /* the daemon that runs has seen it, in its sandbox; else we have */
-        char text[256];                 /* what was found, and what is lost */
-        char fix[DOCTOR_CURE_MAX];      /* what to paste into a shell, "" = nothing */
+        char text[256];                 /* words on what was found, and what is lost */
+        char fix[DOCTOR_CURE_MAX];      /* line to paste into a shell, "" = nothing */
 } Finding;
 
 enum { DOCTOR_MAX_FINDINGS = 48 };
 
-/* What a process may and can read of the machine. */
+/* Rights of a process, and what it can read of the machine. */
 typedef struct DoctorView {
-        uint32_t pid;                   /* of the daemon that says so; 0 = it is our own view */
+        uint32_t pid;                   /* daemon that has this view; 0 = it is our own */
         uint64_t capabilities;          /* effective */
         bool has_namespace;
-        uint32_t pid_namespace;         /* its inode, 0 = the machine's */
+        uint32_t pid_namespace;         /* inode of its namespace, 0 = the machine's */
         KernelFiles files;
 } DoctorView;
 

@@ -20,7 +20,7 @@
 #include "core/base/util/clock.h"
 #include "host/sampling/sample/sampler.h"
 
-#define SWITCH_LIMIT_INTERVAL_NS (NS_PER_SEC / 2)       /* that is judged, at least */
+#define SWITCH_LIMIT_INTERVAL_NS (NS_PER_SEC / 2)       /* least time that is judged */
 
 enum {
         SWITCH_LIMIT_OVER = 3,          /* intervals above a step, one after the other, until it holds */
@@ -33,7 +33,7 @@ typedef struct SwitchLimit {
         uint64_t since_ns, n_switches;  /* when the interval began, 0 = not yet, and how many by then */
         unsigned n_over, n_calm;
         enum abi_wait_limit over, calm; /* the step of the lowest of these intervals, and of the highest */
-        enum abi_wait_limit step;       /* what is left out now */
+        enum abi_wait_limit step;       /* step that holds now */
 } SwitchLimit;
 
 enum {

@@ -12,7 +12,7 @@
 
 typedef struct Volume {
         uint64_t max_rate;              /* bytes a second, as sent; 0 = no limit */
-        uint64_t interval_ns;           /* of a window; shorter ones are judged together */
+        uint64_t interval_ns;           /* length of a window; shorter ones are judged together */
         uint32_t nominal, frequency;    /* Hz: as configured, now */
         uint64_t length_ns, n_bytes;    /* since the last verdict */
         uint32_t n_calm;                /* verdicts far below the limit, one after the other */

@@ -10,7 +10,7 @@
 
 #include "host/service/run/daemon-state.h"
 
-/* Its sources; calls come from daemon_hear() on. Return: 0, -errno. */
+/* Adds the sources of calls, which come from daemon_hear() on. Return: 0, -errno. */
 int daemon_add_calls(Daemon *daemon);
 void daemon_remove_calls(Daemon *daemon);
 
@@ -25,5 +25,5 @@ int daemon_take_call(Daemon *daemon, bool by_sample);
 
 enum {
         _DAEMON_CALLS_E_SUCCESS,
-        DAEMON_CALLS_E_TAKEN,           /* it was one, and is or will be answered */
+        DAEMON_CALLS_E_TAKEN,           /* the edge was a call, which is or will be answered */
 };

@@ -103,7 +103,8 @@ int daemon_on_notice(const void *data, size_t size, void *userdata) {
                 return 0;
         }
         r = targets_notice(daemon->stages.targets, notice);
-        if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->loop.work_timer)    /* none once we stop */
+        /* the timer is gone once we stop */
+        if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->loop.work_timer)
                 return r;
         return search_in_time(daemon);
 }
@@ -134,7 +135,7 @@ int daemon_on_mappings_end(void *userdata) {
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
         Daemon *daemon = userdata;
 
-        /* what reads labels is in the part of the kernel half that is loaded when it is needed */
+        /* the reader of labels is in the part of the kernel half that is loaded when it is needed */
         if (row->thread_form == ABI_FORM_LABELS)
                 (void)sampler_want_runtimes(daemon->stages.sampler);
         return sampler_set_process(daemon->stages.sampler, tgid, row);

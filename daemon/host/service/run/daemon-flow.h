@@ -34,7 +34,7 @@ int daemon_drain(Daemon *daemon, SamplerDrained *drainedp);
 /* Takes what workers have read of thread symbols. Return: 0, -errno. */
 int daemon_step_threads(Daemon *daemon);
 
-/* One step of the table jobs; turns tables_work on or off. Return: 0, -errno. */
+/* Goes a step further in the table jobs; turns tables_work on or off. Return: 0, -errno. */
 int daemon_step_tables(Daemon *daemon);
 
 /* Before the first sample: tables of all targets, as far as a time limit allows. Return: 0, -errno. */
@@ -43,11 +43,11 @@ int daemon_prepare_tables(Daemon *daemon);
 /* Names of programs that the kernel half knows without a row, by the selector. */
 enum abi_names daemon_names(const Daemon *daemon);
 
-/* What new processes say of themselves with their first sample, so that it can wait. */
+/* Facts that new processes send with their first sample, so that it can wait. */
 enum abi_starts daemon_starts(const Daemon *daemon);
 
 /*
- * Which coroutine ran: one of the sample's attributes, so it is asked before these are made. Return: 0,
- * -errno.
+ * Finds the coroutine that ran. It is one of the sample's attributes, so it is asked before these are made.
+ * Return: 0, -errno.
  */
 int daemon_join_coroutine(Daemon *daemon, const Program *program, Sample *sample);

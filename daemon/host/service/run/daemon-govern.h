@@ -24,7 +24,7 @@ int daemon_pause_by_command(Daemon *daemon, bool paused);
 /* disabled, command, memory, sample-hosts; NULL = not paused. */
 const char *daemon_pause_reason(const Daemon *daemon);
 
-/* What waits lack now, since there are too many switches of threads; NULL = nothing. */
+/* Part that waits lack now, since threads switch too often; NULL = nothing. */
 const char *daemon_waits_lack(const Daemon *daemon);
 
 /*

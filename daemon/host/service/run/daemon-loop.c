@@ -81,7 +81,7 @@
 #include "host/service/run/stages.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
-/* and 10 to 30 ms until a library is known and its rows are in force */
+/* the same, and 10 to 30 ms until a library is known and its rows are in force */
 #define DRAIN_NEWS_NS (70 * NS_PER_MS)
 #define DRAIN_CALM_NS (250 * NS_PER_MS)
 #define CALM_AFTER_NS NS_PER_SEC                /* without news */
@@ -142,7 +142,7 @@ int daemon_stop(Daemon *daemon) {
                 return error_fold(r);
         if (daemon->sink)
                 return sd_event_exit(daemon->loop.event, 0);
-        /* what it took until here, more on a busy machine, is not taken from the time for sending */
+        /* the time of stopping so far, more on a busy machine, is not taken from the time for sending */
         return exports_stop(daemon->stages.exports,
                             clock_monotonic_ns() + daemon->config->delivery.stop_timeout_ns, on_flushed,
                             daemon);
@@ -408,7 +408,7 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         return daemon_set_timer(source, daemon->config->delivery.interval_ns);
 }
 
-/* What the lost notices said is unknown, so the targets are scanned for it. */
+/* The content of lost notices is unknown, so the targets are scanned for it. */
 static int answer_lost_notices(Daemon *daemon) {
         uint64_t n = stat_get(COUNTER_LOST_NOTICES);
         int r;

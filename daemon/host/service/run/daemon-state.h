@@ -58,7 +58,7 @@ enum daemon_pause {
         DAEMON_PAUSE_DISABLED,          /* /etc/spanprof/disabled is there */
         DAEMON_PAUSE_COMMAND,           /* `spanprof pause` */
         DAEMON_PAUSE_MEMORY,            /* the daemon is above max-memory */
-        DAEMON_PAUSE_HOSTS,             /* it is other hosts' turn */
+        DAEMON_PAUSE_HOSTS,             /* the turn of other hosts */
 };
 
 /* How often the loop reads the rings: daemon-loop.c. */
@@ -82,17 +82,17 @@ typedef struct DaemonLoop {
         bool listens, was_called;       /* since the last drain: calls are wanted; one came */
         uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
         uint64_t drained_ns;            /* when the rings were read last */
-        uint64_t n_lost_notices;        /* those that a resync has answered */
+        uint64_t n_lost_notices;        /* lost notices that a resync has answered */
 } DaemonLoop;
 
-/* What brings the loop to the rings before its own clock does. */
+/* Wakes the loop for the rings before its own clock does. */
 typedef struct DaemonCalls {
         sd_event_source *notices;       /* edges of the notices' ring */
         sd_event_source *timer;         /* the answer, or a look; NULL = the loop is not set up, or ends */
         CallBudget budget;
         bool hears;                     /* the kernel half has been told to call */
         bool is_called;                 /* the timer is for the answer */
-        unsigned n_looks;               /* that have followed the last answer */
+        unsigned n_looks;               /* looks that have followed the last answer */
         SamplerDrained drained;         /* by such drains since the loop's own clock drained last */
 } DaemonCalls;
 
@@ -116,7 +116,7 @@ typedef struct DaemonStages {
         Exports *exports;               /* NULL with a sink */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
         DebugFetcher *fetcher;          /* the same */
-        Text exports_json;              /* of the summary: what each receiver got, at the end */
+        Text exports_json;              /* part of the summary: what each receiver got, at the end */
 } DaemonStages;
 
 /* The open window, and the sampler's counts when it began. */
@@ -124,7 +124,7 @@ typedef struct DaemonWindow {
         uint64_t start_ns;
         uint64_t n_entries, n_throttled;
         double programmed;              /* entries that the periods stand for */
-        uint64_t target_cpu_ns;         /* of all targets, as seen until then */
+        uint64_t target_cpu_ns;         /* CPU time of all targets, as seen until then */
         uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
 } DaemonWindow;
 
@@ -156,7 +156,7 @@ typedef struct DaemonLimits {
         Governor governor;
         Volume volume;
         SwitchLimit switches;
-        uint64_t sent_bytes;            /* of all requests until the window began */
+        uint64_t sent_bytes;            /* bytes of all requests until the window began */
         HostShare hosts;                /* `sample-hosts` */
         uint64_t host;                  /* host_share_number() */
 } DaemonLimits;
@@ -166,7 +166,7 @@ typedef struct DaemonStop {
         void *reload_userdata;
         uint64_t time_ns;               /* 0 = still sampling */
         StopSignals signals;
-        bool is_reload;                 /* this stop is for a new configuration */
+        bool is_reload;                 /* the stop is for a new configuration */
         bool lost_workers;              /* the reason: there are no workers any more */
 } DaemonStop;
 
@@ -175,7 +175,7 @@ struct Daemon {
         DaemonTotals *totals;
         const DaemonSink *sink;         /* NULL = the exports take the windows */
         ConfigSelector selection;
-        const Selector *selector;       /* that of the selection */
+        const Selector *selector;       /* selector of `selection` */
         DaemonLoop loop;
         DaemonCalls calls;
         DaemonStages stages;
@@ -191,7 +191,7 @@ struct Daemon {
         Control *control;
         uint64_t start_ns;
         uint64_t sampling_ns;           /* when the events were opened */
-        uint64_t target_cpu_ns;         /* of all targets, when sampling stopped */
+        uint64_t target_cpu_ns;         /* CPU time of all targets, when sampling stopped */
         CoverageFacts coverage;         /* when the last window ended */
 };
 

@@ -24,7 +24,7 @@
 #include "core/otlp/validate.h"
 #include "host/service/run/stages.h"
 
-#define FINDINGS_LOGGED 10                      /* of one request, with `validate = on` */
+#define FINDINGS_LOGGED 10                      /* findings on a request, with `validate = on` */
 
 static void tell_finding(const ValidateFinding *finding, void *userdata) {
         unsigned *n = userdata;

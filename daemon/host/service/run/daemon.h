@@ -37,24 +37,25 @@ enum {
         _DAEMON_E_SUCCESS,
         /* the kernel or the configuration cannot be used; the reason was logged */
         DAEMON_E_UNUSABLE,
-        DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
+        DAEMON_E_SUMMARY,               /* the daemon ran, but its summary could not be written; logged */
         /* a process that was asked for does not exist, or all are excluded; logged */
         DAEMON_E_NO_TARGET,
-        /* it stopped since no worker can be had any more: to be started again; logged */
+        /* the daemon stopped since no worker can be had any more: to be started again; logged */
         DAEMON_E_WORKERS,
-        DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
+        /* the daemon stopped for a new configuration: make another with that */
+        DAEMON_E_RELOAD,
 };
 
-/* What was said of samples that the ring had no room for. */
+/* Messages on samples that the ring had no room for. */
 typedef struct DaemonLosses {
-        uint64_t n_told;                /* of them, by then */
+        uint64_t n_told;                /* samples that were told of by then */
         uint64_t next_ns;               /* MONOTONIC: nothing is said before */
 } DaemonLosses;
 
-/* What the daemons of one process, one after the other, each with its configuration, add up to. */
+/* Sums over the daemons of one process, which run one after the other, each with its configuration. */
 typedef struct DaemonTotals {
-        uint64_t start_ns;              /* of the first one, MONOTONIC; 0 = there was none */
-        uint64_t duration_ns;           /* of sampling */
+        uint64_t start_ns;              /* start of the first daemon, MONOTONIC; 0 = there was none */
+        uint64_t duration_ns;           /* time of sampling */
         uint64_t target_cpu_ns;
         uint64_t sampler_entries;
         double programmed;
@@ -62,12 +63,13 @@ typedef struct DaemonTotals {
         uint64_t exported_ns;           /* when a request was accepted last */
         uint64_t n_exported;            /* requests accepted until then */
         DaemonLosses losses;
-        KernelFiles files;              /* what of the kernel the last one could read, at its start */
+        /* files of the kernel that the last daemon could read, at its start */
+        KernelFiles files;
         bool has_files;
         CoverageClock clock;            /* at the first start */
         bool paused;                    /* `spanprof pause` is in force */
         bool is_reload;                 /* the next one has a new configuration, that a reload has read */
-        /* of workers that read targets' files for all of them, borrowed; NULL = none */
+        /* makes workers that read targets' files for all daemons, borrowed; NULL = none */
         Zygotes *zygotes;
         EventOpener *opener;            /* borrowed; NULL = none */
         ControlServers *servers;        /* borrowed; NULL with a sink alone */
@@ -96,7 +98,7 @@ Daemon *daemon_free(Daemon *daemon);
 DEFINE_CLEANUP(Daemon, daemon_free)
 
 /*
- * What SIGHUP asks for: reads the configuration again. Return: 0 = the daemon shall end with DAEMON_E_RELOAD,
+ * Reads the configuration again, as SIGHUP asks for. Return: 0 = the daemon shall end with DAEMON_E_RELOAD,
  * anything else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the
  * daemon, as it does for one whose terminal hangs up.
  */
@@ -112,7 +114,7 @@ sd_event *daemon_loop(Daemon *daemon);
 /* Ends daemon_run(), as a signal would. Return: 0, -errno. */
 int daemon_stop(Daemon *daemon);
 
-/* What has ended it; number 0 = no signal has. The signals stay blocked after daemon_run(). */
+/* Signals that have ended it; number 0 = none has. They stay blocked after daemon_run(). */
 const StopSignals *daemon_stop_signals(const Daemon *daemon);
 
 /* How many processes are sampled now, and what was done until now or, after daemon_run(), in all. */

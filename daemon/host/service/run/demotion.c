@@ -62,7 +62,7 @@ static int give_spools(Demotion *demotion, const Config *config) {
         return r;
 }
 
-/* What cannot be given away is told by who needs it then. */
+/* Gives the cache away. If that fails, its user says so once it needs it. */
 static int give_cache(const Demotion *demotion, const Config *config) {
         _cleanup_(freep) char *path = NULL;
         int r;

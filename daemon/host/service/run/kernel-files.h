@@ -30,9 +30,9 @@ typedef enum KernelFileState {
         KERNEL_FILE_READ,
         KERNEL_FILE_UNWANTED,           /* the configuration needs nothing of it */
         KERNEL_FILE_ABSENT,
-        KERNEL_FILE_FORBIDDEN,          /* it is there, and cannot be opened or read */
+        KERNEL_FILE_FORBIDDEN,          /* the file is there, and cannot be opened or read */
         KERNEL_FILE_COVERED,            /* something lies over it: another file, or nothing is in it */
-        /* of kallsyms: the kernel hides the addresses … */
+        /* kallsyms alone: the kernel hides the addresses … */
         KERNEL_FILE_RESTRICTED,         /* … from all: kernel.kptr_restrict = 2 */
         KERNEL_FILE_NO_SYSLOG,          /* … from those without CAP_SYSLOG */
         KERNEL_FILE_FOREIGN,            /* … from capabilities of another user namespace than the first */
@@ -43,14 +43,17 @@ typedef struct KernelFiles {
         KernelFileState states[KERNEL_FILE_N];
 } KernelFiles;
 
-/* What a file is called in metrics and findings, and where it is. */
+/* Name of a file in metrics and findings, and its path. */
 const char *kernel_file_name(KernelFile file);
 const char *kernel_file_path(KernelFile file);
 
-/* What is lost without it. */
+/* Words on what is lost without it. */
 const char *kernel_file_loss(KernelFile file);
 
-/* One word for programs; a predicate for people ("is not there: …"); what to do, in words, and for a shell. */
+/*
+ * State as a word for programs; a predicate for people ("is not there: …"); what to do, in words, and for a
+ * shell.
+ */
 const char *kernel_file_state_word(KernelFileState state);
 const char *kernel_file_cause(KernelFileState state);
 const char *kernel_file_advice(KernelFileState state);
@@ -68,7 +71,10 @@ void kernel_files_log(const KernelFiles *files, const KernelFiles *before);
 
 bool kernel_files_are_read(const KernelFiles *files);
 
-/* One line `file NAME STATE` for each; and such lines among others of @text, files that none names unwanted. */
+/*
+ * Prints a line `file NAME STATE` for each; parses such lines among others of @text, files without one
+ * unwanted.
+ */
 void kernel_files_print(const KernelFiles *files, Text *text);
 void kernel_files_parse(KernelFiles *files, const char *text);
 

@@ -31,16 +31,16 @@
 
 enum { ANSWER_MAX = 32 << 20, TOKEN_MAX = 16 << 10, HEADER_MAX = TOKEN_MAX + 64, STACK_BYTES = 256 << 10 };
 
-/* What came of one request. */
+/* Result of one request. */
 typedef struct Answer {
-        bool is_new;                    /* nobody has collected it */
+        bool is_new;                    /* the owner has not collected it yet */
         enum counter outcome;
         Text entries;
         size_t n_over;
-        char why[192];                  /* it is no list */
+        char why[192];                  /* reason why it is no list */
 } Answer;
 
-/* What thread and owner share; the thread's, once it is left behind. */
+/* State that thread and owner share; the thread's, once it is left behind. */
 typedef struct Lane {
         pthread_mutex_t mutex;
         pthread_cond_t changed;

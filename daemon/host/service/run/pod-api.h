@@ -14,7 +14,7 @@
 typedef struct PodApi PodApi;
 
 typedef struct PodApiConfig {
-        const char *url;                /* of the list */
+        const char *url;                /* URL of the list */
         const char *token;              /* path of a file; "" = none is sent */
         const char *certificate;        /* authorities (PEM); "" = the system's */
 } PodApiConfig;

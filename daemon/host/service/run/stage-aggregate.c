@@ -19,7 +19,9 @@ static LabelHostId host_id_of(const Config *config) {
         return strcmp(config->resource.host_id, "none") ? LABEL_HOST_HASHED : LABEL_HOST_NONE;
 }
 
-/* What the configuration says of each resource. A sum over the fleet is to be divided by the share. */
+/*
+ * Reads the configuration's attributes of each resource. A sum over the fleet is to be divided by the share.
+ */
 static int read_own_attributes(Daemon *daemon) {
         const Config *config = daemon->config;
         _cleanup_(freep) char *text = NULL;

@@ -15,7 +15,7 @@ static int make(Daemon *daemon) {
 
 typedef struct Shared {
         const OtherProfilers *others;
-        const Process *first;           /* that another profiler samples too */
+        const Process *first;           /* process that another profiler samples too */
         size_t n;
 } Shared;
 

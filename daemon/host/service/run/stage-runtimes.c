@@ -24,7 +24,7 @@ static enum runtimes_walk want_runtimes(void *userdata, const RuntimeOps *ops) {
         }
 }
 
-/* Of those that are read by workers. Go has no reader of names: for it, this says that its list is wanted. */
+/* Links to a runtime's workers. Go has no reader of names: for it, non-NULL says that its list is wanted. */
 static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
         switch (ops->bit) {
         case RUNTIME_HAS_HOTSPOT:

@@ -17,7 +17,7 @@
 #include "host/service/run/daemon-flow.h"
 
 enum {
-        /* of stack copies, each CPU: 1,000 small or 400 large ones; at 199 Hz never all of it */
+        /* room for stack copies, each CPU: 1,000 small or 400 large ones; at 199 Hz never all of it */
         STACK_BYTES_PER_SECOND = 4 << 20,
         START_WAIT_SAMPLES = 9,
 };

@@ -17,7 +17,7 @@
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
 #define TABLES_POLL_MS 20
-#define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
+#define TABLES_STEP_BYTES 200000                /* bytes of files, about 1 ms */
 
 int daemon_step_tables(Daemon *daemon) {
         uint64_t begin_ns = clock_monotonic_ns();

@@ -14,7 +14,7 @@
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-loop.h"
 
-#define ACCURACY_NS (100 * NS_PER_US)           /* of looks at long waits */
+#define ACCURACY_NS (100 * NS_PER_US)           /* tolerance of looks at long waits */
 
 static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;

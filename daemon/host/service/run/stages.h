@@ -18,11 +18,11 @@ typedef struct Stage {
         int (*start)(Daemon *daemon);   /* sampling has begun: timers of its own */
         int (*drained)(Daemon *daemon); /* the rings were read */
         int (*second)(Daemon *daemon);  /* each second */
-        int (*window)(Daemon *daemon, Window *window);  /* one was closed, and goes out next */
+        int (*window)(Daemon *daemon, Window *window);  /* a window was closed, and goes out next */
         void (*stop)(Daemon *daemon);   /* no sample is taken any more: its timers go */
         int (*flush)(Daemon *daemon);   /* then: what it holds back goes into the last window */
         void (*describe)(Daemon *daemon, Metrics *metrics);     /* for `status` and /metrics */
-        void (*release)(Daemon *daemon);        /* also after a make() that failed or was never called */
+        void (*release)(Daemon *daemon);        /* call also after a make() that failed or was never called */
 } Stage;
 
 /* Each goes through the table, and ends at the first stage that fails. Return: as the member's. */

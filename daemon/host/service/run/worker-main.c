@@ -33,7 +33,7 @@ typedef union Request {
         CodeRequest code;
         SymbolRequest symbol;
         NoTextRequest no_text;
-        ReaderRequest reader;           /* of both runtimes */
+        ReaderRequest reader;           /* request of both runtimes */
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -61,7 +61,7 @@ static void serve_no_text(int socket, int fd, const Request *request) {
         no_text_serve(socket, fd, &request->no_text);
 }
 
-/* What it needs of the process it asks for on the socket. */
+/* The reader asks for what it needs of the process on the socket. */
 static void serve_hotspot(int socket, int fd, const Request *request) {
         hotspot_serve(socket, fd, &request->reader);
 }
@@ -72,7 +72,7 @@ static void serve_python(int socket, int fd, const Request *request) {
 }
 
 typedef struct Kind {
-        const WorkerQuestion *question; /* that begins the conversation */
+        const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
 } Kind;
 
