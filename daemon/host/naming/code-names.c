@@ -21,7 +21,7 @@
 #include "host/naming/code-source.h"
 
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
-/* and, doubled until then, at one that had not: names may be this old */
+/* the same for a file that had nothing new, where looks were doubled until then: names may be this old */
 #define QUIET_NS NS_PER_SEC
 /* interval, beginning with QUIET_NS, while there is no file, or none that can be read */
 #define ABSENT_NS (16 * NS_PER_SEC)
@@ -54,8 +54,8 @@ typedef struct CodeTarget {
 typedef struct CodeJob {
         WorkerJob job;                  /* first */
         CodeTarget *target;             /* the event loop's; NULL = it was forgotten meanwhile */
-        CodeSource *source;             /* one reference */
-        CodePlace place;                /* its path is owned */
+        CodeSource *source;             /* reference to the source */
+        CodePlace place;                /* place whose path is owned */
         CodeLook look;
         uint64_t begin_ns, end_ns;
 } CodeJob;
@@ -308,7 +308,7 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
         target->used_ns = clock_monotonic_ns();
         if (target->is_stuck)
                 return CODE_NAMES_E_NONE;
-        /* Also for an address that is known: other code may have taken the place since. */
+        /* A known address is looked for again, too: other code may have taken the place since. */
         r = want_look(names, target, process);
         if (r)
                 return error_fold(r);

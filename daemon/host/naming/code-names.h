@@ -25,7 +25,7 @@ typedef struct CodeNames CodeNames;
 enum {
         _CODE_NAMES_E_SUCCESS,
         CODE_NAMES_E_NONE,              /* no file of the target names it */
-        CODE_NAMES_E_LATER,             /* it is being looked up: ask again with the next sample */
+        CODE_NAMES_E_LATER,             /* the address is being looked up: ask again with the next sample */
 };
 
 typedef struct CodeNamesLimits {

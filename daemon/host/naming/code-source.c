@@ -50,7 +50,7 @@ enum {
         READ_E_FAILED = 100,            /* no worker could read it; apart from JITDUMP_E_* */
 };
 
-/* One of the two files, as it was at the last look. */
+/* A file of code, perf-map or jitdump, as it was at the last look. */
 typedef struct CodeFile {
         dev_t device;
         ino_t inode;                    /* 0 = not there */

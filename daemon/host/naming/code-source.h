@@ -32,8 +32,8 @@ typedef struct CodePlace {
         uint64_t dump_start, dump_end;  /* range of the mapping; 0 = none */
         char *dump_path;                /* path as the process sees it; owned by the holder of the place */
         /*
-         * Its root is held open from look to look, so that what it wrote as it ended can be read. That keeps
-         * the root's mount busy.
+         * The target's root is held open from look to look, so that what it wrote as it ended can be read.
+         * That keeps the root's mount busy.
          */
         bool keep_root;
 } CodePlace;

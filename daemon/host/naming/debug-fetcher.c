@@ -36,8 +36,8 @@ enum {
 typedef struct Wish {
         char id[MAX_ID];
         bool is_waiting;                /* for the thread; else there was an answer */
-        bool is_news;                   /* it came, and the loop does not know yet */
-        uint64_t next_ns;               /* it is not asked for before that */
+        bool is_news;                   /* the file came, and the loop does not know yet */
+        uint64_t next_ns;               /* time before which it is not asked for again */
 } Wish;
 
 typedef struct Report {
@@ -161,7 +161,7 @@ static bool is_over(void *userdata) {
         return quit;
 }
 
-/* What came counts if it is in the cache: there is no other way to whoever looks for it. */
+/* A file counts if it is in the cache: it has no other way to those who look for it. */
 static int get(DebugFetcher *fetcher, const char *id, uint64_t *n_bytesp) {
         int fd = -1, r = debuginfod_get(fetcher->client, id, &fd, n_bytesp);
 
@@ -305,7 +305,7 @@ DebugFetcher *debug_fetcher_free(DebugFetcher *fetcher) {
         return NULL;
 }
 
-/* One that came since. Return: whether there is one. */
+/* Takes a build id whose file came since. Return: whether there is one. */
 static bool next_news(void *userdata, char *id, size_t size) {
         DebugFetcher *fetcher = userdata;
         bool is_there = false;

@@ -16,7 +16,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
-enum { MAX_FRAMES = 1 << 20 };          /* that lie in no file; the rest stays as it is */
+enum { MAX_FRAMES = 1 << 20 };          /* frames that lie in no file; the rest stays as it is */
 
 typedef struct LateFrame {
         FrameWord word;

@@ -167,7 +167,7 @@ static void look_up(WorkerJob *base, void *state) {
         if (state) {
                 note_stats(job, &before, symbolizer_stats(state));
                 job->table_bytes = symbolizer_memory(state);
-                symbolizer_set_remote(state, NULL, NULL);       /* they are the job's */
+                symbolizer_set_remote(state, NULL, NULL);       /* the remote is the job's */
         }
         job->is_unopened = r;
         closep(&job->fd);

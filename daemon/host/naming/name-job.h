@@ -49,11 +49,11 @@ void name_places_add(NamePlaces *places, const NamePlace *place);
 void name_places_remove(NamePlaces *places, const NamePlaces *gone);
 
 /*
- * Who has debug files of other machines, and may get one a while after it was asked for. A job holds a
+ * Source of debug files of other machines, which may get one a while after it was asked for. A job holds a
  * reference, as its thread may be given up.
  */
 typedef struct NameRemote {
-        SymbolRemote remote;            /* its fetch: NULL = there is none; never waits for others */
+        SymbolRemote remote;            /* fetch() never waits for others; NULL = there is none */
         void (*ref)(void *userdata);
         void (*unref)(void *userdata);
         /* the loop's: a build id whose file came since it was asked for. Return: whether there is one */
@@ -74,11 +74,11 @@ typedef struct NameFound {
 
 typedef struct NameJob {
         WorkerJob job;                  /* first; the caller sets `done` and `stuck` */
-        NameSubject subject;            /* its texts are in `texts` */
+        NameSubject subject;            /* subject whose texts are in `texts` */
         NamePlaces places;
         Zygotes *zygotes;               /* a reference; NULL = the file is read here */
         NameRemote remote;              /* a reference */
-        bool is_renewed;                /* what was read of the object counts no more */
+        bool is_renewed;                /* symbols that were read of the object count no more */
         uint32_t n;
         uint64_t addresses[NAME_JOB_MAX];
 
@@ -89,7 +89,7 @@ typedef struct NameJob {
         bool is_gone;
         NamePlaces gone;                /* processes without the file, as far as they were asked */
         SymbolizerStats read;           /* work that was done for it */
-        size_t table_bytes;             /* of the thread's tables after it */
+        size_t table_bytes;             /* size of the thread's tables after it */
         WorkerSessionCounts workers;
 
         void *object, *names[NAME_JOB_MAX];     /* the caller's, as the next; not used here */
@@ -110,7 +110,7 @@ void name_job_discard(WorkerJob *job);
 typedef struct NameAging {
         WorkerJob job;                  /* first; the caller sets `done` and `stuck` */
         uint64_t n_aged;
-        size_t table_bytes;             /* of the tables that stay */
+        size_t table_bytes;             /* size of the tables that stay */
 } NameAging;
 
 /* Return: 0, -ENOMEM. */

@@ -72,14 +72,14 @@ typedef struct Name {
         uint64_t address;
         uint32_t name, linkage_name;    /* Intern texts; NO_TEXT = the same as name */
         NameState state;
-        struct Name *next_asked;        /* of its object, while it is not sent */
+        struct Name *next_asked;        /* next name of its object that is not sent */
 } Name;
 
 struct NamedObject {
-        NameSubject subject;            /* its texts are owned */
+        NameSubject subject;            /* subject whose texts are owned */
         uint64_t file;                  /* Object.file */
         Hashmap names;                  /* address → Name */
-        Name *first_name;               /* of those that are not sent yet */
+        Name *first_name;               /* first name that is not sent yet */
         uint32_t n_asked;
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
@@ -106,7 +106,7 @@ struct ObjectNames {
         uint32_t n_names, n_waiting;
         NamedObject *first_asked;
         bool is_over;                   /* a cap was met: clear when no job is out */
-        size_t table_bytes;             /* of the thread, when it answered last */
+        size_t table_bytes;             /* size of the thread's tables, when it answered last */
         uint64_t n_evicted;             /* tables that made room for others, or went with their thread */
         uint64_t aging_ns;              /* next time to tell it to age them; UINT64_MAX = it was told */
 };
@@ -297,7 +297,7 @@ static void try_later(const ObjectNames *names, NamedObject *object, bool is_fai
         object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
 }
 
-/* They go with the thread. */
+/* Tables go with the thread. */
 static void lose_tables(ObjectNames *names) {
         names->n_evicted++;
         names->table_bytes = 0;
@@ -493,7 +493,7 @@ static void count(const NameJob *job) {
         worker_session_count(&job->workers);
 }
 
-/* Of a job that has found its table, or why there is none. */
+/* Notes that a job has found the object's table, or why there is none. */
 static void note_answered(ObjectNames *names, NamedObject *object) {
         object->answered_ns = clock_monotonic_ns();
         object->n_evicted = names->n_evicted;
@@ -614,7 +614,10 @@ static void give_up_aging(WorkerJob *base, void *userdata) {
         names->aging_ns = 0;
 }
 
-/* One at a time: two in a row would forget all. A full queue is tried again with the next look. */
+/*
+ * Sends one job at a time that ages tables: two in a row would forget all. A full queue is tried again with
+ * the next look.
+ */
 static int age_tables(ObjectNames *names) {
         uint64_t now_ns = names->table_bytes ? clock_monotonic_ns() : 0;
         NameAging *aging;
@@ -635,7 +638,7 @@ static int age_tables(ObjectNames *names) {
         return r < 0 ? error_fold(r) : 0;
 }
 
-/* Those that wait for more stay as they are. */
+/* Objects that wait for more addresses stay as they are. */
 static int send_jobs(ObjectNames *names, bool sends_all) {
         uint64_t now_ns = clock_monotonic_ns();
         NamedObject *left = names->first_asked;

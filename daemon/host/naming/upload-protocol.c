@@ -233,8 +233,8 @@ static void ask_parca(const UploadServer *server, const UploadFile *file, Upload
 }
 
 /*
- * Its server wants a hash, which it compares with that of an earlier upload that it found to be damaged. The
- * same file makes the same one.
+ * Asks for an upload. Parca wants a hash, which it compares with that of an earlier upload that it found to
+ * be damaged. The same file makes the same hash.
  */
 static cJSON *initiate_parca(const UploadServer *server, const UploadFile *file, UploadAnswer *answer) {
         _cleanup_(text_deinit) Text body = { 0 };

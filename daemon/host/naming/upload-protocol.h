@@ -29,7 +29,7 @@ typedef struct UploadServer {
         const char *url;                /* without a slash at its end; or unix:SOCKET */
         const char *const *headers;     /* `Name: value`, NULL at the end; NULL = none */
         const char *certificate, *client_certificate, *client_key;      /* NULL = none */
-        uint64_t timeout_ns;            /* of a question */
+        uint64_t timeout_ns;            /* time of a question */
         bool (*is_over)(void *userdata);        /* ends a call; NULL = never */
         void *userdata;
 } UploadServer;
@@ -42,12 +42,12 @@ typedef struct UploadFile {
 } UploadFile;
 
 typedef enum UploadVerdict {
-        UPLOAD_WANTED,                  /* of upload_ask() */
-        UPLOAD_DONE,                    /* of upload_send() */
+        UPLOAD_WANTED,                  /* from upload_ask() */
+        UPLOAD_DONE,                    /* from upload_send() */
         UPLOAD_KNOWN,                   /* the server has it */
         UPLOAD_BUSY,                    /* another host is uploading it, or has died in the midst of that */
         UPLOAD_REFUSED,                 /* the server will not take it */
-        UPLOAD_UNSUPPORTED,             /* it wants it in a way that we cannot */
+        UPLOAD_UNSUPPORTED,             /* the server wants it in a way that we cannot */
         UPLOAD_FAILED,                  /* no answer, or one that asks to try later */
 } UploadVerdict;
 

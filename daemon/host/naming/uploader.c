@@ -86,7 +86,7 @@ typedef struct JobList {
         Job *first, *last;
 } JobList;
 
-/* What the thread has done, for the loop. */
+/* Work of the thread, for the loop. */
 typedef struct Report {
         uint64_t counts[N_EVENTS];
         uint64_t n_bytes;
@@ -95,10 +95,10 @@ typedef struct Report {
         char problem[UPLOAD_PROBLEM_MAX];
 } Report;
 
-/* What the thread uses; it owns this once it is left behind. The mutex guards all below it. */
+/* State that the thread uses and owns once it is left behind. The mutex guards all below it. */
 typedef struct Lane {
         UploadServer server;
-        char *texts[5];                 /* its own copies of what the server's fields point to */
+        char *texts[5];                 /* copies of the texts that the server's fields point to */
         char **headers;
         char *shown, *debug_directory;
         int directory;                  /* -1 = none */
@@ -120,7 +120,7 @@ typedef struct Lane {
 struct Uploader {
         Lane *lane;
         Thread *thread;
-        char problem[UPLOAD_PROBLEM_MAX];       /* that was logged */
+        char problem[UPLOAD_PROBLEM_MAX];       /* last problem that was logged */
 };
 
 static uint64_t now_s(void) {
@@ -180,7 +180,7 @@ static uint64_t budget_left(Lane *lane) {
         return lane->day_bytes > spent ? lane->day_bytes - spent : 0;
 }
 
-/* One job at work. */
+/* A job at work. */
 typedef struct Work {
         Lane *lane;
         Job *job;

@@ -36,13 +36,15 @@ typedef struct UploadWish {
         const char *gnu, *path;         /* the path as targets see it */
         ObjectFile file;                /* no other one counts */
         NamePlaces places;
-        /* it lies in a container: it is opened where a process has it mapped, and not at its path here */
+        /*
+         * the file lies in a container: it is opened where a process has it mapped, and not at its path here
+         */
         bool is_contained;
 } UploadWish;
 
 enum {
         _UPLOADER_E_SUCCESS,
-        UPLOADER_E_FULL,                /* too many wait */
+        UPLOADER_E_FULL,                /* the queue is full */
         UPLOADER_E_UNABLE,              /* libcurl or a thread cannot be had; logged */
 };
 

@@ -29,7 +29,7 @@
 
 enum {
         MAX_FILES = 4096,
-        MIN_SAMPLES = 100,              /* that a file must be in */
+        MIN_SAMPLES = 100,              /* samples that a file must be in */
 };
 
 typedef struct Hot {
@@ -37,7 +37,7 @@ typedef struct Hot {
         ObjectFile file;
         NamePlaces places;
         uint64_t n_samples;
-        bool is_done;                   /* it was judged: nothing more is counted */
+        bool is_done;                   /* the file was judged: nothing more is counted */
 } Hot;
 
 struct Uploads {
@@ -116,7 +116,7 @@ int uploads_see(Uploads *uploads, const Process *process, const Mapping *mapping
                 return 0;
         hot = hashmap_get(&uploads->files, mapping->object->file);
         if (!hot && uploads->files.n_entries >= MAX_FILES)
-                forget_all(uploads);    /* what is settled stays so: the uploader has it */
+                forget_all(uploads);    /* settled files stay so: the uploader has them */
         if (!hot)
                 r = add(uploads, mapping, &hot);
         if (r || hot->is_done)
