@@ -28,11 +28,11 @@ typedef struct BatchStoreEvents {
 typedef struct BatchStoreLevel {
         size_t n_stored;                /* batches that fetch() may give out */
         uint64_t stored_events;         /* samples in them */
-        uint64_t stored_bytes, max_bytes;       /* of all that is stored, and may be; 0 = no limit */
-        size_t unsaved_bytes;           /* of batches that were kept and are not written yet */
+        uint64_t stored_bytes, max_bytes;       /* bytes of all that is stored, and may be; 0 = no limit */
+        size_t unsaved_bytes;           /* bytes of batches that were kept and are not written yet */
         uint64_t unsaved_events;
         uint64_t released_events;       /* samples that were held, and are about to count as stored */
-        bool is_stuck;                  /* it does not answer: others should not wait for it */
+        bool is_stuck;                  /* the store does not answer: others should not wait for it */
 } BatchStoreLevel;
 
 typedef struct BatchStoreOps {

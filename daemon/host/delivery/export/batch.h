@@ -16,7 +16,7 @@
 #include "core/base/util/macro.h"
 #include "host/delivery/spool/spool.h"
 
-/* One ExportProfilesServiceRequest in protobuf. */
+/* An ExportProfilesServiceRequest in protobuf. */
 typedef struct ExportRequest {
         const uint8_t *data;
         size_t size;
@@ -32,12 +32,12 @@ typedef int (*ExportConvert)(const uint8_t *data, size_t size, bool to_json, uin
 
 typedef struct Batch Batch;
 
-/* What the disk has of a batch in memory. */
+/* State on disk of a batch in memory. */
 typedef enum BatchCopy {
         BATCH_UNSTORED,
-        BATCH_STORING,                  /* it is on its way to the disk */
+        BATCH_STORING,                  /* the batch is on its way to the disk */
         BATCH_HELD,                     /* the disk has it, and holds it back: memory sends it */
-        BATCH_STORED,                   /* it was read from the disk, where it stays until its end */
+        BATCH_STORED,                   /* the batch was read from the disk, where it stays until its end */
 } BatchCopy;
 
 /* A place in the list of batches whose files are not flushed yet. */
@@ -57,7 +57,7 @@ struct Batch {
         uint64_t n_events;
         uint64_t n_profiles;
         uint64_t first_try_ns;          /* MONOTONIC, 0 = not tried yet */
-        bool gzip, json;                /* what data is */
+        bool gzip, json;                /* form of the data */
         BatchCopy copy;
         SpoolEntry entry;               /* the file, when the disk has it */
         BatchUnflushed unflushed;

@@ -7,17 +7,17 @@
 
 #include <time.h>
 
-/* Which of several certificates in a file matters. */
+/* Rule for the certificate that matters, of several in a file. */
 typedef enum CertificatesOf {
         CERTIFICATES_CHAIN,             /* each must be valid: the first to end */
-        /* one is enough: the last to end, since a rotation has the old and the new */
+        /* any one is enough: the last to end, since a rotation has the old and the new */
         CERTIFICATES_AUTHORITIES,
 } CertificatesOf;
 
 enum {
         _CERTIFICATE_E_SUCCESS,
         CERTIFICATE_E_UNREADABLE,       /* the file cannot be read, or is larger than 4 MiB; errno says why */
-        CERTIFICATE_E_NONE,             /* it holds no certificate (PEM) */
+        CERTIFICATE_E_NONE,             /* the file holds no certificate (PEM) */
         CERTIFICATE_E_LIBRARY,          /* libcrypto is not installed; a message was logged */
 };
 

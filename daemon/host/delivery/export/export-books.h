@@ -11,7 +11,8 @@
 #include "host/delivery/export/export-log.h"
 
 typedef struct ExportBooks {
-        bool secondary;                 /* one of several exporters: util/stat counts for the first alone */
+        /* an exporter beside the first: util/stat counts for the first alone */
+        bool secondary;
         uint64_t counts[COUNTER_N];
         ExportLog log;
 } ExportBooks;

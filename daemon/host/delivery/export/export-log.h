@@ -16,7 +16,7 @@
 #include "host/delivery/export/batch.h"
 
 typedef struct ExportLog {
-        char *url;                      /* of the endpoint, as configured */
+        char *url;                      /* URL of the endpoint, as configured */
         LogLimit limits[TROUBLE_N];
 } ExportLog;
 
@@ -37,7 +37,7 @@ void export_log_overflow(ExportLog *log, size_t max_bytes, uint64_t n_lost);
 
 /* A batch could not be written to the spool. */
 void export_log_spool(ExportLog *log, int error, uint64_t n_events);
-/* What was refused could not be kept as a dead letter either. */
+/* A refused batch could not be kept as a dead letter either. */
 void export_log_not_buried(ExportLog *log, int error, uint64_t n_events);
 /* The stop did not wait for the disk; @n_batches with @n_events were on their way to it. */
 void export_log_spool_left(ExportLog *log, uint64_t n_batches, uint64_t n_events);

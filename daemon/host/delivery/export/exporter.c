@@ -52,7 +52,7 @@ typedef struct Receiver {
         uint64_t trouble_since_ns, accepted_ns;
 } Receiver;
 
-/* Whose turn it is: the oldest of the store, or of the queue. */
+/* Turns of the oldest batch in the store, and in the queue. */
 typedef struct Turns {
         bool fetching;                  /* the store reads its oldest batch */
         bool was_stored;                /* the last batch that was sent came from the store */
@@ -63,8 +63,8 @@ typedef struct Turns {
 
 typedef enum Phase {
         PHASE_RUNNING,
-        PHASE_STOPPING,                 /* one attempt for each batch */
-        PHASE_ENDING,                   /* what the store does not take now is lost */
+        PHASE_STOPPING,                 /* each batch gets one attempt */
+        PHASE_ENDING,                   /* batches that the store does not take now are lost */
 } Phase;
 
 typedef struct Stop {
@@ -86,7 +86,8 @@ struct Exporter {
         Transport transport;
         BatchStore store;
         bool lacks_spool;               /* there should be one */
-        time_t certificate_end;         /* of the receiver, as it showed it last; 0 = it did not */
+        /* end of the receiver's certificate, as it was shown last; 0 = it was not */
+        time_t certificate_end;
         bool is_behind;                 /* the store had no room for a batch in memory */
 
         Receiver receiver;
@@ -149,7 +150,7 @@ static void hold(Exporter *exporter, Batch *batch) {
         exporter->is_behind |= !exporter->store.ops->hold(exporter->store.self, batch);
 }
 
-/* What did not fit on its way to the store may now. */
+/* Batches that did not fit on their way to the store may now. */
 static void catch_up(Exporter *exporter) {
         if (!exporter->is_behind)
                 return;
@@ -386,7 +387,7 @@ static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, 
         hold_off(exporter, wait_ns);
 }
 
-/* One attempt was enough to know: the store keeps everything; without one this batch is lost. */
+/* A single attempt was enough to know: the store keeps everything; without one this batch is lost. */
 static void fail_at_stop(Exporter *exporter, Batch *batch, const HttpReply *reply) {
         if (exporter->store.self) {
                 failed(&exporter->receiver);
@@ -407,8 +408,8 @@ static uint64_t age_of(const Exporter *exporter, const Batch *batch, uint64_t no
 }
 
 /*
- * What is in the store may wait for days while nothing is accepted. Only when others are, and this one never
- * is, is it the batch that breaks the connection.
+ * Batches in the store may wait for days while nothing is accepted. Only when others are accepted, and this
+ * one never is, it is the batch that breaks the connection.
  */
 static bool is_hopeless(const Exporter *exporter, const Batch *batch) {
         return !is_safe(batch) || exporter->receiver.accepted_ns > exporter->turns.tried_since_ns;
@@ -662,7 +663,7 @@ int exporter_new_on(Exporter **exporterp, sd_event *event, const ExporterConfig 
         exporter->too_old = config->dialect.too_old ? strdup(config->dialect.too_old) : NULL;
         if (!exporter->books.log.url || (config->dialect.too_old && !exporter->too_old))
                 return error_origin(-ENOMEM);
-        if (store.self)                 /* what an earlier exporter left */
+        if (store.self)                 /* batches that an earlier exporter left */
                 hold_off(exporter, 0);
         *exporterp = take(exporter);
         return 0;

@@ -32,11 +32,11 @@
 
 typedef struct Exporter Exporter;
 
-/* What is said in other words, or is meant otherwise, than OTLP has it. Strings are copied. */
+/* Ways in which a receiver speaks otherwise than OTLP has it. Strings are copied. */
 typedef struct ExportDialect {
         const char *tenant;             /* header X-Scope-OrgID of each request; NULL = none */
         uint64_t starting_ns;           /* a 500 is tried again for so long; 0 = never */
-        /* what a refusal says of data that is too old for the receiver; NULL = nothing known */
+        /* words of a refusal of data that is too old for the receiver; NULL = nothing known */
         const char *too_old;
 } ExportDialect;
 
@@ -45,32 +45,34 @@ typedef struct ExporterConfig {
         const char *headers;            /* baggage form `k=v,k2=v2`, percent-encoded; NULL = none */
         int gzip;
         ExportConvert convert;          /* NULL: requests are sent as protobuf; else as JSON, made by it */
-        uint64_t timeout_ns;            /* of one request; 0 = 10 s */
+        uint64_t timeout_ns;            /* time of one request; 0 = 10 s */
         uint64_t max_queue_bytes;       /* bytes of waiting batches, as sent; 0 = 4 MiB */
         uint64_t max_age_ns;            /* a batch that is retried for longer is dropped; 0 = 15 min */
         uint64_t retry_first_ns;        /* 0 = 5 s; tests shorten it */
         const char *certificate;        /* CA file, or NULL */
         const char *client_certificate, *client_key;
         ExportDialect dialect;
-        bool secondary;                 /* one of several: util/stat counts for the first alone */
+        /* an exporter beside the first: util/stat counts for the first alone */
+        bool secondary;
         const char *spool;              /* directory for what cannot be sent now; NULL = none */
         SpoolStoreMode spool_mode;
         uint64_t spool_max_bytes, spool_max_age_ns;     /* 0 = no limit */
         uint64_t spool_flush_after_ns;  /* 0 = 2 s */
         uint64_t spool_time_limit_ns;   /* at the stop, for a disk that does not answer; 0 = 3 s */
         ExportConvert spool_convert;    /* for what was stored in the other form; needed with a spool */
-        bool spool_required;            /* else a spool that cannot be used is told and done without */
+        /* a spool that cannot be used is an error; else it is told and done without */
+        bool spool_required;
         bool spool_chosen;              /* done without only while another process has it */
 } ExporterConfig;
 
 enum {
         _EXPORTER_E_SUCCESS,
-        /* of each a message was logged: */
+        /* a message was logged of each: */
         EXPORTER_E_ENDPOINT,            /* not a URL that can be used */
         EXPORTER_E_HEADERS,             /* headers are not in baggage form */
         EXPORTER_E_LIBRARY,             /* the library that sends over HTTP is not installed */
         EXPORTER_E_SPOOL,               /* the spool cannot be used, or another process has it */
-        EXPORTER_E_SPOOL_CHOSEN,        /* somebody chose a spool that cannot be used */
+        EXPORTER_E_SPOOL_CHOSEN,        /* the configuration chose a spool that cannot be used */
 };
 
 /*
@@ -86,7 +88,7 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
 int exporter_new_on(Exporter **exporterp, sd_event *event, const ExporterConfig *config, Transport transport,
                     BatchStore store);
 
-/* What still waits or is under way is counted as LOST_STOP. */
+/* Batches that still wait or are under way are counted as LOST_STOP. */
 Exporter *exporter_free(Exporter *exporter);
 DEFINE_CLEANUP(Exporter, exporter_free)
 
@@ -112,7 +114,7 @@ uint64_t exporter_unsaved_events(const Exporter *exporter);
 uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of all so far */
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);
-uint64_t exporter_spooled_bytes(const Exporter *exporter);      /* of its files */
+uint64_t exporter_spooled_bytes(const Exporter *exporter);      /* bytes of its files */
 uint64_t exporter_max_spool_bytes(const Exporter *exporter);    /* 0 = no limit, or no spool */
 
 /* When the receiver's certificate ends, as it was shown last; seconds since 1970, 0 = it was not. */
@@ -128,5 +130,5 @@ uint64_t exporter_accepted_ns(const Exporter *exporter);
 /* @n_events of what was to be submitted are lost already, for the reason @counter. */
 void exporter_add_lost(Exporter *exporter, enum counter counter, uint64_t n_events);
 
-/* What this exporter counted, whether or not util/stat counts for it. */
+/* Counts of this exporter, whether or not util/stat counts for it. */
 uint64_t exporter_count(const Exporter *exporter, enum counter counter);

@@ -24,7 +24,7 @@ typedef struct SpoolStoreConfig {
         SpoolLimits limits;
         bool gzip, json;                /* form of the batches that come out */
         ExportConvert convert;          /* into that form, of what was stored in the other */
-        size_t max_backlog_bytes;       /* of batches on their way to the disk */
+        size_t max_backlog_bytes;       /* bytes of batches on their way to the disk */
         uint64_t flush_after_ns;
         uint64_t time_limit_ns;         /* for the disk, in finish() */
 } SpoolStoreConfig;

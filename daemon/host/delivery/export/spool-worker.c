@@ -312,7 +312,7 @@ SpoolWorker *spool_worker_leave(SpoolWorker *worker) {
         sd_event_source_disable_unref(worker->source);
         quit(worker);
         if (thread_end(worker->thread, 0) == 0)
-                destroy(worker);        /* else the thread does */
+                destroy(worker);        /* the thread does it otherwise */
         return NULL;
 }
 

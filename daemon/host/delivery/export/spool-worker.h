@@ -28,7 +28,7 @@ typedef struct SpoolWorkerConfig {
          * end before it was stored; else an errno, and the disk does not have it.
          */
         void (*on_put)(Batch *batch, int error, void *userdata);
-        /* Its samples are among the dead letters, or @error is an errno. */
+        /* Samples of a batch are among the dead letters, or @error is an errno. */
         void (*on_buried)(uint64_t n_events, int error, void *userdata);
         /*
          * The oldest batch, with its copy and entry set; NULL = there is none. It is lent, as by
@@ -37,7 +37,7 @@ typedef struct SpoolWorkerConfig {
         void (*on_next)(Batch *batch, void *userdata);
         /* A file that was held is free now, and counts as stored. */
         void (*on_released)(const SpoolEntry *entry, void *userdata);
-        /* What went from the spool on its own: too old, too much, corrupt. */
+        /* Files left the spool on its own account: too old, too much, corrupt. */
         void (*on_counts)(const SpoolCounts *counts, void *userdata);
         void *userdata;
 } SpoolWorkerConfig;

@@ -66,7 +66,7 @@ enum {
         MAX_FILE_BYTES = SPOOL_MAX_REQUEST + (1 << 20), /* noise does not compress */
 };
 
-/* What is in the directory, oldest first. */
+/* Files in the directory, oldest first. */
 typedef struct Index {
         SpoolEntry *entries;            /* [first, n), by time and sequence */
         size_t first, n, room;
@@ -81,7 +81,7 @@ struct Spool {
         bool read_only;
         SpoolLimits limits;
         Index index;
-        uint32_t sequence;              /* of the last file of ours */
+        uint32_t sequence;              /* sequence of the last file of ours */
         SpoolCounts counts;
         uint64_t *lent_lost;            /* in counts: why the lent file was dropped; NULL = it was not */
 };
@@ -254,7 +254,7 @@ static int scan_file(Spool *spool, const char *name, size_t n_known) {
         if (n_known && bsearch(&entry, index->entries + index->first, n_known, sizeof(entry), by_age))
                 return 0;
         entry.size = (uint64_t)st.st_size;
-        entry.flushed = true;           /* or will be by the kernel, long before it is asked for */
+        entry.flushed = true;           /* the kernel has flushed it, or will, long before it is asked for */
         spool->sequence = MAX(spool->sequence, entry.sequence);
         return index_append(index, &entry);
 }

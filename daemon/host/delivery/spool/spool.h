@@ -28,7 +28,7 @@ typedef struct SpoolLimits {
         uint64_t max_bytes, max_files, max_age_ns;      /* 0 = none */
 } SpoolLimits;
 
-/* What went from the spool on its own since the last spool_take_counts(). */
+/* Files that left the spool on its own account since the last spool_take_counts(). */
 typedef struct SpoolCounts {
         uint64_t n_files_corrupt, n_files_schema, n_files_dropped;
         uint64_t n_directories;         /* directories that took the place of ours */
@@ -39,7 +39,7 @@ typedef struct SpoolCounts {
 typedef struct SpoolEntry {
         uint64_t time_ns;               /* REALTIME */
         uint64_t n_events;
-        uint64_t size;                  /* of the file */
+        uint64_t size;                  /* bytes of the file */
         uint32_t sequence;              /* with the time, its id */
         bool held;                      /* memory sends it: neither given out nor dropped by a cap */
         bool lent;                      /* spool_next() gave it out */
