@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which coroutine ran on thread 70 at 350? The chain of its events, newest first, goes back in time; for each
- * event of a resume, the next event of the same station decides whether it still held at 350:
+ * Tells which coroutine ran on a thread at a time: here, on thread 70 at 350. The chain of its events, newest
+ * first, goes back in time; for each event of a resume, the next event of the same station decides whether it
+ * still held at 350:
  *
  *      entry   time   station   thread   event       next event of the station
  *          5    400         6       71   suspend     –
@@ -217,7 +218,7 @@ int event_history_find(EventHistory *history, uint32_t tid, uint64_t time_ns,
                                                                      : NULL;
 
                         if (before && before->time_ns <= time_ns)
-                                /* it may have been resumed here by a lost event */
+                                /* a lost event may have resumed it here */
                                 return EVENT_HISTORY_E_LAPPED;
                         continue;
                 }

@@ -50,9 +50,9 @@ typedef struct EventHistoryThread {
 typedef struct EventHistory {
         EventHistoryEntry *entries;          /* by number % EVENT_HISTORY_EVENTS */
         uint64_t n;                     /* number of the newest entry */
-        uint64_t n_linked;              /* of the newest that is in the chain of its thread */
+        uint64_t n_linked;              /* number of the newest entry that is in the chain of its thread */
         struct Unlinked *unlinked;      /* room to sort the others */
-        uint64_t turn;                  /* of linking */
+        uint64_t turn;                  /* turn of linking */
         /* events of some station are known only from then on: questions of earlier times have no answer */
         uint64_t since_ns;
         EventHistoryStation *stations;

@@ -57,14 +57,15 @@ enum {
 
 #define NEXT_TURN_NS (20 * NS_PER_MS)           /* time until the next turn of a look at very many mappings */
 /*
- * Those that are there already, and those that come with a notice of new mappings, are found by the search of
- * targets (coro_join_watch()): this is for what it misses. Many processes end sooner.
+ * The search of targets (coro_join_watch()) finds regions that are there already, and those that come with a
+ * notice of new mappings. These looks are for regions that it misses. Many processes end sooner.
  */
 #define FIRST_LOOK_NS NS_PER_SEC
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
 #define MIN_WAIT_NS NS_PER_MS
-#define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose scans cost next to nothing */
+/* longest wait, for regions whose scans cost next to nothing */
+#define MAX_WAIT_NS (100 * NS_PER_MS)
 
 /* ---- a region that is followed ---- */
 
@@ -211,7 +212,8 @@ static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
 
                 if (r)
                         return r;
-                if (region_is_cut(followed->region))      /* its stations are zeros now */
+                /* stations of a region that was cut are zeros now */
+                if (region_is_cut(followed->region))
                         return 0;
         }
         return 0;

@@ -34,7 +34,7 @@ DEFINE_CLEANUP(CoroJoin, coro_join_free)
 
 typedef struct CoroRun {
         uint32_t pid, ns_tid;           /* the latter in the process' own namespace */
-        uint64_t generation;            /* of the process; another generation is another program */
+        uint64_t generation;            /* generation of the process; another generation is another program */
         uint64_t time_ns;               /* past */
         bool has_ended;                 /* the process by now: who was not followed before is not looked at */
 } CoroRun;

@@ -32,7 +32,7 @@
 enum {
         FREE_TEXT = 64 << 10,
         TURN_TEXT = 448 << 10,          /* text of a turn beyond that */
-        FILE_TEXT = 4 << 10,            /* that an open file stands for */
+        FILE_TEXT = 4 << 10,            /* text that an open file stands for */
         MAX_FILES = 1024,
 };
 
@@ -40,7 +40,7 @@ struct Find {
         int proc_fd, maps_fd;
         Mounts mounts;
         MapsReader reader;
-        MapsEntry last;                 /* of the file that was opened last; inode 0 = none was */
+        MapsEntry last;                 /* entry of the file that was opened last; inode 0 = none was */
         uint32_t n_left;                /* files that may be opened */
         char path[MAPS_MAX_NAME];
 };

@@ -33,11 +33,11 @@
 enum {
         LINES = SPANPROF_STATION_SIZE / 64,     /* cache lines of a station */
         BLOCK = 32,                     /* stations that are looked at before the ready ones are read */
-        LOOKS_PER_SCAN = 64,            /* one scan looks for deaths in this part of all stations */
+        LOOKS_PER_SCAN = 64,            /* scans until all stations were looked at for deaths */
         MAX_FOLLOWED = 4096,            /* events of one station, before the others are read */
         SPINS = 32,                     /* loads between looks at the clock, each some 15 ns */
         MAX_TRUST = 4,                  /* waits in vain until no other is made */
-        TRIAL = 64,                     /* and of which one is made all the same */
+        TRIAL = 64,                     /* waits of which one is made all the same */
 };
 
 /* age of an event after which no other is awaited; its writer may be in the system call that wakes us */

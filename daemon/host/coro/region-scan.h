@@ -34,7 +34,7 @@ typedef struct RegionScan {
         uint32_t depth;                 /* events of the last station, a guess for the next */
         /* stay at a station while its events keep coming; set by the caller */
         bool follow;
-        bool alone;                     /* one station has news, as far as this scan has come */
+        bool alone;                     /* only one station has news, as far as this scan has come */
         uint32_t trust;                 /* waits in vain for a next event that are left */
         uint32_t n_unawaited;           /* waits that were not made */
         StationState *states;           /* by station */

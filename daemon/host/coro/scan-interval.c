@@ -46,7 +46,7 @@ static void try_ways(ScanInterval *interval, const RegionScanFound *found) {
         share = (uint32_t)((interval->n_lost << 16) / interval->n_events) + 1;
         *lost = *lost ? (3 * *lost + share) / 4 : share;
         interval->n_events = interval->n_lost = 0;
-        /* one that was never tried has lost nothing */
+        /* a way that was never tried has lost nothing */
         interval->way = better(interval);
         if (++interval->n_trials % SCAN_INTERVAL_TRIALS == 0)
                 interval->way = interval->way == SCAN_FOLLOW ? SCAN_WAIT_FOR_BYTES : SCAN_FOLLOW;

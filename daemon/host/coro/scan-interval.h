@@ -43,7 +43,7 @@ typedef struct ScanInterval {
         uint64_t hungry_until_ns;
         bool hungry, idle;
         ScanWay way;                    /* while hungry */
-        uint64_t n_events, n_lost;      /* of this trial */
+        uint64_t n_events, n_lost;      /* counts of this trial */
         uint32_t n_trials;
         uint32_t lost[N_SCAN_WAYS];     /* share that each lost of late, in 1/65536, plus 1; 0 = not tried */
 } ScanInterval;
