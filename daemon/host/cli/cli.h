@@ -20,7 +20,7 @@
 
 enum status {
         STATUS_OK = 0,
-        STATUS_FAILURE = 1,             /* it was tried and did not work */
+        STATUS_FAILURE = 1,             /* the verb was tried and did not work */
         STATUS_USAGE = 2,               /* wrong command line */
         STATUS_SLOWER = 3,              /* a comparison found what --fail-above forbids */
         /* configuration or kernel not usable (EX_CONFIG); systemd need not restart */
@@ -32,13 +32,13 @@ typedef struct Cli Cli;
 typedef struct Verb {
         const char *name;
         int bit;                        /* VERB_* that options name; 0 = takes only --help and --version */
-        const char *arguments;          /* of the usage line, "" = none */
+        const char *arguments;          /* arguments in the usage line, "" = none */
         int min_arguments, max_arguments;
         bool reads_files;               /* configuration files count */
-        const char *summary;            /* one line, for the list of verbs */
+        const char *summary;            /* line for the list of verbs */
         const char *description;        /* paragraphs of `spanprof VERB --help`; may end with examples */
         const char *refusal;            /* hint for an argument too many; may be NULL */
-        /* its arguments are a command line: options end with its first word */
+        /* arguments are a command line: options end with its first word */
         bool takes_command;
         /* reads its command line itself: arguments are all that follows the verb */
         bool raw;
@@ -48,7 +48,7 @@ typedef struct Verb {
 struct Cli {
         const Verb *verb;
         Config config;
-        char **arguments;               /* those that are no options */
+        char **arguments;               /* words that are no options */
         int n_arguments;
         bool help_all;                  /* `--help --all`: help shows advanced options, too */
         char **argv;                    /* all that was behind the verb, to parse it again (cli_reload) */

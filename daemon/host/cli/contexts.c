@@ -45,7 +45,7 @@ typedef struct Show {
 enum {
         MAX_STAT = 4096,
         MAX_AGES = 1 << 17,
-        MAX_ENTRIES = 1 << 24,          /* of the search, as in survey.c */
+        MAX_ENTRIES = 1 << 24,          /* entries of the search, as in survey.c */
         MAX_READS = 1 << 20,
 };
 
@@ -164,7 +164,7 @@ static int print_span(Show *show, uint64_t key, uint32_t tid, const struct abi_s
         return print_age(show, key, tid, span);
 }
 
-/* One look at a thread that runs on: a slot may change under it, so it is looked at twice. */
+/* Prints a slot of a thread that runs on: it may change meanwhile, so it is read twice. */
 static int print_slot(void *userdata, const struct abi_adoption *adoption) {
         Show *show = userdata;
         const Process *process = show->process;
@@ -263,7 +263,7 @@ static int print_records(Show *show) {
         return r;
 }
 
-/* What is published now. Return: 0, PROCESS_E_GONE, PROCESS_E_DENIED, -ENOMEM. */
+/* Looks for contexts that are published now. Return: 0, PROCESS_E_GONE, PROCESS_E_DENIED, -ENOMEM. */
 static int look(const Process *process, Publication *publication, uint32_t *versionp, int *conditionp) {
         RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
         RingSearch search = { 0 };
@@ -363,7 +363,8 @@ static int show(Cli *cli, pid_t pid) {
         while (!r && cli->config.command.watch) {
                 sleep(1);
                 printf("\n");
-                if (show.ages.n_entries > MAX_AGES)     /* of threads that are gone: begin again */
+                /* ages of threads that are gone fill it: begin again */
+                if (show.ages.n_entries > MAX_AGES)
                         free_ages(&show);
                 r = print_all(&show, objects);
         }

@@ -32,7 +32,7 @@ static bool is_taken(const Parse *parse, const Option *option) {
         return option && (option_is_for(option, parse->cli->verb->bit) || !option_is_setting(option));
 }
 
-/* What does the job of an option that is gone, or of one of perf's; NULL = there is no word for it. */
+/* Hint on what replaces an option that is gone, or one of perf's; NULL = there is no word for it. */
 static const char *replacement(const Verb *verb, const char *typed) {
         static const struct {
                 const Verb *verb;

@@ -18,7 +18,7 @@
 #include "host/service/run/demotion.h"
 #include "host/service/control/self.h"
 
-enum { ZYGOTE_WAIT_MS = 5000 };        /* it takes some ten */
+enum { ZYGOTE_WAIT_MS = 5000 };        /* a zygote takes some ten */
 
 typedef struct Run {
         Cli *cli;
@@ -34,7 +34,7 @@ static int reload(void *userdata) {
 
         log_info("reading the configuration anew");
         if (!cli_reload(run->cli, &next)) {
-                config_deinit(&run->next);      /* of a reload that is still under way */
+                config_deinit(&run->next);      /* configuration of a reload that is still under way */
                 run->next = next;
                 return 0;
         }

@@ -43,7 +43,7 @@ static int open_spool(const Config *config, Spool **spoolp, Spool **lettersp) {
         return r < 0 ? STATUS_FAILURE : 0;
 }
 
-/* What a look into the file shows, in one word. */
+/* State of a file by a look into it, in one word. */
 static const char *state_of(const Spool *spool, const SpoolEntry *entry, SpoolHeader *header) {
         _cleanup_(freep) uint8_t *request = NULL;
 

@@ -40,7 +40,7 @@ typedef struct Listing {
         Text document;
         JsonWriter json;                /* into that */
         Runtimes *runtimes;             /* NULL = they are not asked for */
-        char runtime[RUNTIMES_MAX_TEXT];        /* of the process that is being visited; "" = none */
+        char runtime[RUNTIMES_MAX_TEXT];        /* runtimes of the process that is being visited; "" = none */
         size_t n_chosen, n_users, n_hidden;     /* processes; n_users: those that are no kernel threads */
         size_t n_hints;
         Text hints;                     /* lines for people, on stderr */
@@ -250,7 +250,7 @@ static int visit(void *userdata, const SurveyEntry *entry) {
         return listing->document.failed ? -ENOMEM : 0;
 }
 
-/* What the list alone would leave open. */
+/* Explains what the list alone would leave open. */
 static void explain(const Listing *listing) {
         const Config *config = listing->config;
 
