@@ -37,8 +37,8 @@
 #include "host/sampling/unwind/walk/host-walk.h"
 
 enum {
-        MAX_BYTES = 8 << 20,            /* of copies and samples */
-        STEP_BYTES = 200000,            /* of files, in a flush */
+        MAX_BYTES = 8 << 20,            /* bytes of copies and samples */
+        STEP_BYTES = 200000,            /* bytes of files, in a flush */
         POLL_MS = 20,
 };
 
@@ -49,7 +49,7 @@ enum {
 
 typedef struct Copy {
         struct Copy *next;
-        size_t size;                    /* of all of it */
+        size_t size;                    /* bytes of all of it */
         struct abi_stack stack;         /* with its bytes */
 } Copy;
 
@@ -61,9 +61,9 @@ typedef struct Waiting {
         struct Waiting *next;
         Copy *copy;
         uint32_t pid;
-        uint64_t generation;            /* of its program */
+        uint64_t generation;            /* generation of its program */
         SampleCoroutine coroutine;
-        size_t size;                    /* of the record */
+        size_t size;                    /* bytes of the record */
         uint64_t record[];
 } Waiting;
 
@@ -77,7 +77,7 @@ struct Deferred {
         Copies copies;                  /* without their samples yet */
         WaitingList waiting;
         size_t n_bytes;
-        uint64_t changes;               /* of tables, at the last work */
+        uint64_t changes;               /* changes of tables, at the last work */
         uint64_t walked_ns;             /* time of the last walk */
 };
 

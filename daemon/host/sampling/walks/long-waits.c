@@ -32,8 +32,8 @@
 #define LEAST_NS (250 * NS_PER_US)
 
 enum {
-        LOOKS = 4,                      /* of one length of a long wait */
-        SHARE = 10,                     /* of a CPU: the tenth part */
+        LOOKS = 4,                      /* looks in the length of a long wait */
+        SHARE = 10,                     /* part of a CPU that looks may take: the tenth */
         RECORD_BYTES = sizeof(struct abi_wait) + sizeof(struct abi_sample) +
                 WAIT_MAX_WORDS * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
 };
@@ -148,7 +148,7 @@ static uint64_t cpu_ns(void) {
         return (uint64_t)time.tv_sec * NS_PER_SEC + (uint64_t)time.tv_nsec;
 }
 
-/* What a look needs is there while looks go on. */
+/* Makes the walker, which is there while looks go on. */
 static int begin(LongWaits *waits) {
         uint32_t depth = MIN(waits->stages->depth, (uint32_t)WAIT_MAX_FRAMES);
 

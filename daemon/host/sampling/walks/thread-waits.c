@@ -36,7 +36,7 @@ enum {
         LEAST_BATCH = 16,               /* threads between two looks … */
         MAX_BATCHES = 64,               /* … and looks of a round: one of many threads takes milliseconds */
         POLL_MS = 20,
-        STEP_BYTES = 200000,            /* of files, about 1 ms */
+        STEP_BYTES = 200000,            /* bytes of files, about 1 ms */
 };
 
 #define LIMIT_NS NS_PER_SEC
@@ -272,7 +272,9 @@ static int look(Work *work, ThreadsLook *to) {
         return r > 0 ? THREAD_WAITS_E_UNUSABLE : error_fold(r);
 }
 
-/* One batch, and the look behind it in place of the one before. *atp: index of the next batch. */
+/*
+ * Takes a batch, and looks again behind it; that look replaces the one before. *atp: index of the next batch.
+ */
 static int take_batch(Work *work, size_t *atp) {
         ssize_t next = read_batch(work, *atp);
         ThreadsLook again = { 0 };
@@ -375,7 +377,7 @@ void early_waits_drop(EarlyWaits *early) {
         *early = (EarlyWaits){ 0 };
 }
 
-/* Those that have ended are the kernel half's again. */
+/* Threads whose early wait has ended are the kernel half's again. */
 static void keep_early(Work *work, EarlyWaits *early) {
         size_t n = 0;
 

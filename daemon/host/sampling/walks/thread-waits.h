@@ -15,13 +15,13 @@
 
 enum {
         _THREAD_WAITS_E_SUCCESS,
-        THREAD_WAITS_E_UNUSABLE,        /* this kernel does not list threads; it was logged */
+        THREAD_WAITS_E_UNUSABLE,        /* the kernel does not list threads; it was logged */
 };
 
 /* A thread that was met. */
 typedef struct ThreadWait {
         uint32_t tgid, tid;
-        bool was_added;                 /* its wait is in the window; else it runs, or ran in between */
+        bool was_added;                 /* the wait is in the window; else it runs, or ran in between */
         /* if what it waits for is a mutex of glibc: the thread that has it; 0 = none of this process */
         uint32_t holder;
         char comm[16];                  /* any bytes, NUL-terminated */
@@ -32,7 +32,8 @@ typedef struct ThreadWaits {
         size_t n;
         uint64_t n_over_cap;            /* threads that were not looked at */
         bool lacks_rights;              /* memory of some may not be read */
-        bool knows_times;               /* else the waits are 1 ns long: this kernel does not tell */
+        /* times of waits are known; else they are 1 ns long, since this kernel does not tell */
+        bool knows_times;
 } ThreadWaits;
 
 /* A thread that waited before waits were counted. */

@@ -20,7 +20,7 @@
 
 enum {
         PAGE_BYTES = 4096,              /* no page is smaller */
-        USUAL_BYTES = 16 << 10,         /* of a stack above its pointer */
+        USUAL_BYTES = 16 << 10,         /* bytes of a stack above its pointer, as a rule */
         MOST_BYTES = 256 << 10,
         OWNER_OFFSET = 8,               /* pthread_mutex_t of glibc: lock, count, owner (an id) */
 };
@@ -29,9 +29,9 @@ struct ThreadWalker {
         const WalkStages *stages;
         HostWalk *walk;
         struct abi_stack *stack;        /* room for MOST_BYTES */
-        ThreadMemory memory;            /* of the process `tgid`, 0 = none */
+        ThreadMemory memory;            /* memory of the process `tgid`, 0 = none */
         ThreadContext context;
-        ThreadsRuntimes runtimes;       /* of that process, … */
+        ThreadsRuntimes runtimes;       /* runtimes of that process, … */
         HostWalkLive live;              /* … and what is walked of them */
         uint32_t tgid;
         uint64_t generation;
@@ -138,7 +138,7 @@ static void read_record(const ThreadWalker *walker, const struct abi_thread *thr
         thread_record_read(&walker->memory, thread->pointer, &found->context);
         found->form = thread->thread_form;
         found->outcome = outcomes[found->context.outcome];
-        if (found->form == ABI_FORM_LABELS)     /* those of its labels that are no ids have another form */
+        if (found->form == ABI_FORM_LABELS)     /* labels that are no ids have another form */
                 found->context.attributes_size = 0;
 }
 

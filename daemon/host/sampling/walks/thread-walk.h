@@ -24,13 +24,13 @@ enum {
 
 typedef struct ThreadWalker ThreadWalker;
 
-/* What was read of one thread. */
+/* Result of a read of one thread. */
 typedef struct WalkedThread {
         const struct abi_thread *thread;        /* borrowed */
         ThreadLook context;
         uint8_t outcome, form;          /* enum abi_context, enum abi_form */
         int32_t owner;                  /* word behind the futex that it waits for; 0 = none */
-        bool waits_for_lock;            /* of an interpreter of Python (the GIL) */
+        bool waits_for_lock;            /* the lock is an interpreter's of Python (the GIL) */
         uint8_t interrupted;            /* as in struct abi_sample, like the next three */
         enum abi_stack_end end;
         uint32_t n;

@@ -17,7 +17,7 @@
 #include "host/sampling/sample/sampler.h"
 #include "host/sampling/unwind/tables/tables.h"
 
-/* What a walk reads, and where its stack goes. All borrowed. */
+/* Stages that a walk reads, and where its stack goes. All borrowed. */
 typedef struct WalkStages {
         Targets *targets;
         Tables *tables;
