@@ -10,14 +10,16 @@
 #include "border/abi.h"
 
 enum {
-        THREAD_ON_CPU = 1 << 0,         /* its registers are those of its last entry into the kernel */
+        THREAD_ON_CPU = 1 << 0,         /* registers are those of its last entry into the kernel */
         THREAD_HAS_USER = 1 << 1,       /* registers are set: of 64-bit user code */
-        THREAD_RUNNABLE = 1 << 2,       /* it waits for a CPU alone */
-        THREAD_IS_WORKER = 1 << 3,      /* of the kernel in the process: its thread pointer is another's */
-        /* of its slot in the ring */
+        THREAD_RUNNABLE = 1 << 2,       /* the thread waits for a CPU alone */
+        /* a worker of the kernel in the process: its thread pointer is another's */
+        THREAD_IS_WORKER = 1 << 3,
+        /* flags of its slot in the ring */
         THREAD_SLOT_SHARED = 1 << 4,    /* other threads have it, too */
         THREAD_SLOT_LEFT = 1 << 5,      /* a thread that is gone may have written it */
-        THREAD_SLOT_UNWRITTEN = 1 << 6, /* it was not written since the thread's birth, as far as is known */
+        /* the slot was not written since the thread's birth, as far as is known */
+        THREAD_SLOT_UNWRITTEN = 1 << 6,
 };
 
 struct abi_thread {
@@ -38,7 +40,7 @@ struct abi_thread {
         /* how its trace context is reached, as in struct abi_process; 0 = there is none of that kind */
         uint64_t ring_address;
         int64_t thread_offset;
-        struct abi_span born;           /* what its slot held when it was born */
+        struct abi_span born;           /* content of its slot when it was born */
         uint32_t ring_capacity;
         uint32_t thread_module;
         uint8_t thread_model;

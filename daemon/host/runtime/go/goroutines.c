@@ -37,13 +37,13 @@ struct Goroutines {
         const WalkStages *stages;
         uint64_t n_each;                /* goroutines of a process that a look takes at most */
         HostWalk *walk;
-        GoroutineLook look;             /* of a batch */
-        bool is_once;                   /* one look was asked for, and no more follow */
+        GoroutineLook look;             /* look at a batch */
+        bool is_once;                   /* the look was asked for once, and no more follow */
         uint32_t first;                 /* process that the next look begins with: its place among all */
         struct abi_stack *stack;        /* room for GOROUTINE_MAX_STACK */
 };
 
-/* One look at all processes. */
+/* A look at all processes. */
 typedef struct Work {
         Goroutines *goroutines;
         GoroutinesSeen seen;
@@ -55,7 +55,7 @@ typedef struct Work {
 /* How the places of one process are chosen. */
 typedef struct Choice {
         double step, next;              /* a place, and the next one; step ≥ 1: as many as one stands for */
-        double over;                    /* of numbers so far, what was no integer */
+        double over;                    /* part of the numbers so far that was no integer */
         uint64_t n, n_left;             /* places, and how many are still to be chosen */
 } Choice;
 
@@ -287,7 +287,7 @@ static void visit(void *userdata, const Process *process, SelectorReason reason)
         work->n++;
 }
 
-/* Those from one on, then those in front of it: the limit of a look cuts each time others. */
+/* Visits processes from `first` on, then those in front of it: the limit of a look cuts each time others. */
 static int visit_all(Work *work) {
         Goroutines *goroutines = work->goroutines;
         Targets *targets = goroutines->stages->targets;

@@ -18,12 +18,12 @@ enum {
         GOROUTINES_MAX_LOOK = 20000,
 };
 
-/* What a look has met. */
+/* Counts of goroutines that a look has met. */
 typedef struct GoroutinesSeen {
         uint64_t n_added;               /* with their stacks */
         uint64_t n_running, n_moved, n_unreadable, n_pending, n_window_full, n_not_looked_at;
         uint64_t n_lists_unreadable;    /* processes */
-        uint64_t n_processes;           /* whose lists were read */
+        uint64_t n_processes;           /* processes whose lists were read */
 } GoroutinesSeen;
 
 /* @stages: borrowed. @n_each: goroutines of a process that a look takes at most. Return: 0, -ENOMEM. */
