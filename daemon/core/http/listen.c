@@ -127,7 +127,7 @@ static int lock_directory(const char *path) {
         return -1;
 }
 
-/* chmod() before listen(): nobody can connect in between, whatever the umask is. */
+/* chmod() before listen(): no client can connect in between, whatever the umask is. */
 int listen_open_path(const char *path, unsigned mode, int *fdp) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = -1, lock = -1;

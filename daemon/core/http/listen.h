@@ -25,8 +25,8 @@ enum {
 int listen_open(const char *address, uint16_t port, int *fdp);
 
 /*
- * A socket in the filesystem with exactly @mode; one that nobody listens on any more is replaced, and of
- * several who would do so at the same time one does. Return: 0, LISTEN_E_PATH.
+ * A socket in the filesystem with exactly @mode; one without a listener is replaced, and of several who would
+ * do so at the same time one does. Return: 0, LISTEN_E_PATH.
  */
 int listen_open_path(const char *path, unsigned mode, int *fdp);
 

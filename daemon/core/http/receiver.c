@@ -75,7 +75,7 @@ struct Receiver {
         Connections *connections;
         Upload *uploads;                /* the newest first */
         Turns *turns;
-        uint64_t detached_ns;           /* since then nobody serves it; 0 = it is served */
+        uint64_t detached_ns;           /* start of the time that it is not served; 0 = it is */
         char url[96];
 };
 

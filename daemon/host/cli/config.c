@@ -112,8 +112,9 @@ static int load(Cli *cli, bool checks) {
 }
 
 /*
- * For the unit's ExecCondition=: whether anybody has said where profiles shall go. A configuration that is
- * wrong is left to `run`, which names the mistake and ends with a status that systemd understands.
+ * For the unit's ExecCondition=: tells whether the configuration says where profiles shall go. A
+ * configuration that is wrong is left to `run`, which names the mistake and ends with a status that systemd
+ * understands.
  */
 static int endpoint(Cli *cli) {
         Text errors = { 0 };

@@ -16,7 +16,7 @@
  * others want that CPU, who has used much of it has none when the next burst comes: then it is better to
  * sleep after each event and to be woken for the next. Which is better no clock tells, but losses do. So a
  * hungry reader tries both, 1,024 events each, and keeps to the one that loses less; the other has one trial
- * in eight. Nobody wakes a reader of a region that another program has made: it can only follow.
+ * in eight. A reader of a region that another program has made is not woken: it can only follow.
  */
 
 #include "host/coro/scan-interval.h"

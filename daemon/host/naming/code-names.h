@@ -4,12 +4,12 @@
 /*
  * Names of Code That Is Made at Run Time
  *
- * An address in memory without a file means nothing to anybody once its process is gone, so it is named at
- * once, by what the process says of it (code-source.h). Files are looked for when a process is first met in
- * such code, and looked at again while it is met there: soon while they grow, ever less often, once a second
- * at last, while they do not. So the name of code that takes the place of other code may be up to a second
- * late, and until then it is the other's. The looking is done by a thread of its own, which starts with the
- * first such process.
+ * An address in memory without a file means nothing once its process is gone, so it is named at once, by what
+ * the process says of it (code-source.h). Files are looked for when a process is first met in such code, and
+ * looked at again while it is met there: soon while they grow, ever less often, once a second at last, while
+ * they do not. So the name of code that takes the place of other code may be up to a second late, and until
+ * then it is the other's. The looking is done by a thread of its own, which starts with the first such
+ * process.
  */
 
 #include <stdbool.h>

@@ -106,7 +106,7 @@ int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *p
                  const NameRemote *remote);
 void name_job_discard(WorkerJob *job);
 
-/* Forgets tables that nobody needed since the one before, and gives their memory back to the system. */
+/* Forgets tables that were not needed since the one before, and gives their memory back to the system. */
 typedef struct NameAging {
         WorkerJob job;                  /* first; the caller sets `done` and `stuck` */
         uint64_t n_aged;

@@ -10,7 +10,7 @@
  * (WindowModule).
  *
  * A file is what the kernel says it is: device, inode, size, mtime, ctime, time of birth
- * (core/symbol/object/object-file.h). Build id and path are no key: anybody can link the one and mount the
+ * (core/symbol/object/object-file.h). Build id and path are no key: any user can link the one and mount the
  * other. A new name or mode changes ctime alone, so a file that was deleted keeps its names: its time of
  * birth is the same. Where a filesystem tells no time of birth, such a file gets no more names than it has.
  *

@@ -37,7 +37,7 @@ typedef struct ObjectNamesLimits {
         uint32_t max_jobs;
         uint64_t time_limit_ns;           /* time for one job; 0 = 10 s */
         uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */
-        /* a symbol table that nobody needs goes after one to two times that; 0 = 60 s */
+        /* a symbol table that is not needed goes after one to two times that; 0 = 60 s */
         uint64_t aging_ns;
 } ObjectNamesLimits;
 

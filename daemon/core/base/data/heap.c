@@ -14,7 +14,7 @@
 
 enum {
         LARGE_PAGE = 2 << 20,
-        /* addresses, no memory; more would not pay: clearing memory that nobody had lately is slow */
+        /* addresses, no memory; more would not pay: clearing memory that was not in use lately is slow */
         AHEAD = 24 << 20,
         /* blocks of that size grow by moving pages, which is cheaper than copying them */
         OWN_MAPPING = 4 << 20,

@@ -33,8 +33,8 @@ enum {
 
 /*
  * Makes the last part of @path (mode 0700) if it is missing, and gives it with all that is in it to a user:
- * if root owns it, nobody else may write there, and it holds nothing but regular files that @is_ours() knows
- * by their names. What another user owns already stays theirs, and what cannot be opened is left for who
- * needs it to say. Return: 0, DIRECTORY_E_FOREIGN, -errno.
+ * if root owns it, no other user may write there, and it holds nothing but regular files that @is_ours()
+ * knows by their names. What another user owns already stays theirs, and what cannot be opened is left for
+ * who needs it to say. Return: 0, DIRECTORY_E_FOREIGN, -errno.
  */
 int directory_give(const char *path, uid_t uid, gid_t gid, bool (*is_ours)(const char *name));

@@ -81,7 +81,7 @@ static bool is_for_all(const struct stat *directory) {
         return directory->st_mode & S_IWOTH;
 }
 
-/* A link of anybody can get any name where everybody may rename. */
+/* A link of any user can get any name where all users may rename. */
 static bool may_follow(const struct stat *directory, const struct stat *link) {
         if (!is_trusted(directory->st_uid) || !is_trusted(link->st_uid))
                 return false;
@@ -320,7 +320,7 @@ static void fd_name(char name[32], int fd) {
         snprintf(name, 32, "/proc/self/fd/%d", fd);
 }
 
-/* Whether nobody else can put anything into a directory, or another one into its place. */
+/* Whether no other user can put anything into a directory, or another one into its place. */
 static int find_path(Outfile *file) {
         _cleanup_(walk_deinit) Walk walk = { .directory = -1, .there = -1 };
         char link[32], text[PATH_MAX];

@@ -11,12 +11,12 @@
  *  - A link is followed only if it and its directory belong to us, to root or to the caller of sudo. In a
  *    directory that everybody may write to, links of the caller of sudo are not followed either (as
  *    fs.protected_symlinks has it, on every machine).
- *  - A regular file is replaced, never opened. The new one has no name, or one that nobody can guess, until
+ *  - A regular file is replaced, never opened. The new one has no name, or one that no user can guess, until
  *    it is renamed in that directory. It keeps owner, group and mode of the old one. A file of another user
  *    is refused.
  *  - A pipe, a terminal and /dev/null are written into. Other devices, and pipes of other users, are refused
  *    before they are opened.
- *  - Nobody may read an output who may not read what it was made from (OutfileReaders).
+ *  - Users who may not read what an output was made from may not read the output (OutfileReaders).
  */
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ enum {
         /* belongs to the caller of sudo, who may not read all that it would be made from */
         OUTFILE_E_READERS,
         OUTFILE_E_DEVICE,
-        OUTFILE_E_UNREAD,               /* a pipe that nobody reads, and whose reader is not waited for */
+        OUTFILE_E_UNREAD,               /* a pipe without a reader, which is not waited for */
         OUTFILE_E_OLD,                  /* FILE.old is not ours */
         OUTFILE_E_NAMES,                /* has several names, and would be written to in place */
         OUTFILE_E_SHARED,               /* others may change the directory, or one above it */
@@ -57,7 +57,7 @@ typedef struct OutfileOptions {
         bool live;                      /* has its name from the first byte on, not at the end */
         bool append;                    /* live, and behind what is there */
         bool by_path;                   /* live, and a library will open outfile_path() */
-        bool impatient;                 /* a pipe that nobody reads is refused; else a reader is waited for */
+        bool impatient;                 /* a pipe without a reader is refused; else one is waited for */
 } OutfileOptions;
 
 typedef struct Outfile {
@@ -117,7 +117,7 @@ int outfile_finish(Outfile *file);
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
  * sudo. @heir: the user that the caller becomes before it writes, or OUTFILE_NO_HEIR. Then it may belong to
  * any user if only we can have put it there, and the caller becomes that one; in a sticky directory like
- * /tmp, where anybody can put one, it may belong to the heir. If everybody may write to it, it must be
+ * /tmp, where any user can put one, it may belong to the heir. If everybody may write to it, it must be
  * sticky: a caller that makes each file itself (O_EXCL, RENAME_NOREPLACE) is safe there.
  * Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
@@ -125,7 +125,7 @@ int outfile_finish(Outfile *file);
 int outfile_open_directory(const char *path, uid_t heir, int *fdp);
 
 /*
- * A new file for us alone, under a name that nobody can guess. @name: as of Outfile. Return: its descriptor,
+ * A new file for us alone, under a name that no user can guess. @name: as of Outfile. Return: its descriptor,
  * -errno.
  */
 int outfile_open_temporary(int directory, char name[32]);

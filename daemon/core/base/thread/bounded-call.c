@@ -96,7 +96,7 @@ static void wait_asked(Worker *worker) {
                 ;
 }
 
-/* A job that was given up is answered to nobody; what ends the worker was asked meanwhile. */
+/* A job that was given up gets no answer; what ends the worker was asked meanwhile. */
 static void run_worker(void *userdata) {
         Worker *worker = userdata;
 

@@ -26,14 +26,14 @@ void log_set_level(int level);
 int log_level(void);
 
 /*
- * From now on a message that is not taken soon (a pipe that nobody reads, a terminal that is held, a journal
+ * From now on a message that is not taken soon (a pipe without a reader, a terminal that is held, a journal
  * that hangs) is lost and counted, instead of holding up its writer.
  */
 void log_never_wait(void);
 
 /*
  * Last call of a process: the journal asks /proc whose message it has (_SYSTEMD_UNIT=), so that the last
- * words of one that is gone by then would be nobody's.
+ * words of one that is gone by then would have no unit.
  */
 void log_finish(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Parses numbers, checks and repairs UTF-8 (RFC 3629), masks characters that nobody would see, and grows
+ * Parses numbers, checks and repairs UTF-8 (RFC 3629), masks characters that do not show, and grows
  * buffers of text, which remember a failed allocation until their end.
  */
 

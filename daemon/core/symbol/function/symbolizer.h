@@ -123,7 +123,7 @@ void symbolizer_age(Symbolizer *symbolizer);
 typedef struct SymbolizerStats {
         uint64_t n_misses;              /* look-ups whose object was not in memory, and was read first */
         uint64_t n_evicted;             /* objects that left for others */
-        uint64_t n_aged;                /* objects that left since nobody asked for them */
+        uint64_t n_aged;                /* objects that left since they were not asked for */
         uint64_t n_objects[SYMBOL_N_STATES];    /* objects that were read, by result */
         uint64_t n_go[SYMBOL_N_GO];     /* the same, by result of Go's table */
         uint64_t n_cut;                 /* objects with more functions than a table takes */

@@ -144,7 +144,7 @@ static _Noreturn void become_worker(const LinesOptions *options, int request, in
         _exit(errno == EPERM ? lines_worker() : 1);
 }
 
-/* A file in memory: it can be written before anybody reads. */
+/* A file in memory: it can be written before it is read. */
 static int make_request(const uint64_t *addresses, uint32_t n) {
         LinesRequest request = { .magic = LINES_MAGIC, .n_addresses = n };
         _cleanup_(closep) int fd = memfd_create("lines", MFD_CLOEXEC);

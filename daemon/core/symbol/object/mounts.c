@@ -11,7 +11,7 @@
  * Such a list is long to make, and nearly all processes share one of two: that of our own mount namespace and
  * that of pid 1 (a service manager may give us our own). Both are held: the text, and a descriptor that polls
  * with POLLPRI once a mount has come or gone; then the text is read again. A descriptor keeps its namespace
- * and root directory busy, so other namespaces, whose end somebody waits for, are read each time.
+ * and root directory busy, so other namespaces, whose end others may wait for, are read each time.
  */
 #include "core/symbol/object/mounts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a file that a target chose is opened without ever waiting for anybody:
+ * Opens a file that a target chose, without ever waiting for another machine or user:
  *
  *     1. the device in the maps line is looked up in mountinfo: FUSE and network filesystems end here;
  *     2. O_PATH of /proc/PID/map_files/START-END, which is the mapped file itself, deleted or not
@@ -36,7 +36,7 @@ static MountKind mount_kind(ObjectSource *source, uint32_t major, uint32_t minor
 }
 
 /*
- * Whether the file may be opened. A device that nobody lists is some block device of another mount
+ * Whether the file may be opened. A device that mountinfo does not list is some block device of another mount
  * namespace (major number > 0), the kernel's own tmpfs, or not to be trusted.
  */
 static bool is_trusted(MountKind kind, uint32_t major) {

@@ -72,7 +72,7 @@ int object_file_open_here(const ObjectFile *file, const char *path, int *fdp);
  */
 bool object_file_is_same(const ObjectFile *then, const ObjectFile *now);
 
-/* A number of the file, which nobody can choose, alike for equal ones in this process; never 0. */
+/* A number of the file, which no target can choose, alike for equal ones in this process; never 0. */
 uint64_t object_file_number(const ObjectFile *file);
 
 /* The number and the owner of what @fd is a descriptor of. Return: 0, OBJECT_E_UNREADABLE. */

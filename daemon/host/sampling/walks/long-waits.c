@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The kernel half draws which waits it walks, once there are more than off-cpu-walks. Nobody knows then how
+ * The kernel half draws which waits it walks, once there are more than off-cpu-walks. It cannot know yet how
  * long a wait will be. So this looks again and again for waits that were not drawn and still go on:
  *
  *     0        T/4       T/2                 T = off-cpu-long-wait

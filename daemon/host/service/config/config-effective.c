@@ -49,7 +49,7 @@ static void put_endpoint(const Config *config, Text *value, Text *origin) {
                 put(value, origin, "", "none beside the sections [export NAME]");
 }
 
-/* Return: whether @name has a default that follows from something else, now that nobody has set it. */
+/* Return: whether @name has a default that follows from something else, now that it is not set. */
 static bool put_derived(const Config *config, const char *name, ConfigAsker asker, Text *value,
                         Text *origin) {
         if (!strcmp(name, "spool"))

@@ -290,7 +290,7 @@ int config_profiles_url(const char *base, bool full, char **urlp);
 /* Sets profiles_url and shown_url from @base. Return: 0, -ENOMEM. */
 int config_set_urls(Config *config, const char *base, bool full);
 
-/* Whether somebody has set the spool; else it is none, or that of the service manager. */
+/* Whether the configuration has set the spool; else it is none, or that of the service manager. */
 bool config_spool_is_chosen(const Config *config);
 
 /* Whether a section [export NAME] takes @option. */

@@ -7,11 +7,11 @@
  * the connections that it has accepted, and a client would see the end of one without an answer. So servers
  * belong to the process:
  *
- *     daemon 1 ── open ──▶ answers ── rest ──▶ nobody answers, clients wait ── open ──▶ daemon 2 answers
+ *     daemon 1 ── open ──▶ answers ── rest ──▶ answers stop, clients wait ──── open ──▶ daemon 2 answers
  *                                                                            └ sweep ─▶ moved: 410, closed
  *
  * One is found again by where it listens. A path or a port that the new configuration does not have any more
- * is swept. So is a path at which another file is by then, or none: nobody would reach us there.
+ * is swept. So is a path at which another file is by then, or none: no client would reach us there.
  */
 
 #include "host/service/control/control-servers.h"

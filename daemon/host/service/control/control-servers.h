@@ -30,5 +30,5 @@ int control_servers_open(ControlServers *servers, sd_event *event, const Receive
 /* The daemon that opened them ends: what clients ask from now on waits for the next one. */
 void control_servers_rest(ControlServers *servers);
 
-/* Ends those that nobody has opened since they rest. What they have been asked is answered by @page first. */
+/* Ends servers that were not opened since they rest. What they have been asked is answered by @page first. */
 void control_servers_sweep(ControlServers *servers, sd_event *event, ReceiverPage page, void *userdata);

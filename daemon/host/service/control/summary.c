@@ -38,10 +38,10 @@ double summary_rate(const Summary *summary) {
 }
 
 /*
- * Ticks on processes that were undecided and then rejected belong to no target's CPU time. Of those that were
- * lost before anybody judged their process nobody knows: they are left out, and where they are many the ratio
- * would say little. More ticks than the CPU time stands for mean that time was missed, of processes that came
- * and went between two looks of a daemon that was held up: that is no ratio of anything either.
+ * Ticks on processes that were undecided and then rejected belong to no target's CPU time. Ticks that were
+ * lost before their process was judged may belong to either: they are left out, and where they are many the
+ * ratio would say little. More ticks than the CPU time stands for mean that time was missed, of processes
+ * that came and went between two looks of a daemon that was held up: that is no ratio of anything either.
  */
 double summary_coverage(const Summary *summary) {
         double expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary);

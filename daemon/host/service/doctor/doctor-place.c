@@ -141,7 +141,7 @@ static void check_metrics(Doctor *doctor) {
         }
 }
 
-/* ---- somebody to profile ---- */
+/* ---- targets to profile ---- */
 
 typedef struct Count {
         size_t n_chosen, n_all;

@@ -173,7 +173,7 @@ static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo
         if (stop->time_ns)
                 return 0;
         r = daemon_stop(daemon);
-        stop_signals_drop_pending();    /* the stop took a while, in which nobody looked */
+        stop_signals_drop_pending();    /* the stop took a while, in which the daemon did not look */
         return r;
 }
 

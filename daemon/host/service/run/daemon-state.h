@@ -112,7 +112,7 @@ typedef struct DaemonStages {
         HotspotLinks *jvms;             /* NULL = the same of JVMs */
         PythonLinks *pythons;           /* NULL = the same of CPython */
         Aggregator *aggregator;
-        SpanCpu *span_cpu;              /* NULL = nobody is told */
+        SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
         DebugFetcher *fetcher;          /* the same */

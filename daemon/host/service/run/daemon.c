@@ -120,7 +120,7 @@ static void look_at_kernel(Daemon *daemon) {
         totals->has_files = true;
 }
 
-/* A capability is worth nothing where a sandbox covers what it opens: then nobody reads of all of them. */
+/* A capability is worth nothing where a sandbox covers what it opens: the log does not say `all` then. */
 static void log_start(Daemon *daemon) {
         struct utsname name;
         char lost[512];
