@@ -446,17 +446,26 @@ static void add_pod(ResourceBuilder *builder, const char *uid) {
         add_string(builder, "k8s.namespace.name", name.namespace);
 }
 
+static void add_service(ResourceBuilder *builder, const ProcessContext *context, const Process *process) {
+        char unknown[SERVICE_NAME_MAX];
+        size_t size;
+        const char *name = service_name_of(context, process, unknown, &size);
+
+        if (builder->r || !size || !attribute_filter_allows(builder->filter, "service.name"))
+                return;
+        builder->r = window_attribute_string(builder->window, "service.name", name, size,
+                                             &builder->attributes[builder->n]);
+        builder->n += !builder->r;
+}
+
 /* The first of two attributes with one key counts: a target knows its own container and host name best. */
 static void describe(ResourceBuilder *builder, const Program *program) {
         const ProcessContext *context = program->publication->context;
         const Process *process = program->process;
         const Identity *identity = process->identity;
         const Environment *environment = identity ? &identity->environment : NULL;
-        char unknown[SERVICE_NAME_MAX];
-        size_t size;
 
-        if (!service_name_published(context, &size))
-                add_string(builder, "service.name", service_name_found(process, unknown));
+        add_service(builder, context, process);
         add_int(builder, "process.pid", process->pid);
         add_string(builder, "process.executable.name", service_name_executable(process));
         add_string(builder, "process.executable.path", process->exe);

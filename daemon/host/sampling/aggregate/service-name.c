@@ -2,7 +2,7 @@
 
 /*
  * Looks for service.name in the process context, then in the environment, and then makes a name of the
- * executable's.
+ * executable's. A name that says that the SDK had none goes behind the environment's.
  */
 
 #include "host/sampling/aggregate/service-name.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *service_name_published(const ProcessContext *context, size_t *sizep) {
+/* Return: NULL = it has none. */
+static const char *find_published(const ProcessContext *context, size_t *sizep) {
         static const char name[] = "service.name";
 
         for (size_t i = 0; context && i < context->n_attributes; i++) {
@@ -32,16 +33,35 @@ const char *service_name_executable(const Process *process) {
         return slash ? slash + 1 : process->exe ? process->exe : process->comm;
 }
 
-/* Never from a thread's name: it changes with what the thread does. */
-const char *service_name_found(const Process *process, char unknown[SERVICE_NAME_MAX]) {
+static const char *configured(const Process *process) {
         const Environment *environment = process->identity ? &process->identity->environment : NULL;
-        const char *executable = process->exe ? service_name_executable(process) : "";
 
         if (environment && environment->service_name)
                 return environment->service_name;
         for (size_t i = 0; environment && i < environment->n_attributes; i++)
                 if (!strcmp(environment->attributes[i].key, "service.name"))
                         return environment->attributes[i].value;
-        snprintf(unknown, SERVICE_NAME_MAX, SERVICE_NAME_UNKNOWN "%s%s", *executable ? ":" : "", executable);
-        return unknown;
+        return NULL;
+}
+
+/* An SDK that was given no name publishes `unknown_service:java`; the environment may have one. */
+static bool is_placeholder(const char *name, size_t size) {
+        return size >= strlen(SERVICE_NAME_UNKNOWN) &&
+                !memcmp(name, SERVICE_NAME_UNKNOWN, strlen(SERVICE_NAME_UNKNOWN));
+}
+
+/* Never from a thread's name: it changes with what the thread does. */
+const char *service_name_of(const ProcessContext *context, const Process *process,
+                            char unknown[SERVICE_NAME_MAX], size_t *sizep) {
+        const char *executable = process->exe ? service_name_executable(process) : "";
+        const char *published = find_published(context, sizep), *name = configured(process);
+
+        if (published && !(name && is_placeholder(published, *sizep)))
+                return published;
+        if (!name)
+                snprintf(unknown, SERVICE_NAME_MAX, SERVICE_NAME_UNKNOWN "%s%s", *executable ? ":" : "",
+                         executable);
+        name = name ?: unknown;
+        *sizep = strlen(name);
+        return name;
 }

@@ -155,11 +155,7 @@ static int service_of(SpanCpu *cpu, const Program *program, uint32_t *servicep) 
                 *servicep = cpu->service_of[number];
                 return 0;
         }
-        name = service_name_published(context, &size);
-        if (!name) {
-                name = service_name_found(program->process, unknown);
-                size = strlen(name);
-        }
+        name = service_name_of(context, program->process, unknown, &size);
         r = add_service(cpu, name, size, servicep);
         if (!r)
                 r = intern_add(&cpu->programs, key, sizeof(key), &number);
