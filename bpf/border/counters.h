@@ -327,8 +327,8 @@
           "new contexts whose attributes end in the middle of one") \
         X(CONTEXT_ATTRIBUTES_OVERFLOW, "context_attributes_total", "result=\"overflow\"", \
           "attributes of new contexts sent as __overflow__: over 1,000 values of a key in a window") \
-        X(SPAN_NAMES_WINDOW_FULL, "context_attributes_total", "result=\"window_full\"", \
-          "windows without room to give earlier samples of a span the name that it got later") \
+        X(LATE_NAMES_WINDOW_FULL, "context_attributes_total", "result=\"window_full\"", \
+          "windows without room to give earlier samples the name that their span or service got later") \
         X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", \
                 "targets whose environment could not be read") \
         X(POD_NAMES_UNKNOWN, "pod_names_missing_total", "reason=\"unknown\"", \

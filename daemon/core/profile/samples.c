@@ -249,7 +249,7 @@ static int64_t add_saturated(int64_t a, int64_t b) {
         return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-static int find_sample(Window *window, const SampleKey *key, uint32_t *indexp) {
+static int find_sample(Window *window, const WindowSampleKey *key, uint32_t *indexp) {
         uint32_t n = window->tables.samples.n_items, index;
         int r;
 
@@ -277,7 +277,7 @@ static void add_value(Window *window, uint32_t profile, uint32_t sample, int64_t
         add_values_of(window, profile, sample, value, 1);
 }
 
-static int add_sample(Window *window, const SampleKey *key, int64_t value, uint32_t *indexp) {
+static int add_sample(Window *window, const WindowSampleKey *key, int64_t value, uint32_t *indexp) {
         int r = find_sample(window, key, indexp);
 
         if (!r)
@@ -293,7 +293,7 @@ static void note_time(WindowProfile *profile, uint64_t time_ns) {
 
 int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                          uint32_t *samplep) {
-        SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
+        WindowSampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
 
         return find_sample(window, &key, samplep);
 }
@@ -348,7 +348,7 @@ void window_drop_times(Window *window) {
 
 int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                   int64_t value, uint64_t time_ns) {
-        SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
+        WindowSampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
         uint32_t index;
         int r;
 
@@ -364,23 +364,33 @@ int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t att
 
 int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes,
                           uint32_t link, int64_t value) {
-        SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
+        WindowSampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
         uint32_t index;
 
         return add_sample(window, &key, value, &index);
 }
 
-/* ---- other attributes ---- */
+/* ---- other keys ---- */
 
 /* All events of one sample become another's. It stays itself as an empty row, which sorting leaves out. */
-static void move_events(Window *window, uint32_t profile, uint32_t from, uint32_t to) {
+static void move_events(Window *window, uint32_t from, uint32_t from_profile, uint32_t to,
+                        uint32_t to_profile) {
+        WindowProfile *before = &window->profiles[from_profile], *after = &window->profiles[to_profile];
         SampleSum *old = &window->sums[from], *sum = &window->sums[to];
 
         sum->value = add_saturated(sum->value, old->value);
         sum->n_times += old->n_times;
         sum->n_events += old->n_events;
+        before->n_samples--;
+        before->n_events -= old->n_events;
+        after->n_events += old->n_events;
+        after->n_samples += sum->is_moved;      /* it was empty, and is not any more */
+        sum->is_moved = false;
+        if (before->first_ns) {
+                note_time(after, before->first_ns);
+                note_time(after, before->last_ns);
+        }
         *old = (SampleSum){ .is_moved = true };
-        window->profiles[profile].n_samples--;
 }
 
 /* @moved: number of each sample that has an event → where its events are now. */
@@ -390,23 +400,26 @@ static void follow_moves(Window *window, const uint32_t *moved) {
                         chunk->samples[i] = moved[chunk->samples[i]];
 }
 
-int window_change_sets(Window *window, WindowChooseSet choose, void *userdata) {
+int window_change_keys(Window *window, WindowChangeKey change, void *userdata) {
         uint32_t n = window->tables.samples.n_items, n_moved = 0;
         _cleanup_(freep) uint32_t *moved = calloc(MAX(n, 1u), sizeof(*moved));
         int r = moved ? 0 : error_origin(-ENOMEM);
 
         for (uint32_t i = 0; i < n && moved; i++) {
-                SampleKey key;
+                WindowSampleKey key;
+                uint32_t profile;
 
                 moved[i] = i;
                 memcpy(&key, intern_get(&window->tables.samples, i)->data, sizeof(key));
-                if (!r)
-                        r = choose(userdata, key.profile, key.link, &key.attributes);
+                profile = key.profile;
+                if (r || window->sums[i].is_moved)
+                        continue;
+                r = change(userdata, &key);
                 if (!r)
                         r = find_sample(window, &key, &moved[i]);
                 if (moved[i] == i)
                         continue;
-                move_events(window, key.profile, i, moved[i]);
+                move_events(window, i, profile, moved[i], key.profile);
                 n_moved++;
         }
         if (n_moved)
@@ -461,7 +474,7 @@ static int sort_samples(Window *window) {
                 window->profiles[i].n_samples = 0;
         }
         for (uint32_t i = 0; i < window->tables.samples.n_items; i++) {
-                const SampleKey *key = intern_get(&window->tables.samples, i)->data;
+                const WindowSampleKey *key = intern_get(&window->tables.samples, i)->data;
 
                 if (window->sums[i].is_moved)
                         continue;
@@ -499,7 +512,7 @@ int window_close(Window *window, uint64_t end_ns) {
 
 void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep) {
         uint32_t row = window->sorted.order[window->sorted.profile_first[profile] + index];
-        const SampleKey *key = intern_get(&window->tables.samples, row)->data;
+        const WindowSampleKey *key = intern_get(&window->tables.samples, row)->data;
         const SampleSum *sum = &window->sums[row];
 
         *samplep = (WindowSample){ .stack = key->stack,

@@ -27,10 +27,6 @@ struct EventChunk {
 };
 
 /* Key of WindowTables.samples. */
-typedef struct SampleKey {
-        uint32_t profile, stack, attributes, link;
-} SampleKey;
-
 /* Sums of a sample's events, one for each key. */
 typedef struct SampleSum {
         int64_t value;

@@ -136,6 +136,11 @@ typedef struct WindowProfileNames {
         uint32_t type, unit, period_type, period_unit;
 } WindowProfileNames;
 
+/* What tells samples apart. */
+typedef struct WindowSampleKey {
+        uint32_t profile, stack, attributes, link;      /* `attributes` is an index of a set */
+} WindowSampleKey;
+
 typedef struct WindowSample {
         uint32_t stack, attributes, link;       /* identity; `attributes` is an index of a set */
         uint32_t n_times, n_events;     /* n_events: merged into it, with a time or without */
@@ -288,13 +293,13 @@ void window_sample_sum(Window *window, uint32_t profile, uint32_t sample, int64_
 void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, uint64_t last_ns);
 
 /*
- * Gives samples other sets of attributes, before the window is closed. @choose is asked of each sample so
- * far, in the order of their first events, and leaves *setp or sets it to another set, which it would leave
- * as it is. Samples that become equal are one. Return: 0; WINDOW_E_FULL = some keep their sets; -ENOMEM; or
- * what @choose returned.
+ * Changes what samples are, before the window is closed. @change is asked of each sample so far, in the order
+ * of their first events, and leaves *key or sets profile and attributes to others; asked of the result, it
+ * would leave that. Samples that become equal are one. Return: 0; WINDOW_E_FULL = some stay as they were;
+ * -ENOMEM; or what @change returned.
  */
-typedef int (*WindowChooseSet)(void *userdata, uint32_t profile, uint32_t link, uint32_t *setp);
-int window_change_sets(Window *window, WindowChooseSet choose, void *userdata);
+typedef int (*WindowChangeKey)(void *userdata, WindowSampleKey *key);
+int window_change_keys(Window *window, WindowChangeKey change, void *userdata);
 
 /* Forgets the times of all events so far: from here on the samples are sums. */
 void window_drop_times(Window *window);

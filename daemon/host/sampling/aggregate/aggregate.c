@@ -379,6 +379,26 @@ int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
         return r;
 }
 
+static int follow_resource(void *userdata, WindowSampleKey *key) {
+        Aggregator *aggregator = userdata;
+        const WindowProfile *profile = window_get_profile(aggregator->window, key->profile);
+        uint32_t last = attributes_last_resource(&aggregator->attributes, profile->resource);
+
+        if (last == profile->resource)
+                return 0;
+        return window_profile(aggregator->window, last, profile->type, &key->profile);
+}
+
+/* What was known late of processes and spans goes to their earlier samples. */
+static int settle(Aggregator *aggregator) {
+        Window *window = aggregator->window;
+        int r = aggregator->attributes.has_later
+                ? window_change_keys(window, follow_resource, aggregator)
+                : 0;
+
+        return r < 0 ? error_fold(r) : MAX(span_names_settle(window), r);
+}
+
 int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp) {
         Window *next, *window = aggregator->window;
         int r;
@@ -390,8 +410,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         if (wait_spread_finish(&aggregator->waits, window))
                 stat_add(COUNTER_WAITS_WINDOW_FULL, 1);
-        if (span_names_settle(window))
-                stat_add(COUNTER_SPAN_NAMES_WINDOW_FULL, 1);
+        if (settle(aggregator))
+                stat_add(COUNTER_LATE_NAMES_WINDOW_FULL, 1);
         /* no memory to sort them: the window has no samples any more */
         if (window_close(window, end_ns))
                 stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));

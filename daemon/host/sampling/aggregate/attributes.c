@@ -81,6 +81,7 @@ static void cache_deinit(AttributeCache *cache) {
 void attributes_deinit(Attributes *attributes) {
         cache_deinit(&attributes->sets);
         cache_deinit(&attributes->resources);
+        free(attributes->owners);
         context_attributes_deinit(&attributes->context);
 }
 
@@ -294,6 +295,9 @@ static void follow_window(Attributes *attributes, const Window *window) {
                 return;
         intern_reset(&attributes->sets.keys);
         intern_reset(&attributes->resources.keys);
+        if (attributes->owners)
+                memset(attributes->owners, 0, attributes->owners_room * sizeof(*attributes->owners));
+        attributes->has_later = false;
         context_attributes_reset(&attributes->context);
         attributes->window_serial = window_serial(window);
 }
@@ -500,6 +504,48 @@ static int make_resource(Attributes *attributes, Window *window, const Program *
         return window_resource_attributes(window, *resourcep, builder.attributes, builder.n);
 }
 
+/* In place of the context's serial: the resource that a process had last. */
+#define LAST UINT64_MAX
+
+/* Return: 0, also where the cache is full; -ENOMEM. */
+static int note_last(Attributes *attributes, uint64_t generation, uint32_t resource) {
+        const uint64_t key[2] = { generation, LAST };
+        uint32_t number;
+        int r = intern_add(&attributes->resources.keys, key, sizeof(key), &number);
+
+        if (r == INTERN_E_FULL)
+                return 0;
+        return r < 0 ? error_fold(r) : remember(&attributes->resources, number, resource);
+}
+
+/* What a process is called by now is said of its earlier samples in the window, too. */
+static int note_owner(Attributes *attributes, uint64_t generation, uint32_t resource) {
+        const uint64_t key[2] = { generation, LAST };
+        AttributeOwner *owner;
+        uint32_t before;
+        int r = array_reserve_zero(&attributes->owners, &attributes->owners_room, resource + 1u, 64);
+
+        if (r)
+                return error_fold(r);
+        owner = &attributes->owners[resource];
+        owner->is_shared |= owner->generation && owner->generation != generation;
+        owner->generation = owner->generation ?: generation;
+        if (cache_find(&attributes->resources, key, sizeof(key), &before) && before != resource) {
+                attributes->owners[before].later = resource;
+                owner->later = 0;       /* also where it has this one again */
+                attributes->has_later = true;
+        }
+        return note_last(attributes, generation, resource);
+}
+
+uint32_t attributes_last_resource(const Attributes *attributes, uint32_t resource) {
+        const AttributeOwner *owners = attributes->owners;
+
+        while (resource < attributes->owners_room && owners[resource].later && !owners[resource].is_shared)
+                resource = owners[resource].later;
+        return resource;
+}
+
 int attributes_of_process(Attributes *attributes, Window *window, const Program *program,
                           uint32_t *resourcep) {
         const ProcessContext *context = program->publication->context;
@@ -514,6 +560,8 @@ int attributes_of_process(Attributes *attributes, Window *window, const Program 
         if (r)
                 return r;
         r = cache_add(&attributes->resources, key, sizeof(key), resource);
+        if (!r)
+                r = note_owner(attributes, program->process->generation, resource);
         if (r)
                 return error_fold(r);
         *resourcep = resource;

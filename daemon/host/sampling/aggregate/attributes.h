@@ -24,9 +24,19 @@ typedef struct AttributeCache {
         uint32_t size;
 } AttributeCache;
 
+/* Whose a resource is in this window. */
+typedef struct AttributeOwner {
+        uint64_t generation;            /* of the first process that had it; 0 = of none yet */
+        bool is_shared;                 /* by processes that are described alike */
+        uint32_t later;                 /* resource that the process got then; 0 = this is its last */
+} AttributeOwner;
+
 typedef struct Attributes {
         AttributeCache sets;                /* struct AttributeKey → attribute set */
         AttributeCache resources;           /* generation and context of a process → resource */
+        AttributeOwner *owners;             /* by resource */
+        uint32_t owners_room;
+        bool has_later;                     /* some process got another resource */
         ContextAttributes context;
         AttributeFilter filter;
         uint64_t window_serial;
@@ -50,3 +60,9 @@ int attributes_of_suspended(Attributes *attributes, Window *window, const Sample
  */
 int attributes_of_process(Attributes *attributes, Window *window, const Program *program,
                           uint32_t *resourcep);
+
+/*
+ * The resource that the owner of @resource got last in this window: it may publish its name late. A resource
+ * that several processes have stays itself.
+ */
+uint32_t attributes_last_resource(const Attributes *attributes, uint32_t resource);

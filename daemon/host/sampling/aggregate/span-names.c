@@ -50,17 +50,17 @@ static bool is_named(Names *names, uint32_t set) {
         return *verdict == NAMED;
 }
 
-static SpanKey key_of(const Names *names, uint32_t profile, uint32_t link) {
-        return (SpanKey){ window_get_profile(names->window, profile)->resource, link };
+static SpanKey span_of(const Names *names, const WindowSampleKey *sample) {
+        return (SpanKey){ window_get_profile(names->window, sample->profile)->resource, sample->link };
 }
 
-static int learn(void *userdata, uint32_t profile, uint32_t link, uint32_t *setp) {
+static int learn(void *userdata, WindowSampleKey *sample) {
         Names *names = userdata;
-        SpanKey key = key_of(names, profile, link);
+        SpanKey key = span_of(names, sample);
         uint32_t number;
         int r;
 
-        if (!link || !is_named(names, *setp))
+        if (!sample->link || !is_named(names, sample->attributes))
                 return 0;
         r = intern_add(&names->spans, &key, sizeof(key), &number);
         if (r == INTERN_E_FULL)
@@ -69,7 +69,7 @@ static int learn(void *userdata, uint32_t profile, uint32_t link, uint32_t *setp
                 r = array_reserve(&names->sets, &names->room, number + 1u, 256);
         if (r)
                 return error_fold(r);
-        names->sets[number] = *setp;
+        names->sets[number] = sample->attributes;
         return 0;
 }
 
@@ -90,17 +90,18 @@ static size_t take_attributes(Names *names, uint32_t set, bool is_name, size_t n
 }
 
 /* The name is first: of a set with too many attributes it is not the one that goes. */
-static int rename_sample(void *userdata, uint32_t profile, uint32_t link, uint32_t *setp) {
+static int rename_sample(void *userdata, WindowSampleKey *sample) {
         Names *names = userdata;
-        SpanKey key = key_of(names, profile, link);
+        SpanKey key = span_of(names, sample);
         uint32_t number;
         size_t n;
 
-        if (!link || intern_find(&names->spans, &key, sizeof(key), &number) || names->sets[number] == *setp)
+        if (!sample->link || intern_find(&names->spans, &key, sizeof(key), &number) ||
+            names->sets[number] == sample->attributes)
                 return 0;
         n = take_attributes(names, names->sets[number], true, 0);
-        n = take_attributes(names, *setp, false, n);
-        return window_attribute_set(names->window, names->set, n, setp);
+        n = take_attributes(names, sample->attributes, false, n);
+        return window_attribute_set(names->window, names->set, n, &sample->attributes);
 }
 
 int span_names_settle(Window *window) {
@@ -109,9 +110,9 @@ int span_names_settle(Window *window) {
 
         intern_init(&names.spans, MAX_SPANS);
         names.verdicts = calloc(names.n_sets + 1u, sizeof(*names.verdicts));
-        r = names.verdicts ? window_change_sets(window, learn, &names) : error_origin(-ENOMEM);
+        r = names.verdicts ? window_change_keys(window, learn, &names) : error_origin(-ENOMEM);
         if (!r && names.spans.n_items)
-                r = window_change_sets(window, rename_sample, &names);
+                r = window_change_keys(window, rename_sample, &names);
         intern_deinit(&names.spans);
         free(names.verdicts);
         free(names.sets);

@@ -263,6 +263,71 @@ Test(aggregate, names_the_attributes_of_threads_by_the_process_context) {
         bench_deinit(&bench);
 }
 
+static const char *service_of(const Window *window, uint32_t profile) {
+        return window_get_resource_text(window, window_get_profile(window, profile)->resource, "service.name");
+}
+
+Test(aggregate, gives_earlier_samples_of_a_process_the_name_that_it_got_later) {
+        struct abi_sample first = sample(2000), second = sample(3000);
+        WindowSample merged;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        add(&bench, &first);
+        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.publication.context), 0);
+        add(&bench, &second);
+        window = rotate(&bench, 5000);
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
+                const WindowProfile *profile = window_get_profile(window, i);
+
+                if (!strcmp(service_of(window, i), "shop")) {
+                        cr_assert_eq(profile->n_samples, 1);
+                        cr_assert_eq(profile->n_events, 2);
+                        cr_assert_eq(profile->first_ns, 2000);
+                        window_get_sample(window, i, 0, &merged);
+                        cr_assert_eq(merged.n_times, 2);
+                        cr_assert_eq(merged.times_ns[0], 2000);
+                        cr_assert_eq(merged.times_ns[1], 3000);
+                } else {
+                        cr_assert_eq(profile->n_samples, 0, "%s", service_of(window, i));
+                        cr_assert_eq(profile->n_events, 0);
+                }
+        }
+        cr_assert_eq(window_n_events_of(window, PROFILE_CPU), 2);
+        window_free(window);
+        bench.publication.context = process_context_free(bench.publication.context);
+        bench_deinit(&bench);
+}
+
+/* Two processes of one program are one resource without their ids. A name of one is none of the other's. */
+Test(aggregate, keeps_what_two_processes_share_when_one_gets_a_name) {
+        char *deny[] = { (char *)"process.*" };
+        const AttributeFilter filter = { .deny = deny, .n_deny = 1 };
+        struct abi_sample first = sample(2000), other = sample(2500), last = sample(3000);
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        aggregator_set_filter(bench.aggregator, &filter);
+        add(&bench, &first);
+        bench.process.generation = other.generation = 2;
+        bench.process.pid = other.tgid = 4800;
+        add(&bench, &other);
+        bench.process.generation = 1;
+        bench.process.pid = 4711;
+        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.publication.context), 0);
+        add(&bench, &last);
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_profiles(window), 2);
+        for (uint32_t i = 0; i < 2; i++)
+                cr_assert_eq(window_get_profile(window, i)->n_events,
+                             !strcmp(service_of(window, i), "shop") ? 1 : 2);
+        window_free(window);
+        bench.publication.context = process_context_free(bench.publication.context);
+        bench_deinit(&bench);
+}
+
 /*
  * 1,000 values of a key are sent; the next ones are not, in this window; other keys and the next window are
  * free.
