@@ -518,8 +518,12 @@ static int note_last(Attributes *attributes, uint64_t generation, uint32_t resou
         return r < 0 ? error_fold(r) : remember(&attributes->resources, number, resource);
 }
 
-/* What a process is called by now is said of its earlier samples in the window, too. */
-static int note_owner(Attributes *attributes, uint64_t generation, uint32_t resource) {
+/*
+ * What the first context of a process says holds for its earlier samples, too. What the next one says does
+ * not: both were true in their time.
+ */
+static int note_owner(Attributes *attributes, const Program *program, uint32_t resource) {
+        uint64_t generation = program->process->generation;
         const uint64_t key[2] = { generation, LAST };
         AttributeOwner *owner;
         uint32_t before;
@@ -530,9 +534,10 @@ static int note_owner(Attributes *attributes, uint64_t generation, uint32_t reso
         owner = &attributes->owners[resource];
         owner->is_shared |= owner->generation && owner->generation != generation;
         owner->generation = owner->generation ?: generation;
-        if (cache_find(&attributes->resources, key, sizeof(key), &before) && before != resource) {
+        owner->is_published |= program->publication->context != NULL;
+        if (cache_find(&attributes->resources, key, sizeof(key), &before) && owner->is_published &&
+            !attributes->owners[before].is_published) {
                 attributes->owners[before].later = resource;
-                owner->later = 0;       /* also where it has this one again */
                 attributes->has_later = true;
         }
         return note_last(attributes, generation, resource);
@@ -541,8 +546,8 @@ static int note_owner(Attributes *attributes, uint64_t generation, uint32_t reso
 uint32_t attributes_last_resource(const Attributes *attributes, uint32_t resource) {
         const AttributeOwner *owners = attributes->owners;
 
-        while (resource < attributes->owners_room && owners[resource].later && !owners[resource].is_shared)
-                resource = owners[resource].later;
+        if (resource < attributes->owners_room && owners[resource].later && !owners[resource].is_shared)
+                return owners[resource].later;
         return resource;
 }
 
@@ -561,7 +566,7 @@ int attributes_of_process(Attributes *attributes, Window *window, const Program 
                 return r;
         r = cache_add(&attributes->resources, key, sizeof(key), resource);
         if (!r)
-                r = note_owner(attributes, program->process->generation, resource);
+                r = note_owner(attributes, program, resource);
         if (r)
                 return error_fold(r);
         *resourcep = resource;

@@ -28,6 +28,7 @@ typedef struct AttributeCache {
 typedef struct AttributeOwner {
         uint64_t generation;            /* of the first process that had it; 0 = of none yet */
         bool is_shared;                 /* by processes that are described alike */
+        bool is_published;              /* a process context says it; until there is one, it is provisional */
         uint32_t later;                 /* resource that the process got then; 0 = this is its last */
 } AttributeOwner;
 
@@ -62,7 +63,7 @@ int attributes_of_process(Attributes *attributes, Window *window, const Program 
                           uint32_t *resourcep);
 
 /*
- * The resource that the owner of @resource got last in this window: it may publish its name late. A resource
- * that several processes have stays itself.
+ * The resource that the owner of @resource got in this window with its first process context, which may come
+ * late. One that was published stays itself, and so does one that several processes have.
  */
 uint32_t attributes_last_resource(const Attributes *attributes, uint32_t resource);

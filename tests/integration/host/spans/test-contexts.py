@@ -283,7 +283,9 @@ class Contexts(session.TestCase):
             if when > cut or threads.get(sample.thread_id) != "set":
                 self.assertIsNone(sample.trace_id)
             elif sample.trace_id and when > big:
-                self.assertNotIn("http.route", sample.attributes)
+                self.assertNotIn("parity", sample.attributes)
+                # other samples of the span may have told its name
+                self.assertIn(sample.attributes.get("http.route"), (None, f"/route/{sample.thread_id % 3}"))
         self.assertGreater(result.counter("context_attributes_total", "unreadable"), 0)
         self.assertGreater(result.counter("context_attributes_total", "malformed"), 0)
         self.assertGreater(result.counter("contexts_total", "busy"), 0, "the first invalid one after a span")
