@@ -30,7 +30,7 @@
 #include "host/service/config/config-exporter.h"
 
 enum {
-        SEND_BYTES = 4 << 20,                   /* of one request */
+        SEND_BYTES = 4 << 20,                   /* bytes of a request */
         /* a person waits for the command: retry for less long than a daemon */
         SEND_AGE_SECONDS = 30,
 };
@@ -39,7 +39,7 @@ typedef struct ConvertRun {
         const Config *config;
         Inputs inputs;
         spanprof_convert *library;      /* all conversion is done by its functions */
-        Convert *convert;               /* its inside, for sizes and for sending */
+        Convert *convert;               /* the library's own state, for sizes and for sending */
         OtlpPayload payload;            /* as the receiver wants it */
         const ConvertWriter *writer;    /* NULL = only sent */
         Symbolizer *symbolizer;

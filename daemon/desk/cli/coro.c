@@ -53,7 +53,7 @@ static int trace(Cli *cli, const CoroOptions *options, CoroSummary *summary, int
         int r;
 
         if (!pids->n_items) {
-                cli->arguments[cli->n_arguments] = NULL;        /* of argv, which is longer by the options */
+                cli->arguments[cli->n_arguments] = NULL;        /* fits: argv is longer by the options */
                 return coro_run(options, cli->arguments, summary, statusp);
         }
         r = coro_attach(options, pids->items, pids->n_items, summary);

@@ -15,7 +15,7 @@ typedef struct Input {
         bool stdin_used;
 } Input;
 
-/* What messages call it. */
+/* The name of an input in messages. */
 const char *input_name(const char *argument);
 
 /* Logs `NAME: what: where`. Return: STATUS_FAILURE. */

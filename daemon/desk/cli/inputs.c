@@ -230,7 +230,7 @@ static int add_stored(const char *path, void *userdata) {
         return add_path(userdata, path);
 }
 
-/* What cannot be read of it is a mistake; the rest counts. */
+/* Adds the files of a store. A directory that cannot be read is a mistake of the input; the rest counts. */
 static int add_store(Inputs *inputs, const char *directory, uint64_t *n_leftp) {
         const ConvertOptions *options = &inputs->options;
         StoreTree tree = { .services = options->filter.services,
@@ -332,7 +332,7 @@ int inputs_open(Inputs *inputs, size_t index, Source *source) {
         if (r > 0)
                 inputs_mistake(inputs, source, &problem);
         text_deinit(&problem);
-        if (r == SOURCE_E_CUT && source->size)          /* what could be unpacked is worth reading */
+        if (r == SOURCE_E_CUT && source->size)          /* the part that could be unpacked is worth reading */
                 return 0;
         return r < 0 ? r : r > 0;
 }

@@ -20,13 +20,13 @@ typedef struct Inputs {
         char **paths;                   /* directories are replaced by what is in them */
         size_t n_paths, n_first;        /* n_first: those of the first argument */
         const char **resource;
-        SpanList *spans;                /* of --spans, or NULL */
+        SpanList *spans;                /* spans of --spans, or NULL */
         Intern seen;
-        OutfileReaders readers;         /* of all that was opened so far */
+        OutfileReaders readers;         /* readers of all inputs opened so far */
         uint64_t next_progress_ns;
         bool progress_shown, stdin_used;
         size_t n_read;                  /* inputs without a mistake */
-        size_t n_partly;                /* of the others, those that something could be read of */
+        size_t n_partly;                /* inputs with a mistake that were read in part */
         int status;                     /* STATUS_FAILURE once an input had a mistake */
 } Inputs;
 

@@ -11,8 +11,8 @@
 
 typedef struct Outputs {
         const char *path;               /* `-` = standard output */
-        OutfileReaders readers;         /* of what it is made from */
-        uint32_t mode;                  /* of a new file; 0 = as umask leaves it */
+        OutfileReaders readers;         /* users who may read the inputs of the output */
+        uint32_t mode;                  /* mode of a new file; 0 = umask decides */
         Outfile file;
         uint64_t n_bytes;
 } Outputs;

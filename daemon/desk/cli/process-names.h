@@ -24,5 +24,8 @@ int process_names_new(ProcessNames **namesp, uint32_t pid);
 ProcessNames *process_names_free(ProcessNames *names);
 DEFINE_CLEANUP(ProcessNames, process_names_free)
 
-/* Its mappings are read at the first call. Return: a text that lives as long as @names, or NULL. */
+/*
+ * The function at @address; the first call reads the mappings. Return: text, as long-lived as @names, or
+ * NULL.
+ */
 const char *process_names_get(ProcessNames *names, uint64_t address);

@@ -36,9 +36,9 @@
 #define DEFAULT_OUTPUT "spanprof-received"
 
 /*
- * What one request may take, beyond what is free of charge, in proportion to what its sender had to send.
- * Honest ones, compressed, become some thirty times that as JSON, and less as a message; bombs tens of
- * thousands of times.
+ * Memory that a request may take: a free amount, and beyond it a multiple of the bytes that its sender sent.
+ * An honest request, compressed, becomes some thirty times as large as JSON, and less as a message. A bomb
+ * becomes tens of thousands of times as large.
  */
 enum {
         MAX_JSON_BYTES = 16 << 20,      /* received as JSON: its tree takes thirty times the text */
@@ -46,7 +46,7 @@ enum {
         FREE_TWIN = 16 << 20,           /* JSON that is stored */
         MAX_TWIN = 256 << 20,
         MAX_RATIO = 128,
-        /* of JSON: the text is some 30 times its gzip, its tree 30 times the text */
+        /* JSON: the text is some 30 times its gzip, its tree 30 times the text */
         MAX_TREE_RATIO = 1024,
 };
 
@@ -57,7 +57,7 @@ typedef struct Receive {
         Store *store;                   /* NULL = forward only */
         Exporter *exporter;             /* NULL = not forwarded */
         const char *output;
-        RightsUser user;                /* what root becomes */
+        RightsUser user;                /* the user that root becomes */
         bool becomes, stays;            /* root has started us; it stays user 0, without rights */
         StopSignals signals;
         uint64_t n_requests, n_samples;
@@ -472,7 +472,7 @@ static void print_summary(const Receive *receive) {
         printf("\n");
 }
 
-/* What the store of another user gets is that user's. */
+/* The receiver becomes the owner of the store, so that new files in a user's store belong to that user. */
 static void follow_owner(const char *path, RightsUser *user) {
         struct stat st;
 
@@ -505,7 +505,7 @@ static uint64_t needed_capabilities(const Config *config) {
         return forwards ? RIGHTS_OF(CAP_DAC_READ_SEARCH) : 0;
 }
 
-/* What is open stays so: the port, and the connection to the journal. */
+/* Landlock restricts later opens only: the port and the connection to the journal stay open. */
 static void lock_files(const Receive *receive) {
         const Landlock landlock = { .writable = receive->store ? receive->output : NULL,
                                     .connects = receive->exporter != NULL };

@@ -9,7 +9,7 @@
 typedef struct ReportProcess {
         char directory[64];             /* empty = there is none */
         char path[128];
-        ProcessNames *names;              /* of its addresses; NULL = not known */
+        ProcessNames *names;              /* names of its addresses; NULL = not known */
 } ReportProcess;
 
 /*

@@ -31,22 +31,22 @@
 #include "desk/report/report.h"
 #include "host/cli/cli.h"
 
-/* What a report is for: people, programs, or other tools. */
+/* Forms of a report: two for people, one for programs, the page, or the form of a writer. */
 typedef enum Form { FORM_TEXT, FORM_MARKDOWN, FORM_JSON, FORM_PAGE, FORM_WRITER } Form;
 
 typedef struct ReportRun {
         const Config *config;
         Form form;
-        const ConvertWriter *writer;    /* of FORM_WRITER */
+        const ConvertWriter *writer;    /* set for FORM_WRITER */
         Inputs inputs;
         Symbolizer *symbolizer;
         RemoteSymbols remote;
         Report *report, *before;        /* before: of --diff */
-        ReportTraces traces;            /* of coroutines */
-        ReportProcess *process;         /* whose, if it runs */
+        ReportTraces traces;            /* traces of coroutines */
+        ReportProcess *process;         /* the running process that the report is about */
         size_t n_profiles;              /* inputs that are no traces */
         FILE *out;
-        Outfile file;                   /* that it goes into */
+        Outfile file;                   /* destination of `out`, if that is a file */
         uint64_t n_repeated, n_filtered, n_untimed;
 } ReportRun;
 
@@ -86,7 +86,7 @@ static int cannot_write(const ReportRun *run, int r) {
         return STATUS_FAILURE;
 }
 
-/* Of a file, the stream writes into what becomes one only when it is whole. */
+/* Opens the output. A file appears under its name only when it is whole. */
 static int open_output(ReportRun *run) {
         OutfileOptions options = { .mode = 0666, .readers = run->inputs.readers, .for_caller = true };
         const char *path = run->config->command.output;
@@ -120,7 +120,7 @@ static int close_output(ReportRun *run) {
         return r ? cannot_write(run, r) : 0;
 }
 
-/* What was begun and not finished leaves what was there. */
+/* Drops an unfinished output; an earlier file of that name stays. */
 static void drop_output(ReportRun *run) {
         if (run->out && run->out != stdout)
                 fclose(run->out);
@@ -178,7 +178,9 @@ static int print_profiles(const ReportRun *run) {
         return report_print(run->report, &format, run->out);
 }
 
-/* Of a process that runs, by looking there; else by what the traces say. */
+/*
+ * Names an address of a coroutine: by the running process, if there is one, else by the code in the traces.
+ */
 static const char *name_place(void *userdata, const Coroutine *coroutine, uint64_t address) {
         const ReportRun *run = userdata;
         const char *name = report_process_name(run->process, address);
@@ -232,7 +234,7 @@ static bool are_traces(const ReportRun *run) {
         return are;
 }
 
-/* What was read so far is what the rest is compared with. */
+/* Makes the inputs read so far the first side of the comparison, and begins the second. */
 static int next_side(ReportRun *run, const ReportOptions *options) {
         run->before = take(run->report);
         inputs_forget(&run->inputs);
@@ -268,7 +270,7 @@ static int make_report(ReportRun *run) {
                 if (!r)
                         r = add_input(run, i);
         }
-        /* of a difference, each side: one that could not be read is no profile of nothing */
+        /* each side of a difference needs an input: an unreadable one is no empty profile */
         if (r || count_read(run) == n_first || (config->report.diff && !n_first))
                 return r ? r : STATUS_FAILURE;
         r = open_output(run);

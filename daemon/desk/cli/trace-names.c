@@ -21,11 +21,11 @@ struct TraceNames {
         Symbolizer *symbolizer;
         TraceCode *code;
         struct {
-                const char *path;       /* of a mapping of `code` */
+                const char *path;       /* path of a mapping of `code` */
                 SymbolState state;
         } failed[MAX_SAID];
         size_t n_failed;
-        Text name;                      /* what was told last */
+        Text name;                      /* the name returned last */
 };
 
 int trace_names_new(TraceNames **namesp, Symbolizer *symbolizer) {
@@ -100,7 +100,7 @@ static bool take_place(void *userdata, const TracePlace *place) {
         return !common->differ && !known->failed;
 }
 
-/* Of no coroutine in particular: all processes that have code there must say the same. */
+/* A name without a coroutine: all processes that have code at the address must agree on it. */
 static const char *name_for_all(TraceNames *names, uint64_t address) {
         Common common = { .names = names };
 

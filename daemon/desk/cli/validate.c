@@ -17,13 +17,13 @@
 #include "desk/cli/input.h"
 #include "host/cli/cli.h"
 
-enum { MAX_LINES = 100 };               /* of one document, for people; programs get all */
+enum { MAX_LINES = 100 };               /* findings of a document, for people; programs get all */
 
 typedef struct ValidateRun {
         const Config *config;
         ValidateFor backend;
         Input input;
-        const char *name;               /* of the document at hand */
+        const char *name;               /* name of the current document */
         unsigned n_findings;
         JsonWriter json;
         bool invalid;
