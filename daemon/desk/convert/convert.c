@@ -37,7 +37,7 @@ const WindowLimits format_limits = {
         .max_bytes = (size_t)1 << 30,
 };
 
-/* One run, then the process ends: a day's recording fits. */
+/* Limits for one run, after which the process ends: a day's recording fits. */
 static WindowLimits convert_limits(void) {
         WindowLimits limits = format_limits;
 
@@ -86,10 +86,7 @@ int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *
         return 0;
 }
 
-/*
- * Of several inputs that one profile was made from, as one behind the other: for recordings that is a
- * recording.
- */
+/* Appends the input to the payload that the profile has already: two recordings, joined, are a recording. */
 static int join_payload(Convert *convert, uint32_t profile, uint8_t **datap, size_t *sizep) {
         const WindowProfile *row = window_get_profile(convert->window, profile);
         uint8_t *joined;
@@ -148,7 +145,7 @@ int convert_add_source(Convert *convert, const Source *source, Text *problem) {
         return reader->read(convert, source, problem);
 }
 
-/* One attribute of --resource; `key=` is an empty value. */
+/* Parses an attribute of --resource; `key=` is an empty value. */
 static int parse_attribute(Window *window, const char *pair, uint32_t *attributep) {
         const char *equals = strchr(pair, '=');
         _cleanup_(freep) char *key = strndup(pair, (size_t)(equals - pair));

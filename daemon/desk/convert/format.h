@@ -36,11 +36,11 @@ typedef struct ConvertOptions {
         bool payload;                   /* original_payload: the input as it came */
         bool arguments;                 /* command lines may be passed on */
         bool pretty;
-        const char *version;            /* of spanprof */
-        const ReshapeOptions *reshape;  /* of OTLP that is written for one receiver; NULL = as it is */
+        const char *version;            /* spanprof's version */
+        const ReshapeOptions *reshape;  /* changes to OTLP for a certain receiver; NULL = none */
         bool one_value;                 /* … whose samples have one value each */
         const char *const *resource;    /* KEY=VALUE, ended by NULL */
-        FilterOptions filter;           /* but for times, which are start_ns and end_ns */
+        FilterOptions filter;           /* all filters but times, which are start_ns and end_ns */
         Symbolizer *symbolizer;         /* for frames that have no function; NULL = they stay so */
         /* ids of profiles that were read: copies count once; NULL = of one Convert */
         Intern *seen;
@@ -50,15 +50,15 @@ typedef struct ConvertOptions {
         void (*notice)(const char *text, void *userdata);
         /* gets the closed window, before it is copied, and may name its frames. Return: 0, -ENOMEM */
         int (*closed)(Window *window, void *userdata);
-        void *userdata;                 /* of progress, notice and closed */
+        void *userdata;                 /* for progress, notice and closed */
 } ConvertOptions;
 
 typedef struct Convert {
         const ConvertOptions *options;
         Window *window;                 /* open until all inputs are read */
-        Text *diagnostics;              /* what readers say of their inputs; NULL = not wanted */
-        const char *first_path;         /* of the first input, borrowed; NULL = none */
-        const struct PageOptions *page;         /* what a page says beside the samples; NULL = nothing */
+        Text *diagnostics;              /* remarks of readers on their inputs; NULL = not wanted */
+        const char *first_path;         /* path of the first input, borrowed; NULL = none */
+        const struct PageOptions *page;         /* texts of a page beside the samples; NULL = none */
         uint32_t n_inputs;              /* begun, for resources that have no identity */
         uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
         /* when inputs were last changed that say no time, for forms that must have one; 0 = not known */
@@ -67,10 +67,10 @@ typedef struct Convert {
         uint64_t n_repeated;            /* profiles left out since their id was seen before */
         /* an input was read whose times are still to be compared with start and end */
         bool times_open;
-        CopyCounts counts;              /* of what the filter did, after convert_close() */
+        CopyCounts counts;              /* counts of the filter, after convert_close() */
         uint64_t n_timed;               /* events whose time is kept */
         bool times_dropped;             /* there were too many of them */
-        uint64_t n_bytes;               /* of all inputs, as they came */
+        uint64_t n_bytes;               /* bytes of all inputs, as they came */
         uint8_t **payloads;             /* lent to the window */
         uint32_t n_payloads;
         size_t payload_bytes;
@@ -96,7 +96,7 @@ typedef struct ConvertReader {
 typedef int (*ConvertSink)(const uint8_t *data, size_t size, uint64_t n_events, void *userdata);
 
 typedef struct ConvertWriter {
-        const char *name;               /* of --format */
+        const char *name;               /* value of --format */
         const char *suffixes;           /* words with one blank between */
         /* is read by people: frames without a name get one, if this machine knows it */
         bool names;
@@ -104,7 +104,7 @@ typedef struct ConvertWriter {
         bool times;                     /* shows when something was: times are kept, however many there are */
         /* Return: 0, CONVERT_E_OUTPUT, -ENOMEM, or the sink's code. */
         int (*write)(const Convert *convert, ConvertSink sink, void *userdata, Text *problem);
-        /* What the form has no place for, as words for a notice, each with a number; may be NULL. */
+        /* Losses: what the form has no place for, as words for a notice, each with a number; may be NULL. */
         void (*losses)(const Convert *convert, Text *words);
 } ConvertWriter;
 
@@ -117,7 +117,7 @@ extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write
 /* For writers: adds `1 ONE` or `N MANY` to a list of losses, if there is one. */
 void convert_loss(Text *words, uint64_t n, const char *one, const char *many);
 
-/* What forms leave out that have stacks and their sums alone: folded, speedscope. */
+/* Losses of forms that have stacks and their sums alone: folded, speedscope. */
 void convert_stack_losses(const Convert *convert, Text *words);
 
 /* For readers and writers: what people should know of the result, beside its losses. */

@@ -30,7 +30,7 @@ struct spanprof_convert {
         char **resource;                /* lent to the options */
         Symbolizer *symbolizer;         /* the same; NULL = names are those of the inputs */
         spanprof_convert_progress progress;
-        void *userdata;                 /* of progress */
+        void *userdata;                 /* argument for progress */
         Text problem, losses, notices;
         bool is_closed;                 /* the first write has come … */
         int closed;                     /* … and this came of the end of the reading */

@@ -20,7 +20,7 @@
 
 enum {
         WHERE_MAX = 256,
-        PIECE = 1 << 20,                /* of JSON, read at once */
+        PIECE = 1 << 20,                /* bytes of JSON that one read takes */
         SIZE_BYTES = 4,                 /* before a framed message, big endian */
 };
 
@@ -98,7 +98,7 @@ static int add_request(Convert *convert, const uint8_t *data, size_t size, Text 
         return r;
 }
 
-/* One message of many: problems say which. */
+/* Adds a message of a file with several; a problem names its number. */
 static int add_numbered(Convert *convert, const uint8_t *data, size_t size, unsigned number, Text *problem) {
         Text text = { 0 };
         int r = add_request(convert, data, size, &text);
@@ -114,7 +114,7 @@ typedef struct Slide {
         const Source *source;
         uint8_t *data;
         size_t size, room;
-        uint64_t offset;                /* of what is read next */
+        uint64_t offset;                /* offset of the next read */
 } Slide;
 
 static int slide_fill(Slide *slide, size_t size) {

@@ -25,12 +25,12 @@ enum {
         MAX_IN_MEMORY = 16 << 20,
 };
 
-/* What a few KiB of hostile gzip may become on the disk. */
+/* Bytes that an input may unpack to, on the disk. */
 #define MAX_UNPACKED ((uint64_t)16 << 30)
 
 /*
- * What is read here becomes 2 to 50 times smaller by packing: a few KiB of packed nothing shall not fill the
- * disk.
+ * Honest inputs pack 2 to 50 times smaller. A larger ratio, beyond the first bytes, is a bomb: a few KiB of
+ * packed zeros must not fill the disk.
  */
 #define BOMB_BYTES ((uint64_t)256 << 20)
 #define BOMB_RATIO 250

@@ -23,7 +23,7 @@ typedef struct Source {
         uint8_t *data;
         uint64_t size;
         uint64_t packed_size;           /* bytes as they came */
-        struct stat status;             /* of what was opened */
+        struct stat status;             /* status of the file that was opened */
 } Source;
 
 enum {

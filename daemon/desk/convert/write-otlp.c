@@ -11,7 +11,7 @@
 #include "core/otlp/payload.h"
 #include "desk/convert/format.h"
 
-enum { MAX_BYTES = INT_MAX };           /* of one protobuf message */
+enum { MAX_BYTES = INT_MAX };           /* size of a protobuf message */
 
 typedef struct Output {
         bool pretty;                    /* JSON on many lines */
