@@ -52,7 +52,7 @@ enum {
 /* Knowledge of a station. */
 typedef struct Known {
         uint64_t frame, address;
-        uint32_t process;               /* its number in the code map + 1; 0 = not known */
+        uint32_t process;               /* number of the process in the code map + 1; 0 = not known */
 } Known;
 
 struct AddressNames {

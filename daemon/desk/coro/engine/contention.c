@@ -51,7 +51,7 @@ struct Contention {
         pthread_mutex_t mutex;          /* guards all that follows */
         pthread_cond_t changed;
         bool looks, stopping;
-        int cpu;                        /* of the thread that scans */
+        int cpu;                        /* CPU of the thread that scans */
 };
 
 static void look(void *userdata) {
@@ -121,7 +121,7 @@ static bool read_waited(const Contention *contention, uint64_t *waited_ns) {
         if (n <= 0)
                 return false;
         text[n] = 0;
-        (void)strtoull(text, &end, 10);         /* what it ran */
+        (void)strtoull(text, &end, 10);         /* time that the thread ran */
         *waited_ns = strtoull(end, NULL, 10);
         return *end == ' ';
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One thread scans the region of one command, again and again:
+ * A thread scans the region of a command, again and again:
  *
  *      scan interval   what the loop does between two scans
  *      hungry          nothing; after three scans without event it sets tracer_sleeping, scans once more,
@@ -60,7 +60,7 @@ enum {
 typedef struct Files {
         char *directory;                /* NULL = both paths were given */
         char *region_path, *socket_path;
-        int lock;                       /* of the directory; the socket holder inherits it */
+        int lock;                       /* lock of the directory; the socket holder inherits it */
 } Files;
 
 typedef struct Child {
@@ -215,7 +215,7 @@ static void greet(Engine *engine, int fd) {
                 address_names_add_process(engine->recording.names, peer.pid);
 }
 
-/* Those that find no room wait, and cannot wake the engine. */
+/* Accepts connections while there is room; later ones wait and cannot wake the engine. */
 static void add_connections(Engine *engine) {
         int fd;
 
@@ -228,7 +228,7 @@ static void add_connections(Engine *engine) {
                 engine->n_fds < ARRAY_SIZE(engine->fds) && engine->holder.unheld < 0 ? POLLIN : 0;
 }
 
-/* What comes again within a second is one signal for the command, too. Others are not for the end. */
+/* Stop signals that repeat within a second are duplicates, for the command too; other signals always pass. */
 static bool is_duplicate(Engine *engine, const struct signalfd_siginfo *info) {
         int number = (int)info->ssi_signo;
         sigset_t set;

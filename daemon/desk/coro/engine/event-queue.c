@@ -32,11 +32,11 @@
 
 enum {
         TOUCHED = 4 << 20,              /* bytes at the start */
-        MAX_SIZE = 80,                  /* of an event: 75, and what whole words store behind it */
+        MAX_SIZE = 80,                  /* bytes of an event: 75, and a whole word stored across its end */
         FAR = 255,                      /* the station is written out */
 };
 
-/* What an event has, in its first byte; the two bits above are an index of time_sizes. */
+/* Parts of an event, in its first byte; the two bits above are an index of time_sizes. */
 enum {
         ACTIVE = 1 << 0,
         TID = 1 << 1,
@@ -49,18 +49,18 @@ enum {
 
 static const uint8_t time_sizes[] = { 2, 3, 4, 8 };
 
-/* What the next event of a station is compared with. */
+/* The last event of a station, against which the queue packs its next event. */
 typedef struct Before {
         uint64_t next;                  /* number of the next event, if none is lost */
         uint64_t time_ns;
-        uint64_t addresses[2];          /* of its last suspend and resume */
+        uint64_t addresses[2];          /* addresses of its last suspend and resume */
         uint32_t tid;
 } Before;
 
-/* One end of the ring. */
+/* An end of the ring. */
 typedef struct End {
         uint64_t at;                    /* bytes since the queue was empty; modulo its size */
-        uint32_t scan, station;         /* of the last event */
+        uint32_t scan, station;         /* scan and station of the last event */
         Before *before;                 /* by station, of all regions */
 } End;
 
@@ -173,7 +173,7 @@ static const uint8_t *load_station(const uint8_t *from, End *end) {
         return from;
 }
 
-/* What an event has, if it comes after @before. */
+/* The parts that an event needs behind @before. */
 static unsigned differences(const CoroEvent *event, const Before *before) {
         return (event->active ? ACTIVE : 0u) | (event->tid != before->tid ? TID : 0u) |
                 (event->address != before->addresses[event->active] ? ADDRESS : 0u) |
@@ -298,7 +298,7 @@ static uint64_t number_in(const char *path, const char *key) {
         return at ? strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
-/* What our cgroup leaves of its limit; UINT64_MAX = it has none. */
+/* Memory that our cgroup leaves of its limit; UINT64_MAX = it has no limit. */
 static uint64_t cgroup_room(void) {
         _cleanup_(freep) char *text = NULL;
         char path[4096 + 64];

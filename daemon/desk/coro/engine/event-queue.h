@@ -41,7 +41,7 @@ bool event_queue_take(EventQueue *queue, const RegionScan *scans, CoroEvent *eve
 
 bool event_queue_is_empty(const EventQueue *queue);
 
-/* What a queue may take on this machine, in bytes: an eighth of what it and our cgroup have left. */
+/* Bytes that a queue may take: an eighth of the memory that the machine and our cgroup have left. */
 uint64_t event_queue_room(void);
 
 DEFINE_CLEANUP(EventQueue, event_queue_free)

@@ -41,7 +41,7 @@ enum {
         MANY = SPANPROF_STATION_EPOCHS / 2,     /* with more the next scan must come sooner */
         RECENT = 1024,                  /* events, of which the share of lost ones counts */
         LINE_NS = 35,                   /* to make one, about */
-        CONTENDED_SHARE = 10,           /* of the time, for lines while others want the CPU: a tenth */
+        CONTENDED_SHARE = 10,           /* a tenth of the time is for lines, while others want the CPU */
 };
 
 /* how long lines may wait for a reader that sleeps; a timer of less than a tick costs a guest microseconds */
@@ -80,7 +80,9 @@ int recording_open(Recording *recording, const CoroOptions *options, const Regio
                 log_error("cannot write %s: %s", options->output, strerror(errno));
         if (r)
                 return r > 0 ? CORO_E_FAILED : r;
-        /* else the thread for names does so in the first burst, on a CPU that the scan needs */
+        /*
+         * prepares here: the thread for names would prepare in the first burst, on a CPU that the scan needs
+         */
         if (learns_names(options))
                 htlhash_prepare();
         return start_writing(recording, writer, scans, n_scans);

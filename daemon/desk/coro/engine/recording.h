@@ -52,10 +52,10 @@ void coro_summary_log(const CoroSummary *summary);
 
 typedef struct Recording {
         const CoroOptions *options;
-        TraceWriter *writer;            /* of lines; NULL for a database */
-        WriterQueue *writer_queue;      /* of a database; NULL for lines */
+        TraceWriter *writer;            /* writer of lines; NULL for a database */
+        WriterQueue *writer_queue;      /* queue of a database; NULL for lines */
         EventQueue *queue;              /* events that become lines between scans; NULL for a database */
-        uint32_t n_lines;               /* that are made between two scans, at most */
+        uint32_t n_lines;               /* most lines that are made between two scans */
         uint64_t n_full;                /* times that the queue had no room, so that lines came first */
         AddressNames *names;            /* NULL = no names are wanted */
         Contention *contention;         /* NULL = it is not looked for */

@@ -50,7 +50,7 @@ typedef struct HolderState {
         bool released, alone;           /* the engine has ended in order; its end of the control is closed */
 } HolderState;
 
-/* One message with at most one descriptor. */
+/* Sends a message with at most one descriptor. */
 static int send_fd(int socket, char what, int fd) {
         union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control = { 0 };
         struct iovec data = { &what, 1 };

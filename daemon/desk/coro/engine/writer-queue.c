@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One producer, one consumer, a ring of events. Each side writes its own position and reads the other's:
+ * A ring of events has one producer and one consumer. Each writes its own position and reads the other's:
  *
  *      events   …  │ written, free │ to be written │ free │ …
  *                                  ▲ tail          ▲ head

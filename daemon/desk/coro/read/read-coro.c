@@ -27,7 +27,7 @@
 enum { MAX_COROUTINES = 1 << 22 };
 
 typedef struct Coroutine {
-        uint64_t since_ns, address;     /* of the suspend; 0 = is not suspended */
+        uint64_t since_ns, address;     /* time and address of the suspend; 0 = not suspended */
         const StationCode *code;        /* NULL = the trace does not say */
         uint32_t attributes;            /* set + 1; 0 = not made yet */
 } Coroutine;
@@ -35,8 +35,8 @@ typedef struct Coroutine {
 typedef struct Reading {
         Convert *convert;
         Hashmap coroutines;
-        Hashmap codes;                  /* of coroutines, by the same key */
-        Arena arena;                    /* of them */
+        Hashmap codes;                  /* StationCode by the key of its coroutine */
+        Arena arena;                    /* memory of the codes */
         TraceCode *code;
         uint32_t profile, resource;
         uint64_t first_ns, last_ns, n_stretches, n_torn;
@@ -81,8 +81,8 @@ static int make_attributes(Window *window, const CoroEvent *event, uint32_t *set
 }
 
 /*
- * What the trace's file has there. Without a build id it would name no file. Return: 0 = *wordp, 1 = not
- * known, -errno.
+ * Makes a native frame from the mapping in the trace. A mapping without a build id names no file. Return: 0 =
+ * *wordp, 1 = not known, -errno.
  */
 static int make_native(Window *window, const TracePlace *place, FrameWord *wordp) {
         const TraceMapping *mapping = place->mapping;
@@ -109,7 +109,7 @@ static int make_native(Window *window, const TracePlace *place, FrameWord *wordp
         return r ? r : window_native_frame(window, FRAME_MARK_NATIVE, index, place->address, wordp);
 }
 
-/* What the writer named and no file knows is a frame of memory more often than one of code. */
+/* Makes a frame of an address that the writer named and no file knows: memory more often than code. */
 static int make_unknown(Window *window, uint64_t address, FrameWord *wordp) {
         WindowFunction function = { 0 };
         WindowFrame frame = { .address = address };
@@ -177,7 +177,7 @@ static int take_event(void *userdata, const CoroEvent *event) {
         return add_event(userdata, event);
 }
 
-/* What stands behind the events is read first: it says what their addresses are. */
+/* Stations and mappings stand behind the events and are read first: they say what addresses are. */
 
 static int take_station(void *userdata, const TraceStationEnd *end) {
         Reading *reading = userdata;

@@ -88,8 +88,8 @@ static int take_line(void *userdata, const char *line, size_t size) {
 }
 
 /*
- * Of JSON it can be seen whether something is missing at the end of a line; a number of CSV may just have
- * lost digits.
+ * Whether the last line may be cut: a number at the end of CSV may have lost digits. JSON shows a cut by its
+ * missing brace.
  */
 static bool is_cut(const Source *source) {
         char last = '\n';

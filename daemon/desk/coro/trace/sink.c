@@ -39,7 +39,7 @@ struct Sink {
         int fd, error;
         Thread *thread;                 /* NULL = it does not run */
         bool stopping, waiting;         /* waiting: the producer, until a block has been written */
-        bool writing;                   /* one of the two writes the oldest full block */
+        bool writing;                   /* the producer or the thread writes the oldest full block */
         pthread_mutex_t mutex;          /* guards all that follows */
         pthread_cond_t filled, freed;
         uint64_t n_stalls;
@@ -119,7 +119,7 @@ static void run(void *userdata) {
                 }
                 write_first(sink);
                 if (on >= 0) {
-                        /* else all blocks that wait are written before the producer has its turn */
+                        /* without an offer all waiting blocks are written before the producer runs */
                         pthread_mutex_unlock(&sink->mutex);
                         short_turns_offer();
                         pthread_mutex_lock(&sink->mutex);

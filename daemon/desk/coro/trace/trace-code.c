@@ -26,7 +26,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 
-enum { MAX_STEPS = 1024 };              /* of one look-up; real processes have few files over each other */
+enum { MAX_STEPS = 1024 };             /* steps of a look-up; real processes have few files over each other */
 
 typedef struct Row {
         TraceMapping mapping;

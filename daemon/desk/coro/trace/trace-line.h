@@ -38,8 +38,8 @@ typedef struct TraceParts {
 } TraceParts;
 
 /*
- * One line with its newline. @to: TRACE_LINE_MAX bytes, of which those behind the line are scribbled on.
- * Return: its size.
+ * Prints an event as a line with its newline. @to: TRACE_LINE_MAX bytes, of which those behind the line are
+ * scribbled on. Return: size of the line.
  */
 size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TraceParts *parts);
 /* coroTracer's CSV, which has no more than these columns. */
@@ -57,7 +57,7 @@ enum {
         TRACE_PARSE_E_MALFORMED,
 };
 
-/* One line without its newline. *event is set on success only. Return: 0, TRACE_PARSE_E_MALFORMED. */
+/* Parses a line without its newline. *event is set on success only. Return: 0, TRACE_PARSE_E_MALFORMED. */
 int trace_parse_jsonl(const char *line, size_t size, CoroEvent *event);
 int trace_parse_csv_header(const char *line, size_t size, TraceColumns *columns);
 int trace_parse_csv(const TraceColumns *columns, const char *line, size_t size, CoroEvent *event);

@@ -45,7 +45,7 @@ int trace_take_row(const TraceTakers *to, const TraceRow *row, TraceReadCounts *
         return r;
 }
 
-/* What is longer than any of ours has no end here, and so is malformed. */
+/* A line longer than TRACE_ROW_LINE, which no writer of ours makes, loses its end and is malformed. */
 int trace_take_row_line(const TraceTakers *to, const char *line, size_t size, TraceReadCounts *counts) {
         char room[TRACE_ROW_LINE];
         TraceRow row = { 0 };
@@ -89,7 +89,7 @@ bool trace_mentions_payload(const char *path) {
 
                 if (memmem(buffer, size, word, sizeof(word) - 1))
                         return true;
-                kept = MIN(size, sizeof(word) - 2);     /* it may lie across the border */
+                kept = MIN(size, sizeof(word) - 2);     /* the word may lie across the border */
                 memmove(buffer, buffer + size - kept, kept);
         }
         return false;

@@ -21,7 +21,7 @@ static inline uint64_t trace_key(uint32_t pid, uint32_t station, uint64_t birth_
         return hash_bytes(key, sizeof(key));
 }
 
-/* Who gets what is read; NULL = it is not wanted, and is not looked at. Return: 0, else the reading ends. */
+/* Receivers of what is read; NULL = not wanted and not looked at. Return: 0, else the reading ends. */
 typedef struct TraceTakers {
         int (*event)(void *userdata, const CoroEvent *event);
         int (*station)(void *userdata, const TraceStationEnd *end);

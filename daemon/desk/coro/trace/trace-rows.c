@@ -145,7 +145,7 @@ static bool eat(Line *line, char c) {
         return true;
 }
 
-/* Those that a writer of JSON makes of what stands in a path; other characters need none. */
+/* Reads the escapes that a JSON writer makes in a path; other characters need none. */
 static bool eat_escape(Line *line, char *to) {
         static const char from[] = "\"\\/bfnrt", chars[] = "\"\\/\b\f\n\r\t";
         const char *found = line->at < line->end ? memchr(from, *line->at, sizeof(from) - 1) : NULL;

@@ -72,7 +72,7 @@ enum {
         TRACE_MAPPING_PATH = 4096,      /* the kernel's limit, with the NUL */
         TRACE_MAPPING_ID = 160,
         TRACE_MAX_MAPPINGS = 1 << 18,
-        TRACE_MAX_CELLS = 19,           /* of a row */
+        TRACE_MAX_CELLS = 19,           /* cells of a row */
         TRACE_STATION_LINE = 1024,
         TRACE_ROW_LINE = 32 << 10,      /* no line is longer; an escaped byte of a path takes six */
 };
@@ -93,10 +93,13 @@ typedef struct TraceRow {
         } cells[TRACE_MAX_CELLS];       /* by column */
 } TraceRow;
 
-/* One line with its newline. @to: TRACE_STATION_LINE bytes. Return: its size. */
+/* Prints a station as a line with its newline. @to: TRACE_STATION_LINE bytes. Return: size of the line. */
 size_t trace_station_print(char *to, const TraceStation *station);
 
-/* One line with its newline. @to: TRACE_ROW_LINE bytes. Return: its size; 0 = a text is too long. */
+/*
+ * Prints a mapping as a line with its newline. @to: TRACE_ROW_LINE bytes. Return: size; 0 = a text is too
+ * long.
+ */
 size_t trace_mapping_print(char *to, const TraceMapping *mapping);
 
 /* Whether a line of a trace is meant to be a row, and no event. */

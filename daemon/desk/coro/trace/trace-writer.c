@@ -38,7 +38,7 @@ enum { BUSY_FACTOR = 10 };              /* while events come */
 struct TraceWriter {
         TraceForm form;
         TraceOptions options;
-        Outfile file;                   /* of lines; a database has none here */
+        Outfile file;                   /* file of lines; unused for a database */
         TraceDb *db;
         uint64_t n_bytes, n_dropped;
         uint64_t pending_ns;            /* when the first flush saw events that wait; 0 = none did */

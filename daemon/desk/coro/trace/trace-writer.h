@@ -20,13 +20,13 @@
 typedef struct TraceOptions {
         /* write station, event, birth, lost and pid of each event, and the rows of stations and mappings */
         bool extra;
-        bool payload_column;            /* of CSV, where a column too many could surprise */
+        bool payload_column;            /* a payload column for CSV, where a column too many could surprise */
         /* a thread of its own writes lines, so that the caller never waits for a disk */
         bool behind;
         bool append;                    /* JSON lines go behind the lines that are there */
-        mode_t mode;                    /* of new files */
+        mode_t mode;                    /* mode of new files */
         bool whole;                     /* a file of lines has no name before trace_writer_close() */
-        OutfileReaders readers;         /* of the inputs that the trace is made from */
+        OutfileReaders readers;         /* readers of the inputs that the trace is made from */
         /* size of the events in it; later ones are dropped and counted; 0 = no limit */
         uint64_t max_bytes;
 } TraceOptions;
