@@ -12,7 +12,7 @@
 
 #include "core/base/util/error.h"
 
-enum { MAX_FRAMES = 4096 };             /* of one line; the outermost are kept */
+enum { MAX_FRAMES = 4096 };             /* frames of a line; the outermost are kept */
 
 /* Where the number at the end begins. Return: 0, or 1 = there is none, or nothing before it. */
 static int find_number(const char *line, size_t size, size_t *stack_sizep, int64_t *valuep) {

@@ -25,5 +25,5 @@ enum {
 /* Whether a file begins like that: its first line has a stack and a number, or is too long to tell. */
 bool folded_recognize(const uint8_t *data, size_t size);
 
-/* One line without its newline. Return: 0, FOLDED_E_*, -ENOMEM. */
+/* Adds a line without its newline. Return: 0, FOLDED_E_*, -ENOMEM. */
 int folded_add_line(Window *window, uint32_t profile, const char *line, size_t size);

@@ -72,7 +72,7 @@ static void append_stack(const Window *window, uint32_t stack, Text *text) {
         }
 }
 
-/* Of all resources that have it. */
+/* Whether two profiles have one type, whatever their resources. */
 static bool same_type(const WindowProfile *a, const WindowProfile *b) {
         return a->names.type == b->names.type && a->names.unit == b->names.unit;
 }
@@ -192,7 +192,7 @@ static int write_folded(const Convert *convert, ConvertSink sink, void *userdata
         return r;
 }
 
-/* What stands beside a stack. Types that are not chosen are told where they are. */
+/* Losses beside a stack. choose() tells of types that are not chosen. */
 void convert_stack_losses(const Convert *convert, Text *words) {
         uint64_t n_times = 0, n_links = 0, n_attributes = 0;
 

@@ -29,9 +29,12 @@ typedef struct Speedscope {
         uint64_t *sums;                 /* by stack, of one kind */
 } Speedscope;
 
-/* What a frame shows. Viewers take each for a function of its own, so addresses of one function are one. */
+/*
+ * Identity of a frame as viewers show it: they take each for a function, so addresses of one function are
+ * one.
+ */
 typedef struct FrameKey {
-        uint64_t address;               /* of frames without a name */
+        uint64_t address;               /* address of a frame without a name */
         uint32_t module, name, file;
         int32_t line;
 } FrameKey;
