@@ -16,8 +16,8 @@
 
 enum {
         MAX_BATCH = 64,
-        MAX_SEEN = 4096,                /* of a block: more than are usually in what is read at once */
-        START_NUMBER = 0,               /* of JFR_SLOT_START, with which they begin */
+        MAX_SEEN = 4096,                /* events of a block: more than usually fit into one read */
+        START_NUMBER = 0,               /* number of JFR_SLOT_START, the first of the numbers */
 };
 
 /* An event of a batch, which is still to be looked up: its place in the table has been asked for. */
@@ -129,7 +129,7 @@ static void note_short(JfrBlocks *blocks, uint32_t class, uint64_t offset) {
                     blocks->reader->current.states[class].plan->type->name);
 }
 
-/* One event of a class that has a plan. */
+/* Adds an event of a class that has a plan to the batch. */
 static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block, uint32_t class,
                                        const uint8_t *data, const uint8_t *end, uint64_t offset) {
         const JfrPlan *plan = blocks->reader->current.states[class].plan;
@@ -212,7 +212,7 @@ static bool add_to_sum(JfrCombinations *table, JfrClassCount *count, uint32_t pl
         return true;
 }
 
-/* Which of the two may know it is no branch: no CPU could foresee it. */
+/* The choice between the two rows is no branch: no CPU could foresee it. */
 static void look_up(JfrBlocks *blocks, JfrBlock *block) {
         bool times = blocks->reader->timed;
         JfrCombinations *table = &blocks->reader->combinations;
@@ -239,7 +239,7 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
         blocks->n_batch = 0;
 }
 
-/* Of a class without a plan. */
+/* Counts an event of a class without a plan, and tells it if it is about the recording. */
 static void add_other(JfrBlocks *blocks, JfrBlock *block, uint32_t class, const uint8_t *data,
                       const uint8_t *end) {
         blocks->reader->current.class_counts[class].n_read++;
@@ -297,8 +297,8 @@ static bool tell_sums(JfrBlocks *blocks, JfrBlock *block) {
 }
 
 /*
- * One event, before which the buffer may be filled again, then what is in the buffer. Return: whether there
- * was any.
+ * Adds an event, before which the buffer may be filled again, then all events in the buffer. Return: whether
+ * there was any.
  */
 static bool fill(JfrBlocks *blocks, JfrBlock *block) {
         const JfrClass *class;

@@ -21,7 +21,7 @@ typedef enum JfrSeenKind {
         /* an event of a new combination, which gets the place; what was there moves one on */
         JFR_SEEN_NEW,
         JFR_SEEN_TIMED,                 /* an event of the combination that is at the place */
-        JFR_SEEN_SUM,                   /* some events of it, without their times */
+        JFR_SEEN_SUM,                   /* events of the combination, summed, without their times */
         JFR_SEEN_ABOUT,                 /* an event about the recording */
 } JfrSeenKind;
 
@@ -32,7 +32,7 @@ typedef struct JfrSeen {
         uint32_t n;                     /* events: sum; else 1 */
         int64_t value;
         uint64_t time_ns;               /* new, timed */
-        /* of what is behind its size and type, in the block's buffer: new, about */
+        /* place of the event's fields, behind its size and type, in the block's buffer: new, about */
         uint32_t at, size;
 } JfrSeen;
 

@@ -175,7 +175,7 @@ static void note_damage(Load *load, uint64_t offset) {
                 load->damage = load->chunk->offset + offset;
 }
 
-/* One event into memory of its own. Return: 0, JFR_SCAN_E_MALFORMED, -ENOMEM. */
+/* Reads an event into memory of its own. Return: 0, JFR_SCAN_E_MALFORMED, -ENOMEM. */
 static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, uint8_t **datap,
                       JfrEvent *event) {
         uint8_t header[JFR_EVENT_HEADER_MAX];
@@ -308,7 +308,7 @@ int jfr_chunk_load(const JfrInput *input, const JfrChunk *chunk, void (*want)(Jf
         if (r > 0 && metadata->n_classes) {
                 r = scan_for(&load, TYPE_CHECKPOINT);
                 if (chunk->cut)
-                        load.damage = 0;        /* that it is cut off is said anyway */
+                        load.damage = 0;        /* `cut` says that already */
         }
         *damagep = load.damage;
         return r;

@@ -43,7 +43,7 @@ typedef struct JfrChunk {
         uint64_t start_ns, duration_ns; /* since 1970 */
         uint64_t start_ticks, ticks_per_second;
         bool compressed;
-        bool cut;                       /* it says that it is longer, or was not finished */
+        bool cut;                       /* the header says that the chunk is longer, or was not finished */
 } JfrChunk;
 
 enum {

@@ -19,7 +19,7 @@ typedef struct JfrLibrary {
 } JfrLibrary;
 
 typedef struct JfrCounts {
-        uint64_t n_frames, n_remote_frames;     /* of new stacks */
+        uint64_t n_frames, n_remote_frames;     /* frames of new stacks */
         uint64_t n_stacks, n_truncated;
         uint64_t n_stacks_missing;      /* samples whose stack is in no pool */
         uint64_t n_unreadable;          /* constants that could not be read */
@@ -31,7 +31,7 @@ typedef struct JfrThread {
 
 typedef struct JfrMethod {
         uint32_t function;              /* window row */
-        uint32_t module;                /* of a remote frame */
+        uint32_t module;                /* module of a remote frame */
         uint64_t address;
         bool remote, java;              /* java: it has a descriptor that the JVM would take */
 } JfrMethod;
@@ -69,13 +69,13 @@ typedef struct JfrNames {
         uint32_t n_threads, threads_size;
         JfrMethod *methods;
         uint32_t n_methods, methods_size;
-        FrameWord *words;               /* of the stack that is being read */
+        FrameWord *words;               /* frames of the stack that is being read */
         JfrFrameEntry *cache;
         unsigned cache_bits;            /* grows with what was put in */
         uint32_t n_cached;
         const JfrLibrary *libraries;
         uint32_t n_libraries;
-        uint32_t kind_strings[4];       /* of frame types; made on first use */
+        uint32_t kind_strings[4];       /* strings of frame types; made on first use */
         Text text, text2, text3;        /* scratch */
         JfrCounts *counts;
 } JfrNames;

@@ -22,9 +22,9 @@ typedef enum JfrMeasure {
 } JfrMeasure;
 
 /*
- * What one way of measuring wrote. Types of events in one group complete each other; those of two groups may
- * tell the same again (each allocation by a sample and by its TLAB; CPU time by a timer and by looks at
- * threads), so that each is a profile. Of those that measure the same the first here comes first.
+ * Groups of events, one for each way of measuring. Types in a group complete each other. Types of two groups
+ * may tell the same again, so each group is a profile: an allocation by a sample and by its TLAB, CPU time by
+ * a timer and by looks at threads. Among groups that measure the same, the first here comes first.
  */
 typedef enum JfrGroup {
         JFR_DATADOG_CPU,
@@ -60,7 +60,7 @@ typedef struct JfrEventType {
 } JfrEventType;
 
 typedef enum JfrSlot {
-        /* those up to JFR_SLOT_ATTRIBUTES tell one sample from another */
+        /* slots up to JFR_SLOT_ATTRIBUTES tell samples apart */
         JFR_SLOT_STACK,
         JFR_SLOT_SPAN,
         JFR_SLOT_ROOT,
@@ -83,7 +83,7 @@ typedef enum JfrSlot {
 enum { JFR_N_NUMBERS = JFR_N_SLOTS - JFR_SLOT_START };      /* slots behind those that tell samples apart */
 
 typedef enum JfrStepKind {
-        JFR_STEP_INTEGER,               /* of `size` bytes where it is plain */
+        JFR_STEP_INTEGER,               /* integer of `size` bytes where it is plain */
         JFR_STEP_BYTE,
         JFR_STEP_REAL,                  /* float (4) or double (8); the slot gets the bits of a double */
         JFR_STEP_TEXT,                  /* the slot gets the window string that `take_text` makes */
@@ -94,7 +94,7 @@ typedef struct JfrStep {
         uint8_t kind, size;
         uint8_t slot;                   /* JFR_N_SLOTS = none */
         const JfrField *field;
-        uint64_t key;                   /* of the slot, as in JfrPlan */
+        uint64_t key;                   /* key of the slot, as in JfrPlan */
 } JfrStep;
 
 /*
@@ -127,7 +127,7 @@ typedef unsigned __int128 JfrHash;
 /* JfrValue, of the fields that the type has in this chunk. */
 typedef enum JfrForm {
         JFR_FORM_ONE,
-        JFR_FORM_PERIOD,                /* one; `value` is its period, in the field's unit */
+        JFR_FORM_PERIOD,                /* 1; `value` is its period, in the field's unit */
         JFR_FORM_NUMBER,                /* `value` */
         JFR_FORM_EITHER,                /* `value`, unless it is 0: then `other` */
         JFR_FORM_DURATION,              /* `value`, in the field's unit */
@@ -136,7 +136,7 @@ typedef enum JfrForm {
         JFR_FORM_NOTHING,
 } JfrForm;
 
-/* One type of this chunk. */
+/* How events of a type are read in this chunk. */
 typedef struct JfrPlan {
         const JfrEventType *type;       /* NULL = events of this class are no samples */
         const JfrClass *class;
@@ -147,8 +147,8 @@ typedef struct JfrPlan {
         const JfrField *fields[JFR_N_SLOTS];    /* where a slot comes from; NULL = this type has none */
         const char *attribute_names[JFR_MAX_ATTRIBUTES];
         uint32_t n_attributes;
-        uint32_t number;                /* of its type in the table */
-        JfrHash hash;                   /* of the type */
+        uint32_t number;                /* number of the type in the table */
+        JfrHash hash;                   /* hash of the type */
         JfrForm form;
         uint8_t value, other;           /* numbers that it is made of */
         /* random numbers; 0 = does not tell samples apart, or the type has no such field */
@@ -224,7 +224,7 @@ static inline bool jfr_plan_hash(const JfrPlan *plan, const uint8_t *at, const u
                         numbers[quick->number] = word;
                         hash += (JfrHash)word * quick->key;
                 }
-                /* what is behind the event can be read, so one look afterwards is enough */
+                /* bytes behind the event can be read, so one look afterwards is enough */
                 if (at > end)
                         return false;
         }

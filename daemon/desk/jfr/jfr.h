@@ -29,12 +29,12 @@ typedef struct JfrOptions {
 enum { JFR_MAX_TWICE = 8 };
 
 typedef struct JfrResult {
-        uint64_t start_ns, end_ns;      /* what the recording says that it covers */
-        uint64_t first_ns, last_ns;     /* of the events that count; 0, 0 = none */
+        uint64_t start_ns, end_ns;      /* time that the recording says it covers */
+        uint64_t first_ns, last_ns;     /* times of the first and last event that counts; 0, 0 = none */
         uint32_t n_profiles, profile;   /* the recording's first profile in the window, if it has any */
         uint64_t n_timed;               /* events whose time was kept */
         uint64_t n_lost;                /* samples that the JVM says it has lost */
-        bool times_dropped;             /* too many: no event of the window has its time any more */
+        bool times_dropped;       /* there were too many times: no event of the window has its own any more */
         uint32_t n_twice;
         struct {
                 const char *type, *other;

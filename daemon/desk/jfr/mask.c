@@ -13,8 +13,8 @@
 #include "desk/jfr/chunk.h"
 
 /*
- * Of secrets in the pool of strings (the JVM puts those of 16 characters and more there): each is looked for
- * in all the chunk.
+ * Limits of secrets in the pool of strings, where the JVM puts texts of 16 characters and more: each is
+ * looked for in all the chunk.
  */
 enum { MAX_POOLED = 1000, MIN_POOLED_BYTES = 10 };
 
@@ -78,7 +78,7 @@ static void mask_string_at(const Mask *mask, uint8_t *at, const uint8_t *end) {
                 mask_text(at + (string.data - at), &string);
 }
 
-/* What the pool has under that index: wherever these bytes stand in the chunk. */
+/* Masks the pool's text with that index, wherever its bytes stand in the chunk. */
 static int mask_pooled(Mask *mask, uint64_t index) {
         const JfrClass *class = jfr_class_named(&mask->metadata, "java.lang.String");
         JfrConstant *constant = class ? jfr_constant(&mask->pools, class, index) : NULL;

@@ -17,10 +17,10 @@
 
 enum {
         MAX_STRINGS = 1 << 20,
-        MAX_DEPTH = 24,                 /* of elements; real ones: 6 */
+        MAX_DEPTH = 24,                 /* depth of elements; real ones: 6 */
         MAX_CLASSES = 1 << 16,
         MAX_FIELDS = 1 << 17,
-        MAX_VALUE_DEPTH = 32,           /* of structs in structs */
+        MAX_VALUE_DEPTH = 32,           /* depth of structs in structs */
         MAX_ATTRIBUTES = 64,
 };
 

@@ -48,7 +48,7 @@ struct JfrField {
         const char *name;
         uint64_t class_id;
         JfrClass *class;                /* never NULL in a class that is not broken */
-        JfrUnit unit;                   /* of a time or duration */
+        JfrUnit unit;                   /* unit of a time or duration */
         bool pool, array;
         JfrField *next;                 /* while the tree is read */
         uint64_t annotation_id;
@@ -65,7 +65,7 @@ struct JfrClass {
         bool empty;                     /* takes no bytes */
         bool wanted;                    /* values of its pool are kept */
         uint8_t state;                  /* while classes are joined */
-        uint32_t depth;                 /* of structs in structs */
+        uint32_t depth;                 /* depth of structs in structs */
         uint32_t n_integers;            /* fields, if all are integers or indexes; else 0 */
         JfrField *last;                 /* while the tree is read */
         JfrField *fields;               /* without those that take no bytes */

@@ -92,8 +92,8 @@ static int expect(const JfrPools *pools, JfrPool *pool, uint64_t n) {
 }
 
 /*
- * One pool. Places are looked for some constants behind the reading: by then memory has brought them.
- * An empty value would be told from a free slot by nothing, and says nothing.
+ * Reads a pool. Its places are looked for some constants behind the reading: by then memory has brought them.
+ * An empty value is left out: it says nothing, and looks like a free slot.
  */
 static int add_pool(JfrPools *pools, const JfrClass *class, JfrCursor *cursor) {
         uint32_t n = jfr_int(cursor), n_read = 0;

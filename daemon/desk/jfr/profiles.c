@@ -117,7 +117,7 @@ static int make_profile(JfrReader *reader, JfrGroup group, uint32_t *profilep) {
         return r;
 }
 
-/* It may have events of another recording, or of earlier chunks. */
+/* Notes the events that a profile has already, of another recording or of earlier chunks. */
 static void note_past(JfrReader *reader, JfrGroup group) {
         const WindowProfile *profile = window_get_profile(reader->window, reader->profiles[group] - 1);
 
@@ -251,7 +251,7 @@ int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name
         return 0;
 }
 
-/* Of those that events of this chunk say themselves; 0 = they do not. */
+/* The mean of periods that events of this chunk give; 0 = they give none. */
 static double mean_of_own(const JfrReader *reader) {
         double sum = 0, n = 0;
 
@@ -270,7 +270,10 @@ static uint64_t usual_period(const JfrReader *reader, JfrGroup group) {
                                                           : groups[group].period_ns;
 }
 
-/* Of bytes, values are scaled to what was allocated already: without a setting each stands for itself. */
+/*
+ * The period of a group in this chunk. Values in bytes are scaled to all that was allocated: without a
+ * setting an event stands for itself.
+ */
 static double period_now(JfrReader *reader, JfrGroup group) {
         JfrMeasure measure = groups[group].measure;
 
@@ -286,7 +289,7 @@ static double period_now(JfrReader *reader, JfrGroup group) {
         return (double)usual_period(reader, group);
 }
 
-/* Of several periods it becomes the mean, so that number times period is what was measured. */
+/* Adds the chunk's periods up. A profile gets their mean, so that number times period is the measured sum. */
 void jfr_profiles_end_chunk(JfrReader *reader) {
         for (JfrGroup i = 0; i < JFR_N_GROUPS; i++) {
                 uint64_t n;
@@ -309,7 +312,7 @@ static int64_t period_of(const JfrReader *reader, JfrGroup group) {
 
 /* Names */
 
-/* Which of the resource's profiles has these names: index + 1, 0 = none. */
+/* The profile of the resource with these names: index + 1, 0 = none. */
 static uint32_t find_named(const JfrReader *reader, const WindowProfileNames *names) {
         for (uint32_t i = 0; i < window_n_profiles(reader->window); i++) {
                 const WindowProfile *profile = window_get_profile(reader->window, i);

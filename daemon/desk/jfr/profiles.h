@@ -22,9 +22,8 @@ int jfr_profile_group(JfrReader *reader, const JfrPlan *plan, const uint64_t *sl
 int jfr_profile_find(JfrReader *reader, JfrGroup group, uint32_t *profilep);
 
 /*
- * What a setting of the recording says of periods. @plan: of the events that it is about; NULL = of none that
- * are samples.
- * Return: as jfr_profile_find().
+ * Takes what a setting of the recording says of periods. @plan: plan of the events that the setting is about;
+ * NULL = they are no samples. Return: as jfr_profile_find().
  */
 int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name, const char *value);
 

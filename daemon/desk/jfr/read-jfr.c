@@ -35,7 +35,7 @@ static void show_progress(uint64_t done, void *userdata) {
         options->progress(input->source->name, done, input->source->size, options->userdata);
 }
 
-/* What the totals do not say: they are of some of the samples, or two of them are of the same. */
+/* Warns of totals that lack samples, and of two profiles that measure the same. */
 static void say_doubts(const Convert *convert, const Source *source, const JfrResult *result) {
         Text pairs = { 0 };
 

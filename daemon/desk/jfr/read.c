@@ -245,7 +245,7 @@ static int by_count(const void *a, const void *b) {
         return x->n_read > y->n_read ? -1 : x->n_read < y->n_read;
 }
 
-/* Of a name that the recording chose, a newline would be another row. */
+/* The recording chose the name: a newline in it would begin a row, so it is masked. */
 static void print_type(const JfrTypeCount *type, const char *chosen, Text *text) {
         _cleanup_(text_deinit) Text name = { 0 };
 

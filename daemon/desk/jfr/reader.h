@@ -18,26 +18,26 @@ enum { JFR_SET_CACHE_BITS = 10 };
 /* Counts of one type of events, over all chunks. */
 typedef struct JfrTypeCount {
         uint64_t n_read, n_converted;
-        uint64_t n_out_of_time, n_failed;       /* of those that are samples */
+        uint64_t n_out_of_time, n_failed;       /* counts of events that are samples */
         bool is_sample;
 } JfrTypeCount;
 
-/* Of one class of this chunk, by who reads its events. */
+/* Counts of a class of this chunk. The thread that reads the class's events writes them. */
 typedef struct JfrClassCount {
         uint64_t n_read, n_out_of_time, n_failed;
-        uint64_t first_ns, last_ns;     /* of events whose times are not kept; 0 = there was none */
+        uint64_t first_ns, last_ns;     /* times of events that are summed without theirs; 0 = none */
         double periods_ns;              /* sum of those that events say themselves, and their number */
         uint64_t n_periods;
 } JfrClassCount;
 
-/* What this chunk's events of one class are. */
+/* The state of a class in this chunk. */
 typedef struct JfrClassState {
         JfrPlan *plan;                  /* NULL = no samples */
-        bool timed;                     /* their times may be kept */
+        bool timed;                     /* the times of its events may be kept */
         uint32_t count;                 /* row of counts */
         uint64_t n_left_out;            /* samples that were read and could not be counted */
         uint32_t about;                 /* number + 1 of the kind of events about the recording, 0 = none */
-        uint32_t event_attribute;       /* of the window: the name of the type */
+        uint32_t event_attribute;       /* attribute of the window: the name of the type */
 } JfrClassState;
 
 /* Where a hash is looked up: there, or one behind it. */
@@ -51,7 +51,7 @@ static inline uint32_t jfr_known_place(uint64_t hash, unsigned bits) {
  */
 typedef struct JfrCombination {
         uint64_t hash;
-        uint32_t more;                  /* of the hash; 0 = free */
+        uint32_t more;                  /* further bits of the hash; 0 = free */
         uint32_t n;                     /* events that were added up and not told yet … */
         int64_t value;                  /* … to this */
         bool listed;                    /* the place: its sum is told at the chunk's end */
@@ -73,10 +73,10 @@ typedef struct JfrPlace {
 /* The sample is of the wall clock, whatever its type. */
 #define JFR_PLACE_WALL (UINT32_C(1) << 31)
 
-/* What tells attributes apart, as a hash, and what it came to. */
+/* The hash of attributes, and the set that they became. */
 typedef struct JfrKnown {
         uint64_t hash;
-        uint32_t more;                  /* of the hash; 0 = free */
+        uint32_t more;                  /* further bits of the hash; 0 = free */
         uint32_t index;                 /* set of attributes */
 } JfrKnown;
 
@@ -93,7 +93,10 @@ static inline JfrLookup jfr_look_up(JfrHash hash, JfrKnown *table, unsigned bits
                             .pair = table + jfr_known_place(low, bits) };
 }
 
-/* Which of the two may know it is no branch: no CPU could foresee it. Return: the one that does, or NULL. */
+/*
+ * The choice between the two is no branch: no CPU could foresee it. Return: the one that knows the hash, or
+ * NULL.
+ */
 static inline const JfrKnown *jfr_find_known(const JfrLookup *lookup) {
         const JfrKnown *known = lookup->pair + (lookup->pair->hash != lookup->wanted.hash);
 
@@ -107,7 +110,7 @@ static inline void jfr_remember(const JfrLookup *lookup, uint32_t index) {
         lookup->pair->index = index;
 }
 
-/* What the recording says of its process. */
+/* The recorded process, as the recording describes it. */
 typedef struct JfrRecording {
         bool has_jvm;
         int64_t pid;
@@ -115,7 +118,7 @@ typedef struct JfrRecording {
         Text jvm_name, jvm_version, jvm_arguments, java_arguments, os, cpu;
 } JfrRecording;
 
-/* What is known of a chunk while its events are read. */
+/* The state of a chunk while its events are read. */
 typedef struct JfrChunkState {
         const JfrChunk *chunk;
         JfrClock clock;
@@ -127,8 +130,8 @@ typedef struct JfrChunkState {
         JfrClassCount *class_counts;    /* by class number */
         JfrKnown *sets;
         bool by_async;                  /* async-profiler wrote it */
-        Text event;                     /* what it took jdk.ExecutionSample at; empty = it does not say */
-        bool has_execution;             /* it has had jdk.ExecutionSample */
+        Text event;         /* the event at which async-profiler took jdk.ExecutionSample; empty = not said */
+        bool has_execution;             /* the chunk has had jdk.ExecutionSample */
 } JfrChunkState;
 
 /* Types of events that the recording has, over all chunks. */
@@ -141,9 +144,9 @@ typedef struct JfrTypes {
 /* Periods of samples, over all chunks. */
 typedef struct JfrPeriods {
         uint64_t said[JFR_N_GROUPS];    /* ns or bytes, as the settings say; 0 = they do not */
-        bool interval_said;             /* that of JFR_EXECUTION is async-profiler's */
+        bool interval_said;             /* the period of JFR_EXECUTION is async-profiler's */
         bool assumed;                   /* the recording has none of a profile */
-        /* of all events whose period is known, and their number: all of past chunks */
+        /* sum of periods over the events of past chunks, and number of these events */
         double sums[JFR_N_GROUPS];
         uint64_t n[JFR_N_GROUPS];
 } JfrPeriods;
@@ -163,7 +166,7 @@ typedef struct JfrReader {
         JfrNames names;
         JfrCounts counts;
         JfrTypes types;
-        JfrCombinations combinations;   /* those of the thread that reads events … */
+        JfrCombinations combinations;   /* combinations of the thread that reads events … */
         JfrPlace *places;               /* … and what became of them */
         uint32_t resource;
         uint32_t profiles[JFR_N_GROUPS];        /* index + 1 */

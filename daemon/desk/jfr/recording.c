@@ -229,7 +229,7 @@ static bool has_remote_frames(const JfrReader *reader) {
         return false;
 }
 
-/* One process may have written many recordings: it is one resource. */
+/* Finds the resource of the process: all recordings that it wrote are one. */
 static int find_resource(JfrReader *reader) {
         const JfrRecording *about = &reader->about;
         uint64_t key[3] = { reader->options->key, 0, 0 };

@@ -15,7 +15,7 @@ uint32_t jfr_recording_kind(const char *class_name);
 int jfr_recording_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
                         const JfrEvent *event);
 
-/* What must be known before the first sample: the process; libraries, where frames may be remote. */
+/* Reads what samples need from the start: the process, and libraries, where frames may be remote. */
 int jfr_recording_prepare(JfrReader *reader);
 
 /* The resource and its attributes; periods of the profiles. */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What blocks of events tell becomes samples of the window, in batches. Only an event whose combination is
- * new is read field by field and turned into rows of the window; which sample that is, is noted for the place
- * that the combination has.
- *
- * Rows of the window are for stack, attributes and link. Sets of attributes are looked up on their own first:
- * there are far fewer of them than samples.
+ * Blocks of events become samples of the window, in batches. Only an event whose combination is new is read
+ * field by field and turned into rows of the window. The place of the combination keeps the number of that
+ * sample.
  */
 
 #include "desk/jfr/samples.h"
@@ -75,7 +72,7 @@ static int add_named(JfrReader *reader, Set *set, const char *key, uint32_t stri
         return r ? r : window_attribute(reader->window, &attribute, &set->attributes[set->n++]);
 }
 
-/* What the event's own texts say: names that the profiler was started with. */
+/* Adds the event's own attributes, whose names the profiler was started with. */
 static int add_context(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, Set *set) {
         for (uint32_t i = 0; i < plan->n_attributes; i++) {
                 const JfrField *field = plan->fields[JFR_SLOT_ATTRIBUTES + i];
@@ -228,14 +225,14 @@ typedef struct Batch {
         const JfrBlock *block;
         const JfrSeen *seen;            /* in it */
         uint32_t n;
-        JfrPlace new[MAX_BATCH];        /* of the new ones */
+        JfrPlace new[MAX_BATCH];        /* places of new combinations */
         WindowEvent events[MAX_BATCH];
         uint32_t classes[MAX_BATCH];    /* beside the events */
 } Batch;
 
-/* One that is not in the table: new, or pushed out. */
+/* A sample that is not in the table: new, or pushed out. */
 typedef struct NewSample {
-        uint32_t number;                /* of the batch */
+        uint32_t number;                /* number in the batch */
         uint64_t slots[JFR_N_SLOTS + 1];
 } NewSample;
 
@@ -285,7 +282,7 @@ static int read_slots(JfrReader *reader, const Batch *batch, uint32_t number, Ne
                              reader);
 }
 
-/* Those behind one that cannot be found are not looked for. */
+/* Finds the samples of new combinations. A sample that cannot be found ends the search. */
 static int find_samples(JfrReader *reader, Batch *batch) {
         NewSample new[MAX_NEW];
         uint32_t n_new = 0;
@@ -312,7 +309,7 @@ static void drop_times(JfrReader *reader) {
         reader->result->times_dropped = true;
 }
 
-/* Of events without a sample nothing is counted but that they are missing. */
+/* Whether the place has a sample. Events without one are counted as missing only. */
 static bool has_sample(JfrReader *reader, const JfrPlace *place, uint32_t n) {
         if (!place->sample)
                 reader->current.states[place->class].n_left_out += n;
@@ -328,7 +325,7 @@ static uint32_t sample_of(const JfrPlace *place) {
         return (place->sample & ~JFR_PLACE_WALL) - 1;
 }
 
-/* Also says of each place what is there from now on. *np: events to be added. */
+/* Collects the events to be added, and updates each place. *np: number of events. */
 static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
         uint32_t n_timed = 0;
 

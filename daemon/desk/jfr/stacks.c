@@ -24,7 +24,7 @@ enum {
 
 #define TRUNCATED (1u << 31)            /* in what is known of a stack: beside its index + 1 */
 
-/* What is known of a frame type: kind, and the attribute with its name. */
+/* Knowledge of a frame type: kind, and the attribute with its name. */
 enum { KIND_UNKNOWN, KIND_JVM, KIND_NATIVE, KIND_KERNEL, KIND_BITS = 3 };
 
 static const char *const kind_names[] = { "unknown", "jvm", "native", "kernel" };
@@ -127,7 +127,7 @@ static int named_method(JfrNames *names, Text *text, size_t class_size, size_t n
         method->java = is_descriptor(text->data + class_size + name_size,
                                      text->size - class_size - name_size);
         if (!method->java) {
-                /* of a native function the class is its library, and the descriptor says nothing */
+                /* a native function has its library as class, and its descriptor says nothing */
                 skip = class_size;
                 size = end;
                 if (class_size)

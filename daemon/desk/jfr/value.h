@@ -164,7 +164,7 @@ static inline double jfr_double(JfrCursor *cursor) {
         return value;
 }
 
-/* Also skips one. */
+/* Reads a string, and moves the cursor behind it. */
 JfrString jfr_string(JfrCursor *cursor);
 
 /* Appends the string as UTF-8; of a pool's string nothing. */
