@@ -27,7 +27,7 @@
 enum {
         PAGE_MAX_NAME = 1000,           /* bytes that are shown of a name; the length of the rest is told */
         PAGE_MAX_SPANS = 20000,         /* distinct spans; what comes then is one */
-        PAGE_MAX_VALUES = 5000,         /* of another dimension */
+        PAGE_MAX_VALUES = 5000,         /* values of another dimension */
         PAGE_MAX_DIMENSIONS = 16,
         PAGE_MAX_KINDS = 64,
         PAGE_MAX_ROWS = 500000,         /* over it time gets coarser */
@@ -43,7 +43,7 @@ typedef struct PageFrame {
         uint32_t inlined;               /* has no frame of its own in the machine's stack */
 } PageFrame;
 
-/* What a window counts. Its period is the mean of its profiles' by their values. */
+/* A quantity that a window counts. Its period is the mean of its profiles' by their values. */
 typedef struct PageKind {
         uint32_t type, unit, period_type, period_unit;  /* strings */
         uint64_t n_events, value[2];    /* [side] */
@@ -84,7 +84,7 @@ typedef struct PagePath {
         const PageStep *steps;          /* outermost first */
         uint32_t n_steps;
         uint32_t node;                  /* where it ends */
-        uint32_t lines;                 /* of its steps */
+        uint32_t lines;                 /* lines of its steps */
 } PagePath;
 
 typedef struct PageNode {
@@ -105,7 +105,7 @@ typedef struct PageRow {
         uint64_t value;
 } PageRow;
 
-/* One of the windows. */
+/* A window on its side of the page. */
 typedef struct PageSide {
         const Window *window;
         PagePath *paths;                /* by stack */
@@ -122,7 +122,7 @@ typedef struct PageModel {
         uint32_t n_sides;
         Arena arena;                    /* steps of paths */
         Intern strings, frames, contexts;
-        Intern matches;                 /* of two windows: {name, object} of each function */
+        Intern matches;                 /* functions of two windows: {name, object} … */
         uint32_t *matched;              /* … and the frame that stands for it on both sides */
         uint32_t matched_room;
         PageKind kinds[PAGE_MAX_KINDS];

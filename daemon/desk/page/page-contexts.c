@@ -25,7 +25,7 @@ typedef struct Contexts {
         Text label;
 } Contexts;
 
-/* What is known of one sample while its attributes are read. */
+/* State of a sample while its attributes are read. */
 typedef struct Reading {
         PageContext context;
         int64_t thread_id;
@@ -133,7 +133,7 @@ static void append_process(const Window *window, uint32_t resource, Text *text) 
         const char *program = window_get_resource_text(window, resource, "process.executable.name");
         int64_t pid;
 
-        /* what OpenTelemetry's conventions say where no name was given: `unknown_service:java` */
+        /* OpenTelemetry's conventions give `unknown_service:java` where no name was given */
         if (!strncmp(service, "unknown_service", 15))
                 service = *program ? "" : service[15] == ':' && service[16] ? service + 16 : service;
         if (*service && *program && strcmp(service, program))

@@ -48,7 +48,7 @@ static uint64_t number(Bytes *bytes) {
         return 0;
 }
 
-/* One that must be below @limit. */
+/* A number that must be below @limit. */
 static uint32_t index_below(Bytes *bytes, uint64_t limit) {
         uint64_t value = number(bytes);
 
@@ -209,7 +209,7 @@ static int read_frames(DecodedPage *page, Bytes *bytes) {
 /* Parents by depth: `up` says how many of the open nodes end before this one. */
 static int read_parents(DecodedPage *page, Bytes *bytes, uint32_t n) {
         _cleanup_(freep) uint32_t *open = calloc(n + 1u, sizeof(*open));
-        uint32_t depth = 0;             /* of the node before */
+        uint32_t depth = 0;             /* depth of the node before */
 
         if (!open)
                 return error_origin(-ENOMEM);
@@ -223,11 +223,13 @@ static int read_parents(DecodedPage *page, Bytes *bytes, uint32_t n) {
         return end_of(bytes);
 }
 
-/* Which function a node is: its caller's first, second … callee, in the order in which the walk met them. */
+/*
+ * Functions of nodes: a node is its caller's first, second … callee, in the order in which the walk met them.
+ */
 typedef struct Callees {
         Hashmap frames;                 /* caller << 32 | which of its callees → frame + 1, as a pointer */
         uint32_t *counts;               /* by caller; the root is behind all frames */
-        uint32_t n_fresh;               /* that are still to come */
+        uint32_t n_fresh;               /* callees that are still to come */
 } Callees;
 
 static int read_callee(DecodedPage *page, Callees *callees, uint32_t node, uint32_t which, Bytes *fresh) {
@@ -281,7 +283,7 @@ static int read_dimension(DecodedPage *page, DecodedDimension *dimension, Bytes 
         uint32_t n;
         int r;
 
-        /* `none` and `others` have no bytes there. */
+        /* values `none` and `others` have no bytes there */
         n = is_span ? index_below(bytes, MIN(left(bytes) / sizeof(WindowLink), (size_t)MAX_ROWS) + 3)
                     : count(bytes, 1);
         if (is_span) {

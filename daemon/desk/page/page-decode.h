@@ -54,7 +54,7 @@ typedef struct DecodedPage {
 enum {
         _PAGE_DECODE_E_SUCCESS,
         PAGE_DECODE_E_CORRUPT,          /* cut off, or a number is out of its range */
-        PAGE_DECODE_E_COMPARISON,       /* of two profiles */
+        PAGE_DECODE_E_COMPARISON,       /* the page compares two profiles */
         PAGE_DECODE_E_VERSION,          /* a form that another version of spanprof writes */
 };
 

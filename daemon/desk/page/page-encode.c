@@ -73,7 +73,7 @@ static void put(Bytes *bytes, uint64_t value) {
         bytes->data[bytes->size++] = (uint8_t)value;
 }
 
-/* What is no table */
+/* Parts of a page that are no tables */
 
 /* Strings of the model are masked already; titles, facts and names of files are not. */
 static void put_text(JsonWriter *json, const char *key, const char *value) {

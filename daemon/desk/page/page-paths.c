@@ -19,7 +19,7 @@
 typedef struct Names {
         PageModel *model;
         const Window *window;
-        WindowNames *native;            /* of native code; NULL = only what the window brings */
+        WindowNames *native;            /* names of native code; NULL = only names in the window */
         /* frame word, and whether it is inlined → where its chain begins, and its length */
         Hashmap known;
         PageStep *chains;               /* the innermost first */
@@ -97,7 +97,7 @@ static int name_of(Names *names, const WindowFrame *frame, bool is_kernel, PageF
 }
 
 /*
- * Of runtimes: interpreted and compiled code of one function are two, since that is what people want to know.
+ * The type of a frame. Interpreted and compiled code of a function are two, since people want to know which.
  */
 static int type_of(Names *names, const WindowFrame *frame, PageFrame *made) {
         const WindowAttribute *attribute = window_get_attribute(names->window, frame->attribute);
@@ -160,7 +160,7 @@ static uint32_t line_of(int64_t line) {
         return line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
 }
 
-/* What the window itself says of a frame. @common: what all frames of the word share. */
+/* Adds a frame as the window itself describes it. @common: parts that all frames of the word share. */
 static int add_own(Names *names, const WindowFrame *frame, bool is_kernel, const PageFrame *common) {
         const WindowFunction *function = window_get_function(names->window, frame->function);
         PageFrame made = *common;

@@ -28,7 +28,7 @@ typedef struct Rows {
         PageModel *model;
         PageRow *rows;
         size_t n, room;
-        uint64_t *sums;                 /* of one sample, by bucket */
+        uint64_t *sums;                 /* sums of a sample, by bucket */
         uint32_t *touched;              /* buckets that have a sum */
         uint32_t n_touched;
 } Rows;

@@ -70,7 +70,7 @@ static int compare_paths(const void *left, const void *right) {
         return a->n_steps < b->n_steps ? -1 : a->n_steps > b->n_steps;
 }
 
-/* What number 0 is: it differs from the first step of a path whose line is not known. */
+/* Number 0: it differs from the first step of a path whose line is not known. */
 static const PageLines no_lines = { .outer = UINT32_MAX };
 
 static int add_node(PageModel *model, uint32_t *roomp, uint32_t parent, uint32_t frame) {
@@ -139,7 +139,7 @@ static int add_paths(PageModel *model, PagePath **paths, size_t n) {
         return r;
 }
 
-/* Which stacks of the window some sample has. */
+/* Marks the stacks that samples of the window have. */
 static int used_stacks(const Window *window, bool **usedp) {
         bool *used = calloc(window_n_stacks(window), sizeof(*used));
 

@@ -35,16 +35,16 @@ typedef struct PageLoss {
 } PageLoss;
 
 typedef struct PageOptions {
-        const char *title;              /* what was recorded, in a few words; NULL = the processes */
+        const char *title;              /* subject of the recording, in a few words; NULL = the processes */
         const char *unnamed_title;      /* … or this, where no process has a name; may be NULL */
-        const char *baseline;           /* of two windows: what the first, and … */
+        const char *baseline;           /* the first of two windows is called this, and … */
         const char *comparison;         /* … what the second is called; NULL = "before", "after" */
-        const PageFact *facts;          /* whatever else is to be said of the recording */
+        const PageFact *facts;          /* further facts on the recording */
         size_t n_facts;
         const PageLoss *losses;         /* samples that were taken and are not here */
         size_t n_losses;
         bool losses_known;              /* false = they were not counted, and the page says nothing of them */
-        double coverage;                /* of the time that was to be sampled, 0 to 1; 0 = not known */
+        double coverage;                /* sampled share of the time to be sampled, 0 to 1; 0 = not known */
         Symbolizer *symbolizer;         /* names of native code; NULL = only those in the window */
         const WindowNamesOptions *naming;       /* how far it goes; NULL = functions alone */
 

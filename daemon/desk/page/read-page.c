@@ -19,9 +19,9 @@
 enum {
         VALUE_NONE,
         VALUE_OTHERS,
-        MAX_PAGE = 256 << 20,           /* of the file */
+        MAX_PAGE = 256 << 20,           /* bytes of the file */
         MAX_DATA = 1 << 30,
-        MAX_EVENTS = 1 << 24,           /* of all rows; what comes then counts as one for each row */
+        MAX_EVENTS = 1 << 24,           /* events of all rows; then each row counts as one */
 };
 
 typedef struct Filling {
@@ -227,7 +227,7 @@ static int add_thread(Filling *filling, const char *label, uint32_t *set, size_t
         return r;
 }
 
-/* One value in one dimension as an attribute. The key of what pages call `end` is profile.stack.truncated. */
+/* Adds a dimension's value as an attribute. Pages write `end` for the key profile.stack.truncated. */
 static int add_value(Filling *filling, const DecodedDimension *dimension, uint32_t value, uint32_t *set,
                      size_t *np) {
         const char *label = filling->page->strings[dimension->labels[value]], *key = dimension->key;
@@ -298,7 +298,7 @@ static int owner_of(Filling *filling, uint32_t index, struct Owner **ownerp) {
 
 /* ---- rows ---- */
 
-/* What counts samples has an event for each. */
+/* Adds a row as samples: a kind that counts samples gets an event for each. */
 static int add_row(Filling *filling, const PageRow *row) {
         const DecodedPage *page = filling->page;
         bool counts = !strcmp(page->kinds[page->contexts[row->context].kind].unit, "count");

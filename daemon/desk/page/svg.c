@@ -21,7 +21,7 @@ enum {
         MAX_ROWS = 400,                 /* deeper ones are not drawn, and the summary says so */
 };
 
-#define LEAST_WIDTH 0.3                 /* of a box */
+#define LEAST_WIDTH 0.3                 /* width of the narrowest box */
 #define LETTER_WIDTH 6.7
 
 static const char style[] =
