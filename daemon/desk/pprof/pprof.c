@@ -66,7 +66,7 @@ typedef struct Table {
 /* The string table. */
 typedef struct Texts {
         Bytes *rows;
-        uint32_t *strings;              /* of the window + 1; 0 = not made yet */
+        uint32_t *strings;              /* string of the window + 1; 0 = not made yet */
         size_t n, room;
 } Texts;
 
@@ -84,8 +84,8 @@ typedef struct Parser {
         Table location_ids, function_ids, mapping_ids;
         FrameWord *words, *stack;
         size_t n_words, words_room, stack_room;
-        WindowProfileNames columns[PPROF_MAX_COLUMNS];      /* what each counts */
-        uint32_t n_columns, counted, timed;     /* of the CPU: samples, and their time */
+        WindowProfileNames columns[PPROF_MAX_COLUMNS];      /* names of each column */
+        uint32_t n_columns, counted, timed;     /* columns of the CPU: samples, and their time */
         uint64_t period_type, period_unit;
         int64_t period, time_ns, duration_ns;
         bool says_twice;                /* each sample's time is its number times the period */
@@ -187,8 +187,8 @@ static bool is_hex(const Bytes *text) {
 }
 
 /*
- * Which of our kinds of build id it is, shows its form: a slash is Go's. Programs give addresses of the
- * process; ours (and those of position-dependent programs) are already those of the file, then offset and
+ * Adds a module. A build id in hexadecimal is GNU's; one with a slash is Go's. Programs give addresses of the
+ * process. Ours, and those of position-dependent programs, are addresses of the file already: then offset and
  * start agree.
  */
 static int add_mapping_row(Parser *parser, const uint64_t *fields) {
@@ -737,8 +737,8 @@ static bool is_known_field(const Field *field) {
 }
 
 /*
- * What both have is a message in field 1: a type and a unit here, which are two small numbers. All else tells
- * by its number.
+ * Whether the bytes are pprof and not OTLP. Field 1 of both is a message; pprof's has a type and a unit,
+ * which are two small numbers. The numbers of other fields tell the forms apart.
  */
 bool pprof_recognize(const uint8_t *data, size_t size) {
         Cursor cursor = cursor_make(data, size);

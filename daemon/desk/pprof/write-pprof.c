@@ -34,7 +34,7 @@ typedef struct Pprof {
         uint32_t n_locations, words_size;
         WindowProfileNames columns[MAX_COLUMNS];
         uint32_t n_columns;
-        bool has_time;                  /* one more column: CPU time of samples that are counted */
+        bool has_time;                  /* a further column has the CPU time of counted samples */
         /* strings behind the window's */
         uint32_t trace_key, span_key, cpu_key, nanoseconds_key, first_id;
 } Pprof;
@@ -136,7 +136,7 @@ static void put_attribute(Pprof *pprof, uint32_t index) {
                 put_label(pprof, attribute->key, 0, attribute->integer);
 }
 
-/* Whose sample it is: a file has no resources. */
+/* Writes the process and service of a sample as labels, since a file has no resources. */
 static void put_resource(Pprof *pprof, uint32_t resource) {
         const uint32_t *attributes;
         size_t n;
@@ -350,7 +350,7 @@ static const WindowProfile *find_first(const Window *window) {
         return first;
 }
 
-/* Of samples that are counted the time can be said, unless a profile of the same file says it. */
+/* Whether the time of counted samples needs a column: no profile of the file says it. */
 static bool lacks_time(const Window *window) {
         bool counted = false;
 
@@ -507,7 +507,7 @@ static uint64_t count_kinds(const Window *window) {
         return n_kinds;
 }
 
-/* Of resources only process and service are kept, as labels. */
+/* Losses: resources keep only process and service, as labels. */
 static void losses(const Convert *convert, Text *words) {
         uint64_t n_times = 0;
 
