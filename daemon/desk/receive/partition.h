@@ -27,8 +27,8 @@ enum {
 
 typedef struct Partition {
         uint32_t day;                   /* since 1970; PARTITION_NO_DAY = none */
-        const char *service, *host;     /* of any length and content; NULL = none */
-        bool mixed;                     /* of several: `+other`, whatever else is here */
+        const char *service, *host;     /* names of any length and content; NULL = none */
+        bool mixed;                     /* a part of several: `+other`, whatever else is here */
 } Partition;
 
 /* Directories of one store, and what there was no room for. */
@@ -53,5 +53,5 @@ bool partition_is_name(const char *name, unsigned level);
 /* Return: 0 and *dayp, 1 = `+other`. @name: one that partition_is_name(…, 0) lets pass. */
 int partition_parse_day(const char *name, uint32_t *dayp);
 
-/* What was escaped. Return: 0, 1 = it cannot be told: a name with `+`, or bytes that are no UTF-8. */
+/* Undoes the escapes. Return: 0, 1 = it cannot be told: a name with `+`, or bytes that are no UTF-8. */
 int partition_parse_name(const char *name, char text[PARTITION_NAME_ROOM]);

@@ -48,7 +48,7 @@ struct Store {
         PartitionCounts partitions;
         unsigned n_senders;
         Sender senders[MAX_SENDERS];
-        /* Whose each request since the start is: the number of its sender + 1, 0 = nobody's. */
+        /* Sender of each request since the start, its number + 1; 0 = not known. */
         uint64_t first;
         uint16_t owners[MAX_OWNERS];
 };
@@ -118,7 +118,7 @@ static int scan_directory(Store *store, int parent, const char *name, unsigned l
         return 0;
 }
 
-/* What is no file of a store, and no directory of partitions, is not ours. */
+/* Counts an entry that is a file of a store, or a directory of partitions; other entries are not ours. */
 static void scan_entry(Store *store, int directory, const struct dirent *entry, unsigned level) {
         struct stat st;
         uint64_t number;

@@ -28,7 +28,7 @@ enum { STORE_SHARE = 7 };
 typedef struct Store Store;
 
 typedef struct StoreLimits {
-        uint64_t max_bytes;             /* of all numbered files together */
+        uint64_t max_bytes;             /* bytes of all numbered files together */
         uint64_t max_files;             /* two a request */
 } StoreLimits;
 
@@ -37,7 +37,7 @@ enum {
         STORE_E_DIRECTORY,              /* cannot be made or opened, or belongs to others: store_problem() */
         STORE_E_LIMIT,                  /* as many bytes or files as it may have; nothing was stored */
         STORE_E_SHARE,                  /* as many as this sender may have; nothing was stored */
-        STORE_E_JSON,                   /* its JSON is larger than max_json_bytes; nothing was stored */
+        STORE_E_JSON,                   /* JSON of the request exceeds max_json_bytes; nothing was stored */
         STORE_E_WRITE,                  /* disk full and the like; errno says why; nothing was stored */
 };
 
@@ -83,7 +83,7 @@ int store_put(Store *store, const StoreRequest *request, uint64_t *numberp);
 /* Return: 0, STORE_E_LIMIT, STORE_E_SHARE, STORE_E_JSON, STORE_E_WRITE. */
 int store_append(StoreFile *file, const void *data, size_t size);
 
-/* What a request says of one partition, as protobuf. */
+/* The part of a request for one partition, as protobuf. */
 typedef struct StorePart {
         Partition partition;
         const void *data;
