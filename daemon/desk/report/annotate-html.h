@@ -3,6 +3,6 @@
 
 #include <stddef.h>
 
-/* Of annotate.html, with its style: what stands before the source, and behind it. Made by embed.py. */
+/* Parts of annotate.html, with its style, before and behind the source. embed.py makes them. */
 extern const char annotate_html_head[], annotate_html_tail[];
 extern const size_t annotate_html_head_size, annotate_html_tail_size;

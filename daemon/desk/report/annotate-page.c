@@ -73,7 +73,7 @@ static void put_hottest(const SourceLines *lines, FILE *out) {
                 fputs("</p>\n", out);
 }
 
-/* Of the hottest line: 0 = none of its own, 5 = all. */
+/* Heat of a line by the most that a line has: 0 = none of its own, 5 = all. */
 static unsigned heat_of(const SourceLines *lines, uint64_t value, uint64_t most) {
         return value ? 1 + (unsigned)((double)value / (double)most * (HEATS - 1)) : 0;
 }

@@ -9,11 +9,11 @@
 /* All borrowed. Rows of @self and @total are lines, from 1; row 0 is what lies behind the file's end. */
 typedef struct SourceLines {
         const char *path, *source;
-        const char *type, *value;       /* what was measured, and how much of it in all */
+        const char *type, *value;       /* the measured type, and its sum */
         const uint64_t *self, *total;
         uint64_t all;
         uint32_t n_lines;
 } SourceLines;
 
-/* What @out does is the caller's to check. */
+/* Writes the page. The caller checks @out for errors. */
 void annotate_page(const SourceLines *lines, FILE *out);

@@ -22,14 +22,14 @@ enum { MAX_SOURCE_BYTES = 64 << 20, MAX_NAMES = 5 };
 typedef struct Annotation {
         const Window *window;
         const char *path;
-        const WindowProfile *kind;      /* what is told of */
+        const WindowProfile *kind;      /* the profile that is told of */
         uint64_t *self, *total;         /* by line, from 1; row 0 is what lies behind the end */
         uint64_t *seen;                 /* by line: the sample that was counted last */
         uint64_t n_samples;
         uint32_t n_lines;
         uint8_t *matches;               /* by string: 0 not asked, 1 means the file, 2 another, 3 told */
         uint64_t all, behind;
-        bool any_line;                  /* of whatever file */
+        bool any_line;                  /* a sample has a line, whatever its file */
 } Annotation;
 
 static const char *skip_dots(const char *path) {
@@ -130,7 +130,7 @@ static bool has_any(const Annotation *annotation) {
         return false;
 }
 
-/* Which files there are lines of, for those who gave another. */
+/* Says that the file has no samples, and names files that have lines. */
 static void say_none(Annotation *annotation, Text *problem) {
         const Window *window = annotation->window;
         int n = 0;

@@ -19,7 +19,7 @@ static void add_hex(JsonWriter *json, const char *key, uint64_t value) {
         json_text(json, key, text);
 }
 
-/* And its function, if it is known. */
+/* Writes an address, and its function, if that is known. */
 static void add_address(JsonWriter *json, const CoroutineFormat *format, const char *key,
                         const char *function_key, const Coroutine *c, uint64_t address) {
         const char *name = format->name ? format->name(format->userdata, c, address) : NULL;

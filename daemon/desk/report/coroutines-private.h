@@ -7,7 +7,7 @@
 #include "core/base/data/intern.h"
 #include "desk/report/coroutines.h"
 
-/* Of all suspensions at one address. */
+/* Sums of all suspensions at an address. */
 typedef struct AddressSums {
         uint64_t address, suspended_ns, n;
 } AddressSums;
@@ -25,10 +25,10 @@ struct CoroutineReport {
         AddressSums *addresses;
         uint32_t n_coroutines, coroutines_room, n_addresses, addresses_room, n_timelines;
         Hashmap threads;
-        CoroutineSums sums;             /* of all coroutines */
+        CoroutineSums sums;             /* sums of all coroutines */
         uint64_t n_filtered, n_left_out;
         uint64_t n_placeless;           /* suspensions at more addresses than are summed */
-        uint32_t trace, n_shared;       /* which one is read; coroutines that were in an earlier one, too */
+        uint32_t trace, n_shared;   /* number of the current trace; coroutines that an earlier one had, too */
         uint64_t first_ns, last_ns, origin_ns, bin_ns;  /* origin: where the timelines begin */
         bool stations_known;            /* whether the trace says who is dead */
         Stretches runs, suspensions;
@@ -36,7 +36,7 @@ struct CoroutineReport {
 
 typedef enum CoroutineEnd {
         COROUTINE_RUNNING,
-        COROUTINE_SUSPENDED,            /* and alive, or it is not known */
+        COROUTINE_SUSPENDED,            /* alive, or not known to be dead */
         COROUTINE_SUSPECT,              /* … for so long that its wake-up may be lost */
         COROUTINE_DEAD,
         COROUTINE_NEVER_RAN,

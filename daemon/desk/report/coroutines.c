@@ -306,7 +306,7 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
         coroutine->code = end->code;
         coroutine->torn = end->torn;
         coroutine->corrupt = end->corrupt;
-        /* also those that were lost behind the last event read */
+        /* losses behind the last event read count, too */
         if (end->n_lost > coroutine->sums.n_lost) {
                 report->sums.n_lost += end->n_lost - coroutine->sums.n_lost;
                 coroutine->sums.n_lost = end->n_lost;
@@ -419,6 +419,6 @@ void coroutine_report_sort(CoroutineReport *report) {
         qsort(report->suspensions.rows, report->suspensions.n, sizeof(Stretch), compare_stretches);
         if (report->n_addresses) {
                 qsort(report->addresses, report->n_addresses, sizeof(*report->addresses), compare_addresses);
-                hashmap_deinit(&report->by_address);    /* their places have changed */
+                hashmap_deinit(&report->by_address);    /* the addresses have changed places */
         }
 }

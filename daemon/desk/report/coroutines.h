@@ -23,7 +23,7 @@
 #include "desk/report/report.h"
 
 enum {
-        COROUTINES_BINS = 256,          /* of a timeline */
+        COROUTINES_BINS = 256,          /* bins of a timeline */
         COROUTINES_MAX_TIMELINES = 20000,       /* 2 KiB each; the coroutines that come first */
         COROUTINES_SUSPECT_TIMES = 10,
         COROUTINES_TOP = 200,           /* longest stretches that are kept */
@@ -40,7 +40,7 @@ typedef struct TimelineBin {
         float run_ns, suspended_ns;
 } TimelineBin;
 
-/* What the events of one coroutine come to, or of all. */
+/* Sums over the events of a coroutine, or of all. */
 typedef struct CoroutineSums {
         uint64_t n_events, n_resumes, n_suspends, n_lost, n_unknown, n_migrations;
         uint64_t run_ns, suspended_ns;
@@ -55,7 +55,7 @@ typedef struct Coroutine {
         uint64_t longest_run_ns, longest_suspend_ns;
         uint64_t last_tid, last_address;
         bool active, dead, torn, corrupt;
-        uint32_t trace;                 /* that spoke of it last */
+        uint32_t trace;                 /* number of the last trace that had it */
         StationCode code;               /* zeros = the trace does not say */
         TimelineBin *timeline;          /* COROUTINES_BINS of them; NULL = there are too many coroutines */
 } Coroutine;
@@ -96,7 +96,7 @@ typedef struct CoroutineFormat {
         void *userdata;
 } CoroutineFormat;
 
-/* What @out does is the caller's to check. Return: 0, -ENOMEM. */
+/* Writes the report. The caller checks @out for errors. Return: 0, -ENOMEM. */
 int coroutine_report_print(CoroutineReport *report, const CoroutineFormat *format, FILE *out);
 int coroutine_report_print_json(CoroutineReport *report, const CoroutineFormat *format, FILE *out);
 int coroutine_report_print_page(CoroutineReport *report, const CoroutineFormat *format, FILE *out);

@@ -21,7 +21,7 @@
 
 enum { SIDES = 2, MAX_FUNCTIONS = 8 << 20 };
 
-/* Of one function: [0] before, [1] after. */
+/* A function on both sides: [0] before, [1] after. */
 typedef struct Change {
         const char *name, *object;
         uint64_t self[SIDES], total[SIDES];
@@ -32,7 +32,7 @@ typedef struct Change {
 typedef struct Kind {
         const char *type, *unit;
         uint64_t value[SIDES];
-        double n_samples[SIDES];        /* that it stands for; 0 = not known */
+        double n_samples[SIDES];        /* samples that the value stands for; 0 = not known */
         Change *changes;
         uint32_t n_changes, room;
         Intern names;                   /* name, NUL, object → index */
@@ -119,7 +119,9 @@ static int add_functions(Kind *kind, const Report *report, int side, uint32_t se
         return r;
 }
 
-/* Of samples alone: what weighs or lasts differently each time has no such noise. */
+/*
+ * The number of CPU samples; 0 = others, whose weights and durations do not have the noise of chance alone.
+ */
 static double count_samples(const Kind *kind, const ReportSums *sums) {
         if (!strcmp(kind->type, "samples") && !strcmp(kind->unit, "count"))
                 return (double)sums->value;
@@ -197,7 +199,7 @@ static bool has_both(const Kind *kind) {
         return kind->value[0] && kind->value[1];
 }
 
-/* What one side alone has is no comparison, if there is another: a form may say the time of samples, too. */
+/* Whether a kind of one side is left out, as another has both: a form may add the time of samples. */
 static bool is_aside(const Diff *diff, const Kind *kind) {
         for (uint32_t i = 0; i < diff->n_kinds; i++)
                 if (has_both(&diff->kinds[i]))
@@ -317,7 +319,7 @@ static void say_passed(const Diff *diff, const Kind *kind, const Change *doubtfu
 }
 
 static int judge_kind(const Diff *diff, const Kind *kind, unsigned points, Text *text) {
-        const Change *doubtful = NULL;          /* that has grown most within noise */
+        const Change *doubtful = NULL;          /* the change that has grown most within noise */
         int n_worse = 0;
 
         for (uint32_t i = 0; i < kind->n_changes; i++) {
@@ -347,7 +349,7 @@ int report_diff_judge(const Report *before, const Report *after, unsigned points
         for (uint32_t i = 0; i < diff.n_kinds && !r && !judged; i++) {
                 const Kind *kind = &diff.kinds[i];
 
-                /* one kind: a program's own profile has samples and their time, which say the same */
+                /* a single kind: a program's own profile has samples and their time, which say the same */
                 judged = kind->n_samples[0] > 0 && kind->n_samples[1] > 0;
                 if (judged)
                         n_worse = judge_kind(&diff, kind, points, text);

@@ -15,11 +15,11 @@
 /* Return: 0, -ENOMEM; what @out does is the caller's to check. */
 int report_diff_print(const Report *before, const Report *after, const ReportFormat *format, FILE *out);
 /*
- * Which functions got slower by more than @points of the whole, and by more than chance explains, one line
- * each into @text. If none did, a line says what grew most within chance, or that nothing grew so. Chance: a
- * sample falls into a function or not. The bound holds for all functions together with 99 %. It knows nothing
- * of how two runs differ. Values that are no samples have none, and are not judged. Return: how many
- * functions, DIFF_NOT_JUDGED (with a line that says so), -ENOMEM.
+ * Judges which functions got slower by more than @points of the whole, and by more than chance explains, one
+ * line each into @text. If none did, a line says what grew most within chance, or that nothing grew so.
+ * Chance: a sample falls into a function or not. The bound holds for all functions together with 99 %. It
+ * knows nothing of how two runs differ. Values that are no samples have none, and are not judged. Return: how
+ * many functions, DIFF_NOT_JUDGED (with a line that says so), -ENOMEM.
  */
 enum { DIFF_NOT_JUDGED = INT_MAX };
 

@@ -158,7 +158,7 @@ static int find_place(ReportNames *names, const WindowFrame *frame, ReportFuncti
         return r;
 }
 
-/* What the profile says, else what this machine knows, of which inlined functions are each a function too. */
+/* Makes the functions of a frame: inlined ones count, too. Names come from the profile, else this machine. */
 static int make_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED],
                           size_t *np) {
         WindowFrame frame = window_expand_frame(names->window, word);

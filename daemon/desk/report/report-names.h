@@ -13,7 +13,7 @@
 
 enum { REPORT_MAX_INLINED = 64 };       /* functions that one frame may become */
 
-/* What is remembered while one window is added: its indexes mean nothing in another. */
+/* State while one window is added: its indexes mean nothing in another. */
 typedef struct ReportNames {
         Report *report;
         const Window *window;

@@ -36,7 +36,7 @@ typedef struct ReportOptions {
         size_t n_names;
         bool by_total;                  /* functions are sorted by total, not by self */
         bool wall;                      /* samples of the CPU, as time, and waits are one profile */
-        /* of each table that is kept; 0 = 4 million. What is over it is counted */
+        /* rows of each table that are kept; 0 = 4 million. Rows over it are counted */
         uint32_t max_rows;
 } ReportOptions;
 

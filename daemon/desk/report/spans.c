@@ -29,7 +29,7 @@ typedef struct Field {
 
 typedef struct Lines {
         const char *at, *end;
-        SpanListProblem *problem;       /* its line is the current one */
+        SpanListProblem *problem;       /* problem of the current line */
         Field fields[SPAN_LIST_MAX_COLUMNS];
         unsigned n_fields;
 } Lines;

@@ -15,7 +15,7 @@
 /* Why a stack ends early: `no_rows` → `code without unwind information`; @reason itself if it is none of ours. */
 const char *words_of_end(const char *reason);
 
-/* What that means and what helps, as a sentence; NULL if it is none of ours. */
+/* Explains such an end and what helps, as a sentence; NULL if the reason is none of ours. */
 const char *words_explain_end(const char *reason);
 
 /*
