@@ -35,7 +35,7 @@ typedef struct JfrPools {
 
 enum {
         _JFR_POOLS_E_SUCCESS,
-        JFR_POOLS_E_MALFORMED,          /* what came before the damage is there */
+        JFR_POOLS_E_MALFORMED,          /* constants before the damage are there */
 };
 
 /* Return: 0, -ENOMEM. */
