@@ -22,7 +22,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
 #include "desk/cli/input.h"
-#include "desk/cli/when.h"
+#include "desk/cli/time-option.h"
 #include "desk/convert/foreign.h"
 #include "desk/receive/store-tree.h"
 
@@ -100,10 +100,12 @@ static void set_filter(Inputs *inputs) {
 
 static int set_times(Inputs *inputs) {
         ConvertOptions *options = &inputs->options;
-        int r = when_parse("start", inputs->config->filter.start, &options->start_ns, &options->start_relative);
+        int r = time_option_parse("start", inputs->config->filter.start, &options->start_ns,
+                                  &options->start_relative);
 
         if (!r)
-                r = when_parse("end", inputs->config->filter.end, &options->end_ns, &options->end_relative);
+                r = time_option_parse("end", inputs->config->filter.end, &options->end_ns,
+                                      &options->end_relative);
         if (!r && options->start_relative == options->end_relative && options->start_ns >= options->end_ns) {
                 log_error("--start is not before --end");
                 r = STATUS_USAGE;

@@ -4,7 +4,7 @@
  * Parses a date by its fixed form, a number of seconds, or an offset from the beginning.
  */
 
-#include "desk/cli/when.h"
+#include "desk/cli/time-option.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static int parse_date(const char *text, uint64_t *nsp) {
         return 0;
 }
 
-int when_parse(const char *option, const char *text, uint64_t *nsp, bool *relativep) {
+int time_option_parse(const char *option, const char *text, uint64_t *nsp, bool *relativep) {
         *relativep = *text == '+';
         if (!*text || !parse_seconds(text + *relativep, nsp) || (!*relativep && !parse_date(text, nsp)))
                 return 0;
