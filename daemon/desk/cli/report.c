@@ -18,8 +18,8 @@
 #include "core/base/terminal/terminal.h"
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
+#include "desk/cli/comparison.h"
 #include "desk/cli/inputs.h"
-#include "desk/cli/judge.h"
 #include "desk/cli/missing-lines.h"
 #include "desk/cli/outputs.h"
 #include "desk/cli/remote-symbols.h"
@@ -279,7 +279,7 @@ static int make_report(ReportRun *run) {
         r = print_report(run);
         if (!r)
                 r = close_output(run);
-        return r || !run->before ? r : judge_reports(config, run->before, run->report);
+        return r || !run->before ? r : comparison_check(config, run->before, run->report);
 }
 
 /* Forms that other programs read: one window, with the names that this machine knows. */
@@ -365,7 +365,7 @@ static int print_diff_page(ReportRun *run, const Convert *before, const Convert 
                 r = page_write_diff(before->window, after->window, &options, run->out);
         if (!r)
                 r = close_output(run);
-        return r ? r : judge_windows(run->config, run->symbolizer, before->window, after->window);
+        return r ? r : comparison_check_windows(run->config, run->symbolizer, before->window, after->window);
 }
 
 static int write_diff_page(ReportRun *run) {

@@ -16,8 +16,8 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "core/profile/merge.h"
+#include "desk/cli/comparison.h"
 #include "desk/cli/inputs.h"
-#include "desk/cli/judge.h"
 #include "desk/cli/missing-lines.h"
 #include "desk/cli/remote-symbols.h"
 #include "desk/convert/convert.h"
@@ -129,7 +129,8 @@ static int read_baseline(Record *record) {
                 return inputs_asked(config, "fail-above") ? STATUS_USAGE : 0;
         r = symbolizer_new(&record->baseline_names, NULL);
         if (!r)
-                r = judge_read_baseline(config->report.compare, record->baseline_names, &record->baseline);
+                r = comparison_read_baseline(config->report.compare, record->baseline_names,
+                                             &record->baseline);
         if (r < 0)
                 log_error("%s: cannot be read: %s", config->report.compare, strerror(-r));
         return r < 0 ? STATUS_FAILURE : r;
@@ -319,9 +320,10 @@ static int compare(const Record *record) {
         if (!r)
                 r = report_add(after, record->convert.window);
         if (!r)
-                r = judge_print(config, record->baseline, after, strcmp(record->path, "-") ? stdout : stderr);
+                r = comparison_print(config, record->baseline, after,
+                                     strcmp(record->path, "-") ? stdout : stderr);
         fflush(stdout);
-        return r ? r : judge_reports(config, record->baseline, after);
+        return r ? r : comparison_check(config, record->baseline, after);
 }
 
 /* A map of code that is written at half time, or as the program ends, names what was sampled before. */

@@ -5,7 +5,7 @@
  * the command.
  */
 
-#include "desk/cli/judge.h"
+#include "desk/cli/comparison.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "desk/convert/convert.h"
 #include "desk/report/diff.h"
 
-int judge_reports(const Config *config, const Report *before, const Report *after) {
+int comparison_check(const Config *config, const Report *before, const Report *after) {
         _cleanup_(text_deinit) Text text = { 0 };
         int n;
 
@@ -46,7 +46,8 @@ static int report_of(const Window *window, Symbolizer *symbolizer, bool by_total
         return r;
 }
 
-int judge_windows(const Config *config, Symbolizer *symbolizer, const Window *before, const Window *after) {
+int comparison_check_windows(const Config *config, Symbolizer *symbolizer, const Window *before,
+                             const Window *after) {
         _cleanup_(report_freep) Report *left = NULL, *right = NULL;
         bool by_total = !strcmp(config->report.sort, "total");
         int r;
@@ -56,7 +57,7 @@ int judge_windows(const Config *config, Symbolizer *symbolizer, const Window *be
         r = report_of(before, symbolizer, by_total, &left);
         if (!r)
                 r = report_of(after, symbolizer, by_total, &right);
-        return r ? r : judge_reports(config, left, right);
+        return r ? r : comparison_check(config, left, right);
 }
 
 static int read_window(const char *path, Convert *convert) {
@@ -75,7 +76,7 @@ static int read_window(const char *path, Convert *convert) {
         return r;
 }
 
-int judge_read_baseline(const char *path, Symbolizer *symbolizer, Report **reportp) {
+int comparison_read_baseline(const char *path, Symbolizer *symbolizer, Report **reportp) {
         ConvertOptions options = { .end_ns = UINT64_MAX, .filter = { .end_ns = UINT64_MAX },
                                    .version = SPANPROF_VERSION };
         Convert convert = { 0 };
@@ -89,7 +90,7 @@ int judge_read_baseline(const char *path, Symbolizer *symbolizer, Report **repor
         return r;
 }
 
-int judge_print(const Config *config, const Report *before, const Report *after, FILE *out) {
+int comparison_print(const Config *config, const Report *before, const Report *after, FILE *out) {
         ReportFormat format = { .top = inputs_is_set(config, "top") ? (uint32_t)config->report.top : 10,
                                 .width = cli_output_width(), .n_files = 2 };
 
