@@ -18,7 +18,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "core/profile/operation.h"
-#include "desk/report/words.h"
+#include "desk/report/glossary.h"
 
 /* While one window is added: its indexes mean nothing in another. */
 typedef struct Adding {
@@ -359,7 +359,7 @@ static void add_waiting_function(Adding *adding, uint32_t stack) {
 
         for (; at < n; at++) {
                 frame = window_expand_frame(window, words[at]);
-                if (!words_is_system_library(
+                if (!glossary_is_system_library(
                             window_get_string(window, window_get_module(window, frame.module)->path, NULL)))
                         break;
         }

@@ -15,7 +15,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/live/frame-list.h"
-#include "desk/report/words.h"
+#include "desk/report/glossary.h"
 
 /* Goroutines that are alike in all that is known of them. */
 typedef struct Group {
@@ -141,7 +141,7 @@ static void print_group(const GoroutineList *list, const Group *group, FILE *out
         each_label(list, group, out, print_label);
         frame_list_print(list->window, group->sample.stack, out);
         if (*end)
-                fprintf(out, "%*s(ends here: %s)\n", FRAME_LIST_INDENT, "", words_of_end(end));
+                fprintf(out, "%*s(ends here: %s)\n", FRAME_LIST_INDENT, "", glossary_end(end));
 }
 
 static void print_head(const GoroutineList *list, size_t from, FILE *out) {

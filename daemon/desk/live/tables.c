@@ -14,7 +14,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
-#include "desk/report/words.h"
+#include "desk/report/glossary.h"
 
 enum { INDENT = 2 };
 
@@ -183,7 +183,7 @@ static int print_truncated(const Counts *counts, FILE *out) {
                 return r;
         fprintf(out, "  incomplete %.1f %% of the stacks", percent(counts->n_truncated, counts->n_events));
         for (size_t i = 0; i < n; i++) {
-                const char *words = words_of_end(rows[i].texts[0]);
+                const char *words = glossary_end(rows[i].texts[0]);
 
                 fprintf(out, "%s", i ? ", " : ", ended at ");
                 text_print(words, strlen(words), out);

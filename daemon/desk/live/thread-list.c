@@ -18,7 +18,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/live/frame-list.h"
-#include "desk/report/words.h"
+#include "desk/report/glossary.h"
 #include "host/sampling/sample/kernel-threads.h"
 
 enum {
@@ -267,7 +267,7 @@ static void print_stack(const ThreadList *list, const Row *row, FILE *out) {
         size_t n = frame_list_print(list->window, row->stack, out);
 
         if (*row->end)
-                fprintf(out, "%*s(ends here: %s)\n", INDENT, "", words_of_end(row->end));
+                fprintf(out, "%*s(ends here: %s)\n", INDENT, "", glossary_end(row->end));
         else if (!n && !strcmp(row->state, "running"))
                 fprintf(out, "%*s(no sample of it was taken)\n", INDENT, "");
 }

@@ -42,7 +42,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/page/page-encode.h"
-#include "desk/report/words.h"
+#include "desk/report/glossary.h"
 
 enum { MAX_VARINT = 10 };
 
@@ -163,7 +163,7 @@ static void put_ends(const PageModel *model, JsonWriter *json) {
 
         json_open(json, "ends", '[');
         for (uint32_t i = 2; i < ends->values.n_items; i++) {
-                const char *reason = page_get_string(model, ends->labels[i]), *words = words_of_end(reason);
+                const char *reason = page_get_string(model, ends->labels[i]), *words = glossary_end(reason);
 
                 if (words == reason)
                         continue;

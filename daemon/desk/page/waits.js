@@ -16,7 +16,7 @@ const WAIT_PITCH = 16;                  /* px from one node to the next at least
 const WAIT_WORDS = { __proto__: null, process: "another process", kernel: "the kernel",
         interrupt: "a timer or device" };
 const WAIT_WHO = ["operation", "span", "thread", "process", "coroutine"];
-/* As desk/report/words.c has them. */
+/* As desk/report/glossary.c has them. */
 const SYSTEM_LIBRARIES = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "[kernel", "[vdso]",
         "libstdc++"];
 

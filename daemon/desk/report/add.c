@@ -24,9 +24,9 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "core/profile/operation.h"
+#include "desk/report/glossary.h"
 #include "desk/report/report-names.h"
 #include "desk/report/report-private.h"
-#include "desk/report/words.h"
 
 typedef struct StackSum {
         uint64_t value;
@@ -570,7 +570,8 @@ static void read_wait(const Report *report, const Facts *facts, ReportWaitKey *w
 }
 
 static bool is_system_library(const Report *report, uint32_t object) {
-        return object && words_is_system_library(report_string(report, report_object(report, object)->path));
+        return object &&
+                glossary_is_system_library(report_string(report, report_object(report, object)->path));
 }
 
 /* `Cache.rebuild` of unlock ← Cache.rebuild ← handle: the innermost function of the waker's own code. */

@@ -15,9 +15,9 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "desk/report/glossary.h"
 #include "desk/report/report-private.h"
 #include "desk/report/sheet.h"
-#include "desk/report/words.h"
 
 enum { SIDES = 2, MAX_FUNCTIONS = 8 << 20 };
 
@@ -254,7 +254,7 @@ int report_diff_print(const Report *before, const Report *after, const ReportFor
         for (uint32_t i = 0; i < diff.n_kinds && !r; i++)
                 r = print_kind(&diff, &diff.kinds[i], &sheet, top);
         if (format->explain)
-                words_explain_diff(&sheet);
+                glossary_explain_diff(&sheet);
         diff_deinit(&diff);
         return r ? error_fold(r) : 0;
 }

@@ -13,9 +13,9 @@
 #include "core/base/data/short-name.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "desk/report/glossary.h"
 #include "desk/report/report-private.h"
 #include "desk/report/sheet.h"
-#include "desk/report/words.h"
 
 typedef struct Printer {
         const Report *report;
@@ -511,7 +511,7 @@ static int print_reasons(const Printer *printer) {
         text_printf(&text, "%5.1f%%", sheet_share(sums->truncated, sums->value));
         for (size_t i = 0; i < MIN(n, (size_t)10); i++)
                 text_printf(&text, "%s%s (%s)", i ? ", " : ", ended at ",
-                            words_of_end(report_string(report, rows[i].key[1])),
+                            glossary_end(report_string(report, rows[i].key[1])),
                             sheet_value(value, printer->unit, (double)rows[i].self));
         r = text.failed ? error_origin(-ENOMEM) : 0;
         if (!r)
@@ -528,10 +528,10 @@ static int explain_reasons(const Printer *printer) {
 
         for (size_t i = 0; i < n && !r; i++) {
                 const char *reason = report_string(printer->report, rows[i].key[1]),
-                           *meaning = words_explain_end(reason);
+                           *meaning = glossary_explain_end(reason);
 
                 if (meaning)
-                        sheet_note(&printer->sheet, "Ended at %s (%s): %s", words_of_end(reason), reason, meaning);
+                        sheet_note(&printer->sheet, "Ended at %s (%s): %s", glossary_end(reason), reason, meaning);
         }
         return r ? error_fold(r) : 0;
 }
@@ -699,6 +699,6 @@ int report_print(const Report *report, const ReportFormat *format, FILE *out) {
                         return error_fold(r);
         }
         if (format->explain)
-                words_explain_report(&printer.sheet);
+                glossary_explain_report(&printer.sheet);
         return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Has a table of reasons with words and meaning.
+ * Has a table of the reasons for which stacks end, with a term and a meaning for each, and a table of terms
+ * for each form of report.
  */
 
-#include "desk/report/words.h"
+#include "desk/report/glossary.h"
 
 #include <string.h>
 
@@ -40,19 +41,19 @@ static const End *find_end(const char *reason) {
         return NULL;
 }
 
-const char *words_of_end(const char *reason) {
+const char *glossary_end(const char *reason) {
         const End *end = find_end(reason);
 
         return end ? end->words : reason;
 }
 
-const char *words_explain_end(const char *reason) {
+const char *glossary_explain_end(const char *reason) {
         const End *end = find_end(reason);
 
         return end ? end->meaning : NULL;
 }
 
-void words_explain_report(const Sheet *sheet) {
+void glossary_explain_report(const Sheet *sheet) {
         static const char *const terms[][2] = {
                 { "self", "what was measured in the function itself" },
                 { "total", "what was measured in the function and in all that it calls" },
@@ -74,7 +75,7 @@ void words_explain_report(const Sheet *sheet) {
                 sheet_fact(sheet, SHEET_INDENT, terms[i][0], "%s", terms[i][1]);
 }
 
-void words_explain_diff(const Sheet *sheet) {
+void glossary_explain_diff(const Sheet *sheet) {
         static const char *const terms[][2] = {
                 { "change", "share after minus share before, in points of the whole: 10 % → 12 % is +2.0" },
                 { "before", "what was measured before, and its share of all that was measured then" },
@@ -87,7 +88,7 @@ void words_explain_diff(const Sheet *sheet) {
                 sheet_fact(sheet, SHEET_INDENT, terms[i][0], "%s", terms[i][1]);
 }
 
-bool words_is_system_library(const char *path) {
+bool glossary_is_system_library(const char *path) {
         static const char *const names[] = { "libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "[kernel",
                                              "[vdso]", "libstdc++" };
         const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
