@@ -23,7 +23,7 @@
 #include "desk/convert/convert.h"
 #include "desk/live/about.h"
 #include "desk/live/counts.h"
-#include "desk/live/nothing.h"
+#include "desk/live/no-samples.h"
 #include "desk/live/session.h"
 #include "desk/live/tables.h"
 #include "host/cli/cli.h"
@@ -367,17 +367,17 @@ static void say_where(const Record *record) {
                 log_notice("%s: %.1f KiB", record->path, (double)record->output.size / 1024);
 }
 
-static void say_nothing(const Record *record) {
+static void say_no_samples(const Record *record) {
         const Summary *summary = &record->summary;
         double rate = summary_rate(summary);
-        const NothingFacts facts = { .command = record->cli->n_arguments > 0,
-                                     .n_processes = record->most_targets,
-                                     .cpu_ns = summary->target_cpu_ns,
-                                     .period_ns = rate > 0 ? (uint64_t)((double)NS_PER_SEC / rate) : 0,
-                                     .n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET) };
+        const NoSamplesFacts facts = { .command = record->cli->n_arguments > 0,
+                                       .n_processes = record->most_targets,
+                                       .cpu_ns = summary->target_cpu_ns,
+                                       .period_ns = rate > 0 ? (uint64_t)((double)NS_PER_SEC / rate) : 0,
+                                       .n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET) };
         _cleanup_(text_deinit) Text text = { 0 };
 
-        nothing_explain(&facts, &record->cli->config, &text);
+        no_samples_explain(&facts, &record->cli->config, &text);
         log_warning("%s", text.data ? text.data : "not one sample");
 }
 
@@ -405,7 +405,7 @@ static int finish(Record *record) {
         if (r)
                 return r;
         if (!window_n_events(record->convert.window))
-                say_nothing(record);
+                say_no_samples(record);
         about_make(&record->about, &record->cli->config, record->session.command.name, &record->summary);
         record->convert.page = &record->about.options;
         r = write_file(record);

@@ -5,7 +5,7 @@
  * filtered.
  */
 
-#include "desk/live/nothing.h"
+#include "desk/live/no-samples.h"
 
 #include <inttypes.h>
 
@@ -25,7 +25,7 @@ static uint64_t better_rate(uint64_t cpu_ns) {
         return rate >= MOST_HZ ? MOST_HZ - 1 : rate / 100 * 100 + 99;
 }
 
-static void explain_little(const NothingFacts *facts, const Config *config, Text *text) {
+static void explain_little(const NoSamplesFacts *facts, const Config *config, Text *text) {
         text_printf(text, "%s used %.1f ms of CPU, and a sample stands for %.1f ms",
                     facts->command ? "the command" : "what was chosen", ms(facts->cpu_ns), ms(facts->period_ns));
         if (facts->cpu_ns && better_rate(facts->cpu_ns) > config->sampling.frequency)
@@ -34,7 +34,7 @@ static void explain_little(const NothingFacts *facts, const Config *config, Text
                 text_printf(text, "; --off-cpu shows what it waits for");
 }
 
-void nothing_explain(const NothingFacts *facts, const Config *config, Text *text) {
+void no_samples_explain(const NoSamplesFacts *facts, const Config *config, Text *text) {
         text_printf(text, "not one sample: ");
         if (!facts->command && !facts->n_processes)
                 text_printf(text, "no process that ran meanwhile was chosen; `spanprof targets --verbose` with the same "
