@@ -21,9 +21,9 @@
 #include "desk/cli/missing-lines.h"
 #include "desk/cli/remote-symbols.h"
 #include "desk/convert/convert.h"
-#include "desk/live/about.h"
 #include "desk/live/counts.h"
 #include "desk/live/no-samples.h"
+#include "desk/live/recording-facts.h"
 #include "desk/live/session.h"
 #include "desk/live/tables.h"
 #include "host/cli/cli.h"
@@ -51,7 +51,7 @@ typedef struct Record {
         Session session;
         RemoteSymbols remote;
         Summary summary;
-        About about;
+        RecordingFacts facts;
         Report *baseline;               /* of --compare … */
         Symbolizer *baseline_names;     /* … and what it borrows */
         uint64_t begin_ns;              /* REALTIME */
@@ -406,8 +406,9 @@ static int finish(Record *record) {
                 return r;
         if (!window_n_events(record->convert.window))
                 say_no_samples(record);
-        about_make(&record->about, &record->cli->config, record->session.command.name, &record->summary);
-        record->convert.page = &record->about.options;
+        recording_facts_make(&record->facts, &record->cli->config, record->session.command.name,
+                             &record->summary);
+        record->convert.page = &record->facts.options;
         r = write_file(record);
         r_tables = print_tables(record);
         if (!r)
