@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Goes over all samples of a window, asks the filter for each and the namer for each frame, and carries
+ * Goes over all samples of a window, asks the filter for each and the namer for each frame, and copies
  * what passes into a new window.
  */
 
@@ -10,51 +10,51 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
-#include "core/profile/carry.h"
+#include "core/profile/remap.h"
 
-static int add_name(Carry *carry, const CopyName *name, WindowFrame *frame) {
+static int add_name(Remap *remap, const CopyName *name, WindowFrame *frame) {
         WindowFunction function = { .start_line = name->start_line };
-        int r = window_string(carry->into, name->name, strlen(name->name), &function.name);
+        int r = window_string(remap->into, name->name, strlen(name->name), &function.name);
 
         if (!r && name->system_name)
-                r = window_string(carry->into, name->system_name, strlen(name->system_name),
+                r = window_string(remap->into, name->system_name, strlen(name->system_name),
                                   &function.system_name);
         if (!r && name->file)
-                r = window_string(carry->into, name->file, strlen(name->file), &function.filename);
+                r = window_string(remap->into, name->file, strlen(name->file), &function.filename);
         frame->line = name->line;
-        return r ? r : window_function(carry->into, &function, &frame->function);
+        return r ? r : window_function(remap->into, &function, &frame->function);
 }
 
 /* Turns one frame into several where functions were inlined. */
-static int put_named(Carry *carry, FrameWord word, const WindowFrame *frame) {
-        const CopyOptions *options = carry->userdata;
+static int put_named(Remap *remap, FrameWord word, const WindowFrame *frame) {
+        const CopyOptions *options = remap->userdata;
         WindowFrame named = *frame;
         CopyName names[COPY_MAX_INLINED];
         size_t n = frame->module ? options->namer(options->userdata, word, names) : 0;
         int r = 0;
 
         if (!n)
-                return carry_frame(carry, frame);
+                return remap_frame(remap, frame);
         for (size_t i = 0; i < n && !r; i++) {
-                r = add_name(carry, &names[i], &named);
-                r = r ? r : carry_frame(carry, &named);
+                r = add_name(remap, &names[i], &named);
+                r = r ? r : remap_frame(remap, &named);
         }
         return r;
 }
 
 /* Keyed by number in the old window: equal resources that are apart there stay apart. */
-static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
-        uint32_t carried[WINDOW_MAX_SET];
+static int make_resource(Remap *remap, uint32_t resource, uint32_t *indexp) {
+        uint32_t remapped[WINDOW_MAX_SET];
         size_t n;
-        const uint32_t *attributes = window_get_resource(carry->from, resource, &n);
-        int r = window_resource(carry->into, resource, indexp);
+        const uint32_t *attributes = window_get_resource(remap->from, resource, &n);
+        int r = window_resource(remap->into, resource, indexp);
 
-        r = r ? r : carry_attributes(carry, attributes, n, carried);
-        return r ? r : window_resource_attributes(carry->into, *indexp, carried, n);
+        r = r ? r : remap_attributes(remap, attributes, n, remapped);
+        return r ? r : window_resource_attributes(remap->into, *indexp, remapped, n);
 }
 
 typedef struct Copy {
-        Carry carry;
+        Remap remap;
         Window *to;
         const Window *from;
         CopyCounts *counts;
@@ -62,7 +62,7 @@ typedef struct Copy {
 } Copy;
 
 static void copy_deinit(Copy *copy) {
-        carry_deinit(&copy->carry);
+        remap_deinit(&copy->remap);
         filter_deinit(&copy->filter);
         window_free(copy->to);
 }
@@ -73,11 +73,11 @@ static int copy_init(Copy *copy, const CopyOptions *options) {
         int r = window_new(&copy->to, window_start_ns(from), window_realtime_offset_ns(from),
                            options->limits);
 
-        r = r ? r : carry_init(&copy->carry, copy->to, from);
+        r = r ? r : remap_init(&copy->remap, copy->to, from);
         if (r)
                 return r;
-        copy->carry.expand = options->namer ? put_named : NULL;
-        copy->carry.userdata = options;
+        copy->remap.expand = options->namer ? put_named : NULL;
+        copy->remap.userdata = options;
         return filter_init(&copy->filter, options->filter ? options->filter : &everything, from);
 }
 
@@ -146,9 +146,9 @@ static int copy_sample(Copy *copy, const WindowSample *old, uint32_t profile) {
                 copy->counts->n_untimed += old->n_events - old->n_times;
                 return 0;
         }
-        r = carry_stack(&copy->carry, old->stack, &stack);
-        r = r ? r : carry_set(&copy->carry, old->attributes, &attributes);
-        r = r ? r : carry_link(&copy->carry, old->link, &link);
+        r = remap_stack(&copy->remap, old->stack, &stack);
+        r = r ? r : remap_set(&copy->remap, old->attributes, &attributes);
+        r = r ? r : remap_link(&copy->remap, old->link, &link);
         r = r ? r : window_sample_number(copy->to, profile, stack, attributes, link, &sample);
         r = r ? r : copy_times(copy, old, profile, sample);
         return !r && old->n_events > old->n_times ? copy_rest(copy, old, profile, sample) : r;
@@ -157,9 +157,9 @@ static int copy_sample(Copy *copy, const WindowSample *old, uint32_t profile) {
 static int open_profile(Copy *copy, const WindowProfile *old, uint32_t *profilep) {
         WindowProfileNames names;
         uint32_t resource;
-        int r = carry_row(&copy->carry, CARRY_RESOURCES, old->resource, make_resource, &resource);
+        int r = remap_row(&copy->remap, REMAP_RESOURCES, old->resource, make_resource, &resource);
 
-        r = r ? r : carry_profile_names(&copy->carry, &old->names, &names);
+        r = r ? r : remap_profile_names(&copy->remap, &old->names, &names);
         r = r ? r : window_profile_named(copy->to, resource, &names, old->period, profilep);
         if (r)
                 return r;

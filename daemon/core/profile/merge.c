@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Carries each profile and its samples into the open window. Times move by the difference of the two
+ * Copies each profile and its samples into the open window. Times move by the difference of the two
  * clocks' offsets.
  */
 
 #include "core/profile/merge.h"
 
-#include "core/profile/carry.h"
+#include "core/profile/remap.h"
 
 typedef struct Merge {
-        Carry carry;
+        Remap remap;
         Window *into;
         const Window *from;
         int64_t shift_ns;               /* added to times of the source window */
 } Merge;
 
 /* Row 0 is row 0. */
-static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
-        uint32_t carried[WINDOW_MAX_SET];
+static int make_resource(Remap *remap, uint32_t resource, uint32_t *indexp) {
+        uint32_t remapped[WINDOW_MAX_SET];
         size_t n;
-        const uint32_t *attributes = window_get_resource(carry->from, resource, &n);
+        const uint32_t *attributes = window_get_resource(remap->from, resource, &n);
         int r;
 
         *indexp = 0;
         if (!resource)
                 return 0;
-        r = carry_attributes(carry, attributes, n, carried);
-        return r ? r : carry_resource(carry, carried, n, indexp);
+        r = remap_attributes(remap, attributes, n, remapped);
+        return r ? r : remap_resource(remap, remapped, n, indexp);
 }
 
 static int merge_profile(Merge *merge, const WindowProfile *profile, uint32_t *indexp) {
@@ -35,14 +35,14 @@ static int merge_profile(Merge *merge, const WindowProfile *profile, uint32_t *i
         uint32_t resource;
         int r;
 
-        r = carry_row(&merge->carry, CARRY_RESOURCES, profile->resource, make_resource, &resource);
+        r = remap_row(&merge->remap, REMAP_RESOURCES, profile->resource, make_resource, &resource);
         if (!r && profile->type < PROFILE_N_TYPES) {
                 r = window_profile(merge->into, resource, profile->type, indexp);
                 if (!r && !window_get_profile(merge->into, *indexp)->period)
                         window_set_profile_period(merge->into, *indexp, profile->period);
                 return r;
         }
-        r = r ? r : carry_profile_names(&merge->carry, &profile->names, &names);
+        r = r ? r : remap_profile_names(&merge->remap, &profile->names, &names);
         return r ? r : window_profile_named(merge->into, resource, &names, profile->period, indexp);
 }
 
@@ -77,9 +77,9 @@ static int merge_sample(Merge *merge, const WindowSample *sample, uint32_t profi
         uint32_t stack, set, link, number;
         int r;
 
-        r = carry_stack(&merge->carry, sample->stack, &stack);
-        r = r ? r : carry_set(&merge->carry, sample->attributes, &set);
-        r = r ? r : carry_link(&merge->carry, sample->link, &link);
+        r = remap_stack(&merge->remap, sample->stack, &stack);
+        r = r ? r : remap_set(&merge->remap, sample->attributes, &set);
+        r = r ? r : remap_link(&merge->remap, sample->link, &link);
         if (!r && sample->n_times)
                 r = window_sample_number(merge->into, profile, stack, set, link, &number);
         if (!r && sample->n_times)
@@ -126,10 +126,10 @@ int window_merge(Window *into, const Window *from, uint64_t *n_lostp) {
                 .into = into, .from = from,
                 .shift_ns = window_realtime_offset_ns(from) - window_realtime_offset_ns(into),
         };
-        int r = carry_init(&merge.carry, into, from);
+        int r = remap_init(&merge.remap, into, from);
 
         if (!r)
                 r = merge_all(&merge, n_lostp);
-        carry_deinit(&merge.carry);
+        remap_deinit(&merge.remap);
         return r;
 }

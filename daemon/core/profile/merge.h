@@ -5,7 +5,7 @@
  * Merge
  *
  * Adds all that a closed window holds to an open one: so the windows of a recording become one. Rows of the
- * closed window are carried over when something first refers to them.
+ * closed window are copied when something first refers to them.
  *
  * Resources with equal attributes become one, and so do the profiles of one type in it. Times stay what they
  * are by the calendar.

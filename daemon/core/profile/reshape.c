@@ -33,10 +33,10 @@
 
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
-#include "core/profile/carry.h"
+#include "core/profile/remap.h"
 
 typedef struct Reshape {
-        Carry carry;                    /* first: makers get it back from there */
+        Remap remap;                    /* first: makers get it back from there */
         const ReshapeOptions *options;
         Window *into;
         const Window *from;
@@ -49,7 +49,7 @@ typedef struct Reshape {
 bool reshape_is_needed(const ReshapeOptions *options) {
         return options->lean || options->repeat.n_items || options->links != RESHAPE_LINKS_SPAN ||
                 options->numbers != RESHAPE_NUMBERS_KEPT || options->plain_types || options->unnamed ||
-                options->nameless || options->untimed || options->paths != CARRY_PATHS_FULL;
+                options->nameless || options->untimed || options->paths != REMAP_PATHS_FULL;
 }
 
 static const char *key_of(const Window *window, uint32_t attribute) {
@@ -71,7 +71,7 @@ static bool wants(const Reshape *reshape, uint32_t attribute) {
 
 /* ---- resources ---- */
 
-static int carry_text(Reshape *reshape, uint32_t row, uint32_t *indexp) {
+static int remap_text(Reshape *reshape, uint32_t row, uint32_t *indexp) {
         const WindowAttribute *attribute = window_get_attribute(reshape->from, row);
         char text[32];
         double number;
@@ -86,8 +86,8 @@ static int carry_text(Reshape *reshape, uint32_t row, uint32_t *indexp) {
         return window_attribute_string(reshape->into, key_of(reshape->from, row), text, strlen(text), indexp);
 }
 
-/* Carries what is wanted of a resource's attributes. *np: how many. */
-static int carry_wanted(Reshape *reshape, const uint32_t *attributes, size_t n, uint32_t *carried,
+/* Copies the wanted attributes of a resource. *np: how many. */
+static int remap_wanted(Reshape *reshape, const uint32_t *attributes, size_t n, uint32_t *remapped,
                         size_t *np) {
         ReshapeNumbers numbers = reshape->options->numbers;
         int r = 0;
@@ -99,26 +99,26 @@ static int carry_wanted(Reshape *reshape, const uint32_t *attributes, size_t n, 
                 if (!wants(reshape, attributes[i]) || (is_number && numbers == RESHAPE_NUMBERS_OFF))
                         continue;
                 if (is_number && numbers == RESHAPE_NUMBERS_TEXT)
-                        r = carry_text(reshape, attributes[i], &carried[*np]);
+                        r = remap_text(reshape, attributes[i], &remapped[*np]);
                 else
-                        r = carry_attributes(&reshape->carry, &attributes[i], 1, &carried[*np]);
+                        r = remap_attributes(&reshape->remap, &attributes[i], 1, &remapped[*np]);
                 ++*np;
         }
         return r;
 }
 
 /* Resources that are alike by now are one. Row 0 is row 0. */
-static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
-        uint32_t carried[WINDOW_MAX_SET];
+static int make_resource(Remap *remap, uint32_t resource, uint32_t *indexp) {
+        uint32_t remapped[WINDOW_MAX_SET];
         size_t n;
-        const uint32_t *attributes = window_get_resource(carry->from, resource, &n);
+        const uint32_t *attributes = window_get_resource(remap->from, resource, &n);
         int r;
 
         *indexp = 0;
         if (!resource)
                 return 0;
-        r = carry_wanted((Reshape *)carry, attributes, n, carried, &n);
-        return r ? r : carry_resource(carry, carried, n, indexp);
+        r = remap_wanted((Reshape *)remap, attributes, n, remapped, &n);
+        return r ? r : remap_resource(remap, remapped, n, indexp);
 }
 
 static int find_repeated(Reshape *reshape, uint32_t resource) {
@@ -134,8 +134,8 @@ static int find_repeated(Reshape *reshape, uint32_t resource) {
                         continue;
                 reshape->n_repeated++;
                 r = window_get_attribute(reshape->from, attributes[i])->kind == ATTRIBUTE_STRING
-                        ? carry_attributes(&reshape->carry, &attributes[i], 1, to)
-                        : carry_text(reshape, attributes[i], to);
+                        ? remap_attributes(&reshape->remap, &attributes[i], 1, to)
+                        : remap_text(reshape, attributes[i], to);
         }
         return r;
 }
@@ -159,7 +159,7 @@ static int make_set(Reshape *reshape, const WindowSample *sample, uint32_t *setp
 
         for (size_t i = 0; i < n && !r; i++)
                 if (wants(reshape, attributes[i]))
-                        r = carry_attributes(&reshape->carry, &attributes[i], 1, &set[n_set++]);
+                        r = remap_attributes(&reshape->remap, &attributes[i], 1, &set[n_set++]);
         memcpy(set + n_set, reshape->repeated, reshape->n_repeated * sizeof(*set));
         n_set += reshape->n_repeated;
         if (!r && sample->link && reshape->options->links == RESHAPE_LINKS_TRACE)
@@ -202,11 +202,11 @@ static int add_events(Reshape *reshape, const WindowSample *old, uint32_t profil
 
 static int add_sample(Reshape *reshape, const WindowSample *old, uint32_t profile, uint64_t *n_donep) {
         uint32_t stack, set, link = 0, sample;
-        int r = carry_stack(&reshape->carry, old->stack, &stack);
+        int r = remap_stack(&reshape->remap, old->stack, &stack);
 
         r = r ? r : make_set(reshape, old, &set);
         if (!r && reshape->options->links == RESHAPE_LINKS_SPAN)
-                r = carry_link(&reshape->carry, old->link, &link);
+                r = remap_link(&reshape->remap, old->link, &link);
         r = r ? r : window_sample_number(reshape->into, profile, stack, set, link, &sample);
         return r ? r : add_events(reshape, old, profile, sample, n_donep);
 }
@@ -252,10 +252,10 @@ static int open_profile(Reshape *reshape, const WindowProfile *old, uint32_t *pr
         uint32_t resource, n_before = window_n_profiles(reshape->into);
         int64_t period = old->period;
         WindowProfileNames names;
-        int r = carry_row(&reshape->carry, CARRY_RESOURCES, old->resource, make_resource, &resource);
+        int r = remap_row(&reshape->remap, REMAP_RESOURCES, old->resource, make_resource, &resource);
 
         r = r ? r : find_repeated(reshape, old->resource);
-        r = r ? r : carry_profile_names(&reshape->carry, &old->names, &names);
+        r = r ? r : remap_profile_names(&reshape->remap, &old->names, &names);
         if (!r && plain)
                 r = plain_names(reshape, &names);
         if (plain && old->type != PROFILE_CPU && old->type != PROFILE_OFF_CPU)
@@ -304,15 +304,15 @@ static int add_profile(Reshape *reshape, uint32_t index) {
  * Strips names from frames of files alone, as a rule: no backend names the kernel, interpreters and code made
  * at run time.
  */
-static int put_unnamed(Carry *carry, FrameWord word, const WindowFrame *frame) {
+static int put_unnamed(Remap *remap, FrameWord word, const WindowFrame *frame) {
         WindowFrame bare = *frame;
-        const char *type = window_get_string(carry->into, frame->type, NULL);
+        const char *type = window_get_string(remap->into, frame->type, NULL);
 
         bare.function = 0;
         bare.line = 0;
-        if (((const Reshape *)carry)->options->nameless)
-                return carry_frame(carry, frame->module || frame->address || *type ? &bare : frame);
-        return carry_frame(carry, frame->module && !strcmp(type, "native") ? &bare : frame);
+        if (((const Reshape *)remap)->options->nameless)
+                return remap_frame(remap, frame->module || frame->address || *type ? &bare : frame);
+        return remap_frame(remap, frame->module && !strcmp(type, "native") ? &bare : frame);
 }
 
 static int reshape_all(Reshape *reshape) {
@@ -332,11 +332,11 @@ int window_reshape(Window **windowp, const Window *from, const ReshapeOptions *o
         if (r)
                 return error_fold(r);
         reshape.into = into;
-        r = carry_init(&reshape.carry, into, from);
-        reshape.carry.expand = options->unnamed || options->nameless ? put_unnamed : NULL;
-        reshape.carry.paths = options->paths;
+        r = remap_init(&reshape.remap, into, from);
+        reshape.remap.expand = options->unnamed || options->nameless ? put_unnamed : NULL;
+        reshape.remap.paths = options->paths;
         r = r ? r : reshape_all(&reshape);
-        carry_deinit(&reshape.carry);
+        remap_deinit(&reshape.remap);
         if (r)
                 return error_fold(r);
         *lostp = reshape.lost;

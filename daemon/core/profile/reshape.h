@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/profile/carry.h"
 #include "core/profile/filter.h"
+#include "core/profile/remap.h"
 #include "core/profile/window.h"
 
 /* Part of its span that a sample tells. */
@@ -43,7 +43,7 @@ typedef struct ReshapeOptions {
         bool plain_types;
         bool unnamed;                   /* native frames lose the names that this machine has found */
         bool nameless;                  /* all frames lose their names, but those that have nothing else */
-        CarryPaths paths;               /* paths of mapped files */
+        RemapPaths paths;               /* paths of mapped files */
         bool untimed;                   /* events lose their times, and become sums */
         const WindowLimits *limits;     /* limits of the new window; NULL = window_default_limits */
 } ReshapeOptions;

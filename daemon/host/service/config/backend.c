@@ -92,10 +92,10 @@ static ReshapeLinks links_of(const Config *config) {
                                                   : RESHAPE_LINKS_SPAN;
 }
 
-static CarryPaths paths_of(const Config *config) {
-        return !strcmp(config->form.mapping_paths, "none") ? CARRY_PATHS_NONE
-                : !strcmp(config->form.mapping_paths, "name") ? CARRY_PATHS_NAME
-                                                         : CARRY_PATHS_FULL;
+static RemapPaths paths_of(const Config *config) {
+        return !strcmp(config->form.mapping_paths, "none") ? REMAP_PATHS_NONE
+                : !strcmp(config->form.mapping_paths, "name") ? REMAP_PATHS_NAME
+                                                         : REMAP_PATHS_FULL;
 }
 
 static ReshapeNumbers numbers_of(const Config *config) {

@@ -134,7 +134,7 @@ Test(copy, keeps_all_that_samples_have) {
         window_free(window);
 }
 
-Test(copy, carries_nothing_over_that_was_not_chosen) {
+Test(copy, copies_nothing_that_was_not_chosen) {
         FilterOptions filter = { .processes = WORDS("101"), .end_ns = UINT64_MAX };
         CopyCounts counts;
         Window *window = copy(&filter, NULL, &counts);

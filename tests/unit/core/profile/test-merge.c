@@ -109,7 +109,7 @@ static char *dump(const Window *window) {
         return all.data;
 }
 
-Test(merge, carries_over_all_that_samples_say) {
+Test(merge, copies_all_that_samples_say) {
         _cleanup_(window_freep) Window *from = filled(), *into = empty(0, NULL);
         _cleanup_(freep) char *before = dump(from), *after = NULL;
         uint64_t n_lost = 0;

@@ -282,7 +282,7 @@ static bool has_string(const Window *window, const char *wanted) {
 
 /* Not even the table of strings has the path. */
 Test(reshape, keeps_paths_of_mapped_files_back) {
-        const ReshapeOptions name = { .paths = CARRY_PATHS_NAME }, none = { .paths = CARRY_PATHS_NONE };
+        const ReshapeOptions name = { .paths = REMAP_PATHS_NAME }, none = { .paths = REMAP_PATHS_NONE };
         _cleanup_(window_freep) Window *from = fill_window(3, 40);
         _cleanup_(window_freep) Window *short_ = reshape(from, &name), *bare = reshape(from, &none);
         const char *path = NULL, *last;
