@@ -23,6 +23,8 @@
  * pointer is 0, and the record keeps its ids: the same span again is one store.
  */
 const hooks = require('node:async_hooks');
+const fs = require('node:fs');
+const path = require('node:path');
 
 const API = Symbol.for('opentelemetry.js.api.1');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
@@ -217,6 +219,13 @@ function watchApi() {
     return globalThis[API];     // one that is there already is adopted now
 }
 
+/* The one that was built here, else the one of a package that has it built. */
+function load() {
+    const built = `./prebuilds/linux-${process.arch}/record.node`;
+    const has = (name) => fs.existsSync(path.join(__dirname, name));
+    return require(has(built) && !has('./record.node') ? built : './record.node');
+}
+
 function whyNot() {
     if (/^(1|true)$/i.test(process.env.SPANPROF_OTEL_DISABLED || ''))
         return 'SPANPROF_OTEL_DISABLED is set';
@@ -225,7 +234,7 @@ function whyNot() {
     if (Number(process.versions.node.split('.')[0]) < OLDEST)
         return `Node ${process.versions.node} is older than ${OLDEST}`;
     try {
-        addon = require('./record.node');
+        addon = load();
     } catch (error) {
         return `the addon cannot be loaded (${error.message.split('\n')[0]}); \`npm rebuild spanprof-otel\` builds it`;
     }

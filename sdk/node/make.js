@@ -3,7 +3,9 @@
 /*
  * Builds the Addon
  *
- *     node make.js            record.node beside this file; CC and CFLAGS as usual
+ *     node make.js            record.node beside this file; CC and CFLAGS as usual. None where prebuilds/ has
+ *                             one that Node can load, unless npm_config_build_from_source is set
+ *     node make.js prebuild ARCH  prebuilds/linux-ARCH/record.node, by a CC that compiles for it
  *     node make.js sources    copies the sources of the SDK's writer to sdk/, for a package to be packed
  *     node make.js clean      removes that copy
  *
@@ -29,22 +31,45 @@ function words(text) {
     return (text || '').split(/\s+/).filter(Boolean);
 }
 
-function build() {
+function hasPrebuilt() {
+    if (process.env.npm_config_build_from_source)
+        return false;
+    try {
+        require(`./prebuilds/linux-${process.arch}/record.node`);
+        return true;
+    } catch {
+        return false;
+    }
+}
+
+function build(output) {
     const sdk = fs.existsSync(path.join(COPY, 'src/otel.c')) ? COPY : path.join(__dirname, '..');
     const [compiler, ...more] = words(process.env.CC || 'cc');
     const done = spawnSync(compiler, [...more, '-std=gnu11', '-O2', '-Wall', '-fPIC', '-shared', '-pthread',
         '-fvisibility=hidden', '-Wl,-z,nodelete', ...words(process.env.CFLAGS),
         '-I', require('node-api-headers').include_dir, '-I', path.join(sdk, 'include'), '-I', path.join(sdk, 'src'),
-        '-o', path.join(__dirname, 'record.node'), path.join(__dirname, 'record.c'), path.join(sdk, 'src/otel.c')],
+        '-o', output, path.join(__dirname, 'record.c'), path.join(sdk, 'src/otel.c')],
     { stdio: 'inherit' });
     if (done.error)
         console.error(`spanprof-otel: no C compiler (${done.error.message}): install gcc, or set CC`);
     return done.status ?? 1;
 }
 
+function prebuild(arch) {
+    if (!/^[a-z0-9]+$/.test(arch || '')) {
+        console.error('make.js: prebuild ARCH: of which processor, as process.arch names it (x64, arm64)?');
+        return 2;
+    }
+    const folder = path.join(__dirname, 'prebuilds', `linux-${arch}`);
+    fs.mkdirSync(folder, { recursive: true });
+    return build(path.join(folder, 'record.node'));
+}
+
 if (process.argv[2] === 'sources')
     copySources();
 else if (process.argv[2] === 'clean')
     fs.rmSync(COPY, { recursive: true, force: true });
-else
-    process.exitCode = build();
+else if (process.argv[2] === 'prebuild')
+    process.exitCode = prebuild(process.argv[3]);
+else if (!hasPrebuilt())
+    process.exitCode = build(path.join(__dirname, 'record.node'));

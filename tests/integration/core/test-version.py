@@ -44,7 +44,7 @@ class Version(tap.TestCase):
         return re.search(rf"^\s*{begin}(.*?)[\"',]*$", self.text(name), re.M)[1]
 
     def test_the_tree_has_one_version(self):
-        self.assertIn("15 places", self.version("--check").stdout)
+        self.assertIn("16 places", self.version("--check").stdout)
 
     def test_each_place_has_its_own_spelling(self):
         for version, (tilde, semver, pypi, numbers) in SPELLINGS.items():
@@ -64,6 +64,7 @@ class Version(tap.TestCase):
                 for name in ("sdk/rust", "tests/interop/publishers/otel-rust"):
                     packages = tomllib.loads(self.text(f"{name}/Cargo.lock"))["package"]
                     self.assertEqual([p["version"] for p in packages if p["name"] == "spanprof-otel"], [semver])
+                self.assertIn(f"\n  <version>{semver}</version>\n", self.text("sdk/java/otel/pom.xml"))
                 self.assertEqual(tomllib.loads(self.text("sdk/python/pyproject.toml"))["project"]["version"], pypi)
                 for name in ("daemon", "sdk"):
                     self.assertIn(f"    version: '{numbers}',\n", self.text(f"{name}/meson.build"))

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/**
+ * Publishes the current span of this thread from now on. May be called again.
+ *
+ * @returns whether it does; if not, one line on stderr says why, and the service runs as before
+ */
+export function start(): boolean;
+
+/** @returns what this thread publishes, as trace id and span id in hexadecimal digits; null if it is no span */
+export function read(): [traceId: string, spanId: string] | null;
+
+/** @returns how many spans had ids that could not be read; their threads published none */
+export function failures(): number;
