@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What the documents name is there: links and their headings, files, tests, verbs of the program and their
-options.
+options. No line of a document or a message would fetch a package of ours from a registry: none has any.
 
 usage: check-docs.py SOURCE-ROOT SPANPROF
 """
@@ -19,6 +19,12 @@ FILE = re.compile(
 TEST = re.compile(r"(?<![\w-])(?:(?:test|fuzz)-[a-z][a-z0-9-]*|long-[a-z-]+)(?![\w*/=-])")
 COMMAND = re.compile(r"(?:^ *|`|[|;&] )(?:sudo )?(?:\S*/)?spanprof ([a-z]+)((?: [^\s`#|;&)]+)*)", re.M)
 OPTION = re.compile(r"(?<=\s)--?[a-zA-Z][\w-]*")
+# what a registry would be asked for; a path, which begins with . or /, and a stranger's package are no matter
+REGISTRY = re.compile(
+    r"(?:(?:pip3?|pipx|uv|npm|yarn|pnpm|gem|conda|poetry)(?: pip)? (?:i|install|add)|npx|cargo (?:add|install)|go (?:get|install)|"
+    r"(?:apt|apt-get|dnf|yum) (?:-\S+ )*install)((?: [^\s`#|;&)\"']+)+)")
+COORDINATES = re.compile(r"spanprof[\w-]* = (?:\"|\{[^}\n]*version)|<artifactId>spanprof|['\"][\w.]*spanprof[\w.]*:spanprof[\w-]*:")
+PRINTED = ("bootstrap", "daemon/", "packaging/", "sdk/", "systemd/")      # what people read, or programs say
 PLACEHOLDER = re.compile(r"MODULE|NAME|XXX")
 
 
@@ -85,11 +91,24 @@ def check(tree, path):
             yield from tree.mistakes_of_command(verb, rest)
 
 
+def fetched(text, is_metadata):
+    """Of @text: what would come from a registry, were it there. A package's own metadata has its name."""
+    for found in REGISTRY.finditer(re.sub(r'"\s*PLACES_SDK\s*"', "/sdk", text)):
+        words = [word for word in found[1].split() if not word.startswith(("-", ".", "/", "$"))]
+        yield from (f"no registry has this: {found[0]}" for word in words if "spanprof" in word)
+    if not is_metadata:
+        yield from (f"no registry has this: {found[0]}" for found in COORDINATES.finditer(text))
+
+
 def main():
     tree = Tree(pathlib.Path(sys.argv[1]), sys.argv[2])
     documents = sorted(path for path in tree.paths
                        if path.endswith(".md") and not path.startswith("tests/data/"))
     errors = [f"{path}: {mistake}" for path in documents for mistake in check(tree, path)]
+    for path in sorted(tree.paths):
+        if path in documents or path.startswith(PRINTED) and not path.endswith((".lock", ".sum", ".png")):
+            text = (tree.root / path).read_text(errors="replace")
+            errors += [f"{path}: {mistake}" for mistake in fetched(text, path.endswith((".toml", ".xml")))]
     if not documents:
         errors.append("no document found: wrong source root?")
     print("\n".join(errors) or f"{len(documents)} documents name what is there")
