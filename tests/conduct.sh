@@ -219,7 +219,7 @@ set_up_interop() {
                 say "prometheus' own checks to test with (the first time they are built)"
                 tests/interop/setup-prometheus.sh build || say "without them some tests will be skipped"
         fi
-        if [ $# -eq 0 ] || [[ " $* " == *publishers* || " $* " == *otel-* ]]; then
+        if [ $# -eq 0 ] || [[ " $* " == *publishers* || " $* " == *otel-* || " $* " == *installs* ]]; then
                 say "programs of others that publish contexts (the first time they are downloaded)"
                 tests/interop/setup-publishers.sh build || say "without them some tests will be skipped"
         fi

@@ -278,7 +278,8 @@ NOT_RUN = {
     r"gpg .*": "a release: test-long-package.py makes one, signs and verifies it",
     # registries
     r"npm (install|rebuild) .*|NODE_OPTIONS=.* node .*":
-        "npm's registry has what the package needs: test-long-package.py, test-otel-node.py",
+        "npm's registry has what the package needs: test-installs.py, test-otel-node.py",
+    r"packaging/sdk .*": "registries have what its tools need: test-installs.py",
     r"OTEL_PYTHON_CONTEXT=\S+ sudo -E .*": "needs opentelemetry-sdk of PyPI: test-otel-python.py",
     r"OTEL_JAVAAGENT_EXTENSIONS=\S+ java .*": "needs OpenTelemetry's agent of Maven Central: test-otel-java.py",
     r"go mod tidy|go test( .*)?": "a module proxy: test-otel-go.py",
