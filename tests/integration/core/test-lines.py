@@ -239,6 +239,7 @@ RUN = {
                      "sudo /usr/share/spanprof/sdk/java/otel/make-jar.sh /opt/spanprof-otel.jar && "
                      "export OTEL_JAVAAGENT_EXTENSIONS=/opt/spanprof-otel.jar"),
                     Run(needs="javac", turn="jar", then="jar tf /opt/spanprof-otel.jar | grep native/linux-")),
+    "export OTEL_JAVAAGENT_EXTENSIONS=/usr/share/java/spanprof-otel.jar": Run(),
     "sdk/java/otel/make-jar.sh spanprof-otel.jar": Run(needs="javac", then="jar tf spanprof-otel.jar | grep native/linux-"),
     "javac -d classes sdk/java/spanprof/ThreadContext.java sdk/example/java/Requests.java": Run(needs="javac", leaves="classes/Requests.class"),
     "java -Dspanprof.library=build/sdk/libspanprof-context.so -cp classes Requests":

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/thread/bounded-call.h"
 #include "core/base/util/macro.h"
@@ -23,14 +24,24 @@ enum {
         MAX_MAPPINGS = 4 << 20,
 };
 
+typedef enum Place {
+        IN_WORDS,
+        IN_MAPPINGS,
+        IN_WORDS_WITH_PACKAGE,          /* the package for Java is installed, too: nothing is to be made */
+} Place;
+
 typedef struct Rule {
         const char *begin, *needle;     /* both in one word, in this order */
         const char *is_set;             /* in any argument or variable: the line is there already */
-        bool in_mappings;
+        Place place;
         TracingHint hint;
 } Rule;
 
-/* No registry has our publishers: each line takes what the package of this program has installed. */
+/* The package spanprof-otel-java, which packaging/sdk makes, has this jar. */
+#define JAVA_PACKAGE "/usr/share/java/spanprof-otel.jar"
+#define OTEL_JAVA_PACKAGED \
+        { "OpenTelemetry's Java agent", "export OTEL_JAVAAGENT_EXTENSIONS=" JAVA_PACKAGE }
+/* No registry has our publishers: each other line takes what the package of this program has installed. */
 #define OTEL_JAVA \
         { "OpenTelemetry's Java agent", \
           "sudo " PLACES_SDK "/java/otel/make-jar.sh /opt/spanprof-otel.jar && " \
@@ -41,25 +52,28 @@ typedef struct Rule {
           "export NODE_OPTIONS=\"$NODE_OPTIONS --require spanprof-otel/register\"" }
 
 static const Rule rules[] = {
-        { "-javaagent:", "opentelemetry-javaagent", "spanprof-otel", false, OTEL_JAVA },
-        { "-javaagent:", "otel-auto-instrumentation-java/", "spanprof-otel", false, OTEL_JAVA },
-        { "-javaagent:", "elastic-otel-javaagent", "UNIVERSAL_PROFILING_INTEGRATION_ENABLED=true", false,
+        { "-javaagent:", "opentelemetry-javaagent", "spanprof-otel", IN_WORDS_WITH_PACKAGE, OTEL_JAVA_PACKAGED },
+        { "-javaagent:", "opentelemetry-javaagent", "spanprof-otel", IN_WORDS, OTEL_JAVA },
+        { "-javaagent:", "otel-auto-instrumentation-java/", "spanprof-otel", IN_WORDS_WITH_PACKAGE,
+          OTEL_JAVA_PACKAGED },
+        { "-javaagent:", "otel-auto-instrumentation-java/", "spanprof-otel", IN_WORDS, OTEL_JAVA },
+        { "-javaagent:", "elastic-otel-javaagent", "UNIVERSAL_PROFILING_INTEGRATION_ENABLED=true", IN_WORDS,
           { "Elastic's distribution of OpenTelemetry's Java agent",
             "ELASTIC_OTEL_UNIVERSAL_PROFILING_INTEGRATION_ENABLED=true" } },
-        { "-javaagent:", "elastic-apm-agent", "universal_profiling_integration_enabled=true", false,
+        { "-javaagent:", "elastic-apm-agent", "universal_profiling_integration_enabled=true", IN_WORDS,
           { "Elastic's Java agent", "universal_profiling_integration_enabled=true" } },
-        { "-javaagent:", "dd-java-agent", "dd.profiling.enabled=true", false,
+        { "-javaagent:", "dd-java-agent", "dd.profiling.enabled=true", IN_WORDS,
           { "Datadog's Java agent", "-Ddd.profiling.enabled=true" } },
-        { "/ddtrace/", ".so", "DD_TRACE_OTEL_CTX_ENABLED=true", true,
+        { "/ddtrace/", ".so", "DD_TRACE_OTEL_CTX_ENABLED=true", IN_MAPPINGS,
           { "Datadog's library for Python", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
-        { "/@datadog/libdatadog", ".node", "DD_TRACE_OTEL_CTX_ENABLED=true", true,
+        { "/@datadog/libdatadog", ".node", "DD_TRACE_OTEL_CTX_ENABLED=true", IN_MAPPINGS,
           { "Datadog's library for Node", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
-        { "PYTHONPATH=", "opentelemetry/instrumentation/auto_instrumentation", "OTEL_PYTHON_CONTEXT=spanprof", false,
+        { "PYTHONPATH=", "opentelemetry/instrumentation/auto_instrumentation", "OTEL_PYTHON_CONTEXT=spanprof", IN_WORDS,
           { "opentelemetry-instrument", "pip install " PLACES_SDK "/python.tar.gz" } },
-        { "NODE_OPTIONS=", "@opentelemetry/auto-instrumentations-node", "spanprof-otel", false, OTEL_NODE },
-        { "/libopentelemetry_trace.so", "", "SPANPROF_OTEL_DISABLED=true", true,
+        { "NODE_OPTIONS=", "@opentelemetry/auto-instrumentations-node", "spanprof-otel", IN_WORDS, OTEL_NODE },
+        { "/libopentelemetry_trace.so", "", "SPANPROF_OTEL_DISABLED=true", IN_MAPPINGS,
           { "opentelemetry-cpp", "spanprof::otel::install() of spanprof/opentelemetry.hpp, in libspanprof-context-dev" } },
-        { "NODE_OPTIONS=", "otel-auto-instrumentation-nodejs/", "spanprof-otel", false, OTEL_NODE },
+        { "NODE_OPTIONS=", "otel-auto-instrumentation-nodejs/", "spanprof-otel", IN_WORDS, OTEL_NODE },
 };
 
 static const char *find(const char *text, size_t size, const char *needle) {
@@ -85,7 +99,9 @@ static bool applies(const TracingTexts *texts, const Rule *rule) {
         if (find(texts->arguments, texts->arguments_size, rule->is_set) ||
             find(texts->variables, texts->variables_size, rule->is_set))
                 return false;
-        if (rule->in_mappings)
+        if (rule->place == IN_WORDS_WITH_PACKAGE && !texts->has_java_package)
+                return false;
+        if (rule->place == IN_MAPPINGS)
                 return has(texts->mappings, texts->mappings_size, '\n', rule);
         return has(texts->arguments, texts->arguments_size, '\0', rule) ||
                 has(texts->variables, texts->variables_size, '\0', rule);
@@ -123,5 +139,6 @@ const TracingHint *tracing_hint_read(pid_t pid) {
                 .arguments = arguments.data, .arguments_size = arguments.size,
                 .variables = variables.data, .variables_size = variables.size,
                 .mappings = mappings.data, .mappings_size = mappings.size,
+                .has_java_package = access(JAVA_PACKAGE, R_OK) == 0,
         });
 }

@@ -8,6 +8,7 @@
  * and the line that switches publishing on (docs/SPANS.md).
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -23,6 +24,7 @@ typedef struct TracingTexts {
         size_t arguments_size, variables_size;
         const char *mappings;                   /* lines of /proc/PID/maps */
         size_t mappings_size;
+        bool has_java_package;                  /* spanprof-otel-java is installed on this machine */
 } TracingTexts;
 
 /* Pure. Return: a constant; NULL = no library that is known, or its line is set already. */

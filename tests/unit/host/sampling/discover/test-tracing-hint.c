@@ -37,6 +37,22 @@ Test(tracing_hint, of_agents_of_java) {
                          "ELASTIC_OTEL_UNIVERSAL_PROFILING_INTEGRATION_ENABLED=true");
 }
 
+Test(tracing_hint, of_the_package_for_java_where_it_is_installed) {
+        TracingTexts texts = { .has_java_package = true };
+
+        texts.arguments = "java\0-javaagent:/opt/opentelemetry-javaagent-2.33.1.jar";
+        texts.arguments_size = sizeof("java\0-javaagent:/opt/opentelemetry-javaagent-2.33.1.jar");
+        cr_assert_str_eq(tracing_hint_find(&texts)->line,
+                         "export OTEL_JAVAAGENT_EXTENSIONS=/usr/share/java/spanprof-otel.jar");
+        texts.arguments = "java\0-javaagent:/otel-auto-instrumentation-java/javaagent.jar";
+        texts.arguments_size = sizeof("java\0-javaagent:/otel-auto-instrumentation-java/javaagent.jar");
+        cr_assert_str_eq(tracing_hint_find(&texts)->line,
+                         "export OTEL_JAVAAGENT_EXTENSIONS=/usr/share/java/spanprof-otel.jar");
+        texts.variables = "OTEL_JAVAAGENT_EXTENSIONS=/usr/share/java/spanprof-otel.jar";
+        texts.variables_size = sizeof("OTEL_JAVAAGENT_EXTENSIONS=/usr/share/java/spanprof-otel.jar");
+        cr_assert_null(tracing_hint_find(&texts));
+}
+
 Test(tracing_hint, of_python_and_node) {
         cr_assert_str_eq(line_of(TEXT("python3"), TEXT("A=b"),
                                  "7f00-7f01 r-xp 0 00:00 1 /usr/lib/libc.so.6\n"
