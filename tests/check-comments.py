@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LIMIT = 0.03
+LIMIT = 0.02
 WORDS = frozenset(
     "of what who whose whoever whatever that those these this one ones it its they them their theirs which such "
     "same nobody somebody anybody else and or but too also none neither some".split())
