@@ -16,7 +16,7 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 
-const SOURCES = ['src/otel.c', 'src/backend.h', 'include/spanprof/context.h', 'include/spanprof/otel.h',
+const SOURCES = ['src/name.c', 'src/otel.c', 'src/backend.h', 'include/spanprof/context.h', 'include/spanprof/otel.h',
     'include/spanprof/process.h', 'include/spanprof/thread.h'];
 const COPY = path.join(__dirname, 'sdk');
 
@@ -48,7 +48,7 @@ function build(output) {
     const done = spawnSync(compiler, [...more, '-std=gnu11', '-O2', '-Wall', '-fPIC', '-shared', '-pthread',
         '-fvisibility=hidden', '-Wl,-z,nodelete', ...words(process.env.CFLAGS),
         '-I', require('node-api-headers').include_dir, '-I', path.join(sdk, 'include'), '-I', path.join(sdk, 'src'),
-        '-o', output, path.join(__dirname, 'record.c'), path.join(sdk, 'src/otel.c')],
+        '-o', output, path.join(__dirname, 'record.c'), path.join(sdk, 'src/name.c'), path.join(sdk, 'src/otel.c')],
     { stdio: 'inherit' });
     if (done.error)
         console.error(`spanprof-otel: no C compiler (${done.error.message}): install gcc, or set CC`);

@@ -8,7 +8,7 @@ import setuptools
 from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["src/otel.c", "src/backend.h", "include/spanprof/context.h", "include/spanprof/otel.h",
+SOURCES = ["src/name.c", "src/otel.c", "src/backend.h", "include/spanprof/context.h", "include/spanprof/otel.h",
            "include/spanprof/process.h", "include/spanprof/thread.h"]
 SDK = pathlib.Path("sdk" if (HERE / "sdk/src/otel.c").exists() else "..")
 
@@ -28,7 +28,7 @@ setuptools.setup(
     license="Apache-2.0",
     cmdclass={"sdist": Sdist},
     ext_modules=[
-        setuptools.Extension("spanprof_otel._record", ["spanprof_otel/_record.c", str(SDK / "src/otel.c")],
+        setuptools.Extension("spanprof_otel._record", ["spanprof_otel/_record.c", str(SDK / "src/name.c"), str(SDK / "src/otel.c")],
                              include_dirs=[str(SDK / "include"), str(SDK / "src")],
                              depends=[str(SDK / name) for name in SOURCES],
                              extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden"])

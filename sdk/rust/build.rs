@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compiles the SDK's writer (c/ is part of spanprof's sdk/), and what tests compare src/layout.rs with.
 
-const WRITER: [&str; 4] = ["context.c", "local.c", "otel.c", "ring.c"];
+const WRITER: [&str; 5] = ["context.c", "local.c", "name.c", "otel.c", "ring.c"];
 
 fn compiler() -> cc::Build {
     let mut build = cc::Build::new();

@@ -9,9 +9,11 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "spanprof/context.h"
+#include "spanprof/otel.h"
 
 /*
  * Variables of a thread, reached without a call and never allocated inside of a signal handler. musl's loader
@@ -44,6 +46,24 @@ bool ring_read_own(struct backend_ids *ids);
 /* otel.c */
 int otel_publish_empty(void);
 bool otel_read(struct backend_ids *ids);
+const void *otel_this_thread(void);     /* NULL = the calling one has set no context yet */
+/* As spanprof_otel_set_root() and spanprof_otel_name(), for who keeps number and name by itself. */
+void otel_set_named(uint64_t trace_high, uint64_t trace_low, uint64_t span, uint64_t root,
+                    const struct spanprof_otel_name *name);
+void otel_rename(uint64_t root, const struct spanprof_otel_name *name, bool everywhere);
+
+/* name.c: attributes of a record, as they lie in it */
+enum { OTEL_NAME_ROOM = 2 * (2 + SPANPROF_OTEL_MAX_NAME) };
+
+struct spanprof_otel_name {
+        uint16_t size;
+        uint8_t bytes[];
+};
+
+/* Return: lives as long as the process; NULL = no name, names are off, or there are too many. */
+const struct spanprof_otel_name *otel_name(const char *name, size_t name_size, const char *route,
+                                           size_t route_size);
+uint64_t otel_new_root(void);           /* never 0 */
 
 /* local.c: the root span is in `low` */
 void local_write(uint64_t span, uint64_t root);

@@ -166,6 +166,16 @@ void context_set_elsewhere(uint64_t trace_high, uint64_t trace_low, uint64_t spa
         }
 }
 
+void spanprof_context_set_root(uint64_t trace_high, uint64_t trace_low, uint64_t span,
+                               struct spanprof_otel_root *root) {
+        if (backend_storage() == SPANPROF_CONTEXT_THREAD && root) {
+                has_record = true;
+                spanprof_otel_set_root(trace_high, trace_low, span, root);
+        } else {
+                spanprof_context_set(trace_high, trace_low, span);
+        }
+}
+
 void spanprof_context_clear(void) {
         spanprof_context_set(0, 0, 0);
 }

@@ -13,11 +13,16 @@
  * context inside of set() leaves valid at 0; the outer set() sees by `n_writes` that somebody wrote, and
  * writes its own again.
  *
+ * A name that comes late must reach other threads, too. No thread writes to a record that another one's
+ * readers may look at: rename_other() keeps that thread from writing (is_blocked, which costs the thread a
+ * load), copies its record with the other name to the next place in its page, and leads its pointer there.
+ *
  * The process context is one page of a memfd named OTEL_CTX, mapped private. An update stores the time 0,
  * then the rest, then a new time, with fences of the processor: its readers run on other CPUs.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,17 +44,40 @@
 
 enum { PAGE = 4096 };
 
+/* Published where a process names no keys. The process context only ever grows at their end. */
+enum { N_NAME_KEYS = 2 };
+static const char *const name_keys[N_NAME_KEYS] = {
+        [SPANPROF_OTEL_KEY_NAME] = "span.name",
+        [SPANPROF_OTEL_KEY_ROUTE] = "http.route",
+};
+
 /* What readers find by its name. */
 SPANPROF_PUBLIC _Thread_local struct spanprof_thread_record *otel_thread_ctx_v1 BACKEND_TLS;
 
 struct record {
         struct spanprof_thread_record head;
         uint8_t attributes[SPANPROF_THREAD_MAX_ATTRIBUTES];
-        volatile uint32_t n_writes;
-        volatile bool writing;
 };
 
-static _Thread_local struct record *this_record BACKEND_TLS;
+enum { N_RECORDS = 6 };         /* as many as a page has room for */
+
+/* The page of a thread. It writes to one record; another one takes turns when other threads rename it. */
+struct thread {
+        struct record *now;
+        volatile uint32_t n_writes;
+        volatile bool writing;
+        bool is_listed;
+        volatile bool is_blocked;       /* another thread renames: this one waits before it writes */
+        uint16_t name_size;             /* bytes of attributes that are the name */
+        volatile uint64_t root;         /* number of the local root; 0 = none that has a name */
+        struct thread *next, **link;    /* the list of threads that have worked for a root */
+        struct spanprof_thread_record **pointer;        /* otel_thread_ctx_v1 of that thread */
+        struct record records[N_RECORDS];
+};
+
+_Static_assert(sizeof(struct thread) <= PAGE, "a page is enough");
+
+static _Thread_local struct thread *this_thread BACKEND_TLS;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -57,14 +85,38 @@ static int key_error;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* the process context */
 static struct spanprof_process_header *header;                  /* NULL = nothing was published yet */
 static uint8_t *payload;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;   /* threads, and who renames */
+static struct thread *threads;
+static bool keys_are_names = true;      /* the first keys that are published are those of names */
 
 /* ---- threads ---- */
 
 static void thread_exit(void *data) {
+        struct thread *thread = data;
+
         otel_thread_ctx_v1 = NULL;
-        this_record = NULL;
+        this_thread = NULL;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (thread->is_listed) {
+                pthread_mutex_lock(&list_lock);
+                *thread->link = thread->next;
+                if (thread->next)
+                        thread->next->link = thread->link;
+                pthread_mutex_unlock(&list_lock);
+        }
         munmap(data, PAGE);
+}
+
+/* A thread that other threads may rename. Not for signal handlers. */
+static void list(struct thread *thread) {
+        pthread_mutex_lock(&list_lock);
+        thread->next = threads;
+        thread->link = &threads;
+        if (threads)
+                threads->link = &thread->next;
+        threads = thread;
+        thread->is_listed = true;
+        pthread_mutex_unlock(&list_lock);
 }
 
 /* The child's only thread works for nobody yet. */
@@ -73,13 +125,19 @@ static void fork_child(void) {
         if (header && header->published_ns)
                 header->published_ns++;         /* another process: its readers must read again */
         pthread_mutex_init(&lock, NULL);
+        pthread_mutex_init(&list_lock, NULL);
+        threads = NULL;
+        if (this_thread && this_thread->is_listed)
+                list(this_thread);
 }
 
 static void fork_prepare(void) {
         pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&list_lock);
 }
 
 static void fork_parent(void) {
+        pthread_mutex_unlock(&list_lock);
         pthread_mutex_unlock(&lock);
 }
 
@@ -94,17 +152,42 @@ static __attribute__((__constructor__)) void load(void) {
 }
 
 /* The first set() of a thread. mmap() may be called in a signal handler. */
-static __attribute__((__noinline__)) struct record *attach(void) {
-        void *memory;
+static __attribute__((__noinline__)) struct thread *attach(void) {
+        struct thread *thread;
 
         if (key_error)
                 return NULL;
-        memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED)
+        thread = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (thread == MAP_FAILED)
                 return NULL;
-        this_record = memory;
-        pthread_setspecific(key, memory);
-        return memory;
+        thread->now = thread->records;
+        thread->pointer = &otel_thread_ctx_v1;
+        this_thread = thread;
+        pthread_setspecific(key, thread);
+        return thread;
+}
+
+/*
+ * Return: whether a signal handler has interrupted a write. Else this thread writes from here on, and no
+ * other thread does. Nothing orders the two lines for other processors but rename_other(), which makes all of
+ * them do it.
+ */
+static bool begin_write(struct thread *thread) {
+        if (thread->writing)
+                return true;
+        thread->writing = true;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        while (__builtin_expect(thread->is_blocked, 0)) {
+                __atomic_store_n(&thread->writing, false, __ATOMIC_RELEASE);
+                sched_yield();
+                thread->writing = true;
+                __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        }
+        return false;
+}
+
+static void end_write(struct thread *thread) {
+        __atomic_store_n(&thread->writing, false, __ATOMIC_RELEASE);
 }
 
 static void put_be64(uint8_t *to, uint64_t value) {
@@ -112,53 +195,203 @@ static void put_be64(uint8_t *to, uint64_t value) {
         memcpy(to, &value, sizeof(value));
 }
 
-void spanprof_otel_set(uint64_t trace_high, uint64_t trace_low, uint64_t span) {
-        struct record *record = this_record ? this_record : attach();
-        bool nested;
+/* A signal handler may come by in the middle: until it does not, all is written again. */
+static inline void put(struct thread *thread, struct record *record, const struct backend_ids *ids,
+                       uint64_t root, const struct spanprof_otel_name *name) {
         uint32_t n;
 
-        if (!record)
-                return;
-        nested = record->writing;
-        record->writing = true;
         do {
-                n = record->n_writes + 1;
-                record->n_writes = n;
+                n = thread->n_writes + 1;
+                thread->n_writes = n;
                 record->head.valid = 0;
                 __atomic_signal_fence(__ATOMIC_SEQ_CST);
-                put_be64(record->head.trace_id, trace_high);
-                put_be64(record->head.trace_id + 8, trace_low);
-                put_be64(record->head.span_id, span);
-                record->head.attributes_size = 0;
+                put_be64(record->head.trace_id, ids->high);
+                put_be64(record->head.trace_id + 8, ids->low);
+                put_be64(record->head.span_id, ids->span);
+                thread->root = root;
+                thread->name_size = name ? name->size : 0;
+                if (name)
+                        memcpy(record->attributes, name->bytes, name->size);
+                record->head.attributes_size = thread->name_size;
                 __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        } while (record->n_writes != n);
-        if (nested)
+        } while (thread->n_writes != n);
+}
+
+/* Behind the last store, too: a handler that took this write for one that goes on has left valid at 0. */
+static inline void set(const struct backend_ids *ids, uint64_t root, const struct spanprof_otel_name *name) {
+        struct thread *thread = this_thread ? this_thread : attach();
+        uint32_t n;
+
+        if (!thread)
                 return;
-        record->writing = false;
-        otel_thread_ctx_v1 = &record->head;
+        do {
+                bool nested = begin_write(thread);
+                struct record *record = thread->now;
+
+                put(thread, record, ids, root, name);
+                if (nested)
+                        return;
+                n = thread->n_writes;
+                otel_thread_ctx_v1 = &record->head;
+                __atomic_signal_fence(__ATOMIC_SEQ_CST);
+                record->head.valid = 1;
+                end_write(thread);
+                __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        } while (thread->n_writes != n);
+}
+
+void spanprof_otel_set(uint64_t trace_high, uint64_t trace_low, uint64_t span) {
+        set(&(struct backend_ids){ trace_high, trace_low, span }, 0, NULL);
+}
+
+void otel_set_named(uint64_t trace_high, uint64_t trace_low, uint64_t span, uint64_t root,
+                    const struct spanprof_otel_name *name) {
+        struct thread *thread = this_thread ? this_thread : attach();
+
+        if (thread && !thread->is_listed)
+                list(thread);
+        set(&(struct backend_ids){ trace_high, trace_low, span }, root, keys_are_names ? name : NULL);
+}
+
+const void *otel_this_thread(void) {
+        return this_thread;
+}
+
+/*
+ * A root that one thread alone has worked for needs no look at the others when its name changes.
+ * The name is read behind that, so that a change which does not see this thread is seen here.
+ */
+void spanprof_otel_set_root(uint64_t trace_high, uint64_t trace_low, uint64_t span,
+                            struct spanprof_otel_root *root) {
+        const void *me = this_thread ? this_thread : attach(), *thread = NULL;
+        const struct spanprof_otel_name *name;
+
+        if (!root || !root->number || !me) {
+                spanprof_otel_set(trace_high, trace_low, span);
+                return;
+        }
+        if (__atomic_load_n(&root->thread, __ATOMIC_RELAXED) != me &&
+            !__atomic_compare_exchange_n(&root->thread, &thread, me, false, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST) &&
+            thread != root)
+                __atomic_store_n(&root->thread, (const void *)root, __ATOMIC_SEQ_CST);
+        do {
+                name = __atomic_load_n(&root->name, __ATOMIC_SEQ_CST);
+                otel_set_named(trace_high, trace_low, span, root->number, name);
+        } while (name != __atomic_load_n(&root->name, __ATOMIC_SEQ_CST));
+}
+
+/* ---- names that come late ---- */
+
+/* @to: like @from, with another name before the other attributes. What does not fit any more is left out. */
+static void copy_renamed(struct record *to, const struct record *from, size_t old_size,
+                         const struct spanprof_otel_name *name) {
+        size_t size = name ? name->size : 0, rest = from->head.attributes_size - old_size;
+        struct record made = { .head = from->head };
+
+        if (name)
+                memcpy(made.attributes, name->bytes, size);
+        if (size + rest > sizeof(made.attributes))
+                rest = 0;
+        memcpy(made.attributes + size, from->attributes + old_size, rest);
+        made.head.attributes_size = (uint16_t)(size + rest);
+        *to = made;
+}
+
+/* Makes all threads of this process do what they have begun, for those that use no fence themselves. */
+static bool fence_all(void) {
+        enum { PRIVATE_EXPEDITED = 1 << 3, REGISTER_PRIVATE_EXPEDITED = 1 << 4 };
+
+        if (syscall(SYS_membarrier, PRIVATE_EXPEDITED, 0) == 0)
+                return true;
+        return errno == EPERM && syscall(SYS_membarrier, REGISTER_PRIVATE_EXPEDITED, 0) == 0 &&
+                syscall(SYS_membarrier, PRIVATE_EXPEDITED, 0) == 0;
+}
+
+/* The name goes to a record that no reader has been led to for five changes; then the pointer does. */
+static void swap_record(struct thread *thread, const struct spanprof_otel_name *name) {
+        struct record *from = thread->now, *end = thread->records + N_RECORDS;
+        struct record *to = from + 1 < end ? from + 1 : thread->records;
+        struct spanprof_thread_record *head = &from->head;
+
+        copy_renamed(to, from, thread->name_size, name);
+        /* the thread may have cleared its context meanwhile: that is no write */
+        if (!__atomic_compare_exchange_n(thread->pointer, &head, &to->head, false, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST))
+                return;
+        thread->now = to;
+        thread->name_size = name ? name->size : 0;
+}
+
+/* Under the list's lock. A thread that is stopped in the middle of a write keeps what it has. */
+static void rename_other(struct thread *thread, uint64_t root, const struct spanprof_otel_name *name) {
+        enum { MAX_TRIES = 1000 };
+
+        thread->is_blocked = true;
+        if (fence_all()) {
+                for (int i = 0; i < MAX_TRIES && __atomic_load_n(&thread->writing, __ATOMIC_ACQUIRE); i++)
+                        sched_yield();
+                if (!__atomic_load_n(&thread->writing, __ATOMIC_ACQUIRE) && thread->root == root)
+                        swap_record(thread, name);
+        }
+        __atomic_store_n(&thread->is_blocked, false, __ATOMIC_RELEASE);
+}
+
+static void rename_own(struct thread *thread, const struct spanprof_otel_name *name) {
+        struct record *record = thread->now;
+
+        if (begin_write(thread))
+                return;
+        record->head.valid = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        copy_renamed(record, record, thread->name_size, name);
+        thread->name_size = name ? name->size : 0;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         record->head.valid = 1;
+        end_write(thread);
+}
+
+void otel_rename(uint64_t root, const struct spanprof_otel_name *name, bool everywhere) {
+        struct thread *me = this_thread;
+
+        if (!keys_are_names)
+                return;
+        if (me && me->root == root && otel_thread_ctx_v1)
+                rename_own(me, name);
+        if (!everywhere)
+                return;
+        pthread_mutex_lock(&list_lock);
+        for (struct thread *thread = threads; thread; thread = thread->next)
+                if (thread != me && thread->root == root)
+                        rename_other(thread, root, name);
+        pthread_mutex_unlock(&list_lock);
 }
 
 int spanprof_otel_attribute(uint8_t index, const char *value, size_t size) {
-        struct record *record = this_record;
+        struct thread *thread = this_thread;
+        struct record *record;
         size_t at;
+        int r = 0;
 
-        if (!record || record->writing || !otel_thread_ctx_v1)
+        if (!thread || !otel_thread_ctx_v1 || begin_write(thread))
                 return -EINVAL;
+        record = thread->now;
         at = record->head.attributes_size;
-        if (size > UINT8_MAX || at + 2 + size > sizeof(record->attributes))
-                return -ENOSPC;
-        /*
-         * The bytes lie behind what counts until the size says otherwise: two stores, and the second one is
-         * whole.
-         */
-        record->attributes[at] = index;
-        record->attributes[at + 1] = (uint8_t)size;
-        memcpy(record->attributes + at + 2, value, size);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        __atomic_store_n(&record->head.attributes_size, (uint16_t)(at + 2 + size), __ATOMIC_RELAXED);
-        return 0;
+        if (size > UINT8_MAX || at + 2 + size > sizeof(record->attributes)) {
+                r = -ENOSPC;
+        } else {
+                /*
+                 * The bytes lie behind what counts until the size says otherwise: two stores, and the second
+                 * one is whole.
+                 */
+                record->attributes[at] = index;
+                record->attributes[at + 1] = (uint8_t)size;
+                memcpy(record->attributes + at + 2, value, size);
+                __atomic_signal_fence(__ATOMIC_SEQ_CST);
+                __atomic_store_n(&record->head.attributes_size, (uint16_t)(at + 2 + size), __ATOMIC_RELAXED);
+        }
+        end_write(thread);
+        return r;
 }
 
 void spanprof_otel_clear(void) {
@@ -192,7 +425,7 @@ typedef struct Writer {
         bool full;
 } Writer;
 
-static void put(Writer *writer, const void *data, size_t size) {
+static void put_bytes(Writer *writer, const void *data, size_t size) {
         if (size > writer->room - writer->size)
                 writer->full = true;
         else {
@@ -205,7 +438,7 @@ static void put_varint(Writer *writer, uint64_t value) {
         do {
                 uint8_t byte = (uint8_t)(value & 127) | (value > 127 ? 128 : 0);
 
-                put(writer, &byte, 1);
+                put_bytes(writer, &byte, 1);
                 value >>= 7;
         } while (value);
 }
@@ -230,7 +463,7 @@ static void put_head(Writer *writer, unsigned int number, size_t size) {
 
 static void put_text(Writer *writer, unsigned int number, const char *text) {
         put_head(writer, number, strlen(text));
-        put(writer, text, strlen(text));
+        put_bytes(writer, text, strlen(text));
 }
 
 /* KeyValue { key = 1, value = 2: AnyValue { string_value = 1 } } */
@@ -258,17 +491,18 @@ static void put_resource(Writer *writer, const struct spanprof_otel_process *pro
 /* KeyValue { key, AnyValue { array_value = 5: ArrayValue { values = 1 … } } } */
 static void put_keys(Writer *writer, const struct spanprof_otel_process *process) {
         static const char name[] = "threadlocal.attribute_key_map";
-        size_t size = 0;
+        const char *const *keys = process->n_keys ? process->keys : name_keys;
+        size_t n = process->n_keys ? process->n_keys : N_NAME_KEYS, size = 0;
 
-        for (size_t i = 0; i < process->n_keys; i++)
-                size += field_size(field_size(strlen(process->keys[i])));
+        for (size_t i = 0; i < n; i++)
+                size += field_size(field_size(strlen(keys[i])));
         put_head(writer, 2, field_size(sizeof(name) - 1) + field_size(field_size(size)));
         put_text(writer, 1, name);
         put_head(writer, 2, field_size(size));
         put_head(writer, 5, size);
-        for (size_t i = 0; i < process->n_keys; i++) {
-                put_head(writer, 1, field_size(strlen(process->keys[i])));
-                put_text(writer, 1, process->keys[i]);
+        for (size_t i = 0; i < n; i++) {
+                put_head(writer, 1, field_size(strlen(keys[i])));
+                put_text(writer, 1, keys[i]);
         }
 }
 
@@ -318,6 +552,14 @@ static void publish(const Writer *writer) {
         __atomic_store_n(&header->published_ns, now_ns > last_ns ? now_ns : last_ns + 1, __ATOMIC_RELEASE);
 }
 
+/* Indexes of names mean what they say if no keys are given, or those two come first. */
+static bool has_name_keys(const struct spanprof_otel_process *process) {
+        for (size_t i = 0; i < N_NAME_KEYS && process->n_keys; i++)
+                if (i >= process->n_keys || strcmp(process->keys[i], name_keys[i]) != 0)
+                        return false;
+        return true;
+}
+
 int spanprof_otel_publish(const struct spanprof_otel_process *process) {
         Writer writer = { .to = malloc(SPANPROF_PROCESS_MAX_PAYLOAD), .room = SPANPROF_PROCESS_MAX_PAYLOAD };
         int r = 0;
@@ -332,8 +574,10 @@ int spanprof_otel_publish(const struct spanprof_otel_process *process) {
                 r = writer.full ? -E2BIG : -EINVAL;
         else if (!header)
                 r = map_header();
-        if (!r)
+        if (!r) {
+                keys_are_names = has_name_keys(process);
                 publish(&writer);
+        }
         pthread_mutex_unlock(&lock);
         free(writer.to);
         return r;

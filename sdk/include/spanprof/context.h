@@ -94,6 +94,14 @@ SPANPROF_PUBLIC void spanprof_context_stop(void);
  */
 SPANPROF_PUBLIC void spanprof_context_set(uint64_t trace_high, uint64_t trace_low, uint64_t span);
 
+/*
+ * The same, with the name of the local root that the span belongs to: spanprof/otel.h has what that is. Only
+ * thread contexts have names. Not for signal handlers. @root: NULL = none.
+ */
+struct spanprof_otel_root;
+SPANPROF_PUBLIC void spanprof_context_set_root(uint64_t trace_high, uint64_t trace_low, uint64_t span,
+                                               struct spanprof_otel_root *root);
+
 /* Says that the calling thread works for no span. As safe and as fast as set(). */
 SPANPROF_PUBLIC void spanprof_context_clear(void);
 

@@ -65,6 +65,55 @@ SPANPROF_PUBLIC int spanprof_otel_attribute(uint8_t index, const char *value, si
 /* Says that the calling thread works for no span. */
 SPANPROF_PUBLIC void spanprof_otel_clear(void);
 
+/*
+ * Names of local roots
+ *
+ * A local root is the span that a request begins with in this process. Each span below it can be published
+ * with the root's name and route: the attributes span.name and http.route, prepared once.
+ *
+ *     struct spanprof_otel_root root = { 0 };                 kept until no span of it is set any more
+ *     spanprof_otel_name(&root, "GET", 3, NULL, 0);           its name; again when that changes
+ *     spanprof_otel_set_root(trace_high, trace_low, span, &root);
+ *     spanprof_otel_name(&root, "GET", 3, "/cart/:id", 9);    `GET /cart/:id`, also where it is set already
+ *
+ * They have the first two indexes of keys. spanprof_otel_publish() without keys publishes these two; a
+ * program with keys of its own begins them with "span.name" and "http.route", or no name is written.
+ */
+
+/* Environment variable: `off` = names of spans stay in this process. */
+#define SPANPROF_OTEL_NAMES_ENVIRONMENT "SPANPROF_SPAN_NAMES"
+
+enum {
+        SPANPROF_OTEL_KEY_NAME = 0,
+        SPANPROF_OTEL_KEY_ROUTE = 1,
+        SPANPROF_OTEL_MAX_NAME = 128,           /* bytes; longer ones are cut behind a whole character */
+        SPANPROF_OTEL_MAX_NAMES = 1000,         /* of a process; later ones are not published, but counted */
+};
+
+struct spanprof_otel_name;
+
+/* All zero = it has no name yet. */
+struct spanprof_otel_root {
+        uint64_t number;
+        const struct spanprof_otel_name *name;
+        const void *thread;             /* the one that works for it; the root itself = several */
+};
+
+/*
+ * Names it: spans that are set later have these attributes, and so have threads that it is set on now. One
+ * thread at a time may name one root. @name, @route: UTF-8; a size of 0 = not known. A name that is nothing
+ * but a method of HTTP is published with the route behind it. Not for signal handlers.
+ */
+SPANPROF_PUBLIC void spanprof_otel_name(struct spanprof_otel_root *root, const char *name, size_t name_size,
+                                        const char *route, size_t route_size);
+
+/* spanprof_otel_set(), with the name of @root (NULL = none). Not for signal handlers. */
+SPANPROF_PUBLIC void spanprof_otel_set_root(uint64_t trace_high, uint64_t trace_low, uint64_t span,
+                                            struct spanprof_otel_root *root);
+
+/* How often a name was not published, since there were too many others. */
+SPANPROF_PUBLIC uint64_t spanprof_otel_names_refused(void);
+
 #ifdef __cplusplus
 }
 #endif
