@@ -40,6 +40,13 @@ def _found_span(span):
         _record.publish_process({key: value for key, value in attributes.items() if isinstance(value, str)})
     except Exception as error:  # the spans are published all the same
         LOG.warning("the resource is not published: %s", error)
+    try:
+        from . import _names
+
+        if _names.are_wanted():
+            _names.found_span(span)
+    except Exception as error:
+        LOG.warning("names of spans are not published: %s", error)
     return True
 
 

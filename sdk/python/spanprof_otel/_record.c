@@ -18,6 +18,10 @@
  *     uvloop                  has a Step around each callback, which publishes what is current
  *     eager tasks (3.12)      run their first step in create_task(), which calls republish() when it is done
  *
+ * Each span that is started from then on has an attribute `_spanprof_root`: what it is named by. That is a
+ * Root in an entry span (without a parent, or with one of another service), and a Child that leads to it in
+ * the spans below. A change of the entry span's name or route changes the Root.
+ *
  * The writer itself is the SDK's (sdk/src/otel.c), compiled into this extension. Nothing here runs in a
  * signal handler: Python calls handlers between two instructions of its own. An error never reaches the
  * service: then the thread publishes no span.
@@ -51,9 +55,9 @@ static PyObject *variable;              /* ContextVar of OpenTelemetry's Context
 static PyObject *span_key;              /* key of the span in a Context; NULL = not known yet */
 static PyObject *modules;               /* sys.modules */
 static PyObject *find_key, *found_asyncio, *found_greenlet, *found_span;   /* to be called, or NULL */
-static PyObject *text_asyncio, *text_greenlet, *text_get_span_context;
+static PyObject *text_asyncio, *text_greenlet, *text_get_span_context, *text_root, *text_route;
 static unsigned long long n_failures;
-static bool stopped;
+static bool stopped, has_names;
 
 static void clear(void) {
         if (!now.is_set)
@@ -75,24 +79,68 @@ static bool get_number(PyObject *number, void *to, size_t size) {
 #endif
 }
 
-/* @span_context: a tuple (trace id, span id, is it remote …). Return: whether it was one. */
-static bool set(PyObject *span_context) {
-        uint64_t trace[2], span;
+typedef struct Root {
+        PyObject_HEAD
+        struct spanprof_otel_root root;
+        PyObject *name, *route;         /* str, or NULL */
+} Root;
 
+typedef struct Child {
+        PyObject_HEAD
+        Root *root;
+} Child;
+
+static PyTypeObject root_type, child_type;
+
+/* Return: what @span is named by, a new reference to a Root or a Child; NULL = nothing, without an error. */
+static PyObject *mark_of(PyObject *span) {
+        PyObject *mark = has_names ? PyObject_GetAttr(span, text_root) : NULL;
+
+        if (mark && (Py_IS_TYPE(mark, &root_type) || Py_IS_TYPE(mark, &child_type)))
+                return mark;
+        if (has_names && !mark)
+                PyErr_Clear();
+        Py_XDECREF(mark);
+        return NULL;
+}
+
+static Root *root_of(PyObject *mark) {
+        return Py_IS_TYPE(mark, &root_type) ? (Root *)mark : ((Child *)mark)->root;
+}
+
+/*
+ * @span_context: a tuple (trace id, span id, is it remote …). Return: -1 = it was none, else whether it is a
+ * span that something in this process works for. A remote one is the caller's: this thread will work for a
+ * child of it.
+ */
+static int read_ids(PyObject *span_context, uint64_t trace[static 2], uint64_t *span) {
         if (!PyTuple_Check(span_context) || PyTuple_GET_SIZE(span_context) < 3 ||
-            !get_number(PyTuple_GET_ITEM(span_context, 0), trace, sizeof(trace)) ||
-            !get_number(PyTuple_GET_ITEM(span_context, 1), &span, sizeof(span)))
-                return false;
-        /* a remote one is the caller's: this thread will work for a child of it */
-        if (!(trace[0] | trace[1]) || !span || PyTuple_GET_ITEM(span_context, 2) == Py_True) {
+            !get_number(PyTuple_GET_ITEM(span_context, 0), trace, 2 * sizeof(*trace)) ||
+            !get_number(PyTuple_GET_ITEM(span_context, 1), span, sizeof(*span)))
+                return -1;
+        return (trace[0] | trace[1]) && *span && PyTuple_GET_ITEM(span_context, 2) != Py_True;
+}
+
+/* Return: whether @span_context was one. */
+static bool set(PyObject *span, PyObject *span_context) {
+        uint64_t trace[2], id;
+        PyObject *mark;
+        int r = read_ids(span_context, trace, &id);
+
+        if (r <= 0) {
                 clear();
-                return true;
+                return r == 0;
         }
         now.low = trace[PY_BIG_ENDIAN];
         now.high = trace[!PY_BIG_ENDIAN];
-        now.span = span;
+        now.span = id;
         now.is_set = true;
-        spanprof_otel_set(now.high, now.low, now.span);
+        mark = mark_of(span);
+        if (mark)
+                spanprof_otel_set_root(now.high, now.low, now.span, &root_of(mark)->root);
+        else
+                spanprof_otel_set(now.high, now.low, now.span);
+        Py_XDECREF(mark);
         return true;
 }
 
@@ -139,13 +187,12 @@ static void publish_context(PyObject *context) {
         }
         Py_INCREF(span);
         span_context = PyObject_CallMethodObjArgs(span, text_get_span_context, NULL);
-        good = span_context && set(span_context);
+        good = span_context && set(span, span_context);
         if (!good) {
                 PyErr_Clear();
                 clear();
                 n_failures++;
         }
-        Py_XDECREF(span_context);
         if (found_span && now.is_set) {
                 found = found_span;
                 found_span = NULL;
@@ -153,7 +200,10 @@ static void publish_context(PyObject *context) {
                         Py_DECREF(found);
                 else
                         found_span = found;
+                (void)set(span, span_context);  /* it may have a name now */
+                PyErr_Clear();
         }
+        Py_XDECREF(span_context);
         Py_DECREF(span);
 }
 
@@ -350,8 +400,174 @@ static PyObject *py_forked(PyObject *self, PyObject *span) {
         Py_INCREF(span);
         Py_XSETREF(found_span, span);
         if (now.is_set)
-                spanprof_otel_set(now.high, now.low, now.span);
+                publish_current();
         Py_RETURN_NONE;
+}
+
+/* ---- names ---- */
+
+static void root_dealloc(PyObject *self) {
+        Py_XDECREF(((Root *)self)->name);
+        Py_XDECREF(((Root *)self)->route);
+        PyObject_Free(self);
+}
+
+static void child_dealloc(PyObject *self) {
+        Py_DECREF(((Child *)self)->root);
+        PyObject_Free(self);
+}
+
+static PyTypeObject root_type = {
+        PyVarObject_HEAD_INIT(NULL, 0)
+        .tp_name = "spanprof_otel._record.Root",
+        .tp_basicsize = sizeof(Root),
+        .tp_dealloc = root_dealloc,
+};
+
+static PyTypeObject child_type = {
+        PyVarObject_HEAD_INIT(NULL, 0)
+        .tp_name = "spanprof_otel._record.Child",
+        .tp_basicsize = sizeof(Child),
+        .tp_dealloc = child_dealloc,
+};
+
+/* @text: a str, or another object, which is none. */
+static const char *utf8(PyObject *text, size_t *size) {
+        const char *bytes;
+        Py_ssize_t n = 0;
+
+        bytes = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &n) : NULL;
+        if (!bytes)
+                PyErr_Clear();
+        *size = bytes ? (size_t)n : 0;
+        return bytes ? bytes : "";
+}
+
+static void name_root(Root *root) {
+        size_t name_size, route_size;
+        const char *name = utf8(root->name, &name_size), *route = utf8(root->route, &route_size);
+
+        spanprof_otel_name(&root->root, name, name_size, route, route_size);
+}
+
+static PyObject *make_root(PyObject *name, PyObject *attributes) {
+        Root *root = PyObject_New(Root, &root_type);
+
+        if (!root)
+                return NULL;
+        root->root = (struct spanprof_otel_root){ 0 };
+        Py_INCREF(name);
+        root->name = name;
+        root->route = NULL;
+        if (attributes != Py_None) {
+                root->route = PyObject_GetItem(attributes, text_route);
+                if (!root->route)
+                        PyErr_Clear();
+        }
+        name_root(root);
+        return (PyObject *)root;
+}
+
+static PyObject *make_child(Root *root) {
+        Child *child = PyObject_New(Child, &child_type);
+
+        if (!child)
+                return NULL;
+        Py_INCREF(root);
+        child->root = root;
+        return (PyObject *)child;
+}
+
+/* Return: whether a span with this parent is the first one of this process. */
+static bool is_entry(PyObject *parent) {
+        PyObject *span_context = PyObject_CallMethodObjArgs(parent, text_get_span_context, NULL);
+        uint64_t trace[2], id;
+        bool yes = span_context && read_ids(span_context, trace, &id) == 0;
+
+        PyErr_Clear();
+        Py_XDECREF(span_context);
+        return yes;
+}
+
+/* Return: the mark for a span with @parent (NULL = none), NULL = that parent has no name. */
+static PyObject *make_mark(PyObject *parent, PyObject *name, PyObject *attributes) {
+        PyObject *mark = parent ? mark_of(parent) : NULL, *made;
+
+        if (!mark)
+                return !parent || is_entry(parent) ? make_root(name, attributes) : NULL;
+        made = make_child(root_of(mark));
+        Py_DECREF(mark);
+        return made;
+}
+
+PyDoc_STRVAR(started_doc, "started(span, context, name, attributes): as start_span() was called; it returned @span.");
+
+static PyObject *py_started(PyObject *self, PyObject *const *arguments, Py_ssize_t n) {
+        PyObject *context = NULL, *parent = NULL, *mark = NULL;
+
+        (void)self;
+        if (n != 4)
+                return PyErr_Format(PyExc_TypeError, "started() takes 4 arguments");
+        if (arguments[1] != Py_None) {
+                context = arguments[1];
+                Py_INCREF(context);
+        } else if (!variable || PyContextVar_Get(variable, NULL, &context) < 0) {
+                PyErr_Clear();
+        }
+        if (context && span_key && PyDict_Check(context))
+                parent = PyDict_GetItemWithError(context, span_key);
+        Py_XINCREF(parent);
+        if (parent != arguments[0])     /* a tracer that is off may return what it was given */
+                mark = make_mark(parent, arguments[2], arguments[3]);
+        if (mark)
+                (void)PyObject_SetAttr(arguments[0], text_root, mark);
+        PyErr_Clear();
+        Py_XDECREF(mark);
+        Py_XDECREF(parent);
+        Py_XDECREF(context);
+        Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(renamed_doc, "renamed(span, name, route): its name or, with None as the name, its route is another one now.");
+
+static PyObject *py_renamed(PyObject *self, PyObject *const *arguments, Py_ssize_t n) {
+        PyObject *mark;
+        Root *root;
+
+        (void)self;
+        if (n != 3)
+                return PyErr_Format(PyExc_TypeError, "renamed() takes 3 arguments");
+        mark = mark_of(arguments[0]);
+        if (mark && Py_IS_TYPE(mark, &root_type)) {
+                root = (Root *)mark;
+                Py_INCREF(arguments[1]);
+                Py_INCREF(arguments[2]);
+                if (arguments[1] != Py_None) {
+                        Py_XSETREF(root->name, arguments[1]);
+                        Py_DECREF(arguments[2]);
+                } else {
+                        Py_XSETREF(root->route, arguments[2]);
+                        Py_DECREF(arguments[1]);
+                }
+                name_root(root);
+        }
+        Py_XDECREF(mark);
+        Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(follow_names_doc, "follow_names(): started() and renamed() are called from now on.");
+
+static PyObject *py_follow_names(PyObject *self, PyObject *nothing) {
+        (void)self, (void)nothing;
+        has_names = true;
+        Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(names_refused_doc, "names_refused() -> how often a name was not published: there were too many others.");
+
+static PyObject *py_names_refused(PyObject *self, PyObject *nothing) {
+        (void)self, (void)nothing;
+        return PyLong_FromUnsignedLongLong(spanprof_otel_names_refused());
 }
 
 PyDoc_STRVAR(publish_process_doc, "publish_process(attributes): what the process says of itself; {str: str}.");
@@ -483,6 +699,10 @@ static PyMethodDef methods[] = {
         { "republish", py_republish, METH_NOARGS, republish_doc },
         { "switched", (PyCFunction)(void (*)(void))py_switched, METH_FASTCALL, switched_doc },
         { "forked", py_forked, METH_O, forked_doc },
+        { "started", (PyCFunction)(void (*)(void))py_started, METH_FASTCALL, started_doc },
+        { "renamed", (PyCFunction)(void (*)(void))py_renamed, METH_FASTCALL, renamed_doc },
+        { "follow_names", py_follow_names, METH_NOARGS, follow_names_doc },
+        { "names_refused", py_names_refused, METH_NOARGS, names_refused_doc },
         { "publish_process", py_publish_process, METH_O, publish_process_doc },
         { "read", py_read, METH_NOARGS, read_doc },
         { "stop", py_stop, METH_NOARGS, stop_doc },
@@ -506,9 +726,12 @@ PyMODINIT_FUNC PyInit__record(void) {
         text_asyncio = PyUnicode_InternFromString("asyncio.base_events");
         text_greenlet = PyUnicode_InternFromString("greenlet");
         text_get_span_context = PyUnicode_InternFromString("get_span_context");
-        if (!modules || !text_asyncio || !text_greenlet || !text_get_span_context)
+        text_root = PyUnicode_InternFromString("_spanprof_root");
+        text_route = PyUnicode_InternFromString("http.route");
+        if (!modules || !text_asyncio || !text_greenlet || !text_get_span_context || !text_root ||
+            !text_route)
                 return NULL;
-        if (PyType_Ready(&step_type) < 0)
+        if (PyType_Ready(&step_type) < 0 || PyType_Ready(&root_type) < 0 || PyType_Ready(&child_type) < 0)
                 return NULL;
         module = PyModule_Create(&definition);
         if (module && (PyModule_AddObject(module, "Step", (PyObject *)&step_type) < 0 ||

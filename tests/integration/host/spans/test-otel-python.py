@@ -3,6 +3,10 @@
 """sdk/python with the SDK from PyPI (tests/interop/setup-publishers.sh): samples of a service beside what
 it says of itself, busy stretch by busy stretch; and services in which the package cannot work."""
 
+import ast
+import re
+import subprocess
+
 import oracle
 
 oracle.enter()
@@ -27,6 +31,7 @@ class OtelPython(otel_case.TestCase):
                               "workers"], PYTHONPATH=self.package, OTEL_TRACES_EXPORTER="none",
                              OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none")
 
+    FLASK = tap.SOURCE_DIR / "tests/interop/publishers/otel_flask.py"
     EVERYWHERE = tap.SOURCE_DIR / "tests/interop/publishers/otel_everywhere.py"
 
     def check_everywhere(self, *arguments, **environment):
@@ -62,6 +67,47 @@ class OtelPython(otel_case.TestCase):
                              "print(_record.read(), _record.failures())\n")
         self.assertEqual(out, f"True ('{'a1':0<30}02', '{'b3':0<14}04')\nNone\nNone 1\n")
         self.assertEqual(err, "")
+
+    NAMES = tap.SOURCE_DIR / "tests/interop/publishers/otel_names.py"
+
+    def names(self, **environment):
+        """{step: the attributes of the record, by the indexes of their keys}"""
+        out = self.run_command([self.python, self.NAMES], expect=0, env=self.environment(
+            PYTHONPATH=self.package, OTEL_PYTHON_CONTEXT="spanprof", PYTHONIOENCODING="utf-8", **environment)).stdout
+        return {step: ast.literal_eval(rest) for step, rest in re.findall(r"^(\S+) (None|{.*})$", out, re.M)}, out
+
+    def test_spans_have_the_name_of_their_entry_span_also_when_it_comes_late(self):
+        found, out = self.names()
+        name, route = 0, 1
+        self.assertEqual(found, {
+            "entry": {name: "GET"}, "inner": {name: "GET"}, "inner-renamed": {name: "GET"},
+            "route": {name: "GET /cart/<id>", route: "/cart/<id>"},
+            "renamed": {name: "cart", route: "/cart/<id>"}, "attributes": {name: "cart", route: "/cart"},
+            "none": None, "other-thread": {name: "place an order", route: "/order"}, "unknown-parent": {},
+            "unsampled": {name: "not sampled"}, "no-text": {}, "long": {name: "\u20ac" * 42}, "too-many": {},
+        })
+        self.assertIn("refused True failures 0", out)
+
+    def test_names_stay_in_the_process_where_they_are_switched_off(self):
+        found, out = self.names(SPANPROF_SPAN_NAMES="off")
+        self.assertEqual({step for step, attributes in found.items() if attributes is None}, {"none"})
+        self.assertEqual([attributes for attributes in found.values() if attributes], [])
+        self.assertEqual(len(found), 13)
+        self.assertIn("refused False failures 0", out)
+
+    def test_contexts_names_the_route_that_a_service_of_flask_works_for(self):
+        child = self.spawn([self.python, self.FLASK], stdin=subprocess.PIPE, env=self.environment(
+            PYTHONPATH=self.package, OTEL_PYTHON_CONTEXT="spanprof"))
+        child.wait_for("^in the cart$")
+
+        def shown():
+            return re.findall(r"^ +((?:span\.name|http\.route) = .*)$",
+                              self.spanprof("contexts", child.pid).stdout, re.M)
+
+        self.assertEqual(tap.wait_until(shown, "attributes of a thread"),
+                         ["span.name = GET /cart/<id>", "http.route = /cart/<id>"])
+        child.process.stdin.close()
+        child.wait_for("^done$")
 
     def test_threads_that_end_leave_nothing(self):
         """Each had a page for its record: of two thousand, eight megabytes."""
