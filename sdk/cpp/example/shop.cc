@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A service with two operations, traced by opentelemetry-cpp. Two lines publish its spans: shop [SECONDS]
+// A service with two operations, traced by opentelemetry-cpp. Three lines publish its spans: shop [SECONDS]
 //
 //     g++ -std=c++17 -O2 shop.cc -o shop $(pkg-config --cflags --libs spanprof-context opentelemetry_trace)
 //     sudo spanprof record -- ./shop 10
@@ -44,11 +44,13 @@ int main(int argc, char **argv) {
         // a service has an exporter here
         std::vector<std::unique_ptr<sdk::trace::SpanProcessor>> no_processors;
 
-        api::trace::Provider::SetTracerProvider(api::nostd::shared_ptr<api::trace::TracerProvider>(
-                new sdk::trace::TracerProvider(std::move(no_processors), resource)));
+        api::nostd::shared_ptr<api::trace::TracerProvider> provider(
+                new sdk::trace::TracerProvider(std::move(no_processors), resource));
 
         spanprof::otel::install();                      // the first line
-        spanprof::otel::publish_resource(resource);     // and the second
+        spanprof::otel::publish_resource(resource);     // the second
+        provider = spanprof::otel::wrap(provider);      // the third, for names
+        api::trace::Provider::SetTracerProvider(provider);
 
         auto tracer = api::trace::Provider::GetTracerProvider()->GetTracer("shop");
         while (seconds() < end) {

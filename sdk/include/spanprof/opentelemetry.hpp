@@ -8,6 +8,7 @@
  *
  *     spanprof::otel::install();                              before the first span becomes current
  *     spanprof::otel::publish_resource(resource);             once: service.name and the like
+ *     Provider::SetTracerProvider(spanprof::otel::wrap(provider));            spans are named
  *
  * opentelemetry-cpp keeps the Contexts of a thread in a RuntimeContextStorage, and every change passes it: a
  * Scope attaches a Context, its end detaches that. Storage stands before the one that is there, hands all to
@@ -36,6 +37,7 @@
 #include <opentelemetry/trace/span_metadata.h>
 
 #include "spanprof/context.h"
+#include "spanprof/opentelemetry-names.hpp"
 #include "spanprof/otel.h"
 #include "spanprof/thread.h"
 
@@ -53,11 +55,15 @@ inline uint64_t number(const uint8_t *bytes) noexcept {
 }
 
 /* A remote one is the caller's: this thread will work for a child of it. */
-inline void publish(const api::trace::SpanContext &span) noexcept {
+inline void publish(const api::trace::Span &current) noexcept {
+        const api::trace::SpanContext span = current.GetContext();
         const uint8_t *trace = span.trace_id().Id().data();
+        const std::shared_ptr<names::Root> *root = names::root_of(current);
 
         if (span.IsValid() && !span.IsRemote())
-                spanprof_context_set(number(trace), number(trace + 8), number(span.span_id().Id().data()));
+                spanprof_context_set_root(number(trace), number(trace + 8),
+                                          number(span.span_id().Id().data()),
+                                          root ? (*root)->get() : nullptr);
         else
                 spanprof_context_clear();
 }
@@ -69,7 +75,7 @@ inline void publish(const api::context::Context &context) noexcept {
         const Pointer *span = api::nostd::get_if<Pointer>(&value);
 
         if (span && *span)
-                publish((*span)->GetContext());
+                publish(**span);
         else
                 spanprof_context_clear();
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // With opentelemetry-cpp and spanprof/opentelemetry.hpp: otel-requests requests CPU-SECONDS, otel-requests
-// everywhere, or otel-requests bench. The first prints what it did without a pause between, in two threads
+// everywhere, names, or bench. The first prints what it did without a pause between, in two threads
 // and a forked child:
 //
 //     busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
 //
 // The second compares what a thread publishes with the span that must be current, wherever contexts change.
-// Both are read by tests/integration/host/spans/test-otel-cpp.py; the third by tests/bench/otel_cpp.py.
+// `names` says what the spans of a thread are named. They are read by
+// tests/integration/host/spans/test-otel-cpp.py; the last by tests/bench/otel_cpp.py.
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -251,6 +252,84 @@ static int look_everywhere() {
         return 0;
 }
 
+// ---- names: what the record of a thread says by its layout ----
+
+extern "C" thread_local const uint8_t *otel_thread_ctx_v1;
+
+static void say(const char *step) {
+        const uint8_t *record = otel_thread_ctx_v1;
+        uint16_t size;
+
+        printf("%s", step);
+        if (!record) {
+                puts(" none");
+                return;
+        }
+        memcpy(&size, record + 26, sizeof(size));
+        for (const uint8_t *at = record + 28; at < record + 28 + size; at += 2 + at[1])
+                printf(" %d=[%.*s]", at[0], at[1], (const char *)at + 2);
+        puts("");
+}
+
+static Span start_below(const api::trace::SpanContext &parent, const char *name) {
+        api::trace::StartSpanOptions options;
+
+        options.parent = parent;
+        return api::trace::Provider::GetTracerProvider()->GetTracer("names")->StartSpan(
+                name, { { "http.route", "/order" }, { "http.response.status_code", 200 } }, options);
+}
+
+static void say_of_callers() {
+        const uint8_t trace[16] = { 5 }, id[8] = { 6 };
+        api::trace::TraceId trace_id(trace);
+        api::trace::SpanId span_id(id);
+        Span entry = start_below(api::trace::SpanContext(trace_id, span_id, {}, true), "order");
+        Span stranger = start_below(api::trace::SpanContext(trace_id, span_id, {}, false), "of nobody");
+        api::context::Context context = api::context::RuntimeContext::GetCurrent(), root;
+        api::trace::Scope scope(entry);
+
+        say("remote-parent");
+        {
+                api::trace::StartSpanOptions options;
+                options.parent = root.SetValue(api::trace::kIsRootSpanKey, true);
+                auto tracer = api::trace::Provider::GetTracerProvider()->GetTracer("names");
+                Span other = tracer->StartSpan("job", options);
+                api::trace::Scope in(other);
+                say("new-root");
+        }
+        api::trace::Scope in(stranger);
+        say("unknown-parent");
+}
+
+static int say_names() {
+        Span entry = start_span("GET");
+        {
+                api::trace::Scope scope(entry);
+                say("entry");
+                Span inner = start_span("query");
+                api::trace::Scope in(inner);
+                say("inner");
+                inner->UpdateName("other query");
+                inner->SetAttribute("http.route", "/inner");
+                say("inner-renamed");
+                std::thread([&] {
+                        api::trace::Scope there(inner);
+                        entry->SetAttribute("http.route", "/cart/:id");
+                        say("route");
+                }).join();
+                say("route-from-another-thread");
+                entry->UpdateName("cart");
+                say("renamed");
+        }
+        say("none");
+        say_of_callers();
+        Span other = api::trace::Provider::GetTracerProvider()->GetTracer("names")->StartSpan(
+                "PUT", { { "http.route", std::string("/cart") } });
+        api::trace::Scope scope(other);
+        say("attributes");
+        return 0;
+}
+
 // ---- what an activation costs ----
 
 static double lowest_ns(void (*call)(const Span &)) {
@@ -299,11 +378,15 @@ int main(int argc, char **argv) {
                 new sdk::trace::SimpleSpanProcessor(std::move(exporter)));
         std::string mode = argc > 1 ? argv[1] : "";
 
-        api::trace::Provider::SetTracerProvider(api::nostd::shared_ptr<api::trace::TracerProvider>(
-                new sdk::trace::TracerProvider(std::move(processor), resource)));
+        api::nostd::shared_ptr<api::trace::TracerProvider> provider(
+                new sdk::trace::TracerProvider(std::move(processor), resource));
+
+        api::trace::Provider::SetTracerProvider(getenv("WITHOUT") ? provider : spanprof::otel::wrap(provider));
         if (!getenv("WITHOUT") && spanprof::otel::install() && spanprof::otel::publish_resource(resource))
                 return 1;
         if (mode == "requests" && argc > 2)
                 return run_requests(atof(argv[2]));
+        if (mode == "names")
+                return say_names();
         return mode == "everywhere" ? look_everywhere() : mode == "bench" ? bench() : 2;
 }

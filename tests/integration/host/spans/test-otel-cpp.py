@@ -4,6 +4,7 @@
 of a service beside what it says of itself, what it publishes beside what is current, and services in which
 it cannot work."""
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -68,6 +69,29 @@ class OtelCpp(otel_case.TestCase):
         self.assertEqual(self.everywhere(self.shared), f"24 looks, storage {THREAD}\n")
         self.assertEqual(self.everywhere(self.static), f"24 looks, storage {RING}\n")
         self.assertEqual(self.everywhere(self.shared, SPANPROF_CONTEXT="ctxstorage=ring"), f"24 looks, storage {RING}\n")
+
+    NAMES = """\
+entry 0=[GET]
+inner 0=[GET]
+inner-renamed 0=[GET]
+route 0=[GET /cart/:id] 1=[/cart/:id]
+route-from-another-thread 0=[GET /cart/:id] 1=[/cart/:id]
+renamed 0=[cart] 1=[/cart/:id]
+none none
+remote-parent 0=[order] 1=[/order]
+new-root 0=[job]
+unknown-parent
+attributes 0=[PUT /cart] 1=[/cart]
+"""
+
+    def names(self, **environment):
+        return self.run_command([self.shared, "names"], expect=0, env=self.environment(**environment)).stdout
+
+    def test_spans_have_the_name_of_their_entry_span_also_when_it_comes_late(self):
+        self.assertEqual(self.names(), self.NAMES)
+
+    def test_names_stay_in_the_process_where_they_are_switched_off(self):
+        self.assertEqual(self.names(SPANPROF_SPAN_NAMES="off"), re.sub(r" \d=\[[^]]*\]", "", self.NAMES))
 
     def test_a_service_without_it_is_told_the_line(self):
         environment = self.environment(WITHOUT="1")
