@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes JAR: the classes of this folder, and a library for each ARCH=FILE (x86_64, aarch64; as the build has
 # made it: sdk/libspanprof-otel.so). Without any, the one of this machine that the package or ./build has.
-# CLASSPATH: jars of opentelemetry-api, -context, -sdk-common and -sdk-extension-autoconfigure-spi, to compile
-# against these; without it, against stubs/. For Java 8 and later; needs a JDK.
+# CLASSPATH: jars of opentelemetry-api, -context, -sdk-common, -sdk-trace, -sdk-extension-autoconfigure-spi,
+# to compile against these; without it, against stubs/. For Java 8 and later; needs a JDK.
 #
 # usage: make-jar.sh JAR [CLASSPATH [ARCH=FILE…]]
 set -eu

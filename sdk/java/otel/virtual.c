@@ -13,7 +13,7 @@
  *
  * No Java code is called then, but HotSpot tells native code: by two events that its tool interface (JVMTI)
  * has as extensions since JDK 21, named below. So the span of a virtual thread that has had one lies here, in
- * 24 bytes that the interface's storage of that virtual thread leads to. The callback of a mount copies them
+ * 40 bytes that the interface's storage of that virtual thread leads to. The callback of a mount copies them
  * to the record; that of an unmount puts back what the carrier itself worked for, mostly nothing. Neither
  * allocates, takes a lock or calls Java. Between the two the virtual thread alone writes its span, and to the
  * record at once.
@@ -22,7 +22,7 @@
  * has a context. HotSpot promises them and sends none where -XX:-DoJVMTIVirtualThreadTransitions is set, and
  * where virtual threads are bound to threads of their own (-XX:-VMContinuations): so that first one yields,
  * and must have been told of. Memory is freed at a virtual thread's end. One that is garbage before its end
- * (the JVM must have been told not to track threads) leaves its 24 bytes behind.
+ * (the JVM must have been told not to track threads) leaves its 40 bytes behind.
  *
  * Nothing of a JDK is needed to compile this: the numbers and places below are those of the JVMTI
  * specification, which have never changed (tests/interop/jvmti-places.c compares them with a JDK's header).
@@ -32,7 +32,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
 #include "jvmti.h"
 #include "spanprof/otel.h"
 #include "virtual.h"
@@ -43,21 +42,21 @@
  */
 static _Thread_local struct {
         bool mounted;
-        struct backend_ids *ids;        /* of the one that is mounted; NULL = it never had a span */
+        struct named_ids *ids;          /* of the one that is mounted; NULL = it never had a span */
         struct backend_ids own;
 } carrier BACKEND_TLS;
 
 static Jvmti *jvmti;    /* NULL = not watched */
 
-static void show(const struct backend_ids *ids) {
-        if (ids && ids->span)
-                spanprof_otel_set(ids->high, ids->low, ids->span);
+static void show(const struct named_ids *named) {
+        if (named && named->ids.span)
+                named_ids_set(named);
         else
                 spanprof_otel_clear();
 }
 
 /* The span of the virtual thread that is mounted here. NULL = it never had one. */
-static struct backend_ids *of_current(Jvmti *environment) {
+static struct named_ids *of_current(Jvmti *environment) {
         void *data = NULL;
 
         /* NULL as the thread: the current one, without a change of the thread's state */
@@ -79,7 +78,7 @@ static void on_unmount(Jvmti *environment, ...) {
         if (!carrier.mounted)
                 return;
         carrier.mounted = false;
-        show(&carrier.own);
+        show(&(struct named_ids){ .ids = carrier.own });
 }
 
 /* After its last unmount; the storage goes away with the thread. */
@@ -89,8 +88,8 @@ static void on_end(Jvmti *environment, void *jni, void *thread) {
         free(of_current(environment));
 }
 
-void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t span) {
-        struct backend_ids *ids = carrier.mounted ? carrier.ids : of_current(jvmti);
+void virtual_set(void *thread, const struct named_ids *named) {
+        struct named_ids *ids = carrier.mounted ? carrier.ids : of_current(jvmti);
 
         if (!ids) {
                 ids = malloc(sizeof(*ids));
@@ -100,7 +99,7 @@ void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t
                         return;
                 }
         }
-        *ids = (struct backend_ids){ trace_high, trace_low, span };
+        *ids = *named;
         if (carrier.mounted) {
                 carrier.ids = ids;
                 show(ids);
@@ -108,10 +107,10 @@ void virtual_set(void *thread, uint64_t trace_high, uint64_t trace_low, uint64_t
 }
 
 void virtual_clear(void) {
-        struct backend_ids *ids = carrier.mounted ? carrier.ids : of_current(jvmti);
+        struct named_ids *ids = carrier.mounted ? carrier.ids : of_current(jvmti);
 
         if (ids)
-                ids->span = 0;
+                ids->ids.span = 0;
         if (carrier.mounted)
                 show(NULL);
 }

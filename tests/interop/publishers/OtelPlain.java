@@ -6,6 +6,7 @@ import io.opentelemetry.sdk.trace.ReadableSpan;
 import io.opentelemetry.sdk.trace.SdkTracerProvider;
 import io.opentelemetry.sdk.trace.SpanProcessor;
 import java.util.Collections;
+import spanprof.otel.Names;
 import spanprof.otel.Publisher;
 
 /** The SDK without the agent; a class of its own, since the agent's program has no SDK. */
@@ -14,7 +15,7 @@ class OtelPlain {
                 System.out.println("installed " + Publisher.install());
                 Publisher.publishResource(Collections.singletonMap("service.name", "shop"));
                 OpenTelemetrySdk.builder().setTracerProvider(SdkTracerProvider.builder().addSpanProcessor(new Ignore())
-                        .build()).buildAndRegisterGlobal();
+                        .addSpanProcessor(new Names()).build()).buildAndRegisterGlobal();
         }
 
         static class Ignore implements SpanProcessor {

@@ -18,7 +18,7 @@ import otel_case  # noqa: E402
 import tap  # noqa: E402
 
 QUIET = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
-NEEDED = ("api", "context", "common", "sdk-common", "sdk-extension-autoconfigure-spi")
+NEEDED = ("api", "context", "common", "sdk-common", "sdk-trace", "sdk-extension-autoconfigure-spi")
 
 
 class Jars(otel_case.TestCase):
@@ -91,6 +91,43 @@ class OtelJava(Jars):
         self.assertEqual(trees[0], trees[1])
         self.assertIn("spanprof/otel/Extension.class", trees[0])
         self.assertIn(f"native/linux-{platform.machine()}/libspanprof-otel.so", trees[0])
+
+    NAMES = {"entry": {0: "GET"}, "inner": {0: "GET"}, "inner-renamed": {0: "GET"},
+             "route": {0: "GET /cart/{id}", 1: "/cart/{id}"},
+             "renamed-at-the-start-of-another": {0: "cart", 1: "/cart/{id}"}, "none": None,
+             "remote-parent": {0: "order", 1: "/order"}}
+
+    def names(self, argv, **environment):
+        """{step: attributes of the record, by the indexes of their keys}"""
+        out = self.run_command(argv, expect=0, timeout=60, env=self.environment(**environment)).stdout
+        found = {}
+        for step, text in re.findall(r"^(\S+) (none|[0-9a-f]{56,})$", out, re.M):
+            found[step] = None if text == "none" else {}
+            rest = b"" if text == "none" else bytes.fromhex(text)[28:]
+            while rest:
+                size = rest[1]
+                found[step][rest[0]], rest = rest[2:2 + size].decode(), rest[2 + size:]
+        return found
+
+    def record_library(self):
+        library = self.directory() / "record.so"
+        self.run_command([tap.need_tool("gcc"), "-shared", "-fPIC", "-o", library,
+                          tap.SOURCE_DIR / "tests/interop/publishers/otel-record.c", "-ldl"], expect=0)
+        return library
+
+    def test_spans_have_the_name_of_their_entry_span_also_when_it_comes_late(self):
+        library = self.record_library()
+        self.assertEqual(self.names(self.with_agent(library, victim="OtelNames"), **QUIET), self.NAMES)
+        self.assertEqual(self.names(self.plain(library, victim="OtelNames")), self.NAMES)
+
+    def test_the_same_of_virtual_threads_that_wait(self):
+        self.java = next(iter(self.with_virtual_threads(jdks.here()).values()))
+        self.assertEqual(self.names(self.plain(self.record_library(), "virtual", victim="OtelNames")), self.NAMES)
+
+    def test_names_stay_in_the_process_where_they_are_switched_off(self):
+        for argv in (self.with_agent, self.plain):
+            found = self.names(argv(self.record_library(), victim="OtelNames"), SPANPROF_SPAN_NAMES="off", **QUIET)
+            self.assertEqual(found, {step: None if step == "none" else {} for step in self.NAMES})
 
     def test_places_are_those_of_a_jdk(self):
         headers = [path for path in sorted(pathlib.Path("/usr/lib/jvm").glob("*/include/jvmti.h"))

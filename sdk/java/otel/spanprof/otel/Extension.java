@@ -11,8 +11,12 @@ import java.util.Map;
 public final class Extension implements AutoConfigurationCustomizerProvider {
         @Override
         public void customize(AutoConfigurationCustomizer configuration) {
-                if (Publisher.install())
-                        configuration.addResourceCustomizer((resource, properties) -> publish(resource));
+                if (!Publisher.install())
+                        return;
+                configuration.addResourceCustomizer((resource, properties) -> publish(resource));
+                if (Names.areWanted())
+                        configuration.addTracerProviderCustomizer(
+                                        (provider, properties) -> provider.addSpanProcessor(new Names()));
         }
 
         /** After the other customizers: the resource is whole then. */

@@ -75,8 +75,26 @@ final class Native {
                 return name.equals("amd64") ? "x86_64" : name;
         }
 
-        /** The calling thread works for this span from now on. */
-        static native void set(long traceHigh, long traceLow, long span);
+        /**
+         * The calling thread works for this span from now on.
+         *
+         * @param root what it is named by, as beginRoot() returned it, and that root's number; or 0, 0
+         */
+        static native void set(long traceHigh, long traceLow, long span, long root, long number);
+
+        /** @return the address of a new root with this name and route in UTF-8; 0 = no memory */
+        static native long beginRoot(byte[] name, byte[] route);
+
+        /** @return what tells this root from a later one at the same address */
+        static native long numberOf(long root);
+
+        /** Changes the name of a root that has begun and not ended. One thread at a time may name one root. */
+        static native void nameRoot(long root, byte[] name, byte[] route);
+
+        static native void endRoot(long root);
+
+        /** @return how often a name was not published: there were too many others */
+        static native long namesRefused();
 
         /** The calling thread works for no span. */
         static native void clear();
@@ -88,7 +106,8 @@ final class Native {
         static native int confirmVirtual();
 
         /** The virtual thread, which must be the calling one, works for this span from now on. */
-        static native void setVirtual(Thread thread, long traceHigh, long traceLow, long span);
+        static native void setVirtual(Thread thread, long traceHigh, long traceLow, long span, long root,
+                        long number);
 
         /** The calling virtual thread works for no span. */
         static native void clearVirtual();

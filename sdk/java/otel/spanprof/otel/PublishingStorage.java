@@ -94,11 +94,13 @@ final class PublishingStorage implements ContextStorage {
 
         private static void set(boolean virtual, String trace, String span) {
                 long high = number(trace, 0), low = number(trace, 16), id = number(span, 0);
+                LocalRoot root = LocalRoot.of(span);
+                long address = root == null ? 0 : root.address, number = root == null ? 0 : root.number;
 
                 if (virtual)
-                        Native.setVirtual(Thread.currentThread(), high, low, id);
+                        Native.setVirtual(Thread.currentThread(), high, low, id, address, number);
                 else
-                        Native.set(high, low, id);
+                        Native.set(high, low, id, address, number);
         }
 
         /** Sixteen hexadecimal digits; a valid SpanContext has no others. */

@@ -2,5 +2,9 @@
 package io.opentelemetry.api.common;
 
 public interface AttributeKey<T> {
+        static AttributeKey<String> stringKey(String key) {
+                return null;
+        }
+
         String getKey();
 }
