@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"regexp"
 	"runtime/pprof"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -41,13 +44,16 @@ func says(t *testing.T) string {
 	return ""
 }
 
+var spanName = regexp.MustCompile(`"span\.name":"[^"]*", `)
+
 func expect(t *testing.T, s trace.Span) {
 	t.Helper()
 	want := ""
 	if s != nil {
 		want = fmt.Sprintf(`"span_id":"%s", "trace_id":"%s"`, s.SpanContext().SpanID(), s.SpanContext().TraceID())
 	}
-	if got := says(t); got != want {
+	got := spanName.ReplaceAllString(says(t), "") // tests of names have them
+	if got != want {
 		t.Fatalf("labels %q, expected %q", got, want)
 	}
 }
@@ -176,6 +182,107 @@ func TestContext(t *testing.T) {
 			t.Fatal(got)
 		}
 	})
+}
+
+// expectNames expects the labels of s, with these names beside them.
+func expectNames(t *testing.T, s trace.Span, name, route string) {
+	t.Helper()
+	want := fmt.Sprintf(`"span_id":"%s", "trace_id":"%s"`, s.SpanContext().SpanID(), s.SpanContext().TraceID())
+	if name != "" {
+		want = fmt.Sprintf(`"span.name":"%s", `, name) + want
+	}
+	if route != "" {
+		want = fmt.Sprintf(`"http.route":"%s", `, route) + want
+	}
+	if got := says(t); got != want {
+		t.Fatalf("labels %q, expected %q", got, want)
+	}
+}
+
+func route(path string) attribute.KeyValue { return attribute.String("http.route", path) }
+
+func TestNamesOfTheEntrySpan(t *testing.T) {
+	tracer := newTracer()
+	ctx, entry := tracer.Start(context.Background(), "GET")
+	expectNames(t, entry, "GET", "")
+	childCtx, child := tracer.Start(ctx, "query")
+	expectNames(t, child, "GET", "")
+	child.SetName("other query")
+	child.SetAttributes(route("/inner"))
+	expectNames(t, child, "GET", "")
+	entry.SetAttributes(attribute.Int("x", 1), route("/cart/{id}"))
+	_, late := tracer.Start(childCtx, "late")
+	expectNames(t, late, "GET /cart/{id}", "/cart/{id}")
+	late.End()
+	child.End()
+	expectNames(t, entry, "GET /cart/{id}", "/cart/{id}")
+	entry.SetName("cart")
+	expectNames(t, entry, "cart", "/cart/{id}")
+	var group sync.WaitGroup
+	group.Add(1)
+	go func() {
+		defer group.Done()
+		entry.SetName("cart of all")
+		expectNames(t, entry, "cart of all", "/cart/{id}")
+		Run(ctx, func(context.Context) { expectNames(t, entry, "cart of all", "/cart/{id}") })
+	}()
+	group.Wait()
+	expectNames(t, entry, "cart", "/cart/{id}") // nobody may write another goroutine's labels
+	_, other := tracer.Start(ctx, "job", trace.WithNewRoot())
+	expectNames(t, other, "job", "")
+	other.End()
+	entry.End()
+	expect(t, nil)
+}
+
+func TestNamesOfOtherParents(t *testing.T) {
+	tracer := newTracer(sdk.WithSampler(sdk.NeverSample()))
+	ids := trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true}
+	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(ids))
+	_, entry := tracer.Start(ctx, "order", trace.WithAttributes(route("/order")))
+	expectNames(t, entry, "order", "/order")
+	entry.End()
+	ids.Remote = false
+	_, unknown := tracer.Start(trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(ids)), "of nobody")
+	expectNames(t, unknown, "", "")
+	unknown.End()
+}
+
+func TestNamesAreBounded(t *testing.T) {
+	defer known.Store(known.Swap(nil))
+	tracer := newTracer()
+	_, long := tracer.Start(context.Background(), strings.Repeat("\u20ac", 100))
+	expectNames(t, long, strings.Repeat("\u20ac", 42), "")
+	long.End()
+	before := NamesRefused()
+	for i := 1; i < 1000; i++ {
+		_, s := tracer.Start(context.Background(), fmt.Sprint("name ", i))
+		s.End()
+	}
+	ctx, last := tracer.Start(context.Background(), "name 999")
+	expectNames(t, last, "name 999", "")
+	_, s := tracer.Start(ctx, "one more", trace.WithNewRoot())
+	expectNames(t, s, "", "")
+	if NamesRefused() != before+1 {
+		t.Fatal(NamesRefused())
+	}
+	s.End()
+	last.End()
+}
+
+func TestNamesAreOff(t *testing.T) {
+	if os.Getenv("SPANPROF_SPAN_NAMES") != "off" {
+		again := exec.Command(os.Args[0], "-test.run", "^TestNamesAreOff$")
+		again.Env = append(os.Environ(), "SPANPROF_SPAN_NAMES=off")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Fatal(string(out))
+		}
+		return
+	}
+	_, entry := newTracer().Start(context.Background(), "GET", trace.WithAttributes(route("/cart")))
+	entry.SetName("cart")
+	expectNames(t, entry, "", "")
+	entry.End()
 }
 
 var sink int

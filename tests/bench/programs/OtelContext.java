@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What sdk/java/otel adds to OpenTelemetry's contexts: ns for makeCurrent() and close(), the lowest of ten turns.
- * `java -cp classes:spanprof-otel.jar:JARS OtelContext` without, `… OtelContext install` with.
+ * `java -cp classes:spanprof-otel.jar:JARS OtelContext` without, `… OtelContext install` with,
+ * `… OtelContext install named` with a span of the SDK that has a name.
  * A first word `memory` instead: KiB of private memory after two thousand turns. With a heap that is touched
  * before (-Xms64m -Xmx64m -XX:+AlwaysPreTouch -XX:+UseSerialGC), and the lowest of some runs; -Xint leaves out
  * what the compilers take, which differs by more from run to run.
@@ -12,6 +13,7 @@ import io.opentelemetry.api.trace.TraceFlags;
 import io.opentelemetry.api.trace.TraceState;
 import io.opentelemetry.context.Context;
 import io.opentelemetry.context.Scope;
+import io.opentelemetry.sdk.trace.SdkTracerProvider;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Arrays;
@@ -46,8 +48,12 @@ public class OtelContext {
                         System.out.println("private KiB: " + privateKiB());
                         return;
                 }
+                Span span = Arrays.asList(arguments).contains("named")
+                        ? SdkTracerProvider.builder().addSpanProcessor(new spanprof.otel.Names()).build().get("bench")
+                                .spanBuilder("GET /cart/{id}").startSpan()
+                        : Span.wrap(ids);
                 for (int i = 0; i < 10; i++)
-                        lowest = Math.min(lowest, turn(Context.root().with(Span.wrap(ids)), N));
+                        lowest = Math.min(lowest, turn(Context.root().with(span), N));
                 System.out.printf("makeCurrent and close: %.1f ns%n", lowest);
         }
 }
