@@ -25,10 +25,12 @@
 const hooks = require('node:async_hooks');
 const fs = require('node:fs');
 const path = require('node:path');
+const names = require('./names');
 
 const API = Symbol.for('opentelemetry.js.api.1');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
 const TRACE_BYTES = 16, SPAN_BYTES = 8, IDS = TRACE_BYTES + SPAN_BYTES, VALID = 24;
+const SIZE = 26, ATTRIBUTES = 28;
 const OLDEST = 18;
 const NO_DIGIT = 16;
 
@@ -76,8 +78,26 @@ function publishProcess(span) {
     }
 }
 
+/* @bytes: attributes of the record, or null. */
+function putName(bytes) {
+    const size = bytes === null ? 0 : bytes.length;
+    if (size)
+        record.set(bytes, ATTRIBUTES);
+    record[SIZE] = size & 255;
+    record[SIZE + 1] = size >> 8;
+}
+
+/* The spans of a request are named otherwise now: the record may be of one of them. */
+function renamed(root) {
+    if (written === undefined || names.rootOf(written) !== root)
+        return;
+    const valid = Atomics.exchange(record, VALID, 0);
+    putName(root.bytes);
+    Atomics.store(record, VALID, valid);
+}
+
 /* Return: whether the record has the ids of @span now. Else it says nothing. */
-function write(span) {
+function write(span, current) {
     const context = span.spanContext();
     if (context.isRemote)   // the caller's: this thread will work for a child of it
         return false;
@@ -89,6 +109,7 @@ function write(span) {
         failures++;
     if (trace <= 0 || id <= 0)
         return false;
+    putName(names.of(span, current, globalThis[API]));
     Atomics.store(record, VALID, 1);
     written = span;
     if (!processKnown)
@@ -105,7 +126,7 @@ function publish(context) {
         return;
     try {
         const span = context.getValue(SPAN);
-        if (span && (span === written || write(span)))
+        if (span && (span === written || write(span, context)))
             pointer[0] = address;
     } catch {
         failures++;     // a span of somebody else's making: the service goes on without
@@ -256,6 +277,7 @@ function start() {
         record = new Uint8Array(made.record);
         address = made.address;
         pointer = new Float64Array(made.pointer);
+        names.start(addon.name, active, renamed);
     } catch (error) {
         say(error.message);
         return false;
@@ -275,4 +297,13 @@ function read() {
     return [hex.slice(0, 2 * TRACE_BYTES), hex.slice(2 * TRACE_BYTES)];
 }
 
-module.exports = { start, read, failures: () => failures };
+/* Returns the attributes that this thread publishes, as they lie in its record, or null. */
+function readAttributes() {
+    if (read() === null)
+        return null;
+    return Buffer.from(record.subarray(ATTRIBUTES, ATTRIBUTES + record[SIZE] + 256 * record[SIZE + 1]));
+}
+
+module.exports = {
+    start, read, readAttributes, failures: () => failures, namesRefused: () => addon?.namesRefused() ?? 0,
+};

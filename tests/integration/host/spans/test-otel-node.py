@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """sdk/node with the SDK from npm (tests/interop/setup-publishers.sh): samples of a service beside what it
 says of itself, busy stretch by busy stretch; and services in which the package cannot work."""
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -71,6 +73,31 @@ class OtelNode(TestCase):
 
     def test_the_record_is_the_current_span_wherever_contexts_change(self):
         self.check_everywhere()
+
+    def names(self, node=None, **more):
+        """{step: attributes of the record, by the indexes of their keys}"""
+        out = self.run_node(self.PROGRAMS / "otel_names.js", node=node, expect=0, NODE_OPTIONS=self.REGISTER,
+                            **more).stdout
+        return {step: json.loads(text) for step, text in re.findall(r"^(\S+) (null|{.*})$", out, re.M)}, out
+
+    def test_spans_have_the_name_of_their_entry_span_also_when_it_comes_late(self):
+        found, out = self.names()
+        name, route = "0", "1"
+        self.assertEqual(found, {
+            "entry": {name: "GET"}, "inner": {name: "GET"}, "inner-renamed": {name: "GET"},
+            "route": {name: "GET /cart/:id", route: "/cart/:id"}, "renamed": {name: "cart", route: "/cart/:id"},
+            "after-await": {name: "cart", route: "/cart/:id"}, "new-root": {name: "job"}, "none": None,
+            "before-express": {name: "GET"}, "express": {name: "GET /cart/:id", route: "/cart/:id"},
+            "remote-parent": {name: "order", route: "/order"}, "unknown-parent": {}, "unsampled": {name: "not sampled"},
+            "long": {name: "\u20ac" * 42}, "too-many": {},
+        })
+        self.assertIn("refused true failures 0", out)
+
+    def test_names_stay_in_the_process_where_they_are_switched_off(self):
+        found, out = self.names(SPANPROF_SPAN_NAMES="off")
+        self.assertEqual({json.dumps(attributes) for attributes in found.values()}, {"null", "{}"})
+        self.assertEqual(len(found), 15)
+        self.assertIn("refused false failures 0", out)
 
     def test_where_it_cannot_work_the_service_runs_and_one_line_says_why(self):
         good = self.run_node("-e", self.LOOK, expect=0, NODE_OPTIONS=self.REGISTER)
