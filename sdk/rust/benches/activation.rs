@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
-use opentelemetry::trace::{mark_span_as_active, TraceContextExt, Tracer, TracerProvider};
+use opentelemetry::trace::{mark_span_as_active, Span, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::Context;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 
@@ -27,8 +27,7 @@ fn private_kib() -> u64 {
     lines.map(|line| line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()).sum()
 }
 
-fn measure() {
-    let tracer = SdkTracerProvider::builder().build().tracer("bench");
+fn measure(tracer: impl Tracer<Span = impl Span + Send + Sync + 'static>) {
     let context = Context::new().with_span(tracer.start("x"));
     println!("attach and drop\t{}", lowest_ns(|| drop(black_box(context.clone().attach()))));
     println!("whole span\t{}", lowest_ns(|| drop(mark_span_as_active(tracer.start("x")))));
@@ -48,9 +47,9 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("with") => {
             assert!(spanprof_otel::install());
-            measure();
+            measure(spanprof_otel::wrap(SdkTracerProvider::builder().build()).tracer("bench"));
         }
-        Some("without") => measure(),
+        Some("without") => measure(SdkTracerProvider::builder().build().tracer("bench")),
         _ => compare(),
     }
 }

@@ -15,6 +15,7 @@
 #define OPTIONS struct spanprof_context_options
 #define ATTRIBUTE struct spanprof_otel_attribute
 #define PROCESS struct spanprof_otel_process
+#define ROOT struct spanprof_otel_root
 #define RECORD struct spanprof_thread_record
 
 __attribute__((__visibility__("default"))) const size_t spanprof_rust_layout[] = {
@@ -33,6 +34,10 @@ __attribute__((__visibility__("default"))) const size_t spanprof_rust_layout[] =
         offsetof(PROCESS, attributes),
         offsetof(PROCESS, n_keys),
         offsetof(PROCESS, keys),
+        sizeof(ROOT),
+        offsetof(ROOT, number),
+        offsetof(ROOT, name),
+        offsetof(ROOT, thread),
         sizeof(RECORD),
         offsetof(RECORD, trace_id),
         offsetof(RECORD, span_id),

@@ -37,6 +37,14 @@ pub(crate) struct Process {
     pub(crate) keys: *const *const c_char,
 }
 
+/// What the spans of one request are named by; all zero: it has no name yet.
+#[repr(C)]
+pub(crate) struct Root {
+    pub(crate) number: u64,
+    pub(crate) name: *const c_void,
+    pub(crate) thread: *const c_void,
+}
+
 /// What a thread publishes, as readers find it.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -55,8 +63,16 @@ pub struct Record {
 
 extern "C" {
     pub(crate) fn spanprof_context_start(options: *const Options) -> c_int;
-    pub(crate) fn spanprof_context_set(trace_high: u64, trace_low: u64, span: u64);
+    pub(crate) fn spanprof_context_set_root(trace_high: u64, trace_low: u64, span: u64, root: *mut Root);
     pub(crate) fn spanprof_context_clear();
+    pub(crate) fn spanprof_otel_name(
+        root: *mut Root,
+        name: *const c_char,
+        name_size: usize,
+        route: *const c_char,
+        route_size: usize,
+    );
+    pub(crate) fn spanprof_otel_names_refused() -> u64;
     pub(crate) fn spanprof_api_get_otel(trace_high: *mut u64, trace_low: *mut u64, span: *mut u64) -> bool;
     pub(crate) fn spanprof_otel_publish(process: *const Process) -> c_int;
     pub(crate) fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -73,7 +89,7 @@ mod tests {
     use std::mem::size_of;
 
     extern "C" {
-        static spanprof_rust_layout: [usize; 22];
+        static spanprof_rust_layout: [usize; 26];
         static spanprof_rust_n_layout: usize;
         static spanprof_rust_thread_symbol: c_char;
         static spanprof_rust_environment: c_char;
@@ -106,6 +122,10 @@ mod tests {
             offset!(Process, attributes),
             offset!(Process, n_keys),
             offset!(Process, keys),
+            size_of::<Root>(),
+            offset!(Root, number),
+            offset!(Root, name),
+            offset!(Root, thread),
             size_of::<Record>(),
             offset!(Record, trace_id),
             offset!(Record, span_id),

@@ -10,6 +10,9 @@
 //!
 //! The observer is called while the thread's stack of contexts is borrowed, so it must not ask for the current one.
 pub mod layout;
+mod names;
+
+pub use names::{names_refused, wrap, Named, NamedSpan};
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -42,7 +45,9 @@ fn write(ids: Ids) {
     // SAFETY: these may be called at any time, by any thread
     match ids {
         [0, 0, 0] => unsafe { layout::spanprof_context_clear() },
-        [high, low, span] => unsafe { layout::spanprof_context_set(high, low, span) },
+        [high, low, span] => names::with_root(span, |root| unsafe {
+            layout::spanprof_context_set_root(high, low, span, root)
+        }),
     }
 }
 
@@ -70,7 +75,11 @@ impl ContextObserver for Observer {
 
 /// A child's thread works on for the span that is current in it.
 extern "C" fn fork_child() {
-    write(NOW.with(Cell::get));
+    let [high, low, span] = NOW.with(Cell::get);
+    if span != 0 {
+        // SAFETY: as above; a root is kept by the thread
+        unsafe { layout::spanprof_context_set_root(high, low, span, names::last_root(span)) }
+    }
 }
 
 /// Thread contexts, which other profilers read, too, if this program exports the variable that leads to them; the ring, which

@@ -54,7 +54,9 @@ class OtelRust(otel_case.TestCase):
     def test_its_own_tests(self):
         done = self.run_cargo(self.crate, "test", "--offline")
         self.assertNotRegex(done.stdout, r"(?m)^test .* (FAILED|ignored)$")
-        names = set(re.findall(r"#\[test\]\s+fn (\w+)", (self.crate / "tests/everywhere.rs").read_text()))
+        texts = [path.read_text() for path in (self.crate / "tests").glob("*.rs")]
+        names = set(re.findall(r"#\[test\]\s+fn (\w+)", "\n".join(texts)))
+        self.assertEqual(len(texts), 2)
         passed = set(re.findall(r"(?m)^test (\S+) \.\.\. ok$", done.stdout))
         self.assertEqual(names | {"layout::tests::layout_is_that_of_the_headers"}, passed)
 
