@@ -63,6 +63,11 @@ public final class Publisher {
                         LOG.log(Level.WARNING, "the resource is not published");
         }
 
+        /** @return how often the name of a span was not published: the process had a thousand others */
+        public static long namesRefused() {
+                return install() ? Native.namesRefused() : 0;
+        }
+
         private static void put(ByteArrayOutputStream texts, String text) {
                 byte[] bytes = text.replace('\0', ' ').getBytes(StandardCharsets.UTF_8);
 
