@@ -79,7 +79,7 @@ def follow():
 
 
 def found_span(span):
-    """@span was current before its start could be seen."""
+    """@span was current before its start could be seen. In a forked child it may have a name already."""
     follow()
-    if span.parent is None or span.parent.is_remote:
+    if span._spanprof_root is None and (span.parent is None or span.parent.is_remote):
         _record.started(span, {}, span.name, span.attributes)
