@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Submits requests at random gaps from a thread of its own, by absolute times: a request that was late does
+ * not shift the next ones. What the queue has no room for is counted as shed.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

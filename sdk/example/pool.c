@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the workers: each takes a request from the bounded queue, or makes one, publishes a span around it,
+ * and adds the time of its own CPU clock to the account of that operation.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collects entries in chunks that each worker fills without a lock, and hands full ones to a thread that
+ * writes them to the file four times a second.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -43,7 +43,7 @@ enum spanprof_convert_flags {
 };
 
 /*
- * Which events count, as the options of these names of `spanprof convert` say it. Each is a list of words,
+ * Events that count, as the options of these names of `spanprof convert` say it. Each is a list of words,
  * ended by NULL; NULL = all. An event counts if each list that is given has a word that fits it.
  */
 struct spanprof_convert_filter {
@@ -69,7 +69,7 @@ struct spanprof_convert_options {
         const char *const *resource;    /* KEY=VALUE for each resource, ended by NULL; NULL = none; copied */
         const struct spanprof_convert_filter *filter;   /* NULL = all; its lists live until the close */
         spanprof_convert_progress progress;             /* NULL = nobody wants to know */
-        void *userdata;                                 /* of progress */
+        void *userdata;                                 /* passed to progress */
 };
 
 /*
@@ -106,16 +106,16 @@ typedef int (*spanprof_convert_sink)(const void *data, size_t size, void *userda
 int spanprof_convert_write(spanprof_convert *convert, const char *form, spanprof_convert_sink sink,
                            void *userdata);
 
-/* What was wrong with the last call, in UTF-8; "" = nothing. Valid until the next call. */
+/* Says what was wrong with the last call, in UTF-8; "" = nothing. Valid until the next call. */
 const char *spanprof_convert_problem(const spanprof_convert *convert);
 
 /*
- * What @form cannot hold of the result, in words, behind finish or a write; "" = nothing. Valid until the
- * next call.
+ * Says what @form cannot hold of the result, in words, behind finish or a write; "" = nothing. Valid until
+ * the next call.
  */
 const char *spanprof_convert_losses(spanprof_convert *convert, const char *form);
 
-/* What people should know of the result, a line each, so far; "" = nothing. Valid until the next call. */
+/* Returns notices about the result, a line each, so far; "" = nothing. Valid until the next call. */
 const char *spanprof_convert_notices(const spanprof_convert *convert);
 
 #ifdef __cplusplus

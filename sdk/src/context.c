@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which storage a context goes to, and the operations that work on any
+ * The storage of contexts, and the operations that work on any
  *
- * Chosen by the options, else by the environment, else the ring. Text is words with commas between them, of
- * which two are ours (`ctxstorage=`, `capacity=`): the rest is for others that read the same text.
+ * The storage is chosen by the options, else by the environment, else the ring. Text is words with commas
+ * between them, of which two are ours (`ctxstorage=`, `capacity=`): the rest is for others that read the
+ * same text.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -82,8 +83,8 @@ int spanprof_context_parse(const char *text, struct spanprof_context_options *op
 }
 
 /*
- * What the caller left open, by the environment. A mistake there must not keep a service from working: it
- * counts as unset.
+ * Takes what the caller left open from the environment. A mistake there must not keep a service from
+ * working: it counts as unset.
  */
 static void complete(struct spanprof_context_options *options, uint32_t otherwise) {
         struct spanprof_context_options environment = { .size = sizeof(environment) };
@@ -99,7 +100,7 @@ static void complete(struct spanprof_context_options *options, uint32_t otherwis
 
 /* ---- life ---- */
 
-/* Of this thread. Records of programs that call spanprof/otel.h themselves are theirs. */
+/* Clears the record of this thread. Records of programs that call spanprof/otel.h themselves are theirs. */
 static void withdraw_record(void) {
         if (has_record)
                 spanprof_otel_clear();

@@ -137,8 +137,8 @@ void spanprof_coroutine_begin(struct spanprof_coroutine *coroutine, uint64_t id)
 }
 
 /*
- * One byte, and only for who has set the flag; send() because a write() to a closed socket would end the
- * program.
+ * Sends one byte, and only to a tracer that has set the flag; send() because a write() to a closed socket
+ * would end the program.
  */
 static void wake(void) {
         uint32_t one = 1;

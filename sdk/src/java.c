@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ThreadContext.java calls
+ * Native methods of ThreadContext.java
  *
  * Names and types follow the Java Native Interface, but nothing of a JDK is needed to compile it: numbers
  * come and go as they are, and the one text by two functions of the table that an environment begins with

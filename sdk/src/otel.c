@@ -51,7 +51,7 @@ static const char *const name_keys[N_NAME_KEYS] = {
         [SPANPROF_OTEL_KEY_ROUTE] = "http.route",
 };
 
-/* What readers find by its name. */
+/* The variable that readers find by its name. */
 SPANPROF_PUBLIC _Thread_local struct spanprof_thread_record *otel_thread_ctx_v1 BACKEND_TLS;
 
 struct record {

@@ -59,7 +59,7 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
-/* One mapping. Made at each start, kept for good, so a pointer to it never dangles. */
+/* A mapping, made at each start and kept for good, so a pointer to it never dangles. */
 struct ring {
         /* the one before; nobody goes along it but tools that look for lost memory */
         struct ring *next;
@@ -69,7 +69,7 @@ struct ring {
         size_t size_bytes;
 };
 
-/* What a thread remembers, so that set() needs no system call and no division. */
+/* State that a thread remembers, so that set() needs no system call and no division. */
 struct thread {
         struct ring *ring;                      /* where `slot` lies; differs from `published` = look again */
         struct spanprof_ring_slot *slot;        /* NULL = nothing is published */
@@ -79,7 +79,7 @@ struct thread {
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static pthread_key_t library_key;
-static int library_error;                       /* of library_init() */
+static int library_error;                       /* the result of library_init() */
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;   /* start, stop, fork */
 static struct ring *ring_list;

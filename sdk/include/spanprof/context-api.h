@@ -76,7 +76,7 @@ SPANPROF_PUBLIC bool spanprof_api_get_otel_by_tid(int tid, uint64_t *trace_high,
 SPANPROF_PUBLIC int spanprof_api_set_tag(unsigned int index, uint32_t value);
 SPANPROF_PUBLIC uint32_t spanprof_api_get_tag(unsigned int index);
 
-/* What profiler mode verifies a pair by; never 0. */
+/* Computes the checksum by which profiler mode verifies a pair; never 0. */
 SPANPROF_PUBLIC uint64_t spanprof_api_checksum(uint64_t span, uint64_t root_span);
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ struct spanprof_otel_attribute {
 struct spanprof_otel_process {
         size_t size;            /* sizeof(struct spanprof_otel_process): later versions may be longer */
         size_t n_attributes;
-        const struct spanprof_otel_attribute *attributes;       /* of the resource */
+        const struct spanprof_otel_attribute *attributes;       /* attributes of the resource */
         size_t n_keys;          /* 0 … 256 */
         const char *const *keys;        /* names of the indexes that spanprof_otel_attribute() takes */
 };
@@ -87,7 +87,7 @@ enum {
         SPANPROF_OTEL_KEY_NAME = 0,
         SPANPROF_OTEL_KEY_ROUTE = 1,
         SPANPROF_OTEL_MAX_NAME = 128,           /* bytes; longer ones are cut behind a whole character */
-        SPANPROF_OTEL_MAX_NAMES = 1000,         /* of a process; later ones are not published, but counted */
+        SPANPROF_OTEL_MAX_NAMES = 1000,         /* names of a process; later ones are counted alone */
 };
 
 struct spanprof_otel_name;

@@ -18,7 +18,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define SPANPROF_PROCESS_NAME "OTEL_CTX"        /* of the mapping */
+#define SPANPROF_PROCESS_NAME "OTEL_CTX"        /* the name of the mapping */
 #define SPANPROF_PROCESS_SIGNATURE "OTEL_CTX"   /* the first 8 bytes, not terminated */
 
 enum {

@@ -33,7 +33,7 @@
 
 enum {
         SPANPROF_STATION_VERSION = 1,
-        SPANPROF_STATION_SIZE = 1024,           /* of the header, too */
+        SPANPROF_STATION_SIZE = 1024,           /* bytes of a station, and of the header */
         SPANPROF_STATION_EPOCHS = 8,
         SPANPROF_STATION_PAYLOAD = 31,
 };
@@ -50,7 +50,7 @@ struct spanprof_station_region {
 struct spanprof_epoch {
         uint64_t time_ns;               /* CLOCK_MONOTONIC */
         uint64_t tid;                   /* as gettid() says in the program */
-        uint64_t address;               /* of the coroutine's frame when it suspends, 0 when it resumes */
+        uint64_t address;               /* the coroutine's frame when it suspends, 0 when it resumes */
         uint64_t seq;                   /* atomic */
         uint8_t payload[SPANPROF_STATION_PAYLOAD];
         uint8_t is_active;              /* 1 = runs from here on, 0 = is suspended */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-        JVMTI_VERSION = 0x30150000,             /* of Java 21 */
+        JVMTI_VERSION = 0x30150000,             /* the version of Java 21 */
         JVMTI_ENABLE = 1,
         JVMTI_EVENT_VIRTUAL_THREAD_END = 88,
         JVMTI_FIRST_EVENT = 50,

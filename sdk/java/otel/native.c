@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What spanprof.otel.Native calls
+ * Methods of spanprof.otel.Native
  *
- * The SDK's writer (sdk/src/otel.c) is linked in. Nothing of a JDK is needed to compile this: numbers come
- * and go as they are, and bytes by two functions of the table that an environment begins with (JNI
- * specification, chapter 4: their places have never changed).
+ * This library implements them and links the SDK's writer (sdk/src/otel.c) in. Nothing of a JDK is needed to
+ * compile this: numbers come and go as they are, and bytes by two functions of the table that an environment
+ * begins with (JNI specification, chapter 4: their places have never changed).
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -90,7 +90,7 @@ JNI(void, clearVirtual(void *environment, void *class)) {
 
 /* ---- roots ---- */
 
-/* Those that have ended, the oldest first: an address is used again as late as can be. */
+/* Roots that have ended, the oldest first: an address is used again as late as can be. */
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct root *free_first, **free_last = &free_first;
 static size_t n_free;

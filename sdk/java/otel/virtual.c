@@ -37,12 +37,12 @@
 #include "virtual.h"
 
 /*
- * Of each carrier. Whether a mount was told of, without which nothing is shown: it may be one from before the
- * events, or the JVM never tells. And what the carrier itself works for: 0 = no span.
+ * State of each carrier: whether a mount was told of, without which nothing is shown: it may be one from
+ * before the events, or the JVM never tells. And what the carrier itself works for: 0 = no span.
  */
 static _Thread_local struct {
         bool mounted;
-        struct named_ids *ids;          /* of the one that is mounted; NULL = it never had a span */
+        struct named_ids *ids;          /* the mounted thread's span; NULL = it never had one */
         struct backend_ids own;
 } carrier BACKEND_TLS;
 

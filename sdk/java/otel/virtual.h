@@ -39,7 +39,7 @@ static inline void named_ids_set(const struct named_ids *named) {
 
 enum {
         VIRTUAL_E_NO_JVMTI = -1,        /* the JVM has no tool interface of Java 21 */
-        VIRTUAL_E_NO_EVENTS = -2,       /* it does not tell of mounts */
+        VIRTUAL_E_NO_EVENTS = -2,       /* the JVM does not tell of mounts */
 };
 
 /*
