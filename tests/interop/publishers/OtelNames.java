@@ -21,7 +21,9 @@ public final class OtelNames {
         }
 
         private static void sayLate(String step, String before) throws InterruptedException {
-                for (int i = 0; i < 500 && OtelRecord.read().equals(before); i++)
+                boolean comes = System.getenv("SPANPROF_SPAN_NAMES") == null;
+
+                for (int i = 0; comes && i < 500 && OtelRecord.read().equals(before); i++)
                         Thread.sleep(10);
                 say(step);
         }

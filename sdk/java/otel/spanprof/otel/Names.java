@@ -16,19 +16,21 @@ import io.opentelemetry.sdk.trace.SpanProcessor;
 public final class Names implements SpanProcessor {
         private static final String VARIABLE = "SPANPROF_SPAN_NAMES";
 
+        private final boolean isWanted = areWanted() && Publisher.install();
+
         static boolean areWanted() {
                 return !"off".equalsIgnoreCase(System.getenv(VARIABLE));
         }
 
         @Override
         public void onStart(Context parentContext, ReadWriteSpan span) {
-                if (isStartRequired())
+                if (isWanted)
                         LocalRoot.started(span);
         }
 
         @Override
         public boolean isStartRequired() {
-                return Publisher.install() && areWanted();
+                return isWanted;
         }
 
         @Override
@@ -38,6 +40,6 @@ public final class Names implements SpanProcessor {
 
         @Override
         public boolean isEndRequired() {
-                return isStartRequired();
+                return isWanted;
         }
 }
