@@ -355,7 +355,7 @@ const Option option_table[] = {
         { "count", 'n', OPTION_NUMBER, VERB_TOP, NULL, FIELD(top.count), "0", 0, 1000000000, .argument = "N",
           .help = "end after so many refreshes (0: until stopped)" },
         { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(top.view), "functions",
-          .choices = "functions spans threads processes coroutines tree waits", .argument = "VIEW",
+          .choices = "functions spans threads processes coroutines tree waits operations", .argument = "VIEW",
           .help = "what to begin with, or what lines are of" },
         { "filter", 0, OPTION_STRING, VERB_TOP, NULL, FIELD(top.filter), "", .argument = "TEXT",
           .help = "only rows with this text in one of their names" },
