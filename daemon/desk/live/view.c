@@ -560,6 +560,8 @@ int view_json(const View *view, const Counts *counts, const ViewFigures *figures
                 r = json_rows(view, counts, figures, tab, n_rows, &json);
         if (!r && counts->tables[COUNTS_WAITS].keys.n_items)
                 r = json_rows(view, counts, figures, COUNTS_WAITS, n_rows, &json);
+        if (!r && counts->tables[COUNTS_OPERATIONS].keys.n_items)
+                r = json_rows(view, counts, figures, COUNTS_OPERATIONS, n_rows, &json);
         json_close(&json, '}');
         json_end(&json);
         return r ? r : line->failed ? error_origin(-ENOMEM) : 0;

@@ -4,6 +4,7 @@
 it says of itself, busy stretch by busy stretch; and services in which the package cannot work."""
 
 import ast
+import json
 import re
 import subprocess
 
@@ -106,8 +107,24 @@ class OtelPython(otel_case.TestCase):
 
         self.assertEqual(tap.wait_until(shown, "attributes of a thread"),
                          ["span.name = GET /cart/<id>", "http.route = /cart/<id>"])
+        self.check_shares(child.pid)
         child.process.stdin.close()
         child.wait_for("^done$")
+
+    def check_shares(self, pid):
+        """Recordings, reports and top name the request whose handler takes the CPU, with no file beside them."""
+        operation, output = "GET /cart/<id>", self.directory() / "shop.otlp"
+        record = self.spanprof("record", "--pid", pid, "-F", 199, "-d", 2, "-o", output)
+        self.assertRegex(record.stdout, rf"\n +[\d.]+ % +{operation} +\S+\n")
+        profile = json.loads(self.spanprof("report", "--json", output).stdout)["profiles"][0]
+        rows = {row["operation"]: row["value"] for row in profile["operations"]}
+        self.assertNotIn("GET", rows)
+        self.assertGreater(rows[operation], 0.9 * profile["value"], rows)
+        self.assertIn(f"Functions of {operation}", self.spanprof("report", output).stdout)
+        self.assertEqual(json.loads(self.spanprof("report", "--json", "--operation", "GET /cart/*", output).stdout)
+                         ["profiles"][0]["value"], rows[operation])
+        top = self.spanprof("top", "--pid", pid, "-F", 199, "-i", 2, "-n", 1, "--view", "operations", "--json").stdout
+        self.assertEqual([row["name"] for row in json.loads(top)["operations"]], [operation])
 
     def test_threads_that_end_leave_nothing(self):
         """Each had a page for its record: of two thousand, eight megabytes."""
