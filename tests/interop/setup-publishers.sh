@@ -97,7 +97,7 @@ make_rust_labels() {
 
 # opentelemetry-cpp as Debian 13 has it, with the C and C++ libraries that it runs on, in a folder of its own
 make_otel_cpp() {
-        PYTHONPATH=$here/../harness python3 -c "
+        PYTHONPATH=$here/../harness:$here/../harness/machines python3 -c "
 import debian
 with debian.Suite('trixie') as suite:
     suite.unpack(['opentelemetry-cpp', 'opentelemetry-cpp-dev', 'libabsl20240722', 'libc6', 'libstdc++6', 'libgcc-s1'], '.')"
