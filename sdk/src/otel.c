@@ -168,6 +168,21 @@ static __attribute__((__noinline__)) struct thread *attach(void) {
 }
 
 /*
+ * Lets a thread that renames this one go on. It may have a lower priority than this one, and the same CPU:
+ * then a yield alone would keep it waiting for ever.
+ */
+static __attribute__((__noinline__)) void wait_for_rename(unsigned n) {
+        enum { YIELDS = 10000, MOMENT_NS = 50000 };     /* some ms */
+        int error = errno;      /* a signal handler may stand here */
+
+        if (n < YIELDS)
+                sched_yield();
+        else
+                nanosleep(&(struct timespec){ .tv_nsec = MOMENT_NS }, NULL);
+        errno = error;
+}
+
+/*
  * Return: whether a signal handler has interrupted a write. Else this thread writes from here on, and no
  * other thread does. Nothing orders the two lines for other processors but rename_other(), which makes all of
  * them do it.
@@ -177,9 +192,9 @@ static bool begin_write(struct thread *thread) {
                 return true;
         thread->writing = true;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        while (__builtin_expect(thread->is_blocked, 0)) {
+        for (unsigned n = 0; __builtin_expect(thread->is_blocked, 0); n++) {
                 __atomic_store_n(&thread->writing, false, __ATOMIC_RELEASE);
-                sched_yield();
+                wait_for_rename(n);
                 thread->writing = true;
                 __atomic_thread_fence(__ATOMIC_SEQ_CST);
         }
