@@ -45,7 +45,7 @@ GROUPS = {
     "desk/page": {"core/base", "core/profile", "core/symbol", "desk/convert", "desk/report"},
     "desk/pprof": {"core/base", "core/profile", "desk/convert"},
     "desk/receive": {"core/base", "core/profile"},
-    "desk/report": {"core/base", "core/coro", "core/profile", "core/symbol", "desk/coro"},
+    "desk/report": {"core/base", "core/coro", "core/otlp", "core/profile", "core/symbol", "desk/coro"},
 }
 
 # room → other rooms of its own group that its files may include; bpf is one group, its objects on top

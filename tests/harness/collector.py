@@ -36,7 +36,7 @@ service:
     metrics:
       level: none
   pipelines:
-    profiles:
+    {signal}:
       receivers: [otlp]
       exporters: [{names}, debug]
 """
@@ -65,7 +65,7 @@ def check_classes(test, paths):
 
 
 class Collector:
-    def __init__(self, test, files=None, gates=(), onward=None):
+    def __init__(self, test, files=None, gates=(), onward=None, signal="profiles"):
         """@onward: exporters beside those of @files, by kind."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
@@ -78,7 +78,7 @@ class Collector:
         } | (onward or {})
         lines = "\n".join(f"  {name}: {json.dumps(options)}" for name, options in exporters.items())
         (directory / "config.yaml").write_text(
-            CONFIG.format(port=port, files=lines, names=", ".join(exporters)))
+            CONFIG.format(port=port, files=lines, names=", ".join(exporters), signal=signal))
         self.child = test.spawn([PROGRAM, "--config", f"file:{directory}/config.yaml",
                                  "--feature-gates=" + ",".join(["service.profilesSupport", *gates])])
         self.child.wait_for("Everything is ready")

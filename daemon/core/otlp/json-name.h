@@ -23,5 +23,5 @@ static inline bool json_name_equals(const char *name, const char *json) {
 /* OTLP's exception to protobuf's JSON: ids are hex, other bytes base64. */
 static inline bool json_is_hex(const ProtobufCFieldDescriptor *field) {
         return !strcmp(field->name, "trace_id") || !strcmp(field->name, "span_id") ||
-               !strcmp(field->name, "profile_id");
+               !strcmp(field->name, "parent_span_id") || !strcmp(field->name, "profile_id");
 }

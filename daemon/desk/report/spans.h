@@ -4,13 +4,17 @@
 /*
  * Span List
  *
- * Which operation a span belongs to, from a list that the traced program wrote:
+ * Which operation a span belongs to, from a table that the traced program wrote:
  *
  *     span_id,operation,tid,start_before,…
  *     00000000000f4241,checkout,4711,…
  *
  * The first line names the columns; span_id and operation are needed, in any place, the others are not
- * looked at. Text in, so that tests and the fuzzer feed it plain strings.
+ * looked at. Or from traces in OTLP (core/otlp/traces.h): there the operation of a span is the name of the
+ * entry span of its process, with its http.route behind a name that is a method alone. A span has none if its
+ * entry span is not in the file, or two spans have one id.
+ *
+ * Bytes in, so that tests and the fuzzer feed it plain strings.
  */
 
 #include <stddef.h>
@@ -33,7 +37,7 @@ enum {
 };
 
 typedef struct SpanListProblem {
-        uint64_t line;                  /* from 1 */
+        uint64_t line;                  /* from 1; of traces in protobuf: the message */
         char text[SPAN_LIST_PROBLEM_MAX];
 } SpanListProblem;
 

@@ -57,6 +57,80 @@ Test(spans, takes_columns_in_any_order) {
         assert_operation(list, 7, "a");
 }
 
+/* ---- traces in OTLP: JSON as its specification has it, protobuf by hand ---- */
+
+#define SHOP "\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":\"shop\"}}]}"
+#define TRACE_OF(_resource, ...) \
+        "{\"resourceSpans\":[{" _resource ",\"scopeSpans\":[{\"scope\":{},\"spans\":[" __VA_ARGS__ "]}]}]}\n"
+#define SPAN(_id, _parent, _kind, _name, _more) \
+        "{\"traceId\":\"5b8efff798038103d269b633813fc60c\",\"spanId\":\"" _id "\",\"parentSpanId\":\"" _parent \
+        "\",\"name\":\"" _name "\",\"kind\":" #_kind ",\"startTimeUnixNano\":\"1544712660000000000\"" _more "}"
+#define ROUTE ",\"attributes\":[{\"key\":\"http.route\",\"value\":{\"stringValue\":\"/cart/:id\"}}]"
+
+Test(spans, of_traces_have_the_name_of_their_entry_span) {
+        /* the child comes first, as exporters send spans that end first */
+        _cleanup_(span_list_freep) SpanList *list = list_of(
+                TRACE_OF(SHOP, SPAN("0000000000000003", "0000000000000002", 1, "query", "") ","
+                               SPAN("0000000000000002", "0000000000000001", 1, "render", ""))
+                "\n"
+                TRACE_OF(SHOP, SPAN("0000000000000001", "00000000000000ff", 2, "GET", ROUTE))
+                TRACE_OF(SHOP, SPAN("0000000000000004", "", 1, "nightly", "")));
+
+        assert_operation(list, 1, "GET /cart/:id");
+        assert_operation(list, 2, "GET /cart/:id");
+        assert_operation(list, 3, "GET /cart/:id");
+        assert_operation(list, 4, "nightly");
+        assert_operation(list, 0xff, NULL);
+        cr_assert_eq(span_list_n_spans(list), 4);
+}
+
+Test(spans, of_another_process_begin_there) {
+        _cleanup_(span_list_freep) SpanList *list = list_of(
+                TRACE_OF(SHOP, SPAN("0000000000000001", "", 2, "HTTP GET", ROUTE))
+                TRACE_OF("\"resource\":{}", SPAN("0000000000000002", "0000000000000001", 1, "charge", "")));
+
+        assert_operation(list, 1, "GET /cart/:id");
+        assert_operation(list, 2, "charge");
+}
+
+Test(spans, have_no_name_where_it_would_be_a_guess) {
+        _cleanup_(span_list_freep) SpanList *list = list_of(
+                TRACE_OF(SHOP, SPAN("0000000000000001", "00000000000000ff", 1, "its parent is not here", "") ","
+                               SPAN("0000000000000002", "", 2, "one", "") ","
+                               SPAN("0000000000000002", "", 2, "another with that id", "") ","
+                               SPAN("0000000000000003", "", 2, "sent twice", "") ","
+                               SPAN("0000000000000003", "", 2, "sent twice", "") ","
+                               SPAN("0000000000000004", "0000000000000005", 1, "a circle", "") ","
+                               SPAN("0000000000000005", "0000000000000004", 1, "a circle", "") ","
+                               SPAN("0000000000000006", "", 2, "", "") ","
+                               SPAN("0000000000000007", "0000000000000002", 1, "below two with one id", "")));
+
+        assert_operation(list, 1, NULL);
+        assert_operation(list, 2, NULL);
+        assert_operation(list, 3, "sent twice");
+        assert_operation(list, 4, NULL);
+        assert_operation(list, 5, NULL);
+        assert_operation(list, 6, NULL);
+        assert_operation(list, 7, NULL);
+}
+
+/* One message: resource_spans { scope_spans { spans { span_id, name, kind: server } } }. */
+#define MESSAGE "\x0a\x17\x12\x15\x12\x13\x12\x08\0\0\0\0\0\0\0\x09\x2a\x05" "audit" "\x30\x02"
+
+Test(spans, of_traces_come_as_protobuf_too) {
+        static const char framed[] = "\0\0\0\x19" MESSAGE "\0\0\0\0";
+        SpanListProblem problem;
+        SpanList *list = NULL;
+
+        cr_assert_eq(span_list_new(&list, framed, sizeof(framed) - 1, &problem), 0, "%s", problem.text);
+        assert_operation(list, 9, "audit");
+        list = span_list_free(list);
+        assert_problem(framed, 10, 1, "cut off");
+        assert_problem("\0\0\0\x02\x0a\x7f", 6, 1, "no message");
+        assert_problem("{\"resourceSpans\":[]}\n{\"resourceSpans\":\n", 40, 2, "no JSON");
+        assert_problem("{\"resourceSpans\":7}", 19, 1, "no message of traces");
+}
+
 Test(spans, takes_a_list_without_spans) {
         _cleanup_(span_list_freep) SpanList *list = list_of(HEAD);
 

@@ -335,7 +335,8 @@ const Option option_table[] = {
         { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(report.sort), "self", .choices = "self total",
           .argument = "COLUMN", .help = "what functions are sorted by" },
         { "spans", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(report.spans), "", .argument = "FILE",
-          .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
+          .help = "name operations by a list of spans: traces in OTLP, as a collector's file exporter writes them, or CSV with "
+                  "span_id,operation,…" },
         { "json", 0, OPTION_BOOL,
           REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR | VERB_TOP |
                   VERB_STACKS, NULL,

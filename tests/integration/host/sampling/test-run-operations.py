@@ -12,7 +12,9 @@ import importlib
 import json
 import pathlib
 import re
+import urllib.request
 
+import collector
 import prometheus
 import session
 import tap
@@ -181,6 +183,44 @@ class Operations(session.TestCase):
         text = self.spanprof("report", directory / "shop.otlp").stdout
         self.assertIn("Functions of /checkout", text)
         self.assertNotIn("Functions of (no span)", text)
+
+    def test_traces_of_a_collector_name_spans_of_a_ring(self):
+        """… in each form that its file exporter has. Spans of a request come one after the other, the server's last."""
+        collector.need()
+        directory = self.directory()
+        victim, tell = self.commanded("operations", directory / "log", "ring")
+        recording = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", FREQUENCY,
+                                "--duration", "5s", "-o", directory / "shop.otlp"])
+        recording.wait_for("chosen: ")
+        tell("go")
+        self.assertEqual(recording.wait(), 0, recording.err)
+        truth = Truth(directory / "log")
+        files = {"a.json": {}, "b.pb": {"format": "proto"}, "c.zst": {"compression": "zstd"},
+                 "d.zst": {"format": "proto", "compression": "zstd"}}
+        running = collector.Collector(self, files, signal="traces")
+        for span, operation in truth.operations.items():
+            self.send_trace(running.url, span, operation)
+        for path in running.end().values():
+            report = json.loads(self.spanprof("report", "--json", "--spans", path, directory / "shop.otlp").stdout)
+            rows = {row["operation"]: row["value"] for row in report["profiles"][0]["operations"]}
+            names = {"GET " + name for name in truth.cpu}
+            self.assertLessEqual(names - {"GET /short"}, set(rows), path)
+            self.assertLessEqual(set(rows), names | {"(no span)"}, path)
+
+    def send_trace(self, url, span, route):
+        """@span has a server's span above it, with another id, and is named by that."""
+        def one(identity, parent, name, kind, attributes=()):
+            return {"traceId": TRACE, "spanId": f"{identity:016x}", "parentSpanId": f"{parent:016x}" if parent else "",
+                    "name": name, "kind": kind, "startTimeUnixNano": "1", "endTimeUnixNano": "2",
+                    "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes]}
+        spans = [one(span, 0xf00 + span, "render", 1), one(0xf00 + span, 0xfff0, "GET", 2, [("http.route", route)])]
+        for part in spans:
+            body = {"resourceSpans": [{"resource": {"attributes": [
+                {"key": "service.name", "value": {"stringValue": "shop"}}]}, "scopeSpans": [{"spans": [part]}]}]}
+            request = urllib.request.Request(url + "/v1/traces", json.dumps(body).encode(),
+                                             {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=tap.PATIENCE) as answer:
+                self.assertEqual(answer.status, 200)
 
     def test_rings_have_no_operations(self):
         """… and with links = off no span is named."""
