@@ -78,7 +78,7 @@ RUN = {
     # ---- looking at what runs
     **dict.fromkeys(("spanprof top", "sudo spanprof top"), Run(until="CPU")),
     "spanprof top -u nginx --view spans": Run(until="spans"),
-    "spanprof top -u shop --view operations": Run(until="operations"),
+    "spanprof top -u shop --view operations": Run(until="operation  "),
     **dict.fromkeys(("spanprof top -p 812 --view waits", "sudo spanprof top --view waits -p 812"), Run(swap=HERE, until="blocked")),
     "spanprof top -p PID": Run(swap=PID, until="self"),
     "spanprof top -p 812 -n 1 -i 10 --json": Run(swap=HERE, says=r"^\{"),

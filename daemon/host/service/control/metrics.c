@@ -235,18 +235,35 @@ static void append_split(void *userdata, const SpanCpuService *service) {
         append_of_service(userdata, "split_span_cpu_seconds", service->name, service->split_ns);
 }
 
+/* A family without a row is not there: @from is where it begins, @head where its rows would. */
+static void end_family(Text *text, size_t from, size_t head) {
+        if (text->size == head && !text->failed) {
+                text->size = from;
+                text->data[from] = 0;
+        }
+}
+
 static void append_span_cpu(Text *text, const SpanCpu *cpu, bool with_exemplars) {
         SpanCpuPage page = { text, with_exemplars };
+        size_t from = text->size, head;
 
         text_printf(text, "# HELP spanprof_span_cpu_seconds_total CPU time of spans: by switches of threads (off-cpu), else by samples\n"
                           "# TYPE spanprof_span_cpu_seconds_total counter\n");
+        head = text->size;
         span_cpu_each_row(cpu, append_row, &page);
+        end_family(text, from, head);
+        from = text->size;
         text_printf(text, "# HELP spanprof_outside_span_cpu_seconds_total CPU time of services outside of spans\n"
                           "# TYPE spanprof_outside_span_cpu_seconds_total counter\n");
+        head = text->size;
         span_cpu_each_service(cpu, append_outside, text);
+        end_family(text, from, head);
+        from = text->size;
         text_printf(text, "# HELP spanprof_split_span_cpu_seconds CPU time that no tick has split between spans yet\n"
                           "# TYPE spanprof_split_span_cpu_seconds gauge\n");
+        head = text->size;
         span_cpu_each_service(cpu, append_split, text);
+        end_family(text, from, head);
 }
 
 static void append_all(Text *text, const Metrics *metrics, bool with_exemplars) {
