@@ -291,6 +291,8 @@ static int take_from_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, ui
 /* ---- operations ---- */
 
 static uint8_t rank_of(const SpanCpu *cpu, const char *key, size_t size) {
+        if (!size)
+                return 0;
         if (cpu->key)
                 return strlen(cpu->key) == size && !memcmp(cpu->key, key, size);
         return (uint8_t)(OPERATION_N_KEYS - operation_key_place(key, size));
