@@ -3,6 +3,9 @@
 /*
  * The table of stages, in the order in which they are made: each may use those before it. The loop goes
  * through it after each drain, each second and at the end of each window (daemon-loop.c, daemon-window.c).
+ *
+ * After a drain, and at the end, the last is the first: walks hand on samples, whose frames ask the workers
+ * of runtimes for names, which these are told right then, and not at the next drain.
  */
 
 #include "host/service/run/stages.h"
@@ -10,8 +13,8 @@
 #include "core/base/util/error.h"
 
 static const Stage *const stages[] = {
-        &stage_exports,  &stage_sampler,    &stage_others,    &stage_tables, &stage_targets, &stage_frames,
-        &stage_runtimes, &stage_coroutines, &stage_aggregate, &stage_walks,  &stage_names,
+        &stage_exports, &stage_sampler,  &stage_others,     &stage_tables,    &stage_targets, &stage_frames,
+        &stage_names,   &stage_runtimes, &stage_coroutines, &stage_aggregate, &stage_walks,
 };
 
 int stages_make(Daemon *daemon) {
@@ -35,7 +38,7 @@ int stages_start(Daemon *daemon) {
 int stages_drained(Daemon *daemon) {
         int r = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(stages) && !r; i++)
+        for (size_t i = ARRAY_SIZE(stages); i-- > 0 && !r;)
                 if (stages[i]->drained)
                         r = stages[i]->drained(daemon);
         return error_fold(r);
@@ -62,7 +65,7 @@ int stages_window(Daemon *daemon, Window *window) {
 int stages_flush(Daemon *daemon) {
         int r = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(stages) && !r; i++)
+        for (size_t i = ARRAY_SIZE(stages); i-- > 0 && !r;)
                 if (stages[i]->flush)
                         r = stages[i]->flush(daemon);
         return error_fold(r);

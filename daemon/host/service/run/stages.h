@@ -25,7 +25,10 @@ typedef struct Stage {
         void (*release)(Daemon *daemon);        /* call also after a make() that failed or was never called */
 } Stage;
 
-/* Each goes through the table, and ends at the first stage that fails. Return: as the member's. */
+/*
+ * Each goes through the table, and ends at the first stage that fails. stages_drained() and stages_flush()
+ * begin at its end. Return: as the member's.
+ */
 int stages_make(Daemon *daemon);
 int stages_start(Daemon *daemon);
 int stages_drained(Daemon *daemon);

@@ -126,7 +126,8 @@ class Embedded(session.NamingCase):
                 child = self.spawn([python, INTERPRETERS.source])
                 child.wait_for("ready")
                 # compiling and leaving the code is in the chain, and no whole one
-                self.check(self.sample(child, INTERPRETERS), INTERPRETERS, 0.7)
+                # names come some 100 ms after the first sample: less than a tenth of two seconds
+                self.check(self.sample(child, INTERPRETERS, 10 * 1000), INTERPRETERS, 0.7)
                 child.stop(9)
 
 
