@@ -22,6 +22,16 @@ static double percent(uint64_t part, uint64_t whole) {
         return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
+/* Prints the table and says how many of its @n rows are left out. */
+static int end_table(TextTable *table, size_t n, const TablesFormat *format, FILE *out) {
+        int r = text_table_print(table, INDENT, format->width, out);
+
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(table);
+        return r;
+}
+
 static int print_functions(const Counts *counts, const TablesFormat *format, FILE *out) {
         static const Column columns[] = { { "self", COLUMN_RIGHT },
                                           { "total", COLUMN_RIGHT },
@@ -41,92 +51,56 @@ static int print_functions(const Counts *counts, const TablesFormat *format, FIL
                 text_table_add(&table, "%s", rows[i].texts[0]);
                 text_table_add(&table, "%s", rows[i].texts[1]);
         }
-        r = text_table_print(&table, INDENT, format->width, out);
-        if (!r && n > format->rows)
-                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
-        text_table_deinit(&table);
-        return r;
+        return end_table(&table, n, format, out);
 }
 
-static int print_operations(const Counts *counts, const TablesFormat *format, FILE *out) {
-        static const Column columns[] = { { "share", COLUMN_RIGHT },
-                                          { "operation", COLUMN_CUT },
-                                          { "of", COLUMN_CUT } };
+/* A table: the share first, then texts of a row in the order of @texts. Without rows it is not there. */
+typedef struct Shares {
+        CountsTable table;
+        size_t n_columns;
+        Column columns[COUNTS_MAX_TEXTS];
+        unsigned texts[COUNTS_MAX_TEXTS - 1];
+} Shares;
+
+static int print_shares(const Counts *counts, const Shares *shares, uint64_t whole,
+                        const TablesFormat *format, FILE *out) {
         _cleanup_(freep) CountsRow *rows = NULL;
         TextTable table;
         size_t n;
-        int r = counts_rows(counts, COUNTS_OPERATIONS, COUNTS_BY_SELF, &rows, &n);
+        int r = counts_rows(counts, shares->table, COUNTS_BY_SELF, &rows, &n);
 
         if (r || !n)
                 return r;
         fprintf(out, "\n");
-        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        text_table_init(&table, shares->columns, shares->n_columns);
         for (size_t i = 0; i < MIN(n, format->rows); i++) {
-                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
-                text_table_add(&table, "%s", rows[i].texts[0]);
-                text_table_add(&table, "%s", rows[i].texts[1]);
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, whole));
+                for (size_t k = 0; k + 1 < shares->n_columns; k++)
+                        text_table_add(&table, "%s", rows[i].texts[shares->texts[k]]);
         }
-        r = text_table_print(&table, INDENT, format->width, out);
-        if (!r && n > format->rows)
-                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
-        text_table_deinit(&table);
-        return r;
+        return end_table(&table, n, format, out);
 }
 
-static int print_spans(const Counts *counts, const TablesFormat *format, FILE *out) {
-        static const Column columns[] = { { "share", COLUMN_RIGHT },
-                                          { "span", COLUMN_LEFT },
-                                          { "of trace", COLUMN_LEFT },
-                                          { "of", COLUMN_CUT },
-                                          { "which says", COLUMN_CUT } };
-        _cleanup_(freep) CountsRow *rows = NULL;
-        TextTable table;
-        size_t n;
-        int r = counts_rows(counts, COUNTS_SPANS, COUNTS_BY_SELF, &rows, &n);
+static const Shares operations = {
+        COUNTS_OPERATIONS, 3,
+        { { "share", COLUMN_RIGHT }, { "operation", COLUMN_CUT }, { "of", COLUMN_CUT } },
+        { 0, 1 },
+};
 
-        if (r || !n)
-                return r;
-        fprintf(out, "\n");
-        text_table_init(&table, columns, ARRAY_SIZE(columns));
-        for (size_t i = 0; i < MIN(n, format->rows); i++) {
-                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
-                text_table_add(&table, "%s", rows[i].texts[0]);
-                text_table_add(&table, "%s", rows[i].texts[1]);
-                text_table_add(&table, "%s", rows[i].texts[3]);
-                text_table_add(&table, "%s", rows[i].texts[2]);
-        }
-        r = text_table_print(&table, INDENT, format->width, out);
-        if (!r && n > format->rows)
-                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
-        text_table_deinit(&table);
-        return r;
-}
+static const Shares spans = {
+        COUNTS_SPANS, 5,
+        { { "share", COLUMN_RIGHT }, { "span", COLUMN_LEFT }, { "of trace", COLUMN_LEFT }, { "of", COLUMN_CUT },
+          { "which says", COLUMN_CUT } },
+        { 0, 1, 3, 2 },
+};
 
 /* Time without a CPU (--off-cpu): of which threads, on what, in which function of the program. */
-static int print_waits(const Counts *counts, const TablesFormat *format, FILE *out) {
-        static const Column columns[] = { { "waits", COLUMN_RIGHT }, { "thread", COLUMN_LEFT },
-                                          { "state", COLUMN_LEFT },  { "on", COLUMN_LEFT },
-                                          { "in", COLUMN_NAME },     { "ended by", COLUMN_CUT } };
-        _cleanup_(freep) CountsRow *rows = NULL;
-        TextTable table;
-        size_t n;
-        int r = counts_rows(counts, COUNTS_WAITS, COUNTS_BY_SELF, &rows, &n);
-
-        if (r || !n)
-                return r;
-        fprintf(out, "\n");
-        text_table_init(&table, columns, ARRAY_SIZE(columns));
-        for (size_t i = 0; i < MIN(n, format->rows); i++) {
-                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->wait_ns));
-                for (size_t k = 0; k + 1 < ARRAY_SIZE(columns); k++)
-                        text_table_add(&table, "%s", rows[i].texts[k]);
-        }
-        r = text_table_print(&table, INDENT, format->width, out);
-        if (!r && n > format->rows)
-                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
-        text_table_deinit(&table);
-        return r;
-}
+static const Shares waits = {
+        COUNTS_WAITS, 6,
+        { { "waits", COLUMN_RIGHT }, { "thread", COLUMN_LEFT }, { "state", COLUMN_LEFT }, { "on", COLUMN_LEFT },
+          { "in", COLUMN_NAME }, { "ended by", COLUMN_CUT } },
+        { 0, 1, 2, 3, 4 },
+};
 
 /* How long all threads waited together, and what of their waits is not in that. */
 static void print_wait_time(const Counts *counts, FILE *out) {
@@ -301,10 +275,10 @@ int tables_print(const Counts *counts, const Summary *summary, const TablesForma
         wide.width = wide.width ? MAX(wide.width, 60u) : 100;
         r = counts->n_events ? print_functions(counts, &wide, out) : 0;
         if (!r)
-                r = print_waits(counts, &wide, out);
+                r = print_shares(counts, &waits, counts->wait_ns, &wide, out);
         if (!r)
-                r = print_operations(counts, &wide, out);
+                r = print_shares(counts, &operations, counts->n_events, &wide, out);
         if (!r)
-                r = print_spans(counts, &wide, out);
+                r = print_shares(counts, &spans, counts->n_events, &wide, out);
         return r ? r : print_quality(counts, summary, format, out);
 }
