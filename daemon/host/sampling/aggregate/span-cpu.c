@@ -389,16 +389,23 @@ static void add_split_ticks(SpanCpu *cpu, uint32_t service, const SpanKey *key, 
         cpu->services[service].n_ticks += n;
 }
 
+/* The span of @header, none if it has none, and the service of its program. */
+static int find_owner(SpanCpu *cpu, const Program *program, const struct abi_sample *header, SpanKey *keyp,
+                      uint32_t *servicep) {
+        *keyp = (SpanKey){ .generation = program->process->generation };
+        if (header->context == ABI_CONTEXT_PRESENT)
+                keyp->span = header->span;
+        return service_of(cpu, program, servicep);
+}
+
 int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
                  const SpanCpuRuns *runs, uint64_t tick_ns) {
-        SpanKey key = { .generation = program->process->generation };
         uint32_t service;
-        int r = service_of(cpu, program, &service);
+        SpanKey key;
+        int r = find_owner(cpu, program, header, &key, &service);
 
         if (r)
                 return r;
-        if (header->context == ABI_CONTEXT_PRESENT)
-                key.span = header->span;
         stat_add(is_none(&key.span) ? COUNTER_THREAD_CPU_OUTSIDE_NS : COUNTER_THREAD_CPU_SPAN_NS,
                  runs->whole_ns);
         stat_add(COUNTER_THREAD_CPU_SPLIT_NS, runs->split_ns);
@@ -413,15 +420,11 @@ int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *
 
 int span_cpu_add_tick(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
                       uint64_t tick_ns) {
-        SpanKey key = { .generation = program->process->generation };
         uint32_t service;
-        int r = service_of(cpu, program, &service);
+        SpanKey key;
+        int r = find_owner(cpu, program, header, &key, &service);
 
-        if (r)
-                return r;
-        if (header->context == ABI_CONTEXT_PRESENT)
-                key.span = header->span;
-        return add_time(cpu, service, &key, tick_ns);
+        return r ? r : add_time(cpu, service, &key, tick_ns);
 }
 
 /* ---- windows ---- */

@@ -20,11 +20,7 @@
 #include "core/base/util/error.h"
 #include "core/profile/operation.h"
 
-enum {
-        NAMED = 1,                      /* what is known of a set; 0 = nothing yet */
-        UNNAMED,
-        MAX_SPANS = 1 << 20,            /* a window has fewer samples */
-};
+enum { MAX_SPANS = 1 << 20 };           /* a window has fewer samples */
 
 /* A span of one process. */
 typedef struct SpanKey {
@@ -33,21 +29,23 @@ typedef struct SpanKey {
 
 typedef struct Names {
         Window *window;
-        uint8_t *verdicts;              /* by set; for those that were there at first */
-        uint32_t n_sets;
+        bool *named;                    /* by set; for those that were there at first */
         Intern spans;                   /* SpanKey → number */
         uint32_t *sets;                 /* by number: the last set with a name */
         uint32_t room;
         uint32_t set[WINDOW_MAX_SET];   /* being made */
 } Names;
 
-static bool is_named(Names *names, uint32_t set) {
-        uint8_t *verdict = &names->verdicts[set];
+/* Return: whether any set has a name. Few windows of services without a publisher do. */
+static bool find_named(Names *names, uint32_t n_sets) {
         uint32_t attribute;
+        bool any = false;
 
-        if (!*verdict)
-                *verdict = operation_of_set(names->window, set, &attribute) ? NAMED : UNNAMED;
-        return *verdict == NAMED;
+        for (uint32_t i = 0; i < n_sets; i++) {
+                names->named[i] = operation_of_set(names->window, i, &attribute);
+                any |= names->named[i];
+        }
+        return any;
 }
 
 static SpanKey span_of(const Names *names, const WindowSampleKey *sample) {
@@ -60,7 +58,7 @@ static int learn(void *userdata, WindowSampleKey *sample) {
         uint32_t number;
         int r;
 
-        if (!sample->link || !is_named(names, sample->attributes))
+        if (!sample->link || !names->named[sample->attributes])
                 return 0;
         r = intern_add(&names->spans, &key, sizeof(key), &number);
         if (r == INTERN_E_FULL)
@@ -105,16 +103,17 @@ static int rename_sample(void *userdata, WindowSampleKey *sample) {
 }
 
 int span_names_settle(Window *window) {
-        Names names = { .window = window, .n_sets = window_n_attribute_sets(window) };
-        int r;
+        uint32_t n_sets = window_n_attribute_sets(window);
+        Names names = { .window = window, .named = calloc(n_sets + 1u, sizeof(*names.named)) };
+        int r = names.named ? 0 : error_origin(-ENOMEM);
 
         intern_init(&names.spans, MAX_SPANS);
-        names.verdicts = calloc(names.n_sets + 1u, sizeof(*names.verdicts));
-        r = names.verdicts ? window_change_keys(window, learn, &names) : error_origin(-ENOMEM);
+        if (!r && find_named(&names, n_sets))
+                r = window_change_keys(window, learn, &names);
         if (!r && names.spans.n_items)
                 r = window_change_keys(window, rename_sample, &names);
         intern_deinit(&names.spans);
-        free(names.verdicts);
+        free(names.named);
         free(names.sets);
         return r;
 }
