@@ -6,6 +6,8 @@
 
 #include <limits.h>
 #include <string.h>
+#include <syslog.h>
+#include <unistd.h>
 
 #include "core/base/util/log.h"
 #include "desk/coro/engine/attach.h"
@@ -19,14 +21,13 @@ enum { STATUS_ENGINE = 125 };           /* ours, not the command's: as env(1) an
 static int set_options(CoroOptions *options, const Config *config) {
         *options = (CoroOptions){
                 .region_path = *config->coro.region ? config->coro.region : NULL,
-                .socket_path = *config->coro.socket ? config->coro.socket : NULL,
                 .n_stations = (uint32_t)config->coro.stations,
                 .output = *config->command.output ? config->command.output : DEFAULT_OUTPUT,
                 .trace = { .extra = true, .mode = 0600, .max_bytes = config->coro.max_trace_bytes },
                 .address_names = config->coro.places,
                 .buffer_bytes = config->coro.buffer_bytes,
                 .duration_ns = config->daemon.duration_ns,
-                .progress = config->command.progress && isatty(STDERR_FILENO),
+                .progress = log_level() >= LOG_NOTICE && isatty(STDERR_FILENO),
         };
         if (trace_form_of(options->output, &options->form))
                 log_error("%s: the ending says the form: .jsonl, .db", options->output);

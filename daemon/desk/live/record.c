@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <syslog.h>
 
 #include "core/base/file/outfile.h"
 #include "core/base/terminal/terminal.h"
@@ -243,10 +244,9 @@ static void show_progress(void *userdata, Daemon *daemon) {
 
 /* A command that writes to the terminal is not written over, unless that is asked for. */
 static bool wants_progress(const Record *record) {
-        const Config *config = &record->cli->config;
-        bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO) && !inputs_is_set(config, "progress");
+        bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO);
 
-        return config->command.progress && isatty(STDERR_FILENO) && !shared;
+        return log_level() >= LOG_NOTICE && isatty(STDERR_FILENO) && !shared;
 }
 
 /* ---- what came out ---- */

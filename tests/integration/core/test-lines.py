@@ -299,7 +299,7 @@ NAMES = (r"perf (record|report|script|sched)( .*)?", r"perf --call-graph dwarf",
 
 # texts of other meaning that begin with a program's name
 NO_COMMANDS = (r"(java|python) (%u|\d).*", r"go (on|labels) .*", r"export %.*", r"spanprof (- |on Linux|%s).*", r"spanprof top: .*",
-               r"spanprof page \d", r"pyroscope parca", r"/usr/lib/spanprof of .*", r"tests/harness/arm64-root unpacks .*",
+               r"spanprof page \d", r"/usr/lib/spanprof of .*", r"tests/harness/arm64-root unpacks .*",
                r"spanprof %s")
 
 

@@ -97,7 +97,7 @@ class Form(Case):
 
     def test_every_form_is_valid(self):
         for arguments in (("--backend", "pyroscope"), ("--backend", "parca"), ("--links", "trace"),
-                          ("--attributes", "lean", "--attributes-keep", "thread.*"),
+                          ("--attributes", "lean,thread.*"),
                           ("--repeat-on-samples", "service.name", "--resource-numbers", "off")):
             path, request = self.written(*arguments, "--resource", "service.name=shop")
             self.run_command([tap.SPANPROF, "validate", path], expect=0)

@@ -183,11 +183,10 @@ class Coro(tap.TestCase):
 
     def test_makes_its_files_for_one_user_and_removes_them(self):
         child = self.spawn([
-            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
-            self.dir / "s", "--", VICTIM, "end=hold"
+            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--", VICTIM, "end=hold"
         ], stdin=subprocess.PIPE, env=self.env)
         child.wait_for("^done")
-        for name in ("r", "s"):
+        for name in ("r", "r.sock"):
             self.assertEqual(stat.S_IMODE((self.dir / name).stat().st_mode), 0o600)
         child.process.stdin.write(b"go\n")
         child.process.stdin.close()
@@ -197,8 +196,9 @@ class Coro(tap.TestCase):
 
     def test_leaves_strange_files_alone(self):
         (self.dir / "letter").write_text("dear")
-        for option, what in (("--region", "no region of stations"), ("--socket", "no socket")):
-            done = self.coro(options=(option, self.dir / "letter"), expect=125)
+        (self.dir / "r.sock").write_text("dear")
+        for region, what in (("letter", "no region of stations"), ("r", "no socket")):
+            done = self.coro(options=("--region", self.dir / region), expect=125)
             self.assertIn(what, done.stderr)
         done = self.coro(output="letter", expect=125)
         self.assertIn("ending", done.stderr)
@@ -266,8 +266,8 @@ class Coro(tap.TestCase):
 
     def test_lets_the_target_live_when_the_engine_is_killed(self):
         child = self.spawn([
-            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
-            self.dir / "s", "--", VICTIM, "turns=100", "pause=20000", "coroutines=1", "hang=1"
+            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--", VICTIM,
+            "turns=100", "pause=20000", "coroutines=1", "hang=1"
         ], env=self.env)
         child.wait_for("^ready")
         tap.wait_until(lambda: (self.dir / "t.jsonl").exists() and self.events_so_far() > 3, "events")
@@ -276,7 +276,7 @@ class Coro(tap.TestCase):
         tap.wait_until(lambda: "\ndone" in child.out,
                        "the target's end")  # it wrote on, and was not killed by SIGPIPE
         self.assertEqual(wrote(child.out)[0][0], 201)
-        tap.wait_until(lambda: not (self.dir / "r").exists() and not (self.dir / "s").exists(),
+        tap.wait_until(lambda: not (self.dir / "r").exists() and not (self.dir / "r.sock").exists(),
                        "the keeper's work")
 
     def begin(self, *command):

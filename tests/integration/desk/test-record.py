@@ -515,7 +515,7 @@ class Terminal(Record):
 
     def test_shows_nothing_when_told_or_when_nobody_looks(self):
         victim = self.victim("shares")
-        self.assertNotIn("recording", self.on_terminal("-d", "1", "-p", victim.pid, "--no-progress"))
+        self.assertNotIn("recording", self.on_terminal("-d", "1", "-p", victim.pid, "--log-level", "warning"))
         done = self.record("-d", "1", "-p", victim.pid, "-o", "x.folded")
         self.assertNotIn("\r", done.stderr + done.stdout)
 

@@ -91,26 +91,31 @@ static int fail(const char *what, const char *path) {
 }
 
 /* The region is best in /dev/shm, which is memory and never written to a disk. */
+static int make_own_directory(Files *files) {
+        const char *base = access("/dev/shm", W_OK | X_OK) ? "/tmp" : "/dev/shm";
+        int r;
+
+        engine_directory_remove_old(base);
+        r = engine_directory_make(base, &files->directory, &files->lock);
+        if (r)
+                return r < 0 ? r : fail("cannot make a directory in", base);
+        return asprintf(&files->region_path, "%s/region.shm", files->directory) < 0 ||
+                        asprintf(&files->socket_path, "%s/wake.sock", files->directory) < 0
+                ? error_origin(-ENOMEM)
+                : 0;
+}
+
 static int make_paths(Engine *engine) {
         const CoroOptions *options = engine->options;
         Files *files = &engine->files;
-        const char *base = access("/dev/shm", W_OK | X_OK) ? "/tmp" : "/dev/shm";
 
-        if (!options->region_path || !options->socket_path) {
-                int r;
-
-                engine_directory_remove_old(base);
-                r = engine_directory_make(base, &files->directory, &files->lock);
-                if (r)
-                        return r < 0 ? r : fail("cannot make a directory in", base);
-        }
-        files->region_path = options->region_path ? strdup(options->region_path) : NULL;
-        files->socket_path = options->socket_path ? strdup(options->socket_path) : NULL;
-        if ((!files->region_path && asprintf(&files->region_path, "%s/region.shm", files->directory) < 0) ||
-            (!files->socket_path && asprintf(&files->socket_path, "%s/wake.sock", files->directory) < 0) ||
-            !files->region_path || !files->socket_path)
+        if (!options->region_path)
+                return make_own_directory(files);
+        if (asprintf(&files->socket_path, "%s%s", options->socket_path ?: options->region_path,
+                     options->socket_path ? "" : ".sock") < 0)
                 return error_origin(-ENOMEM);
-        return 0;
+        files->region_path = strdup(options->region_path);
+        return files->region_path ? 0 : error_origin(-ENOMEM);
 }
 
 static int make_region(Engine *engine) {

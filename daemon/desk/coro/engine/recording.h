@@ -21,7 +21,8 @@
 #include "host/coro/region-scan.h"
 
 typedef struct CoroOptions {
-        const char *region_path, *socket_path;  /* NULL = in a new directory of the engine */
+        const char *region_path;        /* NULL = in a new directory of the engine */
+        const char *socket_path;        /* NULL = beside the region, with .sock after its name */
         uint32_t n_stations;
         const char *output;
         TraceForm form;

@@ -82,6 +82,10 @@ const char *backend_endpoint(const Config *config) {
         return is_backend(config, "pyroscope") ? "http://localhost:4040" : "http://localhost:4318";
 }
 
+const char *backend_uploads(const Config *config) {
+        return is_backend(config, "parca") ? "parca" : "pyroscope";
+}
+
 bool backend_has_names(const Config *config) {
         return !strcmp(config->form.symbols, "local");
 }
@@ -108,14 +112,23 @@ static FilterWords words_of(const ConfigList *list) {
         return (FilterWords){ list->items, list->n_items };
 }
 
+static bool is_lean(const Config *config) {
+        const ConfigList *words = &config->form.attributes;
+
+        for (size_t i = 0; i < words->n_items; i++)
+                if (!strcmp(words->items[i], "full"))
+                        return false;
+        return words->n_items;
+}
+
 OtlpPayload backend_payload(const Config *config) {
-        bool is_pyroscope = is_backend(config, "pyroscope"), lean = !strcmp(config->form.attributes, "lean");
+        bool is_pyroscope = is_backend(config, "pyroscope"), lean = is_lean(config);
 
         return (OtlpPayload){
                 .reshape = { .lean = lean,
                              .always = lean ? (FilterWords){ lean_keys, ARRAY_SIZE(lean_keys) }
                                             : (FilterWords){ 0 },
-                             .keep = words_of(&config->form.attributes_keep),
+                             .keep = words_of(&config->form.attributes),
                              .repeat = words_of(&config->form.repeat_on_samples),
                              .links = links_of(config),
                              .numbers = numbers_of(config),

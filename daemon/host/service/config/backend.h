@@ -30,6 +30,9 @@ OtlpPayload backend_payload(const Config *config);
 /* How its answers are read. */
 ExportDialect backend_dialect(const Config *config);
 
+/* Who takes uploaded symbols: pyroscope, parca. */
+const char *backend_uploads(const Config *config);
+
 /* Whether the receiver of @config gets the names that this machine knows; and whether any receiver does. */
 bool backend_has_names(const Config *config);
 bool backend_wants_names(const Config *config);

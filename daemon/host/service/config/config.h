@@ -127,8 +127,7 @@ typedef struct ConfigForm {
         bool timestamps;
         char *symbols;                  /* remote, local, upload */
         char *mapping_paths;            /* full, name, none */
-        char *attributes;               /* full, lean */
-        ConfigList attributes_keep;     /* globs on keys that stay in a lean payload */
+        ConfigList attributes;          /* full; or lean, and globs on more keys that stay */
         ConfigList repeat_on_samples;   /* globs on keys of resources */
         char *resource_numbers;         /* keep, text, off */
         char *links;                    /* span, trace, off */
@@ -138,7 +137,6 @@ typedef struct ConfigForm {
 typedef struct ConfigUpload {
         ConfigList paths;               /* globs; container:GLOB */
         char *endpoint;                 /* base URL; "" = the receiver's */
-        char *protocol;                 /* pyroscope, parca */
         uint64_t day_bytes;             /* budget of a day */
 } ConfigUpload;
 
@@ -204,7 +202,7 @@ typedef struct ConfigTop {
 
 typedef struct ConfigCoro {
         uint64_t stations;
-        char *region, *socket;          /* files; "" = of their own */
+        char *region;                   /* a file; "" = in a directory of its own */
         uint64_t buffer_bytes;          /* events that wait, 512 MiB */
         uint64_t max_trace_bytes;       /* 0 = no limit */
         bool places;
@@ -218,7 +216,6 @@ typedef struct ConfigCommand {
         char *probe;                    /* question of health checks: none, health, ready */
         bool watch;                     /* contexts */
         bool verbose;                   /* targets: those that are not chosen, too */
-        bool progress;
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */
 } ConfigCommand;

@@ -183,8 +183,6 @@ const Option option_table[] = {
           .check = option_check_upload_path,
           .help = "files whose symbols may be uploaded (symbols = upload): whole paths of this host, or container:GLOB for paths "
                   "inside of containers; no others are" },
-        { "upload-protocol", 0, OPTION_CHOICE, RUN, "export", FIELD(names.upload.protocol), "pyroscope",
-          .choices = "pyroscope parca", .argument = "PROTOCOL", .advanced = true, .help = "who takes uploaded symbols" },
         { "upload-endpoint", 0, OPTION_URL, RUN, "export", FIELD(names.upload.endpoint), "", .argument = "URL",
           .advanced = true, .help = "base URL of who takes uploaded symbols (empty: that of endpoint); headers and certificates are "
                   "the same" },
@@ -206,12 +204,10 @@ const Option option_table[] = {
         { "links", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(form.links), "span",
           .choices = "span trace off", .argument = "WHAT", .is_form = true,
           .advanced = true, .help = "what samples say of their span: its trace and id (some 30 bytes for each span), the trace alone as the attribute trace_id, or nothing" },
-        { "attributes", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(form.attributes), "full",
-          .choices = "full lean", .argument = "WHICH", .is_form = true, .advanced = true,
-          .help = "lean: only the service, environment, host and namespace of resources, and none of samples: for backends that index them" },
-        { "attributes-keep", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(form.attributes_keep),
-          .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
-          .help = "of resources and samples, with attributes = lean: what stays as well" },
+        { "attributes", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(form.attributes), "full",
+          .argument = "full|lean[,GLOB…]", .check = option_check_glob, .is_form = true, .advanced = true,
+          .help = "lean: only the service, environment, host and namespace of resources, and none of samples, for backends that "
+                  "index them; and those whose key matches a GLOB" },
         { "repeat-on-samples", 0, OPTION_LIST, RUN | CONVERT, "export", FIELD(form.repeat_on_samples),
           .argument = "GLOB[,GLOB…]", .is_form = true, .advanced = true,
           .help = "attributes of resources that each sample gets, too: for Pyroscope behind a Collector, service.name" },
@@ -365,9 +361,8 @@ const Option option_table[] = {
           .help = "places for coroutines, 1 KiB each; every coroutine takes one and nobody gives one back (4096)" },
         { "region", 0, OPTION_STRING, CORO, NULL, FIELD(coro.region), "", .argument = "FILE",
           .advanced = true,
-          .help = "make the region of stations here (default: in a directory of its own in /dev/shm)" },
-        { "socket", 0, OPTION_STRING, CORO, NULL, FIELD(coro.socket), "", .argument = "FILE",
-          .advanced = true, .help = "make the socket for wake-ups here (default: beside the region)" },
+          .help = "make the region of stations here, and the socket for wake-ups at FILE.sock (default: in a directory of their own "
+                  "in /dev/shm)" },
         { "buffer", 0, OPTION_SIZE, CORO, NULL, FIELD(coro.buffer_bytes), "512MiB", 0, UINT64_C(1) << 40,
           .argument = "SIZE",
           .advanced = true,
@@ -379,8 +374,6 @@ const Option option_table[] = {
         { "places", 0, OPTION_BOOL, CORO, NULL, FIELD(coro.places), "on",
           .advanced = true,
           .help = "keep in the trace where the program's code lay (paths, build ids), so that reports name its functions" },
-        { "progress", 0, OPTION_BOOL, CORO | RECORD, NULL, FIELD(command.progress), "on",
-          .advanced = true, .help = "show how far it is, if standard error is a terminal" },
 
         { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS, NULL,
           FIELD(command.config), "", .argument = "FILE",

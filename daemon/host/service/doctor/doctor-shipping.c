@@ -307,7 +307,7 @@ static void check_symbols(Doctor *doctor) {
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
                            "functions in files are named by the backend, from symbols that are uploaded to it (%s, "
                            "%zu patterns of paths); %s",
-                           doctor->config->names.upload.protocol, doctor->config->names.upload.paths.n_items,
+                           backend_uploads(doctor->config), doctor->config->names.upload.paths.n_items,
                            code);
         else if (strcmp(doctor->config->form.symbols, "local"))
                 doctor_add(doctor, "symbols", DOCTOR_OK, NULL,

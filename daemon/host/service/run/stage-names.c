@@ -50,7 +50,7 @@ static int open_uploads(Uploads **uploadsp, const Config *config, Zygotes *zygot
                 char *const *headers) {
         _cleanup_(text_deinit) Text shown = { 0 };
         UploadsConfig uploads = {
-                .uploader = { .server = { .protocol = !strcmp(config->names.upload.protocol, "parca")
+                .uploader = { .server = { .protocol = !strcmp(backend_uploads(config), "parca")
                                                   ? UPLOAD_PARCA
                                                   : UPLOAD_PYROSCOPE,
                                           .url = url,
@@ -75,7 +75,7 @@ static int open_uploads(Uploads **uploadsp, const Config *config, Zygotes *zygot
         if (r)
                 return r < 0 ? error_fold(r) : DAEMON_E_UNUSABLE;
         log_info("symbols of hot files that upload-paths allows are uploaded to %s (%s)", shown.data,
-                 config->names.upload.protocol);
+                 backend_uploads(config));
         return 0;
 }
 

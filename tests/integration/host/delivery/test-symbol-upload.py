@@ -252,7 +252,7 @@ class Upload(session.TestCase):
 
     def test_parca_puts_to_the_signed_url_without_our_headers(self):
         server = self.serve(parca=True)
-        run = self.begin(server, "--upload-protocol", "parca", "--headers", "Authorization=Bearer%20x")
+        run = self.begin(server, "--backend", "parca", "--headers", "Authorization=Bearer%20x")
         self.wait_uploads(run, uploaded=1)
         run.stop()
         self.check_made(server)
@@ -266,7 +266,7 @@ class Upload(session.TestCase):
     def test_parca_without_signed_urls_is_told(self):
         server = self.serve(parca=True)
         server.strategy = "UPLOAD_STRATEGY_GRPC"
-        run = self.begin(server, "--upload-protocol", "parca")
+        run = self.begin(server, "--backend", "parca")
         found = self.wait_uploads(run, unsupported=1)
         self.assertRegex(found["problem"], "UPLOAD_STRATEGY_GRPC; only a signed URL is supported")
         run.stop()

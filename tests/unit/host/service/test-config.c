@@ -578,7 +578,7 @@ Test(backend, sets_what_nothing_else_has_set) {
         cr_assert_eq(apply("[export]\nbackend = pyroscope\ntimestamps = on\n"), 0);
         cr_assert_eq(backend_apply(&config), 0);
         cr_assert_str_eq(config.form.symbols, "local");
-        cr_assert_str_eq(config.form.attributes, "lean");
+        cr_assert_str_eq(config.form.attributes.items[0], "lean");
         cr_assert(config.form.timestamps, "that of the file");
         cr_assert_str_eq(origin("symbols")->where, "backend");
         cr_assert_str_eq(backend_endpoint(&config), "http://localhost:4040");
@@ -587,6 +587,17 @@ Test(backend, sets_what_nothing_else_has_set) {
         cr_assert_eq(apply("[export]\nbackend = otlp\n"), 0);
         cr_assert_null(backend_dialect(&config).too_old);
         cr_assert_not(backend_payload(&config).encoding.by_type);
+}
+
+Test(backend, keeps_what_a_lean_form_names_as_well) {
+        cr_assert_eq(apply("[export]\nattributes = lean, http.route\n"), 0);
+        cr_assert(backend_payload(&config).reshape.lean);
+        cr_assert_str_eq(backend_payload(&config).reshape.keep.items[1], "http.route");
+        cr_assert_eq(apply("[export]\nattributes = http.route\n"), 0);
+        cr_assert(backend_payload(&config).reshape.lean, "as attributes-keep had it");
+        cr_assert_eq(apply("[export]\nattributes = full, http.route\n"), 0);
+        cr_assert_not(backend_payload(&config).reshape.lean);
+        cr_assert_eq(apply("[export]\nattributes = lean, [a\n"), CONFIG_E_INVALID);
 }
 
 Test(backend, gives_each_receiver_a_form_of_its_own) {
@@ -601,7 +612,7 @@ Test(backend, gives_each_receiver_a_form_of_its_own) {
         a = config.exports[0].config;
         b = config.exports[1].config;
         cr_assert_str_eq(a->form.backend, "otlp", "a preset is that of one receiver");
-        cr_assert_str_eq(a->form.attributes, "full");
+        cr_assert_str_eq(a->form.attributes.items[0], "full");
         cr_assert_str_eq(a->form.symbols, "remote");
         cr_assert_str_eq(a->form.links, "off", "what [export] sets itself holds for all");
         cr_assert_str_eq(b->form.links, "off");
