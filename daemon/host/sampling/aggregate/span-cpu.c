@@ -18,6 +18,7 @@
 #include "core/base/util/text.h"
 #include "core/profile/operation.h"
 #include "host/sampling/aggregate/service-name.h"
+#include "host/sampling/context/goroutine-labels.h"
 
 enum {
         MAX_ROWS = SPAN_CPU_MAX_ROWS + SPAN_CPU_MAX_SERVICES,   /* with the rows that stand for others */
@@ -328,27 +329,46 @@ static const uint8_t *find_attribute(const SpanCpu *cpu, const Sample *sample) {
         return found;
 }
 
-int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample) {
-        const struct abi_sample *header = sample->header;
-        const ProcessContext *context = program->publication->context;
-        SpanKey key = { program->process->generation, header->span };
-        const uint8_t *attribute;
+/* The operation of the span @key is the @size bytes at @name. */
+static int name_span(SpanCpu *cpu, const Program *program, const SpanKey *key, const uint8_t *name,
+                     size_t size) {
         uint32_t service;
         Span *span;
-        int r;
+        int r = service_of(cpu, program, &service);
 
-        if (!context || !header->attributes_size || header->form != ABI_FORM_THREAD ||
-            header->context != ABI_CONTEXT_PRESENT || !has_keys(cpu, context))
+        if (!r)
+                r = find_span(cpu, service, key, &span);
+        return r || !span ? r : add_row(cpu, service, (const char *)name, size, &span->row);
+}
+
+static int learn_by_labels(SpanCpu *cpu, const Program *program, const GoroutineContext *labels) {
+        const SpanKey key = { program->process->generation, labels->span };
+        GoroutineLabel label, found = { 0 };
+        size_t at = GO_HEADER_SIZE;
+        uint8_t best = 0;
+
+        while (goroutine_labels_next(labels->attributes, labels->attributes_size, &at, &label)) {
+                uint8_t rank = rank_of(cpu, (const char *)label.key, label.key_size);
+
+                if (rank > best && label.value_size) {
+                        best = rank;
+                        found = label;
+                }
+        }
+        return best ? name_span(cpu, program, &key, found.value, found.value_size) : 0;
+}
+
+static int learn(SpanCpu *cpu, const Program *program, const Sample *sample) {
+        const struct abi_sample *header = sample->header;
+        const ProcessContext *context = program->publication->context;
+        const SpanKey key = { program->process->generation, header->span };
+        const uint8_t *attribute;
+
+        if (!context || !header->attributes_size || header->context != ABI_CONTEXT_PRESENT ||
+            (header->form != ABI_FORM_THREAD && header->form != ABI_FORM_NODE) || !has_keys(cpu, context))
                 return 0;
         attribute = find_attribute(cpu, sample);
-        if (!attribute)
-                return 0;
-        r = service_of(cpu, program, &service);
-        if (!r)
-                r = find_span(cpu, service, &key, &span);
-        if (r || !span)
-                return r;
-        return add_row(cpu, service, (const char *)attribute + 2, attribute[1], &span->row);
+        return attribute ? name_span(cpu, program, &key, attribute + 2, attribute[1]) : 0;
 }
 
 /* ---- runs ---- */
@@ -418,13 +438,23 @@ int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *
         return r ? r : add_time(cpu, service, &key, runs->n_inside * tick_ns);
 }
 
-int span_cpu_add_tick(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
-                      uint64_t tick_ns) {
+int span_cpu_add_sample(SpanCpu *cpu, const Program *program, const Sample *sample, uint64_t tick_ns) {
+        struct abi_sample header = *sample->header;
+        GoroutineContext labels;
         uint32_t service;
         SpanKey key;
-        int r = find_owner(cpu, program, header, &key, &service);
+        int r;
 
-        return r ? r : add_time(cpu, service, &key, tick_ns);
+        if (header.form == ABI_FORM_GO || header.form == ABI_FORM_LABELS) {
+                goroutine_context_read(sample->attributes, header.attributes_size, false, &labels);
+                header.span = labels.span;
+                header.context = labels.span.span ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
+                r = labels.span.span ? learn_by_labels(cpu, program, &labels) : 0;
+        } else
+                r = learn(cpu, program, sample);
+        if (!r && tick_ns)
+                r = find_owner(cpu, program, &header, &key, &service);
+        return r || !tick_ns ? r : add_time(cpu, service, &key, tick_ns);
 }
 
 /* ---- windows ---- */

@@ -68,16 +68,15 @@ int span_cpu_new(SpanCpu **cpup, const char *key);
 SpanCpu *span_cpu_free(SpanCpu *cpu);
 DEFINE_CLEANUP(SpanCpu, span_cpu_free)
 
-/* Looks for the operation of the sample's span in its attributes. Return: 0, -ENOMEM. */
-int span_cpu_learn(SpanCpu *cpu, const Program *program, const Sample *sample);
+/*
+ * Looks for the operation of the sample's span in its attributes, or in the labels of its goroutine, and adds
+ * @tick_ns to that span: what the sample stands for, 0 where runs are told. Return: 0, -ENOMEM.
+ */
+int span_cpu_add_sample(SpanCpu *cpu, const Program *program, const Sample *sample, uint64_t tick_ns);
 
 /* @header: whose runs, and the span. @tick_ns: what one tick stands for. Return: 0, -ENOMEM. */
 int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
                  const SpanCpuRuns *runs, uint64_t tick_ns);
-
-/* The same from a sample, where there are no runs: what one tick stands for. Return: 0, -ENOMEM. */
-int span_cpu_add_tick(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
-                      uint64_t tick_ns);
 
 /* A window closes. Return: 0, -ENOMEM. */
 int span_cpu_rotate(SpanCpu *cpu);

@@ -28,11 +28,11 @@
 /* Runs between switches are more exact than ticks, where they are told. */
 static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
         SpanCpu *cpu = daemon->stages.span_cpu;
-        int r = cpu ? span_cpu_learn(cpu, program, sample) : 0;
+        bool counts = !daemon->config->waits.off_cpu && sample->header->kind == ABI_KIND_CPU;
 
-        if (r || !cpu || daemon->config->waits.off_cpu || sample->header->kind != ABI_KIND_CPU)
-                return error_fold(r);
-        return span_cpu_add_tick(cpu, program, sample->header, NS_PER_SEC / daemon_frequency(daemon));
+        return cpu ? span_cpu_add_sample(cpu, program, sample,
+                                         counts ? NS_PER_SEC / daemon_frequency(daemon) : 0)
+                   : 0;
 }
 
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
@@ -173,7 +173,7 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
 
 static int add_runs(Daemon *daemon, const Program *program, const Sample *sample, const SpanCpuRuns *runs) {
         SpanCpu *cpu = daemon->stages.span_cpu;
-        int r = cpu ? span_cpu_learn(cpu, program, sample) : 0;
+        int r = cpu ? span_cpu_add_sample(cpu, program, sample, 0) : 0;
 
         if (!r && cpu)
                 r = span_cpu_add(cpu, program, sample->header, runs, NS_PER_SEC / daemon_frequency(daemon));

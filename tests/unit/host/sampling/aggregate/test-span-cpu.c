@@ -51,7 +51,13 @@ static void learn_bytes(Shop *shop, uint64_t span, const void *bytes, size_t siz
         Sample sample = { .header = &header, .attributes = bytes };
 
         header.attributes_size = (uint16_t)size;
-        cr_assert_eq(span_cpu_learn(shop->cpu, &shop->program, &sample), 0);
+        cr_assert_eq(span_cpu_add_sample(shop->cpu, &shop->program, &sample, 0), 0);
+}
+
+static int add_tick(Shop *shop, const struct abi_sample *header) {
+        Sample sample = { .header = header };
+
+        return span_cpu_add_sample(shop->cpu, &shop->program, &sample, TICK_NS);
 }
 
 static void learn(Shop *shop, uint64_t span, const char *operation) {
@@ -268,8 +274,8 @@ Test(span_cpu, adds_ticks_where_no_runs_are_told) {
         set_up(&shop, NULL);
         learn(&shop, 1, "/cart");
         for (int i = 0; i < 3; i++)
-                cr_assert_eq(span_cpu_add_tick(shop.cpu, &shop.program, &inside, TICK_NS), 0);
-        cr_assert_eq(span_cpu_add_tick(shop.cpu, &shop.program, &outside, TICK_NS), 0);
+                cr_assert_eq(add_tick(&shop, &inside), 0);
+        cr_assert_eq(add_tick(&shop, &outside), 0);
         cr_assert_str_eq(close_and_look(&shop), "shop/cart 3000\n");
         cr_assert_eq(shop.outside_ns, TICK_NS);
         cr_assert_eq(stat_get(COUNTER_THREAD_CPU_SPAN_NS), 0, "that counts runs alone");
@@ -334,5 +340,33 @@ Test(span_cpu, calls_a_service_by_its_program_where_it_says_nothing) {
         shop.process.exe = (char *)"/usr/bin/app";
         add(&shop, 1, (SpanCpuRuns){ .whole_ns = 1 });
         cr_assert_str_eq(look(&shop), "unknown_service:app 1\n");
+        span_cpu_free(shop.cpu);
+}
+
+/* Its id, then {size, size, key, value}…, as the kernel half has them. */
+#define GOROUTINE "\41\0\0\0\0\0\0\0"
+#define OF_SPAN "\10\40trace_id000000000000000000000000000000aa" "\7\20span_id00000000000000bb"
+
+static void add_goroutine(Shop *shop, const char *labels, size_t size) {
+        struct abi_sample header = header_of(0);
+        Sample sample = { .header = &header, .attributes = (const uint8_t *)labels };
+
+        header.form = ABI_FORM_GO;
+        header.context = ABI_CONTEXT_NONE;
+        header.attributes_size = (uint16_t)size;
+        cr_assert_eq(span_cpu_add_sample(shop->cpu, &shop->program, &sample, TICK_NS), 0);
+}
+
+Test(span_cpu, takes_span_and_operation_from_labels_of_goroutines) {
+        static const char named[] = GOROUTINE OF_SPAN "\12\5http.route/cart" "\11\11span.nameGET /cart" "\6\4tenantblue",
+                          nameless[] = GOROUTINE OF_SPAN, outside[] = GOROUTINE "\12\5http.route/cart";
+        Shop shop;
+
+        set_up(&shop, NULL);
+        add_goroutine(&shop, nameless, sizeof(nameless) - 1);
+        add_goroutine(&shop, named, sizeof(named) - 1);
+        add_goroutine(&shop, outside, sizeof(outside) - 1);
+        cr_assert_str_eq(close_and_look(&shop), "shopGET /cart 2000\n");
+        cr_assert_eq(shop.outside_ns, TICK_NS);
         span_cpu_free(shop.cpu);
 }
