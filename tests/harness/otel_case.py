@@ -7,6 +7,8 @@ A stretch is judged a little inside of its ends, and from half a second after th
 A victim's child says `pid N`."""
 import bisect
 import collections
+import http.client
+import json
 import os
 import pathlib
 import platform
@@ -14,7 +16,9 @@ import re
 import shutil
 import subprocess
 import tempfile
+import urllib.request
 
+import prometheus
 import session
 import tap
 
@@ -91,6 +95,55 @@ class TestCase(session.TestCase):
         pids = {child.pid, *map(int, re.findall(r"^pid (\d+)$", child.out, re.M))}
         samples = [x for x in result.samples if x.resource["process.pid"] in pids]
         return samples, self.judge(result, samples, stretches)
+
+    def check_service(self, argv, operations, requests=60, **environment):
+        """A service of a web framework: reports, a page and /metrics have each route's share of the CPU by
+        its name, with no file beside them. It prints `listens PORT`, and `used ROUTE MICROSECONDS` when its
+        input ends. @operations: {the name of its span: ROUTE}. Its customer asks for two paths in turns."""
+        child = self.spawn(argv, stdin=subprocess.PIPE, env=self.environment(**environment),
+                           cwd=self.directory())
+        port = int(child.wait_for(r"^listens (\d+)$", 60)[1])
+        run = self.start("--frequency", "499", "--pid", child.pid, "--export-interval", "1s",
+                         "--metrics", "127.0.0.1:0")
+        metrics = run.child.wait_for(r"metrics are at (http://127\.0\.0\.1:\d+/metrics)")[1]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+        for _ in range(requests):
+            for path, body in (("/cart/17", b"17"), ("/search", b"none")):
+                connection.request("GET", path)
+                self.assertEqual(connection.getresponse().read(), body)
+        connection.close()
+
+        def in_metrics():
+            families = prometheus.parse(urllib.request.urlopen(metrics).read().decode())
+            rows = families.get("spanprof_span_cpu_seconds_total")
+            return {dict(labels)["operation"]: value for labels, value in rows.samples.items()} if rows else {}
+
+        tap.wait_until(lambda: set(operations) <= set(in_metrics()), "rows of /metrics", 60)
+        rows = in_metrics()
+        child.process.stdin.close()
+        self.assertEqual(child.wait(), 0, child)
+        self.assertNotIn("spans are not published", child.err)
+        used = {route: int(n) for route, n in re.findall(r"^used (\S+) (\d+)$", child.out, re.M)}
+        self.check_operations(rows, operations, used)
+        result = run.stop()
+        page = self.directory() / "page.html"
+        self.spanprof("report", run.receiver.directory, "-o", page)
+        for source in (run.receiver.directory, page):
+            rows = json.loads(self.spanprof("report", "--json", source).stdout)["profiles"][0]["operations"]
+            self.check_operations({row["operation"]: row["value"] for row in rows}, operations, used)
+        return result
+
+    def check_operations(self, rows, operations, used):
+        """By name, as the service itself counts. A method alone names nothing."""
+        rows = {name: value for name, value in rows.items() if name and name != "(no span)"}
+        whole, known = sum(rows.values()), sum(used.values())
+        for name, route in operations.items():
+            self.assertAlmostEqual(rows.get(name, 0) / whole, used[route] / known, delta=0.08,
+                                   msg=(rows, used))
+        others = {name: value for name, value in rows.items() if name not in operations}
+        # a window may end before a request has its route
+        self.assertLess(others.get("GET", 0), 0.03 * whole, rows)
+        self.assertLess(sum(others.values()), 0.1 * whole, rows)
 
     def judge(self, result, samples, stretches):
         first = {}      # of each process, since a child is found by itself

@@ -75,7 +75,11 @@ make_otel_java() {
                 fetch_otel opentelemetry-sdk-metrics 1.67.0 \
                         c157ff10da59a87a57e5236d9f3290792d9b749433be5e5b449a7d1604c320a9 &&
                 fetch_otel opentelemetry-sdk-trace 1.67.0 \
-                        14d9615c8a5dcf471dcbb74902b771dcfa8656b755ac38dce904042289ccd198
+                        14d9615c8a5dcf471dcbb74902b771dcfa8656b755ac38dce904042289ccd198 &&
+                fetch org/apache/tomcat/embed/tomcat-embed-core/10.1.44/tomcat-embed-core-10.1.44.jar \
+                        8bb726735eb89bcef7a0c088db45428fd874dfdcf1775ab029d1a0d5490e68a0 &&
+                fetch org/apache/tomcat/tomcat-annotations-api/10.1.44/tomcat-annotations-api-10.1.44.jar \
+                        8e54e3fa60e6adecdba6e2c5c60fabbb2c83ced7f8f0f635e877115ae5dc9aa1
 }
 
 make_otel_node() {

@@ -48,6 +48,13 @@ class OtelGo(otel_case.TestCase):
                          timeout=280, expect=0)
         self.check_stretches([program, "4"], options=("--comm", "otel-requests"))
 
+    def test_a_shop_of_net_http_has_its_routes_in_reports_pages_and_metrics(self):
+        shop = self.folder.parent / "shop"
+        shutil.copytree(tap.SOURCE_DIR / "tests/interop/publishers/otel-shop", shop)
+        self.run_command([self.go.program, "build", "-o", shop / "otel-shop", "."], cwd=shop, env=self.modules,
+                         timeout=280, expect=0)
+        self.check_service([shop / "otel-shop"], {"GET /cart/{id}": "/cart/{id}", "GET /search": "/search"})
+
 
 if __name__ == "__main__":
     tap.main()

@@ -48,7 +48,7 @@ class Jars(otel_case.TestCase):
 
     @classmethod
     def everything(cls):
-        return ":".join(str(path) for path in cls.jars.glob("*.jar") if path != cls.agent)
+        return ":".join(str(path) for path in cls.jars.glob("opentelemetry-*.jar") if path != cls.agent)
 
     def with_agent(self, seconds, *words, options=(), victim="OtelRequests"):
         return [self.java, f"-javaagent:{self.agent}", f"-Dotel.javaagent.extensions={self.jar}",
@@ -119,6 +119,15 @@ class OtelJava(Jars):
         library = self.record_library()
         self.assertEqual(self.names(self.with_agent(library, victim="OtelNames"), **QUIET), self.NAMES)
         self.assertEqual(self.names(self.plain(library, victim="OtelNames")), self.NAMES)
+
+    def test_a_shop_of_servlets_has_its_routes_in_reports_pages_and_metrics(self):
+        folder = self.directory()
+        classes = f"{folder}:" + ":".join(map(str, self.jars.glob("tomcat-*.jar")))
+        self.run_command(["javac", "--release", "11", "-Xlint:all,-classfile", "-Werror", "-cp", classes, "-d", folder,
+                          self.REQUESTS.parent / "ServletShop.java"], expect=0, timeout=300)
+        self.check_service([self.java, f"-javaagent:{self.agent}", f"-Dotel.javaagent.extensions={self.jar}",
+                            "-Dotel.service.name=shop", "-cp", classes, "ServletShop", folder],
+                           {"GET /cart/*": "/cart/*", "GET /search": "/search"}, **QUIET)
 
     def test_the_same_of_virtual_threads_that_wait(self):
         self.java = next(iter(self.with_virtual_threads(jdks.here()).values()))

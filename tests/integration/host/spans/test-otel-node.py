@@ -93,6 +93,11 @@ class OtelNode(TestCase):
         })
         self.assertIn("refused true failures 0", out)
 
+    def test_a_shop_of_express_has_its_routes_in_reports_pages_and_metrics(self):
+        self.check_service([self.node, self.PROGRAMS / "otel_express.js"],
+                           {"GET /cart/:id": "/cart/:id", "GET /search": "/search"},
+                           **self.node_environment(NODE_OPTIONS=self.REGISTER))
+
     def test_names_stay_in_the_process_where_they_are_switched_off(self):
         found, out = self.names(SPANPROF_SPAN_NAMES="off")
         self.assertEqual({json.dumps(attributes) for attributes in found.values()}, {"null", "{}"})
