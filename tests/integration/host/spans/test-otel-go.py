@@ -51,6 +51,9 @@ class OtelGo(otel_case.TestCase):
     def test_a_shop_of_net_http_has_its_routes_in_reports_pages_and_metrics(self):
         shop = self.folder.parent / "shop"
         shutil.copytree(tap.SOURCE_DIR / "tests/interop/publishers/otel-shop", shop)
+        done = self.run_command([self.go.program, "mod", "download"], cwd=shop, env=self.modules, timeout=200)
+        if done.returncode:
+            tap.skip(f"machine: otelhttp cannot be downloaded: {done.stderr[-300:]}")
         self.run_command([self.go.program, "build", "-o", shop / "otel-shop", "."], cwd=shop, env=self.modules,
                          timeout=280, expect=0)
         self.check_service([shop / "otel-shop"], {"GET /cart/{id}": "/cart/{id}", "GET /search": "/search"})

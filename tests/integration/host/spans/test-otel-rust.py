@@ -19,7 +19,7 @@ import tap  # noqa: E402
 OLDEST = (1, 85)        # cargo that reads both lock files and their packages
 
 
-class OtelRust(otel_case.TestCase):
+class TestCase(otel_case.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -46,6 +46,8 @@ class OtelRust(otel_case.TestCase):
             self, [self.cargo, verb, "--locked", *arguments], expect=expect, cwd=crate, timeout=580,
             env=otel_case.TestCase.environment(CARGO_TARGET_DIR=self.target))
 
+
+class OtelRust(TestCase):
     def build(self, *features):
         """The service, under a name of its own."""
         self.run_cargo(self.requests, "build", "--quiet", "--offline", *features)
