@@ -51,7 +51,6 @@ enum {
         JFR_MAX_METADATA = 16 << 20,
         JFR_EVENT_BUFFER = 256 << 10,   /* longer events are none of ours */
         JFR_PIECE = 64 << 10,           /* read at once, unless an event is longer */
-        JFR_SLACK = 16,                 /* bytes behind the buffer that may be read */
         JFR_EVENT_HEADER_MAX = 18,      /* size and type */
 };
 

@@ -13,6 +13,16 @@
 
 enum { JFR_FRAME_CACHE_FIRST_BITS = 12, JFR_FRAME_CACHE_BITS = 17 };
 
+/* What constants are known as. */
+typedef enum JfrUse {
+        JFR_AS_TEXT = 1,
+        JFR_AS_CLASS,
+        JFR_AS_METHOD,
+        JFR_AS_FRAME_TYPE,
+        JFR_AS_STACK,
+        JFR_AS_THREAD,
+} JfrUse;
+
 typedef struct JfrLibrary {
         uint32_t build_id;              /* window strings */
         uint32_t path;
@@ -21,8 +31,8 @@ typedef struct JfrLibrary {
 typedef struct JfrCounts {
         uint64_t n_frames, n_remote_frames;     /* frames of new stacks */
         uint64_t n_stacks, n_truncated;
-        uint64_t n_stacks_missing;      /* samples whose stack is in no pool */
-        uint64_t n_unreadable;          /* constants that could not be read */
+        uint64_t n_stacks_missing;      /* samples whose stack is in no pool, or has no frames */
+        uint64_t n_frames_missing;      /* different references to frames and methods that are in no pool */
 } JfrCounts;
 
 typedef struct JfrThread {
@@ -53,9 +63,10 @@ typedef struct JfrFrameEntry {
 /* Where a stack's class keeps its frames, and a frame its fields. */
 typedef struct JfrFrameLayout {
         const JfrClass *stack;
-        const JfrField *frames;
-        /* a frame is so many compressed integers, and nothing else; 0 = it is not */
+        const JfrField *frames;         /* frames themselves, or references to them */
+        /* a frame in a stack is so many compressed integers, and nothing else; 0 = it is not */
         uint32_t n_quick;
+        bool integers;                  /* a frame's fields are such integers */
         int method, line, type;         /* numbers of the frame's fields; -1 = there is none */
 } JfrFrameLayout;
 
@@ -80,8 +91,8 @@ typedef struct JfrNames {
         JfrCounts *counts;
 } JfrNames;
 
-/* Marks the classes whose pools are needed for names. */
-void jfr_names_want(JfrMetadata *metadata);
+/* Marks the classes whose pools are needed for a field: its own, and those that its values refer to. */
+void jfr_names_want(const JfrField *field);
 
 /* Return: 0, -ENOMEM. The caches live on from chunk to chunk. */
 int jfr_names_init(JfrNames *names, Window *window, JfrCounts *counts);
@@ -95,9 +106,9 @@ int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Tex
 int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
 
 /* Each: 0 and the row (0 = not known), WINDOW_E_FULL, -ENOMEM. */
-int jfr_names_string(JfrNames *names, const JfrString *string, uint32_t *stringp);
 int jfr_names_text(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);
 int jfr_names_class(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);
+/* *missingp: the index is one, and yields no frames. */
 int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp,
-                    bool *truncatedp);
+                    bool *truncatedp, bool *missingp);
 int jfr_names_thread(JfrNames *names, const JfrClass *class, uint64_t index, JfrThread *threadp);

@@ -43,7 +43,7 @@ const JfrEventType *jfr_event_type(const char *name) {
 static const struct {
         const char *name;
         JfrSlot slot;
-        bool pool;                      /* an index into a pool */
+        bool pool;                      /* a value that is usually an index into a pool */
 } known_fields[] = {
         { "startTime", JFR_SLOT_START, false },
         { "duration", JFR_SLOT_DURATION, false },
@@ -79,13 +79,12 @@ static bool is_text(const JfrField *field) {
 }
 
 static JfrSlot slot_of(JfrPlan *plan, const JfrField *field) {
-        for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
-                bool number = !field->pool && field->class->kind >= JFR_BOOLEAN &&
-                        field->class->kind <= JFR_DOUBLE;
+        const JfrClass *number = jfr_number_class(field);
 
+        for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
                 if (strcmp(known_fields[i].name, field->name) || field->array)
                         continue;
-                if (plan->fields[known_fields[i].slot] || (known_fields[i].pool ? !field->pool : !number))
+                if (plan->fields[known_fields[i].slot] || (known_fields[i].pool ? !field->class : !number))
                         return JFR_N_SLOTS;
                 return known_fields[i].slot;
         }
@@ -97,6 +96,11 @@ static JfrSlot slot_of(JfrPlan *plan, const JfrField *field) {
         return JFR_N_SLOTS;
 }
 
+static bool is_number(JfrSlot slot) {
+        return (slot >= JFR_SLOT_SPAN && slot <= JFR_SLOT_TRACE_HIGH) ||
+                (slot >= JFR_SLOT_START && slot < JFR_N_SLOTS);
+}
+
 static JfrStep step_of(const JfrField *field, JfrSlot slot) {
         static const uint8_t sizes[] = { [JFR_CHAR] = 2, [JFR_SHORT] = 2, [JFR_INT] = 4,
                                          [JFR_LONG] = 8, [JFR_FLOAT] = 4, [JFR_DOUBLE] = 8 };
@@ -104,6 +108,10 @@ static JfrStep step_of(const JfrField *field, JfrSlot slot) {
 
         if (field->array)
                 return step;
+        if (is_number(slot) && (field->pool || field->class->kind == JFR_STRUCT)) {
+                step.kind = JFR_STEP_NUMBER;
+                return step;
+        }
         if (field->pool) {
                 step.kind = JFR_STEP_INTEGER;
                 step.size = 8;
@@ -126,10 +134,8 @@ static JfrStep step_of(const JfrField *field, JfrSlot slot) {
                 step.kind = JFR_STEP_REAL;
                 step.size = sizes[field->class->kind];
                 break;
-        case JFR_TEXT:
-                step.kind = slot == JFR_N_SLOTS ? JFR_STEP_FIELD : JFR_STEP_TEXT;
-                break;
         default:
+                step.kind = slot == JFR_N_SLOTS ? JFR_STEP_FIELD : JFR_STEP_VALUE;
                 break;
         }
         return step;
@@ -208,10 +214,12 @@ static void choose_form(JfrPlan *plan) {
         }
 }
 
-int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed,
+int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, JfrPools *pools,
                   uint64_t seed) {
+        const JfrField *weight;
+
         *plan = (JfrPlan){ .type = type, .class = class, .number = (uint32_t)(type - jfr_event_types),
-                           .compressed = compressed };
+                           .pools = pools, .compressed = pools->compressed };
         if (class->broken || class->kind != JFR_STRUCT)
                 return 1;
         for (uint32_t i = 0; i < class->n_fields && i < JFR_MAX_STEPS; i++) {
@@ -227,47 +235,49 @@ int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class
         }
         make_keys(plan, seed);
         make_quick(plan);
-        plan->weight_is_real = plan->fields[JFR_SLOT_WEIGHT] &&
-                (plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_FLOAT ||
-                 plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_DOUBLE);
+        weight = plan->fields[JFR_SLOT_WEIGHT];
+        plan->weight_is_real = weight && !jfr_is_integer(jfr_number_class(weight));
         choose_form(plan);
         return 0;
 }
 
-/* A step of any kind but a text. */
-static uint64_t read_step(const JfrStep *step, JfrCursor *cursor) {
-        uint64_t value = 0;
+/* A number other than the weight is whole: the bits of a real one become such. */
+static uint64_t whole(const JfrStep *step, uint64_t value) {
         double real;
 
+        if (step->slot == JFR_SLOT_WEIGHT || jfr_is_integer(jfr_number_class(step->field)))
+                return value;
+        memcpy(&real, &value, sizeof(real));
+        return real > 0 && real < 0x1p63 ? (uint64_t)real : 0;
+}
+
+/* A step of any kind but a value. */
+static uint64_t read_step(const JfrPlan *plan, const JfrStep *step, JfrCursor *cursor) {
         switch (step->kind) {
         case JFR_STEP_INTEGER:
                 return jfr_integer(cursor, step->size);
         case JFR_STEP_BYTE:
                 return jfr_byte(cursor);
         case JFR_STEP_REAL:
-                real = step->size == 4 ? jfr_float(cursor) : jfr_double(cursor);
-                memcpy(&value, &real, sizeof(value));
-                return value;
+                return whole(step, jfr_number(cursor, step->field->class));
+        case JFR_STEP_NUMBER:
+                return whole(step, jfr_pools_number(plan->pools, cursor, step->field));
         default:
                 jfr_skip_field(cursor, step->field);
                 return 0;
         }
 }
 
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text,
-                  void *userdata) {
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots) {
         for (uint32_t i = 0; i < plan->n_steps; i++) {
                 const JfrStep *step = &plan->steps[i];
                 uint64_t *slotp = &slots[step->slot];
-                JfrString string;
                 int r = 0;
 
-                if (step->kind == JFR_STEP_TEXT)
-                        string = jfr_string(cursor);
+                if (step->kind == JFR_STEP_VALUE)
+                        r = jfr_pools_take(plan->pools, cursor, step->field, slotp);
                 else
-                        *slotp = read_step(step, cursor);
-                if (!cursor->failed && step->kind == JFR_STEP_TEXT)
-                        r = take_text(&string, slotp, userdata);
+                        *slotp = read_step(plan, step, cursor);
                 if (r || cursor->failed)
                         return r ? r : JFR_PLAN_E_MALFORMED;
         }
@@ -278,11 +288,11 @@ const uint8_t *jfr_plan_step(const JfrPlan *plan, const JfrStep *step, const uin
                              uint64_t *valuep) {
         JfrCursor cursor = { at, end, plan->compressed, false };
 
-        if (step->kind == JFR_STEP_TEXT) {
-                jfr_string(&cursor);
+        if (step->kind == JFR_STEP_VALUE) {
+                jfr_skip_field(&cursor, step->field);
                 *valuep = cursor.failed ? 0 : hash_bytes(at, (size_t)(cursor.at - at));
         } else
-                *valuep = read_step(step, &cursor);
+                *valuep = read_step(plan, step, &cursor);
         return cursor.failed ? end + 1 : cursor.at;
 }
 

@@ -9,7 +9,7 @@
  * put a value into a slot.
  */
 
-#include "desk/jfr/metadata.h"
+#include "desk/jfr/pool.h"
 
 typedef enum JfrMeasure {
         JFR_CPU,
@@ -86,7 +86,8 @@ typedef enum JfrStepKind {
         JFR_STEP_INTEGER,               /* integer of `size` bytes where it is plain */
         JFR_STEP_BYTE,
         JFR_STEP_REAL,                  /* float (4) or double (8); the slot gets the bits of a double */
-        JFR_STEP_TEXT,                  /* the slot gets the window string that `take_text` makes */
+        JFR_STEP_NUMBER,                /* a number by reference, or in a struct of its own */
+        JFR_STEP_VALUE,                 /* a value in place of a reference; the slot gets its index */
         JFR_STEP_FIELD,                 /* anything else: passed over */
 } JfrStepKind;
 
@@ -154,6 +155,7 @@ typedef struct JfrPlan {
         /* random numbers; 0 = does not tell samples apart, or the type has no such field */
         uint64_t keys[JFR_N_SLOTS + 1];
         bool weight_is_real, compressed;
+        JfrPools *pools;
 } JfrPlan;
 
 extern const JfrEventType jfr_event_types[];
@@ -163,14 +165,8 @@ extern const uint32_t jfr_n_event_types;
 const JfrEventType *jfr_event_type(const char *name);
 
 /* @seed: keys are made of it. Return: 0, or 1 = events of this class cannot be read. */
-int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed,
+int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, JfrPools *pools,
                   uint64_t seed);
-
-/*
- * Makes a text of an event into a number that is the same for equal texts. Return: 0, or a code that ends the
- * reading.
- */
-typedef int (*JfrTakeText)(const JfrString *string, uint64_t *valuep, void *userdata);
 
 enum {
         _JFR_PLAN_E_SUCCESS,
@@ -179,13 +175,12 @@ enum {
 
 /*
  * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set.
- * Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned.
+ * Return: 0, JFR_PLAN_E_MALFORMED, -ENOMEM.
  */
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text,
-                  void *userdata);
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots);
 
 /*
- * A step that is no compressed integer. *valuep: what it says; of a text, a hash of its bytes.
+ * A step that is no compressed integer. *valuep: what it says; of a value, a hash of its bytes.
  * Return: what is behind it; more than @end = it is not there.
  */
 const uint8_t *jfr_plan_step(const JfrPlan *plan, const JfrStep *step, const uint8_t *at, const uint8_t *end,

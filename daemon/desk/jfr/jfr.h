@@ -34,6 +34,8 @@ typedef struct JfrResult {
         uint32_t n_profiles, profile;   /* the recording's first profile in the window, if it has any */
         uint64_t n_timed;               /* events whose time was kept */
         uint64_t n_lost;                /* samples that the JVM says it has lost */
+        uint64_t n_stackless;           /* samples whose stack is referred to and is not there */
+        uint64_t n_frames_missing;      /* different frames and methods of which the same is so */
         bool times_dropped;       /* there were too many times: no event of the window has its own any more */
         uint32_t n_twice;
         struct {

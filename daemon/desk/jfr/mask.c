@@ -101,7 +101,7 @@ static int mask_field(Mask *mask, const JfrField *field, JfrCursor *cursor) {
         size_t at = (size_t)(cursor->at - mask->data);
         JfrString string;
 
-        if (field->array)
+        if (field->array || field->class->kind != JFR_TEXT)
                 return JFR_MASK_E_UNSURE;
         if (field->pool)
                 return mask_pooled(mask, jfr_long(cursor));
@@ -113,6 +113,12 @@ static int mask_field(Mask *mask, const JfrField *field, JfrCursor *cursor) {
         return 0;
 }
 
+/* A struct, or a reference to one, may hold a text. Threads and stacks do, and those are no secrets. */
+static bool may_be_text(const JfrField *field) {
+        return field->class && !jfr_number_class(field) && strcmp(field->name, "eventThread") &&
+                strcmp(field->name, "stackTrace");
+}
+
 static int mask_event(Mask *mask, const JfrClass *class, const JfrEvent *event) {
         const uint8_t *begin = mask->data + mask->chunk->offset + event->offset;
         JfrCursor cursor = { begin + event->header_size, begin + event->size, mask->chunk->compressed,
@@ -122,8 +128,7 @@ static int mask_event(Mask *mask, const JfrClass *class, const JfrEvent *event) 
         for (uint32_t i = 0; i < class->n_fields && !r; i++) {
                 const JfrField *field = &class->fields[i];
 
-                if (field->class && field->class->kind == JFR_TEXT &&
-                    is_masked(mask, class->name, field->name))
+                if (may_be_text(field) && is_masked(mask, class->name, field->name))
                         r = mask_field(mask, field, &cursor);
                 else
                         jfr_skip_field(&cursor, field);

@@ -331,6 +331,41 @@ const JfrField *jfr_field(const JfrClass *class, const char *name) {
         return NULL;
 }
 
+const JfrClass *jfr_number_class(const JfrField *field) {
+        for (unsigned depth = 0; depth < MAX_VALUE_DEPTH && field->class && !field->array; depth++) {
+                const JfrClass *class = field->class;
+
+                if (class->kind != JFR_STRUCT)
+                        return class->kind == JFR_TEXT ? NULL : class;
+                if (class->broken || class->n_fields != 1)
+                        return NULL;
+                field = &class->fields[0];
+        }
+        return NULL;
+}
+
+uint64_t jfr_number(JfrCursor *cursor, const JfrClass *class) {
+        uint64_t value;
+        double real;
+
+        switch (class->kind) {
+        case JFR_CHAR:
+        case JFR_SHORT:
+                return jfr_integer(cursor, 2);
+        case JFR_INT:
+                return jfr_int(cursor);
+        case JFR_LONG:
+                return jfr_long(cursor);
+        case JFR_FLOAT:
+        case JFR_DOUBLE:
+                real = class->kind == JFR_FLOAT ? jfr_float(cursor) : jfr_double(cursor);
+                memcpy(&value, &real, sizeof(value));
+                return value;
+        default:
+                return jfr_byte(cursor);
+        }
+}
+
 /*
  * The bytes of recordings are such values for the most part: frames of stacks. Eight bytes at once: as many
  * bytes without a mark, as many integers end there. The last of them that ends is where the next eight begin,

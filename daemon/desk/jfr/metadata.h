@@ -102,6 +102,19 @@ static inline JfrClass *jfr_class(const JfrMetadata *metadata, uint64_t id) {
 JfrClass *jfr_class_named(const JfrMetadata *metadata, const char *name);
 const JfrField *jfr_field(const JfrClass *class, const char *name);
 
+/*
+ * The kind of number that a field holds, by itself, by reference, or as the one field of a struct. Return:
+ * its class, or NULL = the field is no number.
+ */
+const JfrClass *jfr_number_class(const JfrField *field);
+
+static inline bool jfr_is_integer(const JfrClass *number) {
+        return number->kind != JFR_FLOAT && number->kind != JFR_DOUBLE;
+}
+
+/* Reads a number of that class. Of a float or double it is the bits of a double. */
+uint64_t jfr_number(JfrCursor *cursor, const JfrClass *class);
+
 /* Passes over one value. The cursor fails where the bytes do not hold one. */
 void jfr_skip(JfrCursor *cursor, const JfrClass *class);
 void jfr_skip_field(JfrCursor *cursor, const JfrField *field);

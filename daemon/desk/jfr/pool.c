@@ -2,7 +2,7 @@
 
 /*
  * Keeps the constants of each class in a hash table by index, as pointers into the bytes of the
- * checkpoints.
+ * checkpoints. Values that stand in place of references are copied, since the bytes of events do not stay.
  */
 
 #include "desk/jfr/pool.h"
@@ -31,6 +31,7 @@ void jfr_pools_deinit(JfrPools *pools) {
                 free(pools->buffers[i]);
         free(pools->pools);
         free(pools->buffers);
+        arena_deinit(&pools->inlined);
         *pools = (JfrPools){ 0 };
 }
 
@@ -168,6 +169,64 @@ JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t
         JfrConstant *slot = pool ? probe(pools, pool, index) : NULL;
 
         return slot && slot->data ? slot : NULL;
+}
+
+uint32_t jfr_constant_known(const JfrPools *pools, const JfrClass *class, const JfrConstant *constant,
+                            uint8_t use) {
+        return pools->pools[class->number].use == use ? constant->known : 0;
+}
+
+/* Looks the constant up again: it has another place if its pool has grown since. */
+void jfr_constant_know(JfrPools *pools, const JfrClass *class, uint64_t index, uint8_t use, uint32_t known) {
+        JfrConstant *constant = jfr_constant(pools, class, index);
+        JfrPool *pool = &pools->pools[class->number];
+
+        if (!pool->use)
+                pool->use = use;
+        if (constant && pool->use == use)
+                constant->known = known;
+}
+
+int jfr_pools_take(JfrPools *pools, JfrCursor *cursor, const JfrField *field, uint64_t *indexp) {
+        JfrConstant constant = { .data = cursor->at };
+        JfrPool *pool;
+        uint8_t *copy;
+
+        *indexp = field->pool ? jfr_long(cursor) : 0;
+        if (field->pool)
+                return 0;
+        jfr_skip_field(cursor, field);
+        if (cursor->failed)
+                return 0;
+        constant.size = (uint32_t)(cursor->at - constant.data);
+        *indexp = constant.index = hash_bytes(constant.data, constant.size);
+        pool = &pools->pools[field->class->number];
+        if (pool->n_slots && probe(pools, pool, constant.index)->data)
+                return 0;
+        copy = arena_alloc(&pools->inlined, (size_t)constant.size + JFR_SLACK);
+        if (!copy)
+                return error_origin(-ENOMEM);
+        memcpy(copy, constant.data, constant.size);
+        memset(copy + constant.size, 0, JFR_SLACK);
+        constant.data = copy;
+        return add_constant(pools, pool, &constant);
+}
+
+uint64_t jfr_pools_number(const JfrPools *pools, JfrCursor *cursor, const JfrField *field) {
+        JfrCursor constants = { 0 };
+
+        for (;; field = &field->class->fields[0]) {
+                if (field->pool) {
+                        const JfrConstant *constant = jfr_constant(pools, field->class, jfr_long(cursor));
+
+                        if (!constant)
+                                return 0;
+                        constants = jfr_constant_cursor(pools, constant);
+                        cursor = &constants;
+                }
+                if (field->class->kind != JFR_STRUCT)
+                        return jfr_number(cursor, field->class);
+        }
 }
 
 void jfr_constant_prefetch(const JfrPools *pools, const JfrClass *class, uint64_t index) {

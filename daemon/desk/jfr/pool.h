@@ -8,9 +8,15 @@
  * class: index → value. Pools of one class may come in several checkpoints. A value stays as it stands in the
  * checkpoint's bytes, which are kept while the chunk is read; it is looked at when something refers to it,
  * and what it was turned into is remembered beside it. Of pools that nothing asks for, no value is kept.
+ *
+ * Whether a field holds a value or a reference to one is up to the writer. A value that stands where another
+ * writer would refer to one becomes a constant as well, with an index that is a hash of its bytes: what reads
+ * constants then reads either.
  */
 
 #include "desk/jfr/metadata.h"
+
+enum { JFR_SLACK = 16 };                /* bytes behind events and constants that may be read */
 
 typedef struct JfrConstant {
         uint64_t index;
@@ -22,6 +28,7 @@ typedef struct JfrConstant {
 typedef struct JfrPool {
         JfrConstant *slots;
         uint32_t n_slots, n;
+        uint8_t use;                    /* what its constants are known as; 0 = as nothing yet */
 } JfrPool;
 
 typedef struct JfrPools {
@@ -30,6 +37,7 @@ typedef struct JfrPools {
         uint64_t seed;
         uint8_t **buffers;              /* bytes of checkpoints */
         uint32_t n_buffers, buffers_size;
+        Arena inlined;                  /* bytes of values that stood in place of references */
         bool compressed;
 } JfrPools;
 
@@ -53,6 +61,26 @@ int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, s
 
 /* Return: the constant, or NULL. */
 JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t index);
+
+/*
+ * What the constant was turned into by an earlier call with that @use (the caller's number, not 0), or 0. A
+ * recording may use constants of one class in two ways: then the first way is remembered, and the other not.
+ */
+uint32_t jfr_constant_known(const JfrPools *pools, const JfrClass *class, const JfrConstant *constant,
+                            uint8_t use);
+void jfr_constant_know(JfrPools *pools, const JfrClass *class, uint64_t index, uint8_t use, uint32_t known);
+
+/*
+ * Index of the value of a field that is no array, which is in its pool, or right at @cursor.
+ * Return: 0, -ENOMEM.
+ */
+int jfr_pools_take(JfrPools *pools, JfrCursor *cursor, const JfrField *field, uint64_t *indexp);
+
+/*
+ * The number in a field for which jfr_number_class() is not NULL. Of a float or double it is the bits of a
+ * double; 0 where a reference leads nowhere.
+ */
+uint64_t jfr_pools_number(const JfrPools *pools, JfrCursor *cursor, const JfrField *field);
 
 /* Asks memory for a constant's slot, and, when that has come, for its first bytes. */
 void jfr_constant_prefetch(const JfrPools *pools, const JfrClass *class, uint64_t index);

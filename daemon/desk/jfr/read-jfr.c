@@ -43,6 +43,16 @@ static void say_doubts(const Convert *convert, const Source *source, const JfrRe
                 convert_notice(convert,
                                "%s: the JVM lost %" PRIu64 " samples of the CPU's time; they are in no total",
                                source->name, result->n_lost);
+        if (result->n_stackless)
+                convert_notice(convert,
+                               "%s: %" PRIu64
+                               " samples have no stack: what they refer to is not in the recording, or has no frames",
+                               source->name, result->n_stackless);
+        if (result->n_frames_missing)
+                convert_notice(convert,
+                               "%s: %" PRIu64
+                               " frames have no name: what they refer to is not in the recording",
+                               source->name, result->n_frames_missing);
         for (uint32_t i = 0; i < result->n_twice; i++)
                 text_printf(&pairs, "%s%s and %s", i ? ", " : "", result->twice[i].type,
                             result->twice[i].other);

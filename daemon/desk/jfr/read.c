@@ -67,7 +67,7 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
 
         state->about = jfr_recording_kind(class->name);
         if (type && reader->current.n_plans < jfr_n_event_types) {
-                if (!jfr_plan_make(plan, type, class, reader->current.chunk->compressed, reader->n_chunks)) {
+                if (!jfr_plan_make(plan, type, class, &reader->current.pools, reader->n_chunks)) {
                         state->plan = plan;
                         state->timed = jfr_group_is_timed(type->group);
                         reader->current.n_plans++;
@@ -78,17 +78,15 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
         return find_type(reader, class->name, &state->count);
 }
 
-/* Pools of the classes that fields of samples point to. */
+/* Pools that fields of samples, and of events about the recording, refer to. */
 static void want_classes(JfrMetadata *metadata) {
-        jfr_names_want(metadata);
         for (uint32_t i = 0; i < metadata->n_classes; i++) {
                 const JfrClass *class = metadata->classes[i];
 
-                if (!jfr_event_type(class->name))
+                if (!jfr_event_type(class->name) && !jfr_recording_kind(class->name))
                         continue;
                 for (uint32_t j = 0; j < class->n_fields; j++)
-                        if (class->fields[j].pool && class->fields[j].class)
-                                class->fields[j].class->wanted = true;
+                        jfr_names_want(&class->fields[j]);
         }
 }
 
@@ -280,9 +278,10 @@ static void print_diagnostics(const JfrReader *reader, Text *text) {
         free(order);
         text_printf(text,
                     "chunks: %u; stacks: %" PRIu64 " with %" PRIu64 " frames, %" PRIu64 " remote, %" PRIu64
-                    " stacks truncated; samples without their stack: %" PRIu64 "\n",
+                    " stacks truncated; samples without their stack: %" PRIu64 "; frames without theirs: %" PRIu64
+                    "\n",
                     reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames,
-                    counts->n_truncated, counts->n_stacks_missing);
+                    counts->n_truncated, counts->n_stacks_missing, counts->n_frames_missing);
         if (reader->periods.assumed)
                 text_printf(text,
                             "periods: some are not in the recording, and the usual ones of their profiler\n");
@@ -358,6 +357,8 @@ int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, J
         if (r == JFR_E_FULL)
                 jfr_mistake(&reader,
                             "has more distinct stacks or strings than can be held; the rest is left out");
+        result->n_stackless = reader.counts.n_stacks_missing;
+        result->n_frames_missing = reader.counts.n_frames_missing;
         if (diagnostics && r >= 0)
                 print_diagnostics(&reader, diagnostics);
         deinit(&reader);

@@ -67,7 +67,8 @@ typedef struct JfrCombinations {
 /* The same places as the reader sees them. */
 typedef struct JfrPlace {
         uint32_t sample;                /* + 1, and JFR_PLACE_WALL; 0 = it could not be made */
-        uint32_t class;                 /* number */
+        uint16_t class;                 /* number */
+        bool stackless;                 /* it refers to a stack that yields no frames */
 } JfrPlace;
 
 /* The sample is of the wall clock, whatever its type. */

@@ -43,23 +43,21 @@ uint32_t jfr_recording_kind(const char *class_name) {
         return ABOUT_NONE;
 }
 
-static void read_wanted(JfrReader *reader, const JfrField *field, JfrCursor *cursor, Wanted *wanted) {
-        if (wanted->text && !field->pool && field->class->kind == JFR_TEXT) {
-                JfrString string = jfr_string(cursor);
+static int read_wanted(JfrReader *reader, const JfrField *field, JfrCursor *cursor, Wanted *wanted) {
+        const JfrClass *number = jfr_number_class(field);
+        uint64_t index;
+        int r;
 
+        if (wanted->text && field->class) {
+                r = jfr_pools_take(&reader->current.pools, cursor, field, &index);
                 wanted->text->size = 0;
-                if (string.encoding == JFR_STRING_POOL)
-                        jfr_names_append(&reader->names,
-                                         jfr_class_named(&reader->current.metadata, "java.lang.String"),
-                                         string.index, wanted->text);
-                else
-                        jfr_string_append(&string, wanted->text);
-        } else if (!wanted->text && !field->pool && field->class->kind == JFR_LONG)
-                wanted->number = jfr_long(cursor);
-        else if (!wanted->text && !field->pool && field->class->kind == JFR_INT)
-                wanted->number = jfr_int(cursor);
+                return r ? r : jfr_names_append(&reader->names, field->class, index, wanted->text);
+        }
+        if (!wanted->text && number && jfr_is_integer(number))
+                wanted->number = jfr_pools_number(&reader->current.pools, cursor, field);
         else
                 jfr_skip_field(cursor, field);
+        return 0;
 }
 
 /* Return: whether the event could be read. */
@@ -76,10 +74,10 @@ static bool read_fields(JfrReader *reader, const JfrClass *class, const JfrEvent
 
                 while (j < n && (field->array || strcmp(wanted[j].name, field->name)))
                         j++;
-                if (j < n)
-                        read_wanted(reader, field, &cursor, &wanted[j]);
-                else
+                if (j == n)
                         jfr_skip_field(&cursor, field);
+                else if (read_wanted(reader, field, &cursor, &wanted[j]))
+                        return false;
         }
         return !cursor.failed;
 }
@@ -219,13 +217,13 @@ static int look_for(JfrReader *reader, bool jvm, bool libraries) {
 /* Whether there is any method that was left for a symbol service to name. */
 static bool has_remote_frames(const JfrReader *reader) {
         static const char name[] = "<remote>";
-        const JfrClass *class = jfr_class_named(&reader->current.metadata, "jdk.types.Symbol");
-        const JfrPool *pool = class ? &reader->current.pools.pools[class->number] : NULL;
 
-        for (uint32_t i = 0; pool && i < pool->n_slots; i++)
-                if (pool->slots[i].data &&
-                    memmem(pool->slots[i].data, pool->slots[i].size, name, sizeof(name) - 1))
-                        return true;
+        for (const JfrPool *pool = reader->current.pools.pools, *end = pool + reader->current.pools.n_pools;
+             pool < end; pool++)
+                for (uint32_t i = 0; i < pool->n_slots; i++)
+                        if (pool->slots[i].data &&
+                            memmem(pool->slots[i].data, pool->slots[i].size, name, sizeof(name) - 1))
+                                return true;
         return false;
 }
 

@@ -76,12 +76,10 @@ static int add_named(JfrReader *reader, Set *set, const char *key, uint32_t stri
 static int add_context(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, Set *set) {
         for (uint32_t i = 0; i < plan->n_attributes; i++) {
                 const JfrField *field = plan->fields[JFR_SLOT_ATTRIBUTES + i];
-                uint32_t string = (uint32_t)slots[JFR_SLOT_ATTRIBUTES + i];
-                int r = 0;
+                uint32_t string;
+                int r;
 
-                if (field->pool)
-                        r = jfr_names_text(&reader->names, field->class, slots[JFR_SLOT_ATTRIBUTES + i],
-                                           &string);
+                r = jfr_names_text(&reader->names, field->class, slots[JFR_SLOT_ATTRIBUTES + i], &string);
                 if (!r)
                         r = add_named(reader, set, plan->attribute_names[i], string);
                 if (r)
@@ -115,14 +113,14 @@ static int add_class(JfrReader *reader, const JfrPlan *plan, const uint64_t *slo
 }
 
 static int find_stack(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *stackp,
-                      bool *truncatedp) {
+                      bool *truncatedp, bool *missingp) {
         const JfrField *field = plan->fields[JFR_SLOT_STACK];
 
         *stackp = 0;
-        *truncatedp = false;
-        return field
-                ? jfr_names_stack(&reader->names, field->class, slots[JFR_SLOT_STACK], stackp, truncatedp)
-                : 0;
+        *truncatedp = *missingp = false;
+        return field ? jfr_names_stack(&reader->names, field->class, slots[JFR_SLOT_STACK], stackp,
+                                       truncatedp, missingp)
+                     : 0;
 }
 
 static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
@@ -188,7 +186,7 @@ static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
 }
 
 static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep,
-                       uint32_t *samplep) {
+                       uint32_t *samplep, bool *stacklessp) {
         const JfrPlan *plan = state->plan;
         uint32_t stack, link, attributes;
         uint64_t root;
@@ -200,21 +198,12 @@ static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *
         if (!r)
                 r = jfr_profile_find(reader, group, profilep);
         if (!r)
-                r = find_stack(reader, plan, slots, &stack, &truncated);
+                r = find_stack(reader, plan, slots, &stack, &truncated, stacklessp);
         if (!r)
                 r = make_link(reader, plan, slots, &link, &root);
         if (!r)
                 r = find_set(reader, state, group, slots, truncated, root, &attributes);
         return r ? r : window_sample_number(reader->window, *profilep, stack, attributes, link, samplep);
-}
-
-static int take_text(const JfrString *string, uint64_t *valuep, void *userdata) {
-        JfrReader *reader = userdata;
-        uint32_t index = 0;
-        int r = string->encoding > JFR_STRING_EMPTY ? jfr_names_string(&reader->names, string, &index) : 0;
-
-        *valuep = index;
-        return r;
 }
 
 /* Batches of events. */
@@ -262,7 +251,7 @@ static int find_new(JfrReader *reader, Batch *batch, const NewSample *new, uint3
                 JfrPlace *place = &batch->new[new[i].number];
                 uint32_t profile, sample;
                 int r = find_sample(reader, &reader->current.states[place->class], new[i].slots, &profile,
-                                    &sample);
+                                    &sample, &place->stackless);
 
                 if (r)
                         return r;
@@ -278,8 +267,7 @@ static int read_slots(JfrReader *reader, const Batch *batch, uint32_t number, Ne
         JfrCursor cursor = { data, data + seen->size, reader->current.chunk->compressed, false };
 
         new->number = number;
-        return jfr_plan_read(reader->current.states[seen->class].plan, &cursor, new->slots, take_text,
-                             reader);
+        return jfr_plan_read(reader->current.states[seen->class].plan, &cursor, new->slots);
 }
 
 /* Finds the samples of new combinations. A sample that cannot be found ends the search. */
@@ -340,6 +328,7 @@ static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
                 }
                 if (!has_sample(reader, place, seen->n))
                         continue;
+                reader->counts.n_stacks_missing += place->stackless ? seen->n : 0;
                 if (seen->kind == JFR_SEEN_SUM) {
                         window_sample_sum(reader->window, profile_of(reader, place), sample_of(place),
                                           seen->value, seen->n);
@@ -363,7 +352,7 @@ static int count_batch(JfrReader *reader, Batch *batch, bool full) {
         int r, q;
 
         for (uint32_t i = 0; i < batch->n; i++)
-                batch->new[i] = (JfrPlace){ .class = batch->seen[i].class };
+                batch->new[i] = (JfrPlace){ .class = (uint16_t)batch->seen[i].class };
         r = full ? 0 : find_samples(reader, batch);
         if (r < 0)
                 return r;

@@ -22,6 +22,9 @@ enum {
         MAX_NAME = 16 << 10,
 };
 
+/* No stack, as the writer of JDK Mission Control has it; others write 0. */
+#define NULL_INDEX (UINT64_C(1) << 63)
+
 #define TRUNCATED (1u << 31)            /* in what is known of a stack: beside its index + 1 */
 
 /* Knowledge of a frame type: kind, and the attribute with its name. */
@@ -37,15 +40,16 @@ static int type_of(JfrNames *names, const JfrClass *class, uint64_t index, uint3
         } kinds[] = { { "interpreted", KIND_JVM }, { "jit compiled", KIND_JVM }, { "c1 compiled", KIND_JVM },
                       { "inlined", KIND_JVM },     { "native", KIND_NATIVE },    { "c++", KIND_NATIVE },
                       { "kernel", KIND_KERNEL } };
-        JfrConstant *constant = jfr_constant(names->pools, class, index);
-        uint32_t kind = KIND_UNKNOWN, attribute = 0;
+        const JfrConstant *constant = jfr_constant(names->pools, class, index);
+        uint32_t kind = KIND_UNKNOWN, attribute = 0, known;
         Text *text = &names->text3;
         int r;
 
         *kindp = *attributep = 0;
         if (!constant)
                 return 0;
-        if (!constant->known) {
+        known = jfr_constant_known(names->pools, class, constant, JFR_AS_FRAME_TYPE);
+        if (!known) {
                 text->size = 0;
                 r = jfr_names_append(names, class, index, text);
                 if (r)
@@ -62,10 +66,11 @@ static int type_of(JfrNames *names, const JfrClass *class, uint64_t index, uint3
                         if (r)
                                 return r;
                 }
-                constant->known = attribute << KIND_BITS | kind << 1 | 1;
+                known = attribute << KIND_BITS | kind << 1 | 1;
+                jfr_constant_know(names->pools, class, index, JFR_AS_FRAME_TYPE, known);
         }
-        *kindp = constant->known >> 1 & 3;
-        *attributep = constant->known >> KIND_BITS;
+        *kindp = known >> 1 & 3;
+        *attributep = known >> KIND_BITS;
         return 0;
 }
 
@@ -145,12 +150,13 @@ typedef struct MethodFields {
         uint64_t class_index, name_index, descriptor_index;
 } MethodFields;
 
-static void read_method(const JfrNames *names, const JfrClass *class, const JfrConstant *constant,
-                        MethodFields *fields) {
+static int read_method(const JfrNames *names, const JfrClass *class, const JfrConstant *constant,
+                       MethodFields *fields) {
         JfrCursor cursor = jfr_constant_cursor(names->pools, constant);
+        int r = 0;
 
         *fields = (MethodFields){ 0 };
-        for (uint32_t i = 0; i < class->n_fields; i++) {
+        for (uint32_t i = 0; i < class->n_fields && !r; i++) {
                 const JfrField *field = &class->fields[i];
                 const JfrClass **to = !strcmp(field->name, "type")         ? &fields->class
                                       : !strcmp(field->name, "name")       ? &fields->name
@@ -158,16 +164,17 @@ static void read_method(const JfrNames *names, const JfrClass *class, const JfrC
                                                                            : NULL;
                 uint64_t index;
 
-                if (!to || !field->pool || field->array) {
+                if (!to || !field->class || field->array) {
                         jfr_skip_field(&cursor, field);
                         continue;
                 }
-                index = jfr_long(&cursor);
+                r = jfr_pools_take(names->pools, &cursor, field, &index);
                 *to = field->class;
                 *(to == &fields->class  ? &fields->class_index
                   : to == &fields->name ? &fields->name_index
                                         : &fields->descriptor_index) = index;
         }
+        return r;
 }
 
 static int make_method(JfrNames *names, const MethodFields *fields, JfrMethod *method) {
@@ -202,26 +209,30 @@ static int make_method(JfrNames *names, const MethodFields *fields, JfrMethod *m
 }
 
 static int find_method(JfrNames *names, const JfrClass *class, uint64_t index, JfrMethod *methodp) {
-        JfrConstant *constant = jfr_constant(names->pools, class, index);
+        const JfrConstant *constant = jfr_constant(names->pools, class, index);
         JfrMethod method = { 0 };
         MethodFields fields;
+        uint32_t known;
         int r;
 
         *methodp = method;
+        names->counts->n_frames_missing += !constant && index;
         if (!constant || class->kind != JFR_STRUCT)
                 return 0;
-        if (constant->known) {
-                *methodp = names->methods[constant->known - 1];
+        known = jfr_constant_known(names->pools, class, constant, JFR_AS_METHOD);
+        if (known) {
+                *methodp = names->methods[known - 1];
                 return 0;
         }
-        read_method(names, class, constant, &fields);
-        r = make_method(names, &fields, &method);
+        r = read_method(names, class, constant, &fields);
+        if (!r)
+                r = make_method(names, &fields, &method);
         if (!r)
                 r = array_reserve(&names->methods, &names->methods_size, names->n_methods + 1u, 64);
         if (r)
                 return r;
         names->methods[names->n_methods++] = method;
-        constant->known = names->n_methods;
+        jfr_constant_know(names->pools, class, index, JFR_AS_METHOD, names->n_methods);
         *methodp = method;
         return 0;
 }
@@ -284,31 +295,50 @@ static int remember(JfrNames *names, uint64_t key, FrameWord word) {
         return 0;
 }
 
-static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *out) {
+/* Reads a frame's fields. One that is an index, and the other kinds, are told apart by jfr_pools_take(). */
+static int read_fields(JfrNames *names, JfrCursor *cursor, JfrRawFrame *frame) {
         const JfrClass *class = names->layout.frames->class;
-        const JfrField *fields = class->fields;
-        JfrRawFrame frame = { 0 };
+        int r = 0;
 
-        for (uint32_t i = 0; i < class->n_fields; i++) {
-                const JfrField *field = &fields[i];
+        for (uint32_t i = 0; i < class->n_fields && !r; i++) {
+                const JfrField *field = &class->fields[i];
+                const JfrClass *number;
 
-                if ((int)i == names->layout.method && field->pool && !field->array)
-                        frame.method = jfr_long(cursor);
-                else if ((int)i == names->layout.type && field->pool && !field->array)
-                        frame.type = jfr_long(cursor);
-                else if ((int)i == names->layout.line && !field->pool && !field->array &&
-                         field->class->kind == JFR_INT)
-                        frame.line = jfr_int(cursor);
-                else if (names->layout.n_quick)
+                if ((int)i == names->layout.method)
+                        r = jfr_pools_take(names->pools, cursor, field, &frame->method);
+                else if ((int)i == names->layout.type)
+                        r = jfr_pools_take(names->pools, cursor, field, &frame->type);
+                else if ((int)i == names->layout.line && (number = jfr_number_class(field)) &&
+                         jfr_is_integer(number))
+                        frame->line = jfr_pools_number(names->pools, cursor, field);
+                else if (names->layout.integers)
                         jfr_compressed(cursor);
                 else
                         jfr_skip_field(cursor, field);
         }
-        *out = frame;
+        return r;
+}
+
+/* Reads a frame where it stands, or where a reference leads. *therep: it is there. */
+static int read_frame(JfrNames *names, JfrCursor *cursor, JfrRawFrame *frame, bool *therep) {
+        const JfrField *frames = names->layout.frames;
+        const JfrConstant *constant;
+        JfrCursor there;
+
+        *frame = (JfrRawFrame){ 0 };
+        *therep = true;
+        if (!frames->pool)
+                return read_fields(names, cursor, frame);
+        constant = jfr_constant(names->pools, frames->class, jfr_long(cursor));
+        *therep = constant && !frames->class->broken;
+        if (!*therep)
+                return 0;
+        there = jfr_constant_cursor(names->pools, constant);
+        return read_fields(names, &there, frame);
 }
 
 /*
- * A frame of integers alone, as all profilers write them, is known by its bytes, if they are no more than
+ * A frame of integers alone, or a reference to a frame, is known by its bytes, if they are no more than
  * eight: what they say is asked once. Return: these bytes, 0 = they are more; *sizep: how many they are.
  */
 static inline uint64_t key_of(const uint8_t *at, uint32_t n_integers, unsigned *sizep) {
@@ -344,14 +374,18 @@ static uint32_t read_known_frames(const JfrNames *names, JfrCursor *cursor, Fram
 static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
         const JfrField *fields = names->layout.frames->class->fields;
         const uint8_t *at = cursor->at;
-        JfrRawFrame frame = { 0 };
+        JfrRawFrame frame;
         unsigned size;
         uint64_t key;
-        int r;
+        bool there;
+        int r = read_frame(names, cursor, &frame, &there);
 
-        read_frame(names, cursor, &frame);
-        r = make_frame(names, names->layout.method >= 0 ? &fields[names->layout.method] : NULL,
-                       names->layout.type >= 0 ? &fields[names->layout.type] : NULL, &frame, wordp);
+        names->counts->n_frames_missing += !there;
+        if (!r)
+                r = make_frame(names,
+                               there && names->layout.method >= 0 ? &fields[names->layout.method] : NULL,
+                               there && names->layout.type >= 0 ? &fields[names->layout.type] : NULL, &frame,
+                               wordp);
         if (r || !names->layout.n_quick || cursor->failed)
                 return r;
         key = key_of(at, names->layout.n_quick, &size);
@@ -393,9 +427,8 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
                 const JfrField *field = &class->fields[i];
                 int r;
 
-                if (field->class && !field->array && !field->pool && field->class->kind == JFR_BOOLEAN &&
-                    !strcmp(field->name, "truncated")) {
-                        *truncatedp = jfr_byte(&cursor);
+                if (!strcmp(field->name, "truncated") && jfr_number_class(field)) {
+                        *truncatedp = jfr_pools_number(names->pools, &cursor, field);
                         continue;
                 }
                 if (field != names->layout.frames) {
@@ -409,33 +442,45 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
         return 0;
 }
 
+static int make_stack(JfrNames *names, const JfrClass *class, uint64_t index, const JfrConstant *constant,
+                      uint32_t *knownp) {
+        uint32_t stack;
+        bool truncated;
+        size_t n;
+        int r = read_stack(names, class, constant, &n, &truncated);
+
+        if (!r)
+                r = window_stack(names->window, names->words, n, &stack);
+        if (r)
+                return r;
+        names->counts->n_stacks++;
+        names->counts->n_frames += n;
+        names->counts->n_truncated += truncated;
+        *knownp = (stack + 1) | (truncated ? TRUNCATED : 0);
+        jfr_constant_know(names->pools, class, index, JFR_AS_STACK, *knownp);
+        return 0;
+}
+
 int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp,
-                    bool *truncatedp) {
-        JfrConstant *constant = class == names->layout.stack && names->layout.frames
+                    bool *truncatedp, bool *missingp) {
+        const JfrConstant *constant = class == names->layout.stack && names->layout.frames
                 ? jfr_constant(names->pools, class, index)
                 : NULL;
-        uint32_t stack;
-        size_t n;
-        int r;
+        uint32_t known;
+        int r = 0;
 
         *stackp = 0;
         *truncatedp = false;
-        if (!constant) {
-                names->counts->n_stacks_missing += index != 0;
+        *missingp = index != 0 && index != NULL_INDEX;
+        if (!constant)
                 return 0;
-        }
-        if (!constant->known) {
-                r = read_stack(names, class, constant, &n, truncatedp);
-                if (!r)
-                        r = window_stack(names->window, names->words, n, &stack);
-                if (r)
-                        return r;
-                names->counts->n_stacks++;
-                names->counts->n_frames += n;
-                names->counts->n_truncated += *truncatedp;
-                constant->known = (stack + 1) | (*truncatedp ? TRUNCATED : 0);
-        }
-        *stackp = (constant->known & ~TRUNCATED) - 1;
-        *truncatedp = constant->known & TRUNCATED;
+        known = jfr_constant_known(names->pools, class, constant, JFR_AS_STACK);
+        if (!known)
+                r = make_stack(names, class, index, constant, &known);
+        if (r)
+                return r;
+        *stackp = (known & ~TRUNCATED) - 1;
+        *truncatedp = known & TRUNCATED;
+        *missingp = !*stackp;
         return 0;
 }

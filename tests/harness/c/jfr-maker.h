@@ -20,6 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAKER_MAX_NUMBERS = 4096 };
+
+typedef struct MakerNumber {
+        unsigned class;
+        uint64_t number;                /* of a float its bits */
+} MakerNumber;
+
 typedef struct JfrMaker {
         uint8_t *data;
         size_t size, room;
@@ -29,6 +36,12 @@ typedef struct JfrMaker {
 
         bool plain;                     /* integers as they are, big endian */
         bool reversed;                  /* fields of events the other way round */
+        /* values stand in place of references: stacks in events, methods in frames … */
+        bool inlined;
+        bool by_reference;              /* frames of stacks, and numbers, are in pools */
+        uint32_t stray_methods;         /* first frames of each stack whose method is nowhere */
+        bool symbols_for_texts;         /* each field `value` is a struct that holds the text */
+        bool methods_are_stacks;        /* what frames refer to as methods are stacks */
         int encoding;                   /* of strings: 2 pool (event texts), 3 UTF-8, 4 UTF-16, 5 Latin-1 */
         unsigned n_checkpoints;         /* the constants are spread over; 0 = 1 */
         uint16_t minor;
@@ -36,6 +49,8 @@ typedef struct JfrMaker {
         uint32_t n_threads, n_methods, n_stacks, depth;
         uint64_t method_base;           /* method 0 has this index + 1 */
         bool no_remote_type;            /* frame type 7 is missing from its pool */
+        MakerNumber numbers[MAKER_MAX_NUMBERS];         /* numbers that were referred to */
+        uint32_t n_numbers;
         bool remote;                    /* method 0 is a remote frame: build id c0ffee…, address 0x1f2e0 */
 } JfrMaker;
 
@@ -122,13 +137,6 @@ static inline void maker_int(JfrMaker *maker, uint32_t value) {
 
 static inline void maker_long(JfrMaker *maker, uint64_t value) {
         maker_integer(maker, value, 8);
-}
-
-static inline void maker_float(JfrMaker *maker, float value) {
-        uint32_t bits;
-
-        memcpy(&bits, &value, 4);
-        maker_big_endian(maker, bits, 4);
 }
 
 /* ASCII only, except in UTF-8. */
@@ -364,11 +372,28 @@ static inline void maker_number(JfrMaker *maker, MakerTree *tree, const char *ke
         maker_attribute(maker, tree, key, text);
 }
 
+static inline bool maker_is_number(const MakerField *field) {
+        return field->class == MAKER_INT || field->class == MAKER_LONG || field->class == MAKER_FLOAT;
+}
+
+static inline bool maker_in_pool(const JfrMaker *maker, const MakerField *field) {
+        return (field->pool && !maker->inlined) ||
+                (maker->by_reference && (field->array || maker_is_number(field)));
+}
+
+static inline unsigned maker_class_of(const JfrMaker *maker, const MakerField *field) {
+        if (maker->methods_are_stacks && !strcmp(field->name, "method"))
+                return MAKER_STACK;
+        return maker->symbols_for_texts && !strcmp(field->name, "value") ? MAKER_SYMBOL : field->class;
+}
+
 static inline void maker_field(JfrMaker *maker, MakerTree *tree, const MakerField *field) {
-        maker_element(maker, tree, "field", 2 + field->pool + field->array);
+        bool pool = maker_in_pool(maker, field);
+
+        maker_element(maker, tree, "field", 2 + pool + field->array);
         maker_attribute(maker, tree, "name", field->name);
-        maker_number(maker, tree, "class", field->class);
-        if (field->pool)
+        maker_number(maker, tree, "class", maker_class_of(maker, field));
+        if (pool)
                 maker_attribute(maker, tree, "constantPool", "true");
         if (field->array)
                 maker_attribute(maker, tree, "dimension", "1");
@@ -405,7 +430,10 @@ static inline void maker_tree(JfrMaker *maker, MakerTree *tree) {
 /* The strings stand before the tree, so it is made twice. */
 static inline void maker_metadata(JfrMaker *maker) {
         static MakerTree tree;
-        JfrMaker scratch = { .plain = maker->plain, .reversed = maker->reversed };
+        JfrMaker scratch = { .plain = maker->plain, .reversed = maker->reversed,
+                             .inlined = maker->inlined, .by_reference = maker->by_reference,
+                             .methods_are_stacks = maker->methods_are_stacks,
+                             .symbols_for_texts = maker->symbols_for_texts };
 
         tree.n_strings = 0;
         maker_tree(&scratch, &tree);
@@ -431,96 +459,152 @@ static inline uint32_t maker_count(uint32_t n, unsigned part, unsigned n_parts) 
         return n / n_parts + (part < n % n_parts);
 }
 
-static inline void maker_symbols(JfrMaker *maker, unsigned part, unsigned n_parts) {
-        char text[64];
+static inline void maker_constant(JfrMaker *maker, unsigned class, uint64_t index);
 
-        maker_long(maker, MAKER_SYMBOL);
-        maker_int(maker, maker_count(3 * maker->n_methods, part, n_parts));
-        for (uint32_t i = 0; i < 3 * maker->n_methods; i++) {
-                static const char *const formats[] = { "pkg/Class%u", "method-%u", "(I)V" };
-                static const char *const remote[] = { JFR_MAKER_BUILD_ID, "<remote>", "0x1f2e0" };
-
-                if (!maker_in_part(i, part, n_parts))
-                        continue;
-                snprintf(text, sizeof(text), formats[i % 3], i / 3);
-                maker_long(maker, i + 1);
-                maker_text(maker, maker->remote && i < 3 ? remote[i] : text);
-        }
+/* Where another writer would refer to a constant, this one may write its value. */
+static inline void maker_reference(JfrMaker *maker, unsigned class, uint64_t index) {
+        if (maker->inlined)
+                maker_constant(maker, class, index);
+        else
+                maker_long(maker, index);
 }
 
-static inline void maker_methods(JfrMaker *maker, unsigned part, unsigned n_parts) {
-        for (int what = 0; what < 2; what++) {
-                maker_long(maker, what ? MAKER_METHOD : MAKER_CLASS);
-                maker_int(maker, maker_count(maker->n_methods, part, n_parts));
-                for (uint32_t i = 0; i < maker->n_methods; i++) {
-                        if (!maker_in_part(i, part, n_parts))
-                                continue;
-                        maker_long(maker, (what ? maker->method_base : 0) + i + 1);
-                        maker_long(maker, what ? i + 1 : 3 * i + 1);
-                        if (what) {
-                                maker_long(maker, 3 * i + 2);
-                                maker_long(maker, 3 * i + 3);
-                        }
-                        maker_int(maker, 1);
-                        if (what)
-                                maker_byte(maker, 0);
-                }
-        }
+/* A number, or a reference to it. */
+static inline void maker_put_number(JfrMaker *maker, unsigned class, uint64_t number) {
+        if (maker->by_reference) {
+                maker_long(maker, maker->n_numbers + 1);
+                if (maker->n_numbers == MAKER_MAX_NUMBERS)
+                        abort();
+                maker->numbers[maker->n_numbers++] = (MakerNumber){ class, number };
+        } else if (class == MAKER_FLOAT)
+                maker_big_endian(maker, number, 4);
+        else if (class == MAKER_INT)
+                maker_int(maker, (uint32_t)number);
+        else
+                maker_long(maker, number);
 }
 
-static inline void maker_threads(JfrMaker *maker, unsigned part, unsigned n_parts) {
+static inline const char *maker_symbol(const JfrMaker *maker, uint64_t index, char text[64]) {
+        static const char *const formats[] = { "pkg/Class%u", "method-%u", "(I)V" };
+        static const char *const remote[] = { JFR_MAKER_BUILD_ID, "<remote>", "0x1f2e0" };
+
+        snprintf(text, 64, formats[(index - 1) % 3], (unsigned)(index - 1) / 3);
+        return maker->remote && index <= 3 ? remote[index - 1] : text;
+}
+
+static inline void maker_method(JfrMaker *maker, uint64_t index) {
+        maker_reference(maker, MAKER_CLASS, index);
+        maker_reference(maker, MAKER_SYMBOL, 3 * index - 1);
+        maker_reference(maker, MAKER_SYMBOL, 3 * index);
+        maker_put_number(maker, MAKER_INT, 1);
+        maker_byte(maker, 0);
+}
+
+static inline void maker_thread(JfrMaker *maker, uint64_t index) {
         char text[32];
 
-        maker_long(maker, MAKER_THREAD);
-        maker_int(maker, maker_count(maker->n_threads, part, n_parts));
-        for (uint32_t i = 0; i < maker->n_threads; i++) {
-                if (!maker_in_part(i, part, n_parts))
-                        continue;
-                snprintf(text, sizeof(text), "thread-%u", i);
-                maker_long(maker, i + 1);
-                maker_text(maker, "os");
-                maker_long(maker, 1000 + i);
-                maker_text(maker, text);
-                maker_long(maker, i + 1);
+        snprintf(text, sizeof(text), "thread-%u", (unsigned)index - 1);
+        maker_text(maker, "os");
+        maker_put_number(maker, MAKER_LONG, 1000 + index - 1);
+        maker_text(maker, text);
+        maker_put_number(maker, MAKER_LONG, index);
+}
+
+/* Frame @f of stack @s, whose index is s * depth + f + 1. */
+static inline void maker_frame(JfrMaker *maker, uint64_t index) {
+        uint32_t f = (uint32_t)(index - 1) % maker->depth, s = (uint32_t)(index - 1) / maker->depth;
+        uint32_t method = (s + f) % maker->n_methods;
+
+        if (f < maker->stray_methods)
+                method += 1000 * maker->n_methods;
+        maker_reference(maker, MAKER_METHOD, (maker->inlined ? 0 : maker->method_base) + method + 1);
+        maker_put_number(maker, MAKER_INT, 10 * f + 1);
+        maker_put_number(maker, MAKER_INT, 3);
+        maker_reference(maker, MAKER_FRAME_TYPE, maker->remote && !method ? 7 : 1 + f % 2);
+}
+
+static inline void maker_stack(JfrMaker *maker, uint64_t index) {
+        maker_byte(maker, 0);
+        maker_int(maker, maker->depth);
+        for (uint32_t f = 0; f < maker->depth; f++) {
+                uint64_t frame = (index - 1) * maker->depth + f + 1;
+
+                if (maker->by_reference)
+                        maker_long(maker, frame);
+                else
+                        maker_frame(maker, frame);
         }
 }
 
-static inline void maker_stacks(JfrMaker *maker, unsigned part, unsigned n_parts) {
-        maker_long(maker, MAKER_STACK);
-        maker_int(maker, maker_count(maker->n_stacks, part, n_parts));
-        for (uint32_t i = 0; i < maker->n_stacks; i++) {
-                if (!maker_in_part(i, part, n_parts))
-                        continue;
-                maker_long(maker, i + 1);
-                maker_byte(maker, 0);
-                maker_int(maker, maker->depth);
-                for (uint32_t f = 0; f < maker->depth; f++) {
-                        uint32_t method = (i + f) % maker->n_methods;
-
-                        maker_long(maker, maker->method_base + method + 1);
-                        maker_int(maker, 10 * f + 1);
-                        maker_int(maker, 3);
-                        maker_long(maker, maker->remote && !method ? 7 : 1 + f % 2);
-                }
-        }
-}
-
-static inline void maker_named(JfrMaker *maker, unsigned class, const char *const *names, unsigned n) {
-        maker_long(maker, class);
-        maker_int(maker, n);
-        for (unsigned i = 0; i < n; i++) {
-                maker_long(maker, i + 1);
-                maker_text(maker, names[i]);
-        }
-}
-
-static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_parts) {
+static inline void maker_constant(JfrMaker *maker, unsigned class, uint64_t index) {
         static const char *const types[] = { "Interpreted", "JIT compiled", "Inlined", "Native",
                                              "C++",         "Kernel",       "Remote" };
         static const char *const states[] = { "STATE_RUNNABLE", "STATE_SLEEPING", "STATE_DEFAULT" };
         static const char *const texts[] = { "/checkout", "/search" };
+        char text[64];
+
+        switch (class) {
+        case MAKER_CLASS:
+                maker_reference(maker, MAKER_SYMBOL, 3 * index - 2);
+                maker_put_number(maker, MAKER_INT, 1);
+                break;
+        case MAKER_METHOD:
+                maker_method(maker, index);
+                break;
+        case MAKER_THREAD:
+                maker_thread(maker, index);
+                break;
+        case MAKER_STACK:
+                maker_stack(maker, index);
+                break;
+        case MAKER_FRAME:
+                maker_frame(maker, index);
+                break;
+        default:
+                maker_text(maker, class == MAKER_SYMBOL            ? maker_symbol(maker, index, text)
+                                          : class == MAKER_FRAME_TYPE ? types[index - 1]
+                                          : class == MAKER_STATE      ? states[index - 1]
+                                                                      : texts[index - 1]);
+        }
+}
+
+/* A part of the pool of a class that has @n constants, the first of which has the index @base + 1. */
+static inline void maker_pool(JfrMaker *maker, unsigned class, uint32_t n, uint64_t base, unsigned part,
+                              unsigned n_parts) {
+        maker_long(maker, class);
+        maker_int(maker, maker_count(n, part, n_parts));
+        for (uint32_t i = 0; i < n; i++) {
+                if (!maker_in_part(i, part, n_parts))
+                        continue;
+                maker_long(maker, base + i + 1);
+                maker_constant(maker, class, i + 1);
+        }
+}
+
+/* Numbers that were referred to so far, by their class. */
+static inline void maker_numbers(JfrMaker *maker, unsigned class) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < maker->n_numbers; i++)
+                n += maker->numbers[i].class == class;
+        maker_long(maker, class);
+        maker_int(maker, n);
+        for (uint32_t i = 0; i < maker->n_numbers; i++) {
+                const MakerNumber *number = &maker->numbers[i];
+
+                if (number->class != class)
+                        continue;
+                maker_long(maker, i + 1);
+                if (class == MAKER_FLOAT)
+                        maker_big_endian(maker, number->number, 4);
+                else
+                        maker_integer(maker, number->number, class == MAKER_INT ? 4 : 8);
+        }
+}
+
+static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_parts) {
         size_t at = maker->size - maker->chunk;
-        bool first = !part;
+        bool first = !part, last = part + 1 == n_parts;
 
         maker_begin(maker, 1);
         maker_long(maker, maker->start_ticks);
@@ -528,15 +612,23 @@ static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_p
         maker_long(maker,
                    maker->last_checkpoint ? (uint64_t)((int64_t)maker->last_checkpoint - (int64_t)at) : 0);
         maker_byte(maker, 0);
-        maker_int(maker, first ? 8 : 5);
-        maker_symbols(maker, part, n_parts);
-        maker_methods(maker, part, n_parts);
-        maker_threads(maker, part, n_parts);
-        maker_stacks(maker, part, n_parts);
+        maker_int(maker, (first ? 9 : 6) + (last ? 3 : 0));
+        maker_pool(maker, MAKER_SYMBOL, 3 * maker->n_methods, 0, part, n_parts);
+        maker_pool(maker, MAKER_CLASS, maker->n_methods, 0, part, n_parts);
+        maker_pool(maker, MAKER_METHOD, maker->n_methods, maker->method_base, part, n_parts);
+        maker_pool(maker, MAKER_THREAD, maker->n_threads, 0, part, n_parts);
+        maker_pool(maker, MAKER_STACK, maker->n_stacks, 0, part, n_parts);
+        maker_pool(maker, MAKER_FRAME, maker->by_reference ? maker->n_stacks * maker->depth : 0, 0, part,
+                   n_parts);
         if (first) {
-                maker_named(maker, MAKER_FRAME_TYPE, types, maker->no_remote_type ? 6 : 7);
-                maker_named(maker, MAKER_STATE, states, 3);
-                maker_named(maker, MAKER_TEXT, texts, 2);
+                maker_pool(maker, MAKER_FRAME_TYPE, maker->no_remote_type ? 6 : 7, 0, 0, 1);
+                maker_pool(maker, MAKER_STATE, 3, 0, 0, 1);
+                maker_pool(maker, MAKER_TEXT, 2, 0, 0, 1);
+        }
+        if (last) {
+                maker_numbers(maker, MAKER_INT);
+                maker_numbers(maker, MAKER_LONG);
+                maker_numbers(maker, MAKER_FLOAT);
         }
         maker_end(maker);
         maker->last_checkpoint = at;
@@ -547,6 +639,7 @@ static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_p
 static inline void maker_begin_chunk(JfrMaker *maker) {
         maker->chunk = maker->size;
         maker->last_checkpoint = 0;
+        maker->n_numbers = 0;
         maker_bytes(maker, "FLR\0", 4);
         maker_big_endian(maker, 2, 2);
         maker_big_endian(maker, maker->minor, 2);
@@ -591,12 +684,14 @@ typedef struct MakerValue {
 } MakerValue;
 
 static inline void maker_value(JfrMaker *maker, const MakerField *field, const MakerValue *value) {
-        if (field->pool || field->class == MAKER_LONG)
-                maker_long(maker, value->number);
-        else if (field->class == MAKER_INT)
-                maker_int(maker, (uint32_t)value->number);
-        else if (field->class == MAKER_FLOAT)
-                maker_float(maker, (float)value->real);
+        float real = (float)value->real;
+        uint32_t bits;
+
+        memcpy(&bits, &real, 4);
+        if (field->pool)
+                maker_reference(maker, field->class, value->number);
+        else if (maker_is_number(field))
+                maker_put_number(maker, field->class, field->class == MAKER_FLOAT ? bits : value->number);
         else if (maker->encoding == 2 && value->number) {
                 maker_byte(maker, 2);
                 maker_long(maker, value->number);

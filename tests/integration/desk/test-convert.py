@@ -667,6 +667,14 @@ class Convert(tap.TestCase):
             })
         self.assertEqual(len(spans - {None}), 75)       # of 100, those with a type that has spans
         self.assertIn("chunks: 3", said)
+        self.assertNotIn("have no stack", said)
+
+    def test_tells_of_samples_without_a_stack(self):
+        path = self.dir / "bare.jfr"
+        with path.open("wb") as out:
+            subprocess.run([MAKE_JFR, "12", "0", "1"], stdout=out, check=True)
+        _, said = self.convert(path)
+        self.assertIn(f"{path}: 12 samples have no stack: ", said)
 
 
 tap.main()

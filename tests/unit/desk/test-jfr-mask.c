@@ -62,6 +62,16 @@ Test(jfr_mask, overwrites_secrets_however_they_are_written) {
         }
 }
 
+/* A struct may hold a secret: what cannot be masked is not let out. */
+Test(jfr_mask, is_unsure_of_structs) {
+        JfrMaker maker = make();
+
+        maker.symbols_for_texts = true;
+        put_secrets(&maker);
+        cr_expect_eq(jfr_mask(maker.data, maker.size, false), JFR_MASK_E_UNSURE);
+        free(maker.data);
+}
+
 /* Characters of one byte to three, as UTF-16 units in a compressed recording: each keeps its length. */
 Test(jfr_mask, keeps_lengths_of_characters) {
         static const uint8_t units[] = { 'a', 0xE9, 0x01, 0xAD, 0x9C, 0x01 };          /* a, é, U+4E2D */

@@ -47,6 +47,8 @@ static void check_events(const Read *read) {
         cr_expect_leq(llabs(total(read, "lock_contention", "nanoseconds") - 2 * (500000000LL + 250000000)),
                       4);
         cr_expect_eq(window_n_events(read->window), 18);
+        cr_expect_eq(read->result.n_stackless, 0);
+        cr_expect_eq(read->result.n_frames_missing, 0);
         cr_expect(has_string(read, "/checkout"));
         cr_expect(has_string(read, "thread-1"));
         cr_expect(has_string(read, "pkg.Class4.method-4(I)V"));
@@ -63,14 +65,16 @@ static void check_chunk(JfrMaker *maker) {
 }
 
 Test(jfr, reads_the_same_however_it_is_written) {
-        for (unsigned way = 0; way < 2 * 2 * 4 * 3 * 3; way++) {
+        for (unsigned way = 0; way < 2 * 2 * 4 * 3 * 3 * 4; way++) {
                 JfrMaker maker = make();
 
                 maker.plain = way % 2;
                 maker.reversed = way / 2 % 2;
                 maker.encoding = 2 + (int)(way / 4 % 4);
                 maker.n_checkpoints = 1 + way / 16 % 3;
-                maker.ticks_per_second = (uint64_t[]){ 1000000000, 2994375000, 1000 }[way / 48];
+                maker.ticks_per_second = (uint64_t[]){ 1000000000, 2994375000, 1000 }[way / 48 % 3];
+                maker.inlined = way / 144 % 2;
+                maker.by_reference = way / 288;
                 maker.minor = maker.plain;
                 check_chunk(&maker);
         }
@@ -87,6 +91,102 @@ Test(jfr, reads_methods_of_any_number) {
                 maker.method_base = bases[i];
                 check_chunk(&maker);
         }
+}
+
+static uint32_t frames_of(const Read *read, uint32_t stack) {
+        size_t n;
+
+        window_get_stack(read->window, stack, &n);
+        return (uint32_t)n;
+}
+
+/* Frames in a pool of their own, as the writer of JDK Mission Control has them. */
+Test(jfr, reads_the_frames_that_a_stack_refers_to) {
+        JfrMaker maker = make();
+        const FrameWord *words;
+        WindowFrame frame;
+        size_t n;
+        Read read;
+
+        maker.by_reference = true;
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 4 }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        words = window_get_stack(read.window, only_sample(&read).stack, &n);
+        cr_assert_eq(n, 3);
+        frame = window_expand_frame(read.window, words[1]);
+        cr_expect_str_eq(function_name(&read, &frame), "pkg.Class4.method-4");
+        cr_expect_eq(frame.line, 11);
+        end(&maker, &read);
+}
+
+/* Each event whose stack is nowhere counts, and the rest of what it says stays. */
+Test(jfr, counts_samples_whose_stack_is_nowhere) {
+        JfrMaker maker = make();
+        const uint64_t null_of_mission_control = UINT64_C(1) << 63;
+        Read read;
+
+        maker_begin_chunk(&maker);
+        for (uint64_t i = 0; i < 3; i++)
+                MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 + i }, { 1 }, { 77 }, { 1 });
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 0 }, { 1 });
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { null_of_mission_control }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(total(&read, "samples", "count"), 6);
+        cr_expect_eq(read.result.n_stackless, 3);
+        end(&maker, &read);
+}
+
+Test(jfr, counts_samples_whose_stack_has_no_frames) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker.depth = 0;
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(read.result.n_stackless, 1);
+        end(&maker, &read);
+}
+
+/* The frame stays in the stack, without a name. */
+Test(jfr, counts_frames_whose_method_is_nowhere) {
+        JfrMaker maker = make();
+        WindowSample sample;
+        Read read;
+
+        maker.stray_methods = 2;
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        sample = only_sample(&read);
+        cr_expect_eq(frames_of(&read, sample.stack), 3);
+        cr_expect_eq(read.result.n_frames_missing, 2);
+        end(&maker, &read);
+}
+
+/* Constants of one class that are two things at once: what one became is not taken for the other. */
+Test(jfr, takes_no_stack_for_a_method) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker.methods_are_stacks = true;
+        maker.n_stacks = maker.n_methods = 300;
+        maker.depth = 2;
+        maker_begin_chunk(&maker);
+        for (uint64_t i = 0; i < 300; i++)
+                MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 300 - i }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(read.r, 0);
+        cr_expect_eq(total(&read, "samples", "count"), 300);
+        cr_expect_not(has_string(&read, "method-"));
+        end(&maker, &read);
 }
 
 Test(jfr, joins_chunks_of_different_makers) {
