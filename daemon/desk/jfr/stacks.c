@@ -7,6 +7,8 @@
  * place of the class, and its address as the descriptor:
  *
  *     class 6f3c…a1 | method <remote> | descriptor 0x1f2e0      →      Mapping 6f3c…a1, address 0x1f2e0
+ *
+ * Some releases write the class as 6f3c…a1.<remote>, then also without a method.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -177,10 +179,22 @@ static int read_method(const JfrNames *names, const JfrClass *class, const JfrCo
         return r;
 }
 
+/* Cuts what some releases put behind the build id. Return: whether it was there. */
+static bool cut_remote(const Text *class, size_t *sizep) {
+        static const char suffix[] = ".<remote>";
+        const size_t n = sizeof(suffix) - 1;
+
+        if (*sizep < n || memcmp(class->data + *sizep - n, suffix, n))
+                return false;
+        *sizep -= n;
+        return true;
+}
+
 static int make_method(JfrNames *names, const MethodFields *fields, JfrMethod *method) {
         Text *text = &names->text2;
         size_t class_size, name_size, bare;
         uint64_t address;
+        bool remote;
         int r;
 
         text->size = 0;
@@ -199,9 +213,11 @@ static int make_method(JfrNames *names, const MethodFields *fields, JfrMethod *m
                 return r ? r : error_origin(-ENOMEM);
         if (!text->data)
                 return 0;
-        if (name_size == 8 && !memcmp(text->data + class_size, "<remote>", 8) &&
-            is_build_id(text->data, bare) &&
-            parse_address(text->data + class_size + 8, text->size - class_size - 8, &address)) {
+        remote = (cut_remote(text, &bare) && !name_size) ||
+                (name_size == 8 && !memcmp(text->data + class_size, "<remote>", 8));
+        if (remote && is_build_id(text->data, bare) &&
+            parse_address(text->data + class_size + name_size, text->size - class_size - name_size,
+                          &address)) {
                 text->size = bare;
                 return remote_method(names, text, address, method);
         }

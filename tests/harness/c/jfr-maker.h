@@ -52,6 +52,7 @@ typedef struct JfrMaker {
         MakerNumber numbers[MAKER_MAX_NUMBERS];         /* numbers that were referred to */
         uint32_t n_numbers;
         bool remote;                    /* method 0 is a remote frame: build id c0ffee…, address 0x1f2e0 */
+        const char *remote_names[3];    /* its class, method and descriptor; NULL = as most write them */
 } JfrMaker;
 
 #define JFR_MAKER_BUILD_ID "c0ffee00112233445566778899aabbccddeeff00"
@@ -489,7 +490,9 @@ static inline const char *maker_symbol(const JfrMaker *maker, uint64_t index, ch
         static const char *const remote[] = { JFR_MAKER_BUILD_ID, "<remote>", "0x1f2e0" };
 
         snprintf(text, 64, formats[(index - 1) % 3], (unsigned)(index - 1) / 3);
-        return maker->remote && index <= 3 ? remote[index - 1] : text;
+        if (!maker->remote || index > 3)
+                return text;
+        return maker->remote_names[index - 1] ? maker->remote_names[index - 1] : remote[index - 1];
 }
 
 static inline void maker_method(JfrMaker *maker, uint64_t index) {

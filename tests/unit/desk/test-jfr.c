@@ -340,6 +340,52 @@ Test(jfr, makes_mappings_of_remote_frames_also_without_their_type) {
         }
 }
 
+/* Class, method and descriptor as several releases of profilers write them. */
+Test(jfr, knows_remote_frames_in_each_spelling) {
+        static const struct {
+                const char *names[3];
+                uint64_t address;       /* 0 = it is none */
+        } cases[] = {
+                { { JFR_MAKER_BUILD_ID, "<remote>", "(0x1234)" }, 0x1234 },
+                { { JFR_MAKER_BUILD_ID ".<remote>", "<remote>", "(0x1234)" }, 0x1234 },
+                { { JFR_MAKER_BUILD_ID ".<remote>", "", "(0x5678)" }, 0x5678 },
+                { { "C0FFEE00112233445566778899AABBCCDDEEFF00.<remote>", "", "0x5678" }, 0x5678 },
+                { { JFR_MAKER_BUILD_ID, "<remote>", "0xfffffffffff" }, 0xfffffffffff },
+                { { "", "<remote>", "0x99" }, 0 },
+                { { ".<remote>", "", "0x99" }, 0 },
+                { { JFR_MAKER_BUILD_ID, "", "(0x5678)" }, 0 },
+                { { JFR_MAKER_BUILD_ID ".<remote>", "memcpy", "(0x5678)" }, 0 },
+                { { JFR_MAKER_BUILD_ID, "<remote>", "zzz" }, 0 },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                JfrMaker maker = make();
+                const FrameWord *words;
+                WindowFrame frame;
+                size_t n;
+                Read read;
+
+                maker.remote = true;
+                memcpy(maker.remote_names, cases[i].names, sizeof(maker.remote_names));
+                maker_begin_chunk(&maker);
+                MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+                maker_end_chunk(&maker);
+                read = read_all(&maker);
+                words = window_get_stack(read.window, only_sample(&read).stack, &n);
+                cr_assert_eq(n, 3);
+                frame = window_expand_frame(read.window, words[0]);
+                cr_expect_eq(frame.address, cases[i].address, "case %zu", i);
+                cr_expect_eq(frame.module != 0, cases[i].address != 0, "case %zu", i);
+                if (cases[i].address)
+                        cr_expect_str_eq(
+                                window_get_string(
+                                        read.window,
+                                        window_get_module(read.window, frame.module)->build_id_gnu, NULL),
+                                JFR_MAKER_BUILD_ID, "case %zu", i);
+                end(&maker, &read);
+        }
+}
+
 Test(jfr, never_lets_out_what_the_environment_holds) {
         JfrMaker maker = make();
         Read read;
