@@ -282,7 +282,10 @@
           "programs, processes and rings that the sweep found and no notice had told of") \
         X(SWEEP_RESYNCS, "sweep_total", "result=\"resync\"", \
                 "sweeps over all processes, because notices were lost") \
-        X(RING_INVALID, "rings_total", "result=\"invalid\"", "ring headers with a wrong field") \
+        X(RING_INVALID, "rings_total", "result=\"invalid\"", \
+                "ring headers with a wrong field, or with bytes behind them that are no slots") \
+        X(RING_FOREIGN, "rings_total", "result=\"foreign\"", \
+                "looks at ring headers in much other memory without a slot of the process: a guest's, likely") \
         X(RING_FOUND, "rings_total", "result=\"found\"", "context rings found and accepted") \
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end") \
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", \

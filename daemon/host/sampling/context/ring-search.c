@@ -43,6 +43,7 @@ enum {
         MAX_ITEMS = 32768,
         MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin again */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
+        MAX_DOUBLED = 6,                /* how often the wait for a header's first own slot doubles */
         BUDGET_ENTRIES = 262144,        /* entries of pagemap in one go: 1 GiB of addresses, about 3 ms */
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */
         /* pages of all processes that were not there at the start: 256 MiB at once, */
@@ -306,6 +307,12 @@ static void plan(Item *item, int outcome, uint64_t now_ns) {
                 item->n_unfinished++;
                 item->n_full = MAX(item->n_full, 1);
         }
+        /* a guest's ring stays one: the process is asked for ever, and seldom */
+        if (outcome == RING_E_FOREIGN) {
+                item->full_after_ns = MAX(item->full_after_ns, now_ns + (AGAIN_NS << item->n_unfinished));
+                item->n_unfinished += item->n_unfinished < MAX_DOUBLED;
+                item->n_full = MAX(item->n_full, 1);
+        }
         item->due_ns = item->n_full ? item->full_after_ns : UINT64_MAX;
 }
 
@@ -357,6 +364,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
                 return 0;
         case RING_E_NONE:
         case RING_E_UNFINISHED:
+        case RING_E_FOREIGN:
         case RING_E_MORE:
                 break;
         default:

@@ -46,6 +46,7 @@
 #include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
 #include "core/symbol/object/maps.h"
+#include "host/sampling/context/ring-slots.h"
 #include "host/sampling/process/memory.h"
 #include "host/sampling/process/pagemap.h"
 #include "host/sampling/process/process.h"
@@ -74,6 +75,10 @@ enum {
         JOB_READS = 1024,               /* … and reads: 0.5 ms, far below its time limit */
         HEADER = sizeof(struct spanprof_ring_header),
         FREE_TEXT = 64 << 10,           /* bytes of maps: about 800 mappings */
+        /* in the middle of a region this large a header needs a slot of a living thread, */
+        LARGE_REGION = 96 << 20,
+        LARGE_FACTOR = 16,              /* … if the region is so many times the ring */
+        MAX_DOUBTS = 16,
 };
 
 /*
@@ -117,14 +122,14 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
 enum { RING_E_NO_SCAN = 100, RING_E_PAUSED };   /* beside those of the header */
 
 typedef struct Candidate {
-        uint64_t address, region_end;
+        uint64_t address, region_start, region_end;
         bool is_named;                  /* the name of its region says that it is a ring */
         bool is_shared;                 /* the start of a file that is mapped for all: stations, or nothing */
 } Candidate;
 
 /* Counters are the caller's thread's. */
 typedef struct Counts {
-        uint64_t pages_read, pages_known, invalid, malformed;
+        uint64_t pages_read, pages_known, invalid, foreign, malformed;
 } Counts;
 
 typedef struct RingSearcher {
@@ -140,12 +145,19 @@ typedef struct RingSearcher {
         uint32_t found_capacity;
         bool starts_done, is_walking;   /* the next part of maps; whether its walk has begun */
         bool found_named;               /* in a region with a ring's name: that one goes before others */
-        bool is_named, is_shared;       /* the region at hand */
+        bool is_named, is_shared;       /* the region at hand, */
+        uint64_t region_start;          /* … and where it begins */
+        struct {
+                uint64_t address;
+                uint32_t capacity;
+        } doubts[MAX_DOUBTS];           /* right headers that may be a guest's */
+        unsigned n_doubts;
         SeenPages kept;                 /* the caller's during a turn, */
         bool keeps;                     /* … if there are any */
         SeenPages *seen;                /* pages seen, while all are searched; NULL = others, or none */
         uint64_t present_end;                  /* as far as pages are known to be there or not, */
-        uint64_t present_region_end;       /* … and the region of the last one that is; 0 = unknown */
+        uint64_t present_region_end;       /* … and the region of the last one that is; 0 = unknown, */
+        uint64_t present_region_start;
         unsigned n;                     /* candidates that wait for their bytes */
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
@@ -213,6 +225,35 @@ static int note_seen(Searcher *searcher, unsigned i) {
         return seen_pages_add(searcher->seen, searcher->candidates[i].address / searcher->page_size, !word);
 }
 
+/*
+ * In the middle of a region that is far larger than the ring: neighbours that the kernel has joined, or the
+ * memory of a guest.
+ */
+static bool may_be_foreign(const Candidate *candidate, uint32_t capacity) {
+        uint64_t size = candidate->region_end - candidate->region_start,
+                 ring_size = HEADER + (uint64_t)capacity * SPANPROF_RING_SLOT_SIZE;
+
+        return candidate->address != candidate->region_start && size >= LARGE_REGION &&
+                size / LARGE_FACTOR >= ring_size;
+}
+
+static void take_ring(Searcher *searcher, const Candidate *candidate, uint32_t capacity) {
+        if (!candidate->is_named && !ring_is_sound(searcher->pid, searcher->pagemap_fd, searcher->page_size,
+                                                   candidate->address, capacity))
+                searcher->counts.invalid++;
+        else if (candidate->is_named || !may_be_foreign(candidate, capacity)) {
+                searcher->found_named = candidate->is_named;
+                searcher->found_address = candidate->address;
+                searcher->found_capacity = capacity;
+        } else if (searcher->n_doubts < MAX_DOUBTS) {
+                searcher->doubts[searcher->n_doubts].address = candidate->address;
+                searcher->doubts[searcher->n_doubts++].capacity = capacity;
+        } else {
+                searcher->search.foreign = true;
+                searcher->counts.foreign++;
+        }
+}
+
 static void judge(Searcher *searcher, unsigned i) {
         const Candidate *candidate = &searcher->candidates[i];
         uint32_t capacity;
@@ -230,11 +271,8 @@ static void judge(Searcher *searcher, unsigned i) {
         switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end,
                                   &capacity)) {
         case RING_HEADER_VALID:
-                if (!searcher->found_address || (candidate->is_named && !searcher->found_named)) {
-                        searcher->found_named = candidate->is_named;
-                        searcher->found_address = candidate->address;
-                        searcher->found_capacity = capacity;
-                }
+                if (!searcher->found_address || (candidate->is_named && !searcher->found_named))
+                        take_ring(searcher, candidate, capacity);
                 break;
         case RING_HEADER_UNFINISHED:
                 searcher->search.unfinished = true;
@@ -291,9 +329,9 @@ static int flush(Searcher *searcher) {
         return 0;
 }
 
-static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_end) {
-        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named,
-                                                           searcher->is_shared };
+static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_start, uint64_t region_end) {
+        searcher->candidates[searcher->n++] = (Candidate){ address, region_start, region_end,
+                                                           searcher->is_named, searcher->is_shared };
         return searcher->n == BATCH ? flush(searcher) : 0;
 }
 
@@ -332,7 +370,7 @@ static int skip_absent(Searcher *searcher, uint64_t end) {
             (searcher->n && searcher->candidates[searcher->n - 1].address == before))
                 return 0;
         seen_pages_forget(searcher->seen, page - 1, page);
-        return add_candidate(searcher, before, region_end);
+        return add_candidate(searcher, before, searcher->present_region_start, region_end);
 }
 
 /* The present pages of [@start, @end), as far as they are not known. */
@@ -344,11 +382,12 @@ static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint
                 page = searcher->seen ? seen_pages_next(searcher->seen, page, last) : page;
                 if (page == last)
                         break;
-                r = add_candidate(searcher, page * searcher->page_size, region_end);
+                r = add_candidate(searcher, page * searcher->page_size, searcher->region_start, region_end);
         }
         searcher->counts.pages_known += last - start / searcher->page_size - n;
         searcher->present_end = end;
         searcher->present_region_end = region_end;
+        searcher->present_region_start = searcher->region_start;
         return r;
 }
 
@@ -487,6 +526,7 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
         bool says_so;
         int r;
 
+        searcher->region_start = entry->start;
         searcher->is_named = entry->readable && maps_has_name(entry, SPANPROF_RING_NAME);
         says_so = searcher->is_named || (entry->readable && maps_has_prefix(entry, SPANPROF_PROCESS_NAME));
         searcher->is_shared = !says_so && maps_is_stations(entry);
@@ -502,6 +542,7 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
 static int visit_all(Searcher *searcher, const MapsEntry *entry) {
         uint64_t start = MAX(entry->start, searcher->search.next), end = entry->end;
 
+        searcher->region_start = entry->start;
         if (searcher->budget->by_entry && end - entry->start > MAX_PAGES * searcher->page_size)
                 end = entry->start + RESERVED_PAGES * searcher->page_size;
         if (searcher->found_address || !maps_is_private_memory(entry) || start >= end)
@@ -602,7 +643,26 @@ static void end_turn(Searcher *searcher, RingSearch *search, RingBudget *budget)
         stat_add(COUNTER_RING_PAGES_READ, searcher->counts.pages_read);
         stat_add(COUNTER_RING_PAGES_KNOWN, searcher->counts.pages_known);
         stat_add(COUNTER_RING_INVALID, searcher->counts.invalid);
+        stat_add(COUNTER_RING_FOREIGN, searcher->counts.foreign);
         stat_add(COUNTER_MAPS_MALFORMED, searcher->counts.malformed);
+}
+
+/* Looks whose the rings in doubt are, unless there is one without. Return: 0, -ENOMEM. */
+static int resolve_doubts(Searcher *searcher) {
+        int r = 0;
+
+        for (unsigned i = 0; i < searcher->n_doubts && !searcher->found_address && r >= 0; i++) {
+                r = ring_has_living(searcher->pid, searcher->pagemap_fd, searcher->page_size,
+                                    searcher->doubts[i].address, searcher->doubts[i].capacity);
+                if (r > 0) {
+                        searcher->found_address = searcher->doubts[i].address;
+                        searcher->found_capacity = searcher->doubts[i].capacity;
+                }
+                searcher->search.foreign |= !r;
+                searcher->counts.foreign += !r;
+        }
+        searcher->n_doubts = 0;
+        return MIN(r, 0);
 }
 
 /* As far as the first piece of maps goes, and no further. */
@@ -662,7 +722,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
               uint64_t *addressp, uint32_t *capacityp) {
         _cleanup_(searcher_freep) Searcher *searcher = take(search->paused);
         bool begins = !searcher;
-        int r = begins ? searcher_new(&searcher, pid, start_time_ns) : 0;
+        int r = begins ? searcher_new(&searcher, pid, start_time_ns) : 0, q;
 
         if (r)
                 return r;
@@ -673,7 +733,10 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
                 return r;
         if (!begins || r == RING_E_PAUSED || (r == RING_E_MORE && has_budget(searcher)))
                 r = search_on(searcher, budget->text_leftp);
+        q = resolve_doubts(searcher);
         end_turn(searcher, search, budget);
+        if (q)
+                return q;
         if (!is_alive(searcher))
                 return RING_E_GONE;
         if (r == RING_E_PAUSED) {
@@ -691,7 +754,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         }
         if (r)
                 return r;
-        r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
+        r = search->unfinished ? RING_E_UNFINISHED : search->foreign ? RING_E_FOREIGN : RING_E_NONE;
         stat_add(COUNTER_RING_SCANS, !quick);
         *search = (RingSearch){ .context_address = search->context_address,
                                 .stations_address = search->stations_address,

@@ -4,10 +4,10 @@
 /*
  * Context Ring
  *
- * Finds the ring (spanprof/ring.h) that a process publishes, and looks whether
- * it is still there; on the way it notes where a process context and stations of coroutines are. Never makes
- * the target's memory grow: only pages that pagemap shows present are read. Work is bounded by a budget and
- * goes on where it stopped.
+ * Finds the ring (spanprof/ring.h) that a process publishes, and looks whether it is still there. Headers in
+ * memory that is a guest's are none (ring-slots.h). On the way it notes where a process context and stations
+ * of coroutines are. Never makes the target's memory grow: only pages that pagemap shows present are read.
+ * Work is bounded by a budget and goes on where it stopped.
  */
 
 #include <stdbool.h>
@@ -34,6 +34,7 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
 typedef struct RingSearch {
         uint64_t next;                  /* address to go on from; 0 = from the start */
         bool unfinished;                /* a header was met that was being written */
+        bool foreign;                   /* … that is right, with no slot of a thread of this process */
         bool knows_starts;              /* by a quick look just before: a full search leaves them out */
         /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
         uint64_t context_address;
@@ -62,6 +63,7 @@ enum {
         _RING_E_SUCCESS,
         RING_E_NONE,                    /* searched to the end: no ring */
         RING_E_UNFINISHED,              /* the same, but one is being made: search again soon */
+        RING_E_FOREIGN,                 /* the same, but one may be a guest's: search again some time */
         RING_E_MORE,                    /* the budget is used up; call again to go on */
         RING_E_GONE,                    /* the process has exited */
         RING_E_DENIED,                  /* we may not read its memory */

@@ -45,6 +45,43 @@ Test(targets, finds_a_publisher_whose_notice_was_lost) {
         stop(&child);
 }
 
+/* A ring amid much memory may be a guest's, until a thread of the process has a slot in it. */
+static void body_guest(int ready, int go) {
+        enum { SIZE = 256 << 20 };
+        const struct spanprof_ring_header header = {
+                .magic = SPANPROF_RING_MAGIC, .version = 1, .capacity = 1024, .slot_size = 32
+        };
+        char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct spanprof_ring_slot *slots = (void *)(p + SIZE / 2 + sizeof(header));
+
+        if (p == MAP_FAILED)
+                _exit(1);
+        memcpy(p + SIZE / 2, &header, sizeof(header));
+        slots[(getpid() + 1) % 1024].span_id = 1;
+        say(ready);
+        hear(go);
+        slots[getpid() % 1024].span_id = 1;
+}
+
+Test(targets, comes_back_to_a_ring_that_may_be_of_a_guest) {
+        Member child = start("guest", body_guest);
+        Selector selector = { 0 };
+        Bench bench;
+
+        go_on(&child);
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        work_for(&bench, 30 * NS_PER_SEC);
+        cr_assert(!has_ring(&bench, child.pid));
+        cr_assert_geq(stat_get(COUNTER_RING_FOREIGN), 2);
+        cr_assert_leq(stat_get(COUNTER_RING_FOREIGN), 8, "less and less often");
+        go_on(&child);
+        work_for(&bench, 70 * NS_PER_SEC);
+        cr_assert(has_ring(&bench, child.pid));
+        bench_end(&bench);
+        stop(&child);
+}
+
 Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
         Member child = start("late", body_publish);
         Selector selector = { 0 };

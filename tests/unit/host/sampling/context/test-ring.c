@@ -8,6 +8,7 @@
 
 #include "child.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/context/ring-slots.h"
 #include "host/sampling/context/ring.h"
 #include "oracle.h"
 #include "spanprof/ring.h"
@@ -163,6 +164,99 @@ Test(ring_find, finds_a_ring_inside_of_a_joined_region_in_the_full_search) {
         cr_assert_eq(find(&child, false, &address, &capacity), 0);
         cr_assert_eq(address, *shared_address);
         child_stop(&child);
+}
+
+/* ---- memory of a guest ---- */
+
+enum { GUEST_SIZE = 128 << 20, GUEST_CAPACITY = 65536 };
+
+static const struct spanprof_ring_header usual = {
+        .magic = SPANPROF_RING_MAGIC, .version = 1, .capacity = GUEST_CAPACITY, .slot_size = 32
+};
+
+static void put_slot(char *ring, uint32_t tid, uint64_t span_id) {
+        struct spanprof_ring_slot *slots = (void *)(ring + sizeof(usual));
+
+        slots[tid % GUEST_CAPACITY].span_id = span_id;
+}
+
+/* A guest's pages lie in any order: behind the first page of its ring there is what other programs have. */
+static void guest_of_small_pages(int ready, int go) {
+        char *p = anonymous(GUEST_SIZE), *ring = p + GUEST_SIZE / 2;
+
+        for (size_t i = 0; i < 2 << 20; i++)
+                ring[4096 + i] = (char)(i * 2654435761u >> 13);
+        memcpy(ring, &usual, sizeof(usual));
+        *shared_address = (uintptr_t)ring;
+}
+
+/* Nor at the start of a region, nor in a small one. */
+static void copy_of_a_first_page(int ready, int go) {
+        char *ring = anonymous(4 << 20);
+
+        memset(ring + 4096, '*', 1 << 20);
+        memcpy(ring, &usual, sizeof(usual));
+        *shared_address = (uintptr_t)ring;
+}
+
+static void check_none(void (*child_main)(int ready, int go)) {
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        stat_reset();
+        child = child_start(child_main);
+        cr_expect_eq(find(&child, false, &address, &capacity), RING_E_NONE);
+        cr_expect_geq(stat_get(COUNTER_RING_INVALID), 1);
+        child_stop(&child);
+}
+
+Test(ring_find, takes_no_header_whose_slots_are_none) {
+        check_none(guest_of_small_pages);
+        check_none(copy_of_a_first_page);
+}
+
+/* In a huge page all of it is in one piece. Its threads have other ids; then the process has a span, too. */
+static void guest_of_huge_pages(int ready, int go) {
+        char *p = anonymous(GUEST_SIZE), *ring = p + GUEST_SIZE / 2;
+
+        memcpy(ring, &usual, sizeof(usual));
+        for (uint32_t i = 1; i < 200; i++)
+                put_slot(ring, (uint32_t)getpid() + i, 0x1234);
+        *shared_address = (uintptr_t)ring;
+        say(ready);
+        hear(go);
+        put_slot(ring, (uint32_t)getpid(), 0x1234);
+}
+
+Test(ring_find, waits_for_a_thread_of_the_process_in_a_ring_amid_much_memory) {
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        stat_reset();
+        child = child_start(guest_of_huge_pages);
+        cr_assert_eq(find(&child, false, &address, &capacity), RING_E_FOREIGN);
+        cr_assert_eq(find(&child, true, &address, &capacity), RING_E_NONE, "a quick look does not get there");
+        cr_assert_eq(stat_get(COUNTER_RING_FOREIGN), 1);
+        child_go_on(&child);
+        cr_assert_eq(find(&child, false, &address, &capacity), 0);
+        cr_assert_eq(address, *shared_address);
+        cr_assert_eq(capacity, GUEST_CAPACITY);
+        child_stop(&child);
+}
+
+Test(ring_slots, are_sound_whatever_their_ids_and_padding) {
+        struct spanprof_ring_slot slots[3] = { { 0 },
+                                               { UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, { 7, 7 } },
+                                               { .span_id = 1 } };
+
+        cr_expect(ring_slots_are_sound(slots, 3));
+        slots[2].in_use = 2;
+        cr_expect_not(ring_slots_are_sound(slots, 3));
+        cr_expect(ring_slots_are_sound(slots, 2));
 }
 
 static void many_pages(int ready, int go) {
@@ -472,6 +566,8 @@ static void reserves_much(int ready, int go) {
                 _exit(1);
         p[UINT64_C(4) << 30] = 1;
         memcpy(p + (UINT64_C(6) << 30), &good, sizeof(good));
+        /* its own thread's slot: without one it could be a guest's */
+        ((struct spanprof_ring_slot *)(p + (UINT64_C(6) << 30) + sizeof(good)))[getpid() % 100].span_id = 1;
         *shared_address = (uintptr_t)p + (UINT64_C(6) << 30);
 }
 
