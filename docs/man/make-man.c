@@ -7,11 +7,13 @@
  *     .\" @VERBS@             every verb with its summary
  *     .\" @OPTIONS@           a section for each verb with the options that it takes
  *     .\" @SETTINGS@          the keys of configuration files by section
+ *     .\" @RULES@             the rules of `validate`
  */
 
 #include <stdio.h>
 #include <string.h>
 
+#include "core/otlp/finding.h"
 #include "host/cli/cli.h"
 
 /* A leading dot, a backslash and a dash mean something to roff. */
@@ -148,6 +150,22 @@ static void print_settings(void) {
         }
 }
 
+static void print_rules(void) {
+        static const char *const rules[][2] = {
+#define X(name, text, what) { text, what },
+                VALIDATE_RULES(X)
+#undef X
+        };
+
+        for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+                fputs(".TP\n", stdout);
+                print_bold(rules[i][0]);
+                putchar('\n');
+                print_escaped(rules[i][1]);
+                fputs(".\n", stdout);
+        }
+}
+
 int main(void) {
         char line[4096];
 
@@ -158,6 +176,8 @@ int main(void) {
                         print_all_options();
                 else if (!strcmp(line, ".\\\" @SETTINGS@\n"))
                         print_settings();
+                else if (!strcmp(line, ".\\\" @RULES@\n"))
+                        print_rules();
                 else
                         fputs(line, stdout);
         }

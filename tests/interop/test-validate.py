@@ -16,10 +16,11 @@ try:
 except ImportError:
     cases = None
 
-# cases of the other checker's `ours`, which are warnings to us: of which rule
+# cases that are warnings to us, since the protocol allows them: of which rule
 OURS = {
     "period type": "type", "no period": "type", "values beside times on the CPU": "type",
-    "hyphen in a type's name": "type", "no service name": "present"
+    "hyphen in a type's name": "type", "no service name": "present",
+    "no resource": "present", "no scope": "present", "no period type": "present", "no profile id": "id"
 }
 
 # What a path looks like, and what is said there: (how to break it, the line)

@@ -23,7 +23,7 @@ enum { VALIDATE_PATH_MAX = 320, VALIDATE_TEXT_MAX = 320 };
         X(SHAPE, "shape", "values and timestamps of a profile's samples do not fit together") \
         X(RANGE, "range", "a time outside its profile") \
         X(MAPPING, "mapping", "a mapping or a location that does not fit its mapping") \
-        X(ID, "id", "an id of a wrong size, zero, or twice") \
+        X(ID, "id", "an id of a wrong size, zero, or twice; without a profile's id nobody knows doubles") \
         X(TYPE, "type", "a known profile type in a form that some readers refuse") \
         X(SIZE, "size", "larger than receivers take") \
         X(BACKEND, "backend", "the backend that was asked for refuses it, or makes less of it")

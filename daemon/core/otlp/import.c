@@ -139,7 +139,8 @@ static int import_string(Import *import, const char *field, int32_t index, uint3
         uint32_t string;
         int r;
 
-        if (!index && !dictionary->n_string_table) {
+        /* row 0 is "not set", whatever a careless writer has put there */
+        if (!index) {
                 *stringp = 0;
                 return 0;
         }

@@ -328,12 +328,17 @@ typedef struct TypeNames {
         const char *type, *unit;
 } TypeNames;
 
-static TypeNames check_type(Check *check, const Place *place, const char *field, const OtlpValueType *type) {
+/* A type without name and unit is as good as none, which the protocol allows of a period alone. */
+static TypeNames check_type(Check *check, const Place *place, const char *field, const OtlpValueType *type,
+                            bool may_lack) {
         Place here = { place, field, -1 };
         TypeNames names = { "", "" };
 
-        if (!type) {
-                check_error(check, &here, NULL, VALIDATE_PRESENT, "is missing");
+        if (!type || (may_lack && !type->type_strindex && !type->unit_strindex)) {
+                if (may_lack)
+                        check_warning(check, &here, NULL, VALIDATE_PRESENT, "is missing");
+                else
+                        check_error(check, &here, NULL, VALIDATE_PRESENT, "is missing");
                 return names;
         }
         names.type = check_string(check, &here, "type_strindex", type->type_strindex);
@@ -449,7 +454,9 @@ static void check_type_name(Check *check, const Place *here, TypeNames type) {
 static void check_profile_id(Check *check, const Place *here, const ProtobufCBinaryData *id) {
         static const uint8_t zero[16];
 
-        if (id->len != 16)
+        if (!id->len)
+                check_warning(check, here, "profile_id", VALIDATE_ID, "is missing: doubles cannot be told");
+        else if (id->len != 16)
                 check_error(check, here, "profile_id", VALIDATE_ID, "%zu bytes, not 16", id->len);
         else if (!memcmp(id->data, zero, 16))
                 check_error(check, here, "profile_id", VALIDATE_ID, "is zero");
@@ -471,8 +478,8 @@ static void check_one_of_a_type(Check *check, const Place *here, TypeNames names
 }
 
 static void check_profile(Check *check, const Place *here, const OtlpProfile *profile) {
-        TypeNames type = check_type(check, here, "sample_type", profile->sample_type);
-        TypeNames period = check_type(check, here, "period_type", profile->period_type);
+        TypeNames type = check_type(check, here, "sample_type", profile->sample_type, false);
+        TypeNames period = check_type(check, here, "period_type", profile->period_type, true);
         int shapes;
 
         check_attribute_indices(check, here, profile->attribute_indices, profile->n_attribute_indices);
@@ -493,7 +500,7 @@ static void check_profile(Check *check, const Place *here, const OtlpProfile *pr
 
 static void check_scope(Check *check, const Place *here, const OtlpScopeProfiles *scope) {
         if (!scope->scope) {
-                check_error(check, here, "scope", VALIDATE_PRESENT, "is missing");
+                check_warning(check, here, "scope", VALIDATE_PRESENT, "is missing");
         } else {
                 check_utf8(check, here, "scope.name", scope->scope->name);
                 check_utf8(check, here, "scope.version", scope->scope->version);
@@ -518,7 +525,7 @@ static void check_resource(Check *check, const Place *here, const OtlpResourcePr
         size_t size;
 
         if (!node->resource) {
-                check_error(check, here, "resource", VALIDATE_PRESENT, "is missing");
+                check_warning(check, here, "resource", VALIDATE_PRESENT, "is missing");
         } else {
                 check_key_values(check, &(Place){ here, "resource.attributes", -1 },
                                  node->resource->attributes, node->resource->n_attributes);

@@ -273,6 +273,23 @@ Test(import, makes_a_frame_of_each_inlined_line) {
         otlp_request_freep(&request);
 }
 
+/* Row 0 is "not set", also where a careless writer keeps a string there. */
+Test(import, gives_nobody_the_name_in_row_0) {
+        OtlpRequest *request = golden();
+        _cleanup_(window_freep) Window *window = NULL;
+        const OtlpRequest *requests[] = { request };
+        char where[256], ghost[] = "ghost.c", **row = &request->dictionary->string_table[0], *empty = *row;
+
+        cr_assert_str_eq(empty, "");
+        *row = ghost;
+        cr_assert_eq(request->dictionary->function_table[1]->filename_strindex, 0);
+        cr_assert_eq(import_window(&window, requests, 1, NULL, where, sizeof(where)), 0, "%s", where);
+        for (uint32_t i = 0; i < window_n_strings(window); i++)
+                cr_expect_str_neq(window_get_string(window, i, NULL), ghost);
+        *row = empty;                   /* as the decoder frees it */
+        otlp_request_freep(&request);
+}
+
 Test(import, takes_string_indexes_and_lists_of_foreign_senders) {
         OtlpRequest *request = golden();
         OtlpKeyValue *pair = request->resource_profiles[0]->resource->attributes[0];
