@@ -39,6 +39,13 @@ class Say:
         self.content_type = content_type
 
 
+class Redirect:
+    """Answers 302 with this place; None = the same path again."""
+
+    def __init__(self, location=None):
+        self.location = location
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -62,6 +69,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif isinstance(play, Say):
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.answer(play.body, content_type=play.content_type)
+        elif isinstance(play, Redirect):
+            self.send_response(302)
+            self.send_header("Location", play.location or self.path)
+            self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"moved")
         elif isinstance(play, Die):
             self.rfile.read(min(1000, int(self.headers.get("Content-Length", 0))))
             self.close_connection = True

@@ -585,11 +585,15 @@ static CURLcode set_call_options(Calling *calling) {
         SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
         if (calling->socket)
                 SET(CURLOPT_UNIX_SOCKET_PATH, calling->socket);
-        SET(CURLOPT_FOLLOWLOCATION, 0L);
+        /* CURLOPT_UNRESTRICTED_AUTH stays 0: credentials are for the host that was named */
+        SET(CURLOPT_FOLLOWLOCATION, call->max_redirects && !calling->socket ? 1L : 0L);
+        SET(CURLOPT_MAXREDIRS, (long)call->max_redirects);
 #if LIBCURL_VERSION_NUM >= 0x075500
         SET(CURLOPT_PROTOCOLS_STR, "http,https");
+        SET(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
         SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+        SET(CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_TIMEOUT_MS, (long)MAX(call->timeout_ns / NS_PER_MS, UINT64_C(1)));

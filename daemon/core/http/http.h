@@ -52,7 +52,8 @@ Transport http_transport(Http *http);
 
 /*
  * A request by a thread that may wait for it: of any method, with a body from memory or a file, and a reply
- * into memory or a file. Redirects are not followed. It shares nothing with the loop's clients.
+ * into memory or a file. Redirects are followed if that is asked for, by http and https alone, and without
+ * the credentials in the URL once another host is asked. It shares nothing with the loop's clients.
  */
 typedef struct HttpCall {
         const char *method;             /* GET, POST, PUT */
@@ -63,6 +64,7 @@ typedef struct HttpCall {
         uint64_t body_size;
         int body_fd;                    /* -1 = none; read from its start */
         int to_fd;                      /* takes the body of a 200; -1 = HttpResult.body does */
+        unsigned max_redirects;         /* 0 = none is followed */
         uint64_t max_bytes;             /* size of a reply into to_fd; more bytes end the call */
         uint64_t timeout_ns;            /* time of the whole call */
         uint64_t idle_ns;               /* less than a byte a second for so long ends it; 0 = the whole */

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import tap
-from symbol_server import Die, Fail, Hang, Say, SymbolServer
+from symbol_server import Die, Fail, Hang, Redirect, Say, SymbolServer
 
 SOURCE = """
 __attribute__((noinline)) int leaf(int x) {
@@ -145,6 +145,56 @@ class Debuginfod(tap.TestCase):
         self.assertNotIn("leaf", self.report(file, server.url).stdout)
         self.assertEqual(self.cached(), {})
         self.assertIn("leaf", self.report(file, server.url).stdout)
+
+    def test_redirects_are_followed(self):
+        """To a path, to another server, five times at most; and never with the password of the first."""
+        path, debug, build_id = self.program()
+        file = self.profile(path, build_id)
+        for hops, found in ((1, True), (5, True), (6, False)):
+            with self.subTest(hops=hops):
+                self.cache = self.directory()
+                server = self.serve()
+                server.files[build_id] = debug.read_bytes()
+                server.play("debuginfo", *[Redirect() for _ in range(hops)])
+                done = self.report(file, server.url)
+                self.assertEqual("leaf" in done.stdout, found)
+                self.assertEqual("redirects" in done.stderr, not found, done.stderr)
+        self.cache = self.directory()
+        first, other = self.serve(), self.serve()
+        other.files[build_id] = debug.read_bytes()
+        first.play("debuginfo", Redirect(f"{other.url}/buildid/{build_id}/debuginfo"))
+        self.assertIn("leaf", self.report(file, first.url.replace("//", "//me:secret@")).stdout)
+        asked = [server.named("debuginfo")[0][1] for server in (first, other)]
+        self.assertEqual(["Authorization" in headers for headers in asked], [True, False])
+
+    def test_redirects_lead_to_http_alone(self):
+        path, debug, build_id = self.program()
+        file = self.profile(path, build_id)
+        for place in (f"file://{debug}", "ftp://127.0.0.1:9/x", "gopher://127.0.0.1:9/x"):
+            with self.subTest(place):
+                self.cache = self.directory()
+                server = self.serve()
+                server.play("debuginfo", Redirect(place))
+                done = self.report(file, server.url)
+                self.assertNotIn("leaf", done.stdout)
+                self.assertRegex(done.stderr, "debuginfod: .*rotocol")
+
+    def test_words_that_are_no_server_are_left_out(self):
+        """Those of elfutils without a word, others with one."""
+        path, debug, build_id = self.program()
+        server = self.serve()
+        server.files[build_id] = debug.read_bytes()
+        file = self.profile(path, build_id)
+        done = self.report(file, f"ima:enforcing {server.url} ima:ignore ima:permissive")
+        self.assertIn("leaf", done.stdout)
+        self.assertNotIn("DEBUGINFOD_URLS", done.stderr)
+        self.cache = self.directory()
+        done = self.report(file, f"file:///srv/secret-place {server.url}")
+        self.assertIn("leaf", done.stdout)
+        self.assertIn("DEBUGINFOD_URLS: a word is left out: ", done.stderr)
+        self.assertNotIn("secret-place", done.stderr)
+        done = self.report(file, "ima:enforcing", expect=1)
+        self.assertIn("DEBUGINFOD_URLS names no server", done.stderr)
 
     def test_another_build_is_refused(self):
         _, other_debug, other = self.program("#define OTHER\nint other(void) { return 5; }\n")
