@@ -14,8 +14,7 @@
 #include "desk/folded/folded.h"
 
 typedef struct Reading {
-        Window *window;
-        uint32_t profile;
+        Folded folded;
         uint64_t n_lines, n_malformed, first_malformed;
 } Reading;
 
@@ -29,7 +28,7 @@ static int begin(Convert *convert, Reading *reading) {
         names.period_type = names.type;
         names.period_unit = names.unit;
         r = r ? r : window_resource(window, UINT64_MAX - convert->n_inputs, &resource);
-        return r ? r : window_profile_named(window, resource, &names, 0, &reading->profile);
+        return r ? r : window_profile_named(window, resource, &names, 0, &reading->folded.profile);
 }
 
 /* In ns, REALTIME. */
@@ -45,10 +44,15 @@ static int take_line(void *userdata, const char *line, size_t size) {
         Reading *reading = userdata;
         int r;
 
-        reading->n_lines++;
+        if (!reading->n_lines++) {
+                size_t bom = folded_bom((const uint8_t *)line, size);
+
+                line += bom;
+                size -= bom;
+        }
         if (!size || *line == '#')
                 return 0;
-        r = folded_add_line(reading->window, reading->profile, line, size);
+        r = folded_add_line(&reading->folded, line, size);
         if (r != FOLDED_E_MALFORMED)
                 return r;
         if (!reading->n_malformed++)
@@ -56,8 +60,21 @@ static int take_line(void *userdata, const char *line, size_t size) {
         return 0;
 }
 
+static void say_doubts(const Convert *convert, const Source *source, const Folded *folded) {
+        if (folded->n_rounded)
+                convert_notice(convert,
+                               "%s: %" PRIu64 " numbers are not whole, and are rounded: their sum is right within 1",
+                               source->name, folded->n_rounded);
+        if (folded->n_over)
+                convert_notice(convert, "%s: %" PRIu64 " numbers are above 2^63 - 1, and count as that",
+                               source->name, folded->n_over);
+        if (folded->n_cut)
+                convert_notice(convert, "%s: %" PRIu64 " stacks have more than 4,096 frames: the innermost are cut",
+                               source->name, folded->n_cut);
+}
+
 static int read_folded(Convert *convert, const Source *source, Text *problem) {
-        Reading reading = { .window = convert->window };
+        Reading reading = { .folded = { .window = convert->window, .carry = 0.5L } };
         int r = begin(convert, &reading);
 
         convert->untimed_ns = MAX(convert->untimed_ns, time_of(source));
@@ -65,6 +82,7 @@ static int read_folded(Convert *convert, const Source *source, Text *problem) {
                 r = source_lines(source, take_line, &reading);
         if (r < 0)
                 return r;
+        say_doubts(convert, source, &reading.folded);
         if (r)
                 text_printf(problem, "more than a profile can hold: what came first is in it");
         else if (reading.n_malformed)

@@ -349,6 +349,45 @@ class Convert(tap.TestCase):
                     self.assertLessEqual(before, begin)
                     self.assertLessEqual(begin, time.time_ns())
 
+    def test_reads_folded_stacks_as_other_tools_write_them(self):
+        """By what flamegraph.pl reads of them; numbers above 64 bits it has as floating point."""
+        largest = 2**63 - 1
+        for name, text, expected, words, status in (
+            ("tab", "main;a\t3\nmain;b \t 4\n", {"main;a": 3, "main;b": 4}, "", 0),
+            ("fractions", "main;a 1.5\nmain;b 2.5\n", {"main;a": 2, "main;b": 2}, "2 numbers are not whole", 0),
+            ("small", "m;a .25\n" * 8, {"m;a": 2}, "8 numbers are not whole", 0),
+            ("exponent", "m;a 1e3\nm;b 25E-1\n", {"m;a": 1000, "m;b": 3}, "2 numbers are not whole", 0),
+            ("first", "WARNING: 72 traces lost\nmain;a 3\nmain;b 4\n", {"main;a": 3, "main;b": 4},
+             "1 lines have no stack and number and were left out, line 1 first", 1),
+            ("later", "main;a 3\nno number\nm;x 7y\n", {"main;a": 3}, "2 lines have no .*, line 2 first", 1),
+            ("mark", "\ufeffmain;a 3\n", {"main;a": 3}, "", 0),
+            ("comment", "\ufeff# made by x\n\nmain;a 3\n", {"main;a": 3}, "", 0),
+            ("kernel", "main;sys_read_[k] 3\nmain;a_[j] 2\n", {"main;sys_read_[k]": 3, "main;a_[j]": 2}, "", 0),
+            ("blanks", "Thread 1;f (a b.py:12) 3  \r\n", {"Thread 1;f (a b.py:12)": 3}, "", 0),
+            ("64 bits", f"m;a {largest}\nm;b 9999999999999\n", {"m;a": largest, "m;b": 9999999999999}, "", 0),
+            ("beyond", f"m;a {2**64 - 1}\nm;b 1e30\n", {"m;a": largest, "m;b": largest},
+             r"2 numbers are above 2\^63 - 1", 0),
+        ):
+            with self.subTest(name):
+                path = self.dir / f"{name}.folded"
+                path.write_text(text)
+                done = self.spanprof("convert", path, "-o", "-", "--format", "folded", expect=status)
+                read = [line.rpartition(" ") for line in done.stdout.splitlines()]
+                self.assertEqual({stack: int(number) for stack, _, number in read}, expected)
+                if words:
+                    self.assertRegex(done.stderr, words)
+                else:
+                    self.assertNotRegex(done.stderr, "numbers|lines")
+
+    def test_takes_no_other_text_for_folded_stacks(self):
+        for text in ("hello\nworld 5\n", '{"a;b 5": 1}\n', "[1,\n 5]\n", "<p>\na;b 5\n", "x\n" * 100 + "a;b 5\n",
+                     "a\x00;b 5\nc;d 7\n"):
+            with self.subTest(text[:20]):
+                path = self.dir / "other"
+                path.write_text(text)
+                self.assertIn("other: ", self.spanprof("convert", path, "-o", "-", "--format", "folded",
+                                                       expect=1).stderr)
+
     def test_writes_folded_stacks_and_pprof_with_the_same_sums(self):
         path = self.unpacked("async-profiler")
         document, _ = self.convert(path)
