@@ -332,6 +332,7 @@ typedef struct Sample {
         size_t n_attributes, n_own;
         WindowLink link;
         bool bad;                       /* refers to what is not there */
+        bool deep;                      /* has more frames than a stack may have */
 } Sample;
 
 /* A number of a repeated field that is packed: @rest holds what is left of it. */
@@ -353,7 +354,8 @@ static int add_frames(Parser *parser, Sample *sample, uint64_t id) {
         }
         location = &parser->locations[index];
         if (sample->n_frames + location->n > MAX_FRAMES) {
-                sample->bad = true;
+                parser->result->n_deep += !sample->deep;
+                sample->deep = true;
                 return 0;
         }
         r = array_reserve(&parser->stack, &parser->stack_room, sample->n_frames + location->n, 256);
@@ -424,8 +426,10 @@ static int add_label(Parser *parser, Sample *sample, const Field *message) {
                 return 0;
         own = is_text(parser, fields[LABEL_KEY], "process.pid") ||
                 is_text(parser, fields[LABEL_KEY], "service.name");
-        if (own ? sample->n_own == ARRAY_SIZE(sample->own) : sample->n_attributes == WINDOW_MAX_SET)
+        if (own ? sample->n_own == ARRAY_SIZE(sample->own) : sample->n_attributes == WINDOW_MAX_SET) {
+                parser->result->n_labels_cut++;
                 return 0;
+        }
         r = make_attribute(parser, fields, &attribute);
         if (!r && own)
                 sample->own[sample->n_own++] = attribute;
@@ -477,6 +481,10 @@ static int put_values(Parser *parser, const Sample *sample, uint32_t resource, u
 
                 if (!sample->values[i] || (parser->says_twice && i == parser->timed))
                         continue;
+                if ((int64_t)sample->values[i] < 0) {
+                        parser->result->n_negative++;
+                        continue;
+                }
                 r = window_profile_named(parser->window, resource, &parser->columns[i], parser->period,
                                          &profile);
                 if (!r)
@@ -508,7 +516,7 @@ static int add_sample(Parser *parser, const Field *message) {
 
         sample.n_values = sample.n_frames = sample.n_attributes = sample.n_own = 0;
         memset(&sample.link, 0, sizeof(sample.link));
-        sample.bad = false;
+        sample.bad = sample.deep = false;
         while (!r && field_next(&cursor, &field))
                 r = take_sample_field(parser, &sample, &field);
         if (r || cursor.failed)
@@ -517,6 +525,8 @@ static int add_sample(Parser *parser, const Field *message) {
                 parser->result->n_dropped++;
                 return 0;
         }
+        if (sample.deep)
+                return 0;
         parser->result->n_samples++;
         return put_sample(parser, &sample);
 }
@@ -624,7 +634,9 @@ static int note_field(Parser *parser, const Field *field) {
                 read_type(field, &parser->period_type, &parser->period_unit);
         if (bytes || field->wire != WIRE_VARINT)
                 return 0;
-        if (field->number == PROFILE_PERIOD)
+        if (field->number == PROFILE_DROP_FRAMES)
+                parser->result->hides_frames = field->value;
+        else if (field->number == PROFILE_PERIOD)
                 parser->period = (int64_t)field->value;
         else if (field->number == PROFILE_TIME)
                 parser->time_ns = (int64_t)field->value;

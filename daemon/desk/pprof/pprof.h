@@ -29,6 +29,10 @@ enum {
 typedef struct PprofResult {
         uint64_t start_ns, end_ns;      /* REALTIME; 0 = the file does not say */
         uint64_t n_samples, n_dropped;  /* dropped: with an id or a string that the file does not have */
+        uint64_t n_deep;                /* samples with more frames than a stack may have; dropped, too */
+        uint64_t n_negative;            /* values below zero, as differences have them: left out */
+        uint64_t n_labels_cut;          /* labels beyond those that a sample may have */
+        bool hides_frames;              /* drop_frames is set, which is not applied */
 } PprofResult;
 
 /*

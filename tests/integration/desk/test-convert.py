@@ -379,6 +379,38 @@ class Convert(tap.TestCase):
                 else:
                     self.assertNotRegex(done.stderr, "numbers|lines")
 
+    def pprof(self, *samples, drop=0):
+        """A profile.proto of space/bytes: samples are (depth, value), with that many labels as a third."""
+        strings = ["", "space", "bytes", "main", "work", "work|malloc", *(f"key{i}" for i in range(200))]
+        rows = [wire.field(2, wire.packed(1, [1] * (depth - 1) + [2]) + wire.packed(2, [value])
+                           + b"".join(wire.field(3, wire.field(1, 6 + i) + wire.field(2, 3)) for i in range(n)))
+                for depth, value, n in samples]
+        locations = [wire.field(1, i) + wire.field(4, wire.field(1, i)) for i in (1, 2)]
+        functions = [wire.field(1, 1) + wire.field(2, 4), wire.field(1, 2) + wire.field(2, 3)]
+        path = self.dir / "made.pb"
+        path.write_bytes(wire.field(1, wire.field(1, 1) + wire.field(2, 2)) + b"".join(rows)
+                         + wire.field(4, *locations) + wire.field(5, *functions) + wire.field(6, *strings)
+                         + (wire.field(7, drop) if drop else b"") + wire.field(9, 17 * 10**17))
+        return path
+
+    def test_tells_what_a_profile_here_has_no_place_for(self):
+        """Values below zero, drop_frames, and what is over a cap: each is counted, and the rest is right."""
+        for name, samples, drop, stacks, words, status in (
+            ("all right", [(2, 70, 1)], 0, "main;work 70\n", None, 0),
+            ("difference", [(2, 70, 0), (1, -30, 0), (2, -5, 0)], 0, "main;work 70\n",
+             "2 values are below zero", 0),
+            ("hidden", [(2, 70, 0)], 5, "main;work 70\n", "its drop_frames are not applied", 0),
+            ("labels", [(2, 70, 200)], 0, "main;work 70\n", r"\d+ labels are left out", 0),
+            ("deep", [(2, 70, 0), (1 << 20, 5, 0)], 0, "main;work 70\n", "1 of its samples have more than", 1),
+        ):
+            with self.subTest(name):
+                done = self.spanprof("convert", self.pprof(*samples, drop=drop), "-o", "-", "--format", "folded",
+                                     expect=status)
+                self.assertEqual(done.stdout, stacks)
+                said = re.findall("made.pb: .*", done.stderr)
+                self.assertEqual(len(said), words is not None, said)
+                self.assertRegex("".join(said), words or "^$")
+
     def test_takes_no_other_text_for_folded_stacks(self):
         for text in ("hello\nworld 5\n", '{"a;b 5": 1}\n', "[1,\n 5]\n", "<p>\na;b 5\n", "x\n" * 100 + "a;b 5\n",
                      "a\x00;b 5\nc;d 7\n"):
