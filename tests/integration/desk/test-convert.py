@@ -380,11 +380,13 @@ class Convert(tap.TestCase):
                     self.assertNotRegex(done.stderr, "numbers|lines")
 
     def pprof(self, *samples, drop=0):
-        """A profile.proto of space/bytes: samples are (depth, value), with that many labels as a third."""
+        """A profile.proto of space/bytes; samples are (depth, value, number of labels)."""
         strings = ["", "space", "bytes", "main", "work", "work|malloc", *(f"key{i}" for i in range(200))]
-        rows = [wire.field(2, wire.packed(1, [1] * (depth - 1) + [2]) + wire.packed(2, [value])
-                           + b"".join(wire.field(3, wire.field(1, 6 + i) + wire.field(2, 3)) for i in range(n)))
-                for depth, value, n in samples]
+        labels = [wire.field(3, wire.field(1, 6 + i) + wire.field(2, 3)) for i in range(200)]
+        rows = [
+            wire.field(2, wire.packed(1, [1] * (depth - 1) + [2]) + wire.packed(2, [value]) + b"".join(labels[:n]))
+            for depth, value, n in samples
+        ]
         locations = [wire.field(1, i) + wire.field(4, wire.field(1, i)) for i in (1, 2)]
         functions = [wire.field(1, 1) + wire.field(2, 4), wire.field(1, 2) + wire.field(2, 3)]
         path = self.dir / "made.pb"

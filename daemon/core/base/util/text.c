@@ -94,20 +94,41 @@ bool text_is_utf8(const char *text, size_t size) {
         return true;
 }
 
+static bool is_surrogate(const uint8_t *p, uint8_t kind) {
+        return p[0] == 0xED && (p[1] & 0xF0) == kind && (p[2] & 0xC0) == 0x80;
+}
+
+/* Makes four bytes of a pair of surrogates (CESU-8). Return: whether it is one. */
+static bool join_surrogates(const uint8_t *p, size_t left, char to[4]) {
+        uint32_t c;
+
+        if (left < 6 || !is_surrogate(p, 0xA0) || !is_surrogate(p + 3, 0xB0))
+                return false;
+        c = 0x10000 + ((p[1] & 0xFu) << 16 | (p[2] & 0x3Fu) << 10 | (p[4] & 0xFu) << 6 | (p[5] & 0x3Fu));
+        to[0] = (char)(0xF0 | c >> 18);
+        to[1] = (char)(0x80 | (c >> 12 & 0x3F));
+        to[2] = (char)(0x80 | (c >> 6 & 0x3F));
+        to[3] = (char)(0x80 | (c & 0x3F));
+        return true;
+}
+
 size_t text_repair_utf8(char *to, const char *text, size_t size) {
         size_t length = 0;
 
         for (size_t i = 0; i < size;) {
                 size_t n = utf8_sequence((const uint8_t *)text + i, size - i);
 
-                if (n) {
+                if (!n && join_surrogates((const uint8_t *)text + i, size - i, to + length)) {
+                        length += 4;
+                        i += 6;
+                } else if (n) {
                         memcpy(to + length, text + i, n);
                         length += n;
                         i += n;
                 } else {
                         memcpy(to + length, "\xEF\xBF\xBD", 3);
                         length += 3;
-                        i++;
+                        i += size - i > 1 && !memcmp(text + i, "\xC0\x80", 2) ? 2 : 1;
                 }
         }
         to[length] = 0;

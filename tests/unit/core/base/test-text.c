@@ -63,6 +63,30 @@ Test(text, knows_utf8) {
         cr_assert_not(text_is_utf8("a\0b", 3));
 }
 
+/* U+1D4B3 as UTF-16 is D835 DCB3; each of these is three bytes of a JVM. */
+Test(text, joins_the_surrogates_of_jvms) {
+        static const struct {
+                const char *text, *expected;
+        } cases[] = {
+                { "a\xED\xA0\xB5\xED\xB2\xB3z", "a\xF0\x9D\x92\xB3z" },
+                { "\xED\xAF\xBF\xED\xBF\xBF", "\xF4\x8F\xBF\xBF" },           /* U+10FFFF */
+                { "\xED\xA0\x80\xED\xB0\x80", "\xF0\x90\x80\x80" },           /* U+10000 */
+                { "\xED\xA0\xB5", "\uFFFD\uFFFD\uFFFD" },                        /* half a pair */
+                { "\xED\xB2\xB3\xED\xA0\xB5", "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD" },
+                { "\xED\xA0\xB5\xED\xB2", "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD" },
+                { "a\xC0\x80z", "a\uFFFDz" },
+                { "\xC0", "\uFFFD" },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                char to[64];
+
+                cr_expect_eq(text_repair_utf8(to, cases[i].text, strlen(cases[i].text)),
+                             strlen(cases[i].expected));
+                cr_expect_str_eq(to, cases[i].expected, "case %zu", i);
+        }
+}
+
 Test(text, repairs_bad_bytes_and_keeps_good_ones) {
         char to[32];
 
