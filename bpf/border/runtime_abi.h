@@ -234,7 +234,7 @@ struct python_process {
         uint16_t next_interpreter;      /* in an interpreter */
         uint16_t threads;
         uint16_t thread_size;           /* bytes of a thread state that hold what is read */
-        uint16_t next_thread;           /* in a thread state */
+        uint16_t next_thread, previous_thread;  /* in a thread state */
         uint16_t thread_id;             /* pthread_self() */
         uint16_t thread_frame;          /* the first frame, or the CFrame */
         /* in a CFrame: the first frame. OBJECTS: in a thread state, the pointer to the CFrame */
@@ -257,7 +257,6 @@ struct python_process {
         uint16_t copies;                /* in a code object: address of the array; 0 = there are none */
         uint16_t copy_index;            /* in a frame: four bytes */
         uint16_t instructions;          /* in a code object */
-        uint16_t padding;
         struct python_tasks tasks;
 };
 

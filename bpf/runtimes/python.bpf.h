@@ -63,6 +63,7 @@ enum {
         PYTHON_MAX_SEARCH = 4096,       /* frames behind these that are looked at for the first mark */
         PYTHON_MAX_STEPS = PYTHON_MAX_CHAIN + PYTHON_MAX_SEARCH,
         PYTHON_MAX_THREADS = 2048,      /* thread states that are looked at for one thread */
+        PYTHON_FEW_THREADS = 64,        /* so many are looked at anew each time that none is the thread's */
         PYTHON_MAX_STATES = 4,          /* interpreters that a thread is in at once; a power of two */
         PYTHON_MAX_LOCKS = 16,          /* interpreters whose locks are looked at */
         PYTHON_WINDOW = 512,            /* bytes of frames that are read at once; a power of two */
@@ -132,6 +133,7 @@ struct python {
         uint64_t states[PYTHON_MAX_STATES];
         struct python_part parts[PYTHON_MAX_STATES];
         uint32_t n_states, n_parts;
+        uint32_t n_looked;              /* states that were looked at */
         uint32_t next_state;            /* next state whose chain is to be read */
         uint32_t part_begin;
         uint32_t has_more;              /* there were more states */
@@ -221,6 +223,7 @@ static inline bool python_look(struct python *python, const struct python_proces
                 return python_next_interpreter(python, process);
         if (!python_copy(python->thread_bytes, process->thread_size, PYTHON_MAX_THREAD, thread))
                 return false;
+        python->n_looked++;
         python->thread = python_word(bytes, process->next_thread, mask);
         if (python_word(bytes, process->thread_id, mask) != python->thread_id)
                 return true;
@@ -240,12 +243,45 @@ static inline bool python_look_begin(struct python *python, const struct python_
         python->found = 0;
         python->thread = 0;
         python->n_states = 0;
+        python->n_looked = 0;
         python->has_more = 0;
         python->first = 0;
         if (!python_read(process->interpreters, &python->interpreter))
                 return false;
         python->first = python->interpreter;
         return true;
+}
+
+/*
+ * Whether @thread is in the list of @interpreter's threads, and python->thread_id's. A freed state keeps its
+ * id for a while, and a new thread may have the id of one that has ended. But once a state is taken off the
+ * list, nothing there points to it.
+ */
+static inline bool python_is_listed(struct python *python, const struct python_process *process,
+                                    uint64_t interpreter, uint64_t thread) {
+        const uint8_t *bytes = python->thread_bytes;
+        const uint32_t mask = PYTHON_MAX_THREAD - 1;
+        uint64_t previous, there;
+
+        if (!python_copy(python->thread_bytes, process->thread_size, PYTHON_MAX_THREAD, thread) ||
+            python_word(bytes, process->thread_id, mask) != python->thread_id)
+                return false;
+        previous = python_word(bytes, process->previous_thread, mask);
+        return python_read(previous ? previous + process->next_thread : interpreter + process->threads,
+                           &there) &&
+                there == thread;
+}
+
+/*
+ * Whether a thread that had no state has none still: new ones come first in the list, which began with @head,
+ * another thread's.
+ */
+static inline bool python_is_as_before(const struct python *python, const struct python_process *process,
+                                       uint64_t interpreter, uint64_t head) {
+        uint64_t now, id;
+
+        return python_read(interpreter + process->threads, &now) && now == head && head &&
+                python_read(head + process->thread_id, &id) && id != python->thread_id;
 }
 
 /* All have been looked at. Return: the state to be known by, 0 = none. */

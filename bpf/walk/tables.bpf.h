@@ -426,12 +426,13 @@ struct {
 
 struct python_thread_key {
         uint64_t generation;            /* generation of the process' row */
-        uint64_t thread_id;             /* pthread_self() */
+        uint64_t tid;
 };
 
 struct python_thread {
         uint64_t state;                 /* PyThreadState; 0 = none was found */
         uint64_t interpreter;           /* the only one there was; 0 = there were several */
+        uint64_t head;                  /* first state of its list then */
         uint64_t time_ns;               /* time of the search */
 };
 

@@ -155,35 +155,41 @@ static __always_inline bool python_is(const struct python_process *process, cons
         return !process || live->generation == sample->generation;
 }
 
-/* Whether the state that was found once is the thread's still, and its only one. */
-static __always_inline bool python_is_state(const struct python_walk *walk,
-                                            const struct python_thread *known) {
-        uint64_t id, first;
+/*
+ * Whether what was found is so still: python->states has the thread's state, or none. A new interpreter comes
+ * first in the list of them.
+ */
+static __always_inline bool python_recall(const struct python_walk *walk, const struct python_thread *known,
+                                          uint64_t now_ns) {
+        struct python *python = walk->python;
+        uint64_t first;
 
-        return known->state && known->interpreter &&
-                python_read(walk->process->interpreters, &first) && first == known->interpreter &&
-                python_read(known->state + walk->process->thread_id, &id) &&
-                id == walk->python->thread_id;
+        if (!known->interpreter || !python_read(walk->process->interpreters, &first) ||
+            first != known->interpreter)
+                return false;
+        python->states[0] = known->state;
+        python->n_states = !!python->states[0];
+        if (python->n_states)
+                return python_is_listed(python, walk->process, first, python->states[0]);
+        return now_ns - known->time_ns < PYTHON_RETRY_NS &&
+                python_is_as_before(python, walk->process, first, known->head);
 }
 
 /*
- * Finds the thread's states. What was found is known from then on, if there is one interpreter: a new one
- * comes first in the list of them. Return: whether it has one.
+ * Finds the thread's states. One that was found is known from then on, if there is one interpreter; so is
+ * that there is none, if that took long. Return: whether it has one.
  */
 static __always_inline bool python_find(const struct python_walk *walk, const struct abi_sample *sample) {
         struct python *python = walk->python;
-        struct python_thread_key key = { sample->generation, python->thread_id };
-        struct python_thread *known = bpf_map_lookup_elem(&python_threads, &key), fresh;
+        struct python_thread_key key = { sample->generation, sample->tid };
+        struct python_thread *known = bpf_map_lookup_elem(&python_threads, &key), fresh = {};
 
         python->has_more = 0;
-        if (known && python_is_state(walk, known)) {
-                python->states[0] = known->state;
-                python->n_states = 1;
-                return true;
-        }
-        if ((known && !known->state && sample->time_ns - known->time_ns < PYTHON_RETRY_NS) ||
-            !python_look_begin(python, walk->process))
+        if (known && python_recall(walk, known, sample->time_ns))
+                return python->n_states;
+        if (!python_look_begin(python, walk->process))
                 return false;
+        python_read(python->first + walk->process->threads, &fresh.head);
         if (has_bpf_loop())
                 bpf_loop(PYTHON_MAX_THREADS, python_look_by_loop, (void *)walk, 0);
         else
@@ -191,7 +197,8 @@ static __always_inline bool python_find(const struct python_walk *walk, const st
         fresh.state = python_look_end(python);
         fresh.interpreter = python->first;
         fresh.time_ns = sample->time_ns;
-        bpf_map_update_elem(&python_threads, &key, &fresh, BPF_ANY);
+        if (fresh.state || python->n_looked > PYTHON_FEW_THREADS)
+                bpf_map_update_elem(&python_threads, &key, &fresh, BPF_ANY);
         return fresh.state;
 }
 

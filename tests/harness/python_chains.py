@@ -46,6 +46,13 @@ def plain(frame):
     return frame.name.rsplit(".", 1)[-1]
 
 
+def share(samples):
+    """Of @samples from the first one with a function of Python on, those that have one."""
+    named = [s for s in samples if any(f.type == "cpython" for f in s.frames)]
+    first = min(s.time_ns for s in named)
+    return sum(s.value for s in named) / sum(s.value for s in samples if s.time_ns >= first)
+
+
 class Judged:
     """What @samples of a victim are: counts by verdict, chains that are wrong, lines, ends."""
 

@@ -146,6 +146,7 @@ int python_layout_read(const uint64_t words[PYTHON_N_OFFSETS], PythonLayout *lay
                 { "interpreter_state.next", order.interpreter, 2, 8, &layout->next_interpreter },
                 { "interpreter_state.threads_head", order.interpreter, 3, 8, &layout->threads },
                 { "thread_state.next", order.thread, 2, 8, &layout->next_thread },
+                { "thread_state.prev", order.thread, 1, 8, &layout->previous_thread },
                 { "thread_state.current_frame", order.thread, 4, 8, &layout->thread_frame },
                 { "thread_state.thread_id", order.thread, order.thread_id, 8, &layout->thread_id },
                 { "interpreter_frame.previous", order.frame, 1, 8, &layout->previous },
@@ -213,7 +214,8 @@ static void fill_lock(const PythonLayout *layout, struct python_process *entry) 
 }
 
 bool python_layout_entry(const PythonLayout *layout, struct python_process *entry) {
-        uint32_t thread = MAX(MAX(layout->next_thread, layout->thread_id), layout->thread_frame) + 8;
+        uint32_t next = MAX(layout->next_thread, layout->previous_thread);
+        uint32_t thread = MAX(MAX(next, layout->thread_id), layout->thread_frame) + 8;
         uint32_t frame = MAX(MAX(layout->code, layout->previous), layout->position) + 8;
         uint32_t code = MAX(MAX(layout->name, layout->line_table), MAX(layout->type, layout->first_line)) + 8;
 
@@ -230,6 +232,7 @@ bool python_layout_entry(const PythonLayout *layout, struct python_process *entr
         entry->threads = (uint16_t)layout->threads;
         entry->thread_size = (uint16_t)thread;
         entry->next_thread = (uint16_t)layout->next_thread;
+        entry->previous_thread = (uint16_t)layout->previous_thread;
         entry->thread_id = (uint16_t)layout->thread_id;
         entry->thread_frame = (uint16_t)layout->thread_frame;
         entry->native_frame = (uint16_t)layout->native_frame;

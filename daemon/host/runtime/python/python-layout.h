@@ -28,7 +28,7 @@ typedef struct PythonLayout {
         bool is_free_threaded;
         uint32_t interpreters;          /* in _PyRuntime */
         uint32_t next_interpreter, threads;                     /* in an interpreter */
-        uint32_t next_thread, thread_id, thread_frame;          /* in a thread state */
+        uint32_t next_thread, previous_thread, thread_id, thread_frame; /* in a thread state */
         uint32_t native_frame, native_previous; /* in a CFrame; OBJECTS: see struct python_process */
         uint32_t code, previous, position, owner;               /* in a frame */
         uint32_t name, filename, line_table, first_line;        /* in a code object; name: qualified */

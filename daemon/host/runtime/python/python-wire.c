@@ -54,14 +54,14 @@ const WorkerQuestion python_question = {
 static bool has_sound_offsets(const PythonLayout *layout) {
         const uint32_t offsets[] = {
                 layout->interpreters, layout->next_interpreter, layout->threads, layout->next_thread,
-                layout->thread_id, layout->thread_frame, layout->native_frame, layout->native_previous,
-                layout->code, layout->previous, layout->position, layout->owner, layout->name,
-                layout->filename, layout->line_table, layout->first_line, layout->instructions, layout->type,
-                layout->type_name, layout->bytes_size, layout->bytes_data, layout->text_length,
-                layout->text_state, layout->ascii_data, layout->text_data, layout->number_tag,
-                layout->number_digits, layout->generator_frame, layout->generator_state,
-                layout->stack_pointer, layout->lock, layout->lock_pointer, layout->lock_locked,
-                layout->copies, layout->copy_index,
+                layout->previous_thread, layout->thread_id, layout->thread_frame, layout->native_frame,
+                layout->native_previous, layout->code, layout->previous, layout->position, layout->owner,
+                layout->name, layout->filename, layout->line_table, layout->first_line,
+                layout->instructions, layout->type, layout->type_name, layout->bytes_size,
+                layout->bytes_data, layout->text_length, layout->text_state, layout->ascii_data,
+                layout->text_data, layout->number_tag, layout->number_digits, layout->generator_frame,
+                layout->generator_state, layout->stack_pointer, layout->lock, layout->lock_pointer,
+                layout->lock_locked, layout->copies, layout->copy_index,
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(offsets); i++)

@@ -19,6 +19,7 @@ HZ = ("--frequency", "1999", "--symbols", "local")
 VICTIMS = tap.SOURCE_DIR / "tests/victims/python"
 EMBEDDED = python_chains.Chains(VICTIMS / "victim-embed.py", [["main", "first", "second", "third", "burn"],
                                                               ["main", "sort", "compare", "burn"]])
+VISITS = python_chains.Chains(VICTIMS / "victim-visits.py", [["visit", "step", "burn"]])
 INTERPRETERS = python_chains.Chains(VICTIMS / "victim-interpreters.py",
                                     [["main", "alone", "burn"], ["main", "enter", "inside", "inner", "burn"]])
 N = 600
@@ -40,21 +41,21 @@ class Embedded(session.NamingCase):
         done = subprocess.run([python, "-c", CONFIG], capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
-    def build(self, python, how, *strip):
-        """victim-embed with libpython.so, or with libpython.a; then there is nothing that it exports."""
-        config, to = self.config(python), self.directory() / "victim-embed"
-        name = f"libpython{config['LDVERSION']}"
+    def build(self, python, how, *strip, name="victim-embed"):
+        """A program with libpython.so, or with libpython.a; then there is nothing that it exports."""
+        config, to = self.config(python), self.directory() / name
+        library = f"libpython{config['LDVERSION']}"
         libraries = [*config["LIBS"].split(), *config["SYSLIBS"].split(), "-lm"]
         if how == "shared":
-            libraries = [f"-L{config['LIBDIR']}", f"-l:{name}.so.1.0", f"-Wl,-rpath,{config['LIBDIR']}"]
+            libraries = [f"-L{config['LIBDIR']}", f"-l:{library}.so.1.0", f"-Wl,-rpath,{config['LIBDIR']}"]
         else:
             # Debian's has modules of zlib and expat in it, and does not say so
             more = ["-lz", "-lexpat"] if str(python).startswith("/usr/bin") else []
-            libraries = [f"{config['LIBPL']}/{name}.a", *libraries, *more]
-        done = subprocess.run(["cc", "-O2", "-no-pie", "-o", to, VICTIMS / "victim-embed.c", *libraries, *strip],
+            libraries = [f"{config['LIBPL']}/{library}.a", *libraries, *more]
+        done = subprocess.run(["cc", "-O2", "-no-pie", "-o", to, VICTIMS / f"{name}.c", *libraries, *strip],
                               capture_output=True, text=True)
         if done.returncode:
-            self.skipTest(f"library: no {name} to link with: {done.stderr[-300:]}")
+            self.skipTest(f"library: no {library} to link with: {done.stderr[-300:]}")
         return to, config["prefix"]
 
     def start_embedded(self, program, prefix):
@@ -119,6 +120,24 @@ class Embedded(session.NamingCase):
         self.assertEqual({f.type for s in result.of(child.pid) for f in s.frames} & {"cpython"}, set())
         self.assertEqual(result.counter("runtimes_total", "unknown"), 1)
         child.stop(9)
+
+    def test_threads_of_c_that_visit_an_interpreter(self):
+        """Each has a new thread state at each visit, and none between them."""
+        for version, python in self.pythons().items():
+            with self.subTest(version=version):
+                program, prefix = self.build(python, "shared", name="victim-visits")
+                child = self.spawn([program, VISITS.source], stdin=subprocess.PIPE,
+                                   env=session.clean_environment(PYTHONHOME=prefix))
+                child.wait_for("ready")
+                result = self.sample(child, VISITS, 3000)
+                self.check(result, VISITS, 0.98)
+                child.process.stdin.close()
+                child.wait()
+                truth = session.truth_of(child)
+                share = python_chains.share(result.of(child.pid))
+                told = truth["python"] / (truth["python"] + truth["native"])
+                print(f"# with functions: {share:.1%}, by the threads' clocks {told:.1%}", flush=True)
+                self.assertGreater(share, told - 0.05)
 
     def test_threads_in_two_interpreters(self):
         for version, python in self.pythons().items():

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 
+import python_chains
 import pythons
 import session
 import tap
@@ -22,6 +23,8 @@ import workers
 HZ = ("--frequency", "1999", "--symbols", "local", "--depth", "1024")
 SOURCE = tap.SOURCE_DIR / "tests/victims/python/victim-python.py"
 WORKERS = tap.SOURCE_DIR / "tests/victims/python/victim-fork.py"
+TASKS = python_chains.Chains(tap.SOURCE_DIR / "tests/victims/python/victim-tasks.py",
+                             [["task", "step", "burn"], ["other", "burn"]])
 TEXT = SOURCE.read_text().splitlines()
 DEEP = ["deep_a", "deep_b", "deep_c"]
 CHAINS = {
@@ -268,6 +271,21 @@ class Python(session.NamingCase):
                 self.assertFalse(wrong)
                 child.process.stdin.close()
                 child.wait()
+
+    def test_threads_that_live_for_one_task_each(self):
+        for version, python in self.pythons().items():
+            with self.subTest(python=version):
+                child = self.spawn([python, TASKS.source])
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+                self.wait_for(run, lambda samples: python_chains.Judged(TASKS, samples).n >= 2 * self.N, "samples of tasks")
+                result = run.stop()
+                child.stop(9)
+                python_chains.Judged(TASKS, result.samples).check(self, 0.98)
+                # the rest are threads that begin or end
+                share = python_chains.share(result.of(child.pid))
+                print(f"# {version}: with functions {share:.1%}", flush=True)
+                self.assertGreater(share, 0.96)
 
     def test_a_program_that_starts_later_and_ends(self):
         python = self.directory() / f"python-{os.getpid()}"     # a name that no other process has

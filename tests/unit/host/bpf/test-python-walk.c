@@ -107,14 +107,15 @@ static void setup(void) {
         process = (struct python_process){
                 .generation = GENERATION, .interpreters = RUNTIME, .code_type = CODE_TYPE,
                 .chain = PYTHON_CHAIN_SHIMS, .next_interpreter = 0, .threads = 8, .thread_size = 32,
-                .next_thread = 8, .thread_id = 16, .thread_frame = 24, .frame_size = 32, .code = 0,
-                .previous = PREVIOUS, .position = POSITION, .owner = OWNER, .code_size = 40, .type = 8,
-                .name = 16, .line_table = 24, .first_line = 32,
+                .next_thread = 8, .previous_thread = 0, .thread_id = 16, .thread_frame = 24,
+                .frame_size = 32, .code = 0, .previous = PREVIOUS, .position = POSITION, .owner = OWNER,
+                .code_size = 40, .type = 8, .name = 16, .line_table = 24, .first_line = 32,
         };
         *at(RUNTIME) = INTERPRETER;
         at(INTERPRETER)[1] = THREADS;
         at(THREADS)[1] = THREADS + 64;
         at(THREADS)[2] = POINTER + 1;
+        at(THREADS + 64)[0] = THREADS;
         at(THREADS + 64)[2] = POINTER;
         at(THREADS + 64)[3] = frame(1);
         for (unsigned i = 1; i < 100; i++)
@@ -482,6 +483,50 @@ Test(python_walk, one_interpreter_alone_is_known_by_its_address) {
         cr_assert(walk_from(TEXT + 9, 64));
         cr_assert_eq(python.first, 0);
         cr_assert_eq(python.n_parts, 1);
+}
+
+static bool is_listed(uint64_t thread) {
+        python.thread_id = POINTER;
+        return python_is_listed(&python, &process, INTERPRETER, thread);
+}
+
+Test(python_walk, a_freed_state_with_a_new_threads_id_is_not_its_state) {
+        const uint64_t freed = THREADS + 64, fresh = THREADS + 128;
+
+        cr_assert(is_listed(freed));
+        cr_assert_not(is_listed(THREADS), "another thread's");
+        cr_assert_not(is_listed(0x12345678), "no memory is there");
+        /* its thread has ended; free() has written nothing there */
+        at(THREADS)[1] = 0;
+        cr_assert_not(is_listed(freed));
+        /* a new one, with the same stack and so the same id, comes first */
+        at(fresh)[1] = THREADS;
+        at(fresh)[2] = POINTER;
+        at(THREADS)[0] = fresh;
+        at(INTERPRETER)[1] = fresh;
+        cr_assert(is_listed(fresh));
+        cr_assert_not(is_listed(freed));
+        /* it was the first one itself when it ended */
+        at(INTERPRETER)[1] = THREADS;
+        at(THREADS)[0] = 0;
+        cr_assert_not(is_listed(fresh));
+}
+
+Test(python_walk, a_thread_without_a_state_has_none_until_the_list_begins_anew) {
+        const uint64_t fresh = THREADS + 128;
+
+        python.thread_id = POINTER + 5;
+        cr_assert(python_is_as_before(&python, &process, INTERPRETER, THREADS));
+        at(fresh)[1] = THREADS;
+        at(fresh)[2] = POINTER + 5;
+        at(INTERPRETER)[1] = fresh;
+        cr_assert_not(python_is_as_before(&python, &process, INTERPRETER, THREADS));
+        /* where its state is now, another thread had one when it was looked for */
+        cr_assert_not(python_is_as_before(&python, &process, INTERPRETER, fresh));
+        python.thread_id = POINTER + 6;
+        cr_assert(python_is_as_before(&python, &process, INTERPRETER, fresh));
+        at(INTERPRETER)[1] = 0;
+        cr_assert_not(python_is_as_before(&python, &process, INTERPRETER, 0), "it has no threads yet");
 }
 
 Test(python_walk, more_interpreters_than_are_kept_cut_the_stack) {

@@ -216,6 +216,8 @@ Test(python_code, a_release_describes_itself) {
         cr_assert_eq(python_layout_read(words_3_13, &layout, reason), 0);
         cr_assert_eq(layout.version, 0x030d);
         cr_assert_eq(layout.interpreters, 632);
+        cr_assert_eq(layout.next_thread, 8);
+        cr_assert_eq(layout.previous_thread, 0);
         cr_assert_eq(layout.thread_frame, 72);
         cr_assert_eq(layout.owner, 70);
         cr_assert_eq(layout.instructions, 200);
@@ -236,6 +238,8 @@ Test(python_code, a_release_describes_itself) {
         cr_assert_eq(python_layout_read(words_3_15, &layout, reason), 0);
         cr_assert_eq(layout.version, 0x030f);
         cr_assert_eq(layout.thread_id, 176);
+        cr_assert_eq(layout.next_thread, 8);
+        cr_assert_eq(layout.previous_thread, 0);
         cr_assert_eq(layout.owner, 74);
         cr_assert_eq(layout.instructions, 208);
         cr_assert_eq(layout.number_digits, 24);
