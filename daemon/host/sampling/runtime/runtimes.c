@@ -48,6 +48,7 @@ enum {
 };
 
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
+#define FIRST_ATTEMPT_NS (10 * NS_PER_MS)
 #define LAST_RETRY_NS NS_PER_SEC
 #define PATIENCE_NS (5 * NS_PER_SEC)    /* with one that is not ready, before that is told */
 #define LAST_WAIT_NS (30 * NS_PER_SEC)  /* between attempts at one that stays so */
@@ -94,7 +95,7 @@ typedef struct Known {
         Waiting waiting[RUNTIMES_MAX_KINDS];
         RuntimeSubject subject;
         uint64_t begin_ns;              /* when it was met */
-        uint64_t retry_ns, next_ns;     /* next_ns: when to attach; 0 = not again */
+        uint64_t next_ns;               /* when to attach; 0 = not again */
         uint64_t gone_ns;               /* 0 = it lives */
         uint64_t second_ns;             /* begin of the present second */
         uint64_t spent_ns, waited_ns;   /* CPU time and time of this second, looking names up */
@@ -305,20 +306,20 @@ static void say_later(const RuntimeOps *ops, char text[RUNTIMES_MAX_TEXT]) {
 
 /*
  * A runtime that has just begun is not ready, which is nothing to tell; if it stays so, the log says it once.
- * It may never be ready, and each attempt costs a worker: so the time until the next is a quarter of the time
- * that it has had.
+ * Its first functions run as soon as it is, so the time until the next attempt is two thirds of the time
+ * that it has had. It may never be ready, and each attempt costs a worker: after PATIENCE_NS it is a quarter.
  */
 static void wait_for(Known *known, bool was_told, uint64_t now_ns) {
         uint64_t age_ns = now_ns - known->begin_ns;
         size_t length;
 
-        set_retry(&known->retry_ns, &known->next_ns, now_ns);
         if (age_ns < PATIENCE_NS) {
+                known->next_ns = now_ns + MIN(MAX(age_ns / 3 * 2, (uint64_t)FIRST_ATTEMPT_NS),
+                                              (uint64_t)LAST_RETRY_NS);
                 *known->text = '\0';
                 return;
         }
-        known->retry_ns = MIN(MAX(age_ns / 4, (uint64_t)LAST_RETRY_NS), (uint64_t)LAST_WAIT_NS);
-        known->next_ns = now_ns + known->retry_ns;
+        known->next_ns = now_ns + MIN(MAX(age_ns / 4, (uint64_t)LAST_RETRY_NS), (uint64_t)LAST_WAIT_NS);
         say_later(known->runtime->ops, known->text);
         length = strlen(known->text);
         snprintf(known->text + length, sizeof(known->text) - length,

@@ -84,6 +84,7 @@
 /* the same, and 10 to 30 ms until a library is known and its rows are in force */
 #define DRAIN_NEWS_NS (70 * NS_PER_MS)
 #define DRAIN_CALM_NS (250 * NS_PER_MS)
+#define DRAIN_DUE_NS (10 * NS_PER_MS)           /* at the least, where a runtime is to be tried again */
 #define CALM_AFTER_NS NS_PER_SEC                /* without news */
 #define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* the record that woke the loop is seldom alone */
 /* any timer, while nothing flows; with the slack a second at most: */
@@ -248,18 +249,15 @@ static enum daemon_pace choose_pace(const Daemon *daemon, const SamplerDrained *
 }
 
 static uint64_t drain_interval_ns(const Daemon *daemon) {
-        uint64_t now_ns = daemon->loop.clock_ns, due_ns;
+        uint64_t now_ns = daemon->loop.clock_ns, interval_ns, due_ns;
 
         if (!daemon->totals->first_sample_ns && now_ns < daemon->start_ns + NS_PER_SEC)
                 return DRAIN_FIRST_NS;
         if (daemon->loop.pace == DAEMON_PACE_ASLEEP)
                 return ASLEEP_NS;
-        if (daemon->loop.pace == DAEMON_PACE_NEWS)
-                return DRAIN_NEWS_NS;
+        interval_ns = daemon->loop.pace == DAEMON_PACE_NEWS ? DRAIN_NEWS_NS : DRAIN_CALM_NS;
         due_ns = runtimes_due_ns(daemon->stages.runtimes);
-        if (due_ns > now_ns + DRAIN_CALM_NS)
-                return DRAIN_CALM_NS;
-        return MAX(due_ns, now_ns + DRAIN_NEWS_NS) - now_ns;
+        return MIN(interval_ns, MAX(due_ns, now_ns + DRAIN_DUE_NS) - now_ns);
 }
 
 /* By how much a timer may be late: timers whose times overlap go off together. */
