@@ -9,7 +9,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +20,11 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
+
+enum {
+        N_ARGUMENTS = 8,                /* `sudo -u me timeout 9 python3` */
+        N_LINE = 256,                   /* bytes of a script's first line; Linux takes no more */
+};
 
 /* In the child: nothing that we have changed for ourselves reaches the program. */
 static _Noreturn void become(char *const *arguments, const sigset_t *mask, int go, int failure) {
@@ -71,6 +79,58 @@ int command_start(Command *command, char *const *arguments) {
         close(go[0]);
         close(failure[1]);
         return r;
+}
+
+/* ---- what it will be ---- */
+
+/* As execvp() does. Return: whether there is such a file. */
+static bool find_program(const char *name, char path[PATH_MAX]) {
+        const char *folders = getenv("PATH"), *end;
+
+        if (strchr(name, '/') || !folders)
+                return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX;
+        for (;; folders = end + 1) {
+                end = strchrnul(folders, ':');
+                if (snprintf(path, PATH_MAX, "%.*s/%s", (int)(end - folders), folders, name) < PATH_MAX &&
+                    !access(path, X_OK))
+                        return true;
+                if (!*end)
+                        return false;
+        }
+}
+
+/* The first line of the script @name, behind `#!`; "" = it is none. */
+static void read_script(const char *name, char line[N_LINE]) {
+        _cleanup_(closep) int fd = -1;
+        char path[PATH_MAX];
+        ssize_t n = 0;
+
+        *line = '\0';
+        if (find_program(name, path))
+                fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0)
+                n = read(fd, line, N_LINE - 1);
+        line[MAX(n, 0)] = '\0';
+        if (strncmp(line, "#!", 2))
+                *line = '\0';
+        line[strcspn(line, "\n")] = '\0';
+}
+
+static const char *last_part(const char *path) {
+        const char *slash = strrchr(path, '/');
+
+        return slash ? slash + 1 : path;
+}
+
+void command_each_program(char *const *arguments, void (*visit)(void *userdata, const char *name),
+                          void *userdata) {
+        char line[N_LINE], *rest;
+
+        for (size_t i = 0; i < N_ARGUMENTS && arguments[i]; i++)
+                visit(userdata, last_part(arguments[i]));
+        read_script(arguments[0], line);
+        for (char *word = strtok_r(line, "#! \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
+                visit(userdata, last_part(word));
 }
 
 void command_deinit(Command *command) {

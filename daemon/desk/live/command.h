@@ -31,6 +31,13 @@ typedef struct Command {
 /* @arguments ends with NULL and lives as long as the command. Return: 0, -errno. */
 int command_start(Command *command, char *const *arguments);
 
+/*
+ * Calls @visit with the names of programs that it may execute: the last parts of the paths among its first
+ * arguments, and what a script's first line has.
+ */
+void command_each_program(char *const *arguments, void (*visit)(void *userdata, const char *name),
+                          void *userdata);
+
 /* Kills one that was never let go; one that runs, runs on. */
 void command_deinit(Command *command);
 

@@ -155,11 +155,17 @@ static void prepare(Session *session) {
                 log_debug("no filter of system calls: %s", strerror(-r));
 }
 
+static void expect(void *userdata, const char *name) {
+        daemon_expect(userdata, name);
+}
+
 int session_run(Session *session) {
         int r;
 
         prepare(session);
         r = daemon_new(&session->daemon, session->options->config, &session->totals, &session->sink);
+        if (!r && session->options->command)
+                command_each_program(session->options->command, expect, session->daemon);
         if (!r)
                 r = daemon_run(session->daemon);
         if (session->daemon)

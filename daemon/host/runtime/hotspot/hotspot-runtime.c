@@ -311,11 +311,14 @@ static void tend(void *userdata, uint64_t now_ns) {
                 hotspot_links_tend(userdata, now_ns);
 }
 
+static const char *const programs[] = { "java", "javac", "jshell", NULL };
+
 const RuntimeOps hotspot_runtime = {
         .name = "hotspot",
         .frame_type = "jvm",
         .entry_size = sizeof(struct hotspot_process),
         .bit = RUNTIME_HAS_HOTSPOT,
+        .programs = programs,
         .recognises = recognises,
         .attach = attach,
         .detach = detach,

@@ -298,11 +298,14 @@ static void tend(void *userdata, uint64_t now_ns) {
                 python_links_tend(userdata, now_ns);
 }
 
+static const char *const programs[] = { "python", "python[23]", "python3.*", "uwsgi", NULL };
+
 const RuntimeOps python_runtime = {
         .name = "python",
         .frame_type = "cpython",
         .entry_size = sizeof(struct python_process),
         .bit = RUNTIME_HAS_PYTHON,
+        .programs = programs,
         .recognises = recognises,
         .attach = attach,
         .detach = detach,

@@ -373,8 +373,12 @@ static int refuse(Targets *targets, Target *target) {
         return r;
 }
 
-static void tell_found(const Target *target, SelectorReason reason) {
+static void tell_found(const Targets *targets, const Target *target, SelectorReason reason) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+
         stat_add(COUNTER_TARGETS_FOUND, 1);
+        if (callbacks->found)
+                callbacks->found(callbacks->userdata, target->process);
         log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is a target: %s", target->process->comm,
                          selector_reason_text(reason));
 }
@@ -399,7 +403,7 @@ static int enter(Targets *targets, Target *target, SelectorReason reason) {
         if (r)
                 return r;
         membership_start(&targets->membership, &target->member, reason != SELECTOR_PUBLISHER);
-        tell_found(target, reason);
+        tell_found(targets, target, reason);
         return 0;
 }
 
@@ -430,7 +434,7 @@ static int add_gone(Targets *targets, Process **processp, SelectorReason reason,
         if (r)
                 return r;
         membership_start(&targets->membership, &(*targetp)->member, true);
-        tell_found(*targetp, reason);
+        tell_found(targets, *targetp, reason);
         (*targetp)->member.until_ns = until_ns;
         end_member(targets, *targetp, until_ns ? COUNTER_TARGETS_EXEC : COUNTER_TARGETS_GONE,
                    until_ns ? until_ns : clock_monotonic_ns(), 0);

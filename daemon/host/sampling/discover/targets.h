@@ -32,6 +32,8 @@ typedef struct Targets Targets;
 typedef struct TargetsCallbacks {
         int (*row_set)(void *userdata, uint32_t tgid, const struct abi_process *row);
         int (*row_remove)(void *userdata, uint32_t tgid);
+        /* a target, or a new program of one; may be NULL */
+        void (*found)(void *userdata, const Process *process);
         /* the mappings of @process were read; 0 or < 0; may be NULL */
         int (*mapped)(void *userdata, const Process *process);
         /* later: workers have looked into all its files; 0 or < 0; may be NULL */

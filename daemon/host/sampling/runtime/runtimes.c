@@ -3,9 +3,9 @@
 /*
  * Java process 4711, from its first mapping to a name:
  *
- *     maps       …/libjvm.so, 19 MiB of code: its .dynsym has gHotSpotVMStructs, so it is HotSpot's; the
- *                first such process has the kernel half's walk loaded, meanwhile
- *     attach     nothing is in those variables yet: again in 50 ms, then 100, … a second, later half a minute
+ *     exec       its name is `java`: the first such process has the kernel half's walk loaded, meanwhile
+ *     maps       …/libjvm.so, 19 MiB of code: its .dynsym has gHotSpotVMStructs, so it is HotSpot's
+ *     attach     nothing is in those variables yet: again in 10 ms, 10, 13 … a second, later half a minute
  *     attach     layout, code heaps → hotspot_processes[4711]: from now on the kernel half walks its frames
  *     sample     word 02|7f..5c1a3e7c, 412 << 32 | 0x26c, 7f..a08  → Main.work, inlined into Main.run
  *     sample     the same words: known
@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -385,6 +386,18 @@ static void ask_again(Runtimes *runtimes) {
         for (size_t i = 0; i < runtimes->n_registered && runtimes->walk == RUNTIMES_WALK_LOADING; i++)
                 if (runtimes->registered[i].is_on)
                         ask_for_walk(runtimes, &runtimes->registered[i]);
+}
+
+void runtimes_expect(Runtimes *runtimes, const char *name) {
+        for (size_t i = 0; i < runtimes->n_registered; i++) {
+                Registered *runtime = &runtimes->registered[i];
+                const char *const *pattern = runtime->ops->programs;
+
+                while (pattern && *pattern && fnmatch(*pattern, name, 0))
+                        pattern++;
+                if (pattern && *pattern)
+                        ask_for_walk(runtimes, runtime);
+        }
 }
 
 /* Where the object is loaded. */

@@ -8,6 +8,7 @@
  * RuntimeOps, which is registered when the daemon starts; nothing here knows any of them. A process has the
  * runtime whose object it has mapped, whatever the file is called.
  *
+ *     it has a name      runtimes_expect()    does that sound like a runtime? its walk is loaded
  *     mappings read      runtimes_process()   is one of the objects a runtime's?
  *     then, and later    runtimes_work()      attach: read the layout, give the kernel half its entry
  *     a stack is made    runtimes_frames()    words of a frame → functions, inlined ones first
@@ -73,6 +74,8 @@ typedef struct RuntimeOps {
         const char *frame_type;         /* profile.frame.type */
         size_t entry_size;              /* bytes of the kernel half's value; 0 = it has none */
         uint32_t bit;                   /* RUNTIME_HAS_* */
+        /* glob patterns of names of programs that mostly have it, up to a NULL; NULL = there are none */
+        const char *const *programs;
         /*
          * Whether the ELF file @fd of @size bytes is this runtime's. @says: "", or what it says of itself,
          * printable. Asked in a worker, if there are some.
@@ -151,6 +154,12 @@ int runtimes_register(Runtimes *runtimes, const RuntimeOps *ops, int map_fd, voi
 
 /* Asks @ops whether the ELF file @fd is its own, and adds that to @found. */
 void runtimes_look(const RuntimeOps *ops, int fd, uint64_t size, ObjectRuntimes *found);
+
+/*
+ * A program of this name is there, or will be executed. By the time that its mappings say which runtime it
+ * has, it may have run for long: so the kernel half's walk is asked for where a name tells.
+ */
+void runtimes_expect(Runtimes *runtimes, const char *name);
 
 /* The mappings of @process were read, or workers have looked into its files. Return: 0, -ENOMEM. */
 int runtimes_process(Runtimes *runtimes, const Process *process);

@@ -45,7 +45,7 @@ enum {
 };
 
 /* A runtime that is there at the start is walked from the first tick on, if its walk is loaded by then. */
-#define RUNTIMES_WAIT_NS (500 * NS_PER_MS)
+#define RUNTIMES_WAIT_NS (2 * NS_PER_SEC)
 
 typedef struct CpuEvent {
         Event event;

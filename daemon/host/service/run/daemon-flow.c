@@ -265,6 +265,12 @@ int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum
 
 /* ---- targets that were read ---- */
 
+void daemon_on_found(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+
+        runtimes_expect(daemon->stages.runtimes, process->comm);
+}
+
 int daemon_on_mapped(void *userdata, const Process *process) {
         Daemon *daemon = userdata;
         int r = tables_process(daemon->stages.tables, process);

@@ -16,6 +16,7 @@ int daemon_on_kept(const void *data, size_t size, void *userdata);
 int daemon_on_notice(const void *data, size_t size, void *userdata);
 int daemon_on_mapping(void *userdata, const SidebandRecord *record);
 int daemon_on_mappings_end(void *userdata);
+void daemon_on_found(void *userdata, const Process *process);
 int daemon_on_mapped(void *userdata, const Process *process);
 int daemon_on_looked(void *userdata, const Process *process);
 int daemon_on_waits(void *userdata, const Process *process);

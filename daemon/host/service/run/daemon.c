@@ -276,6 +276,10 @@ static int start(Daemon *daemon) {
         return error_fold(r);
 }
 
+void daemon_expect(Daemon *daemon, const char *name) {
+        runtimes_expect(daemon->stages.runtimes, name);
+}
+
 sd_event *daemon_loop(Daemon *daemon) {
         return daemon->loop.event;
 }

@@ -108,6 +108,12 @@ void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);
 /* Runs until a signal or the configured duration ends it, and flushes. Return: 0, DAEMON_E_*, -errno. */
 int daemon_run(Daemon *daemon);
 
+/*
+ * Says before daemon_run() that a target will execute a program of this name: the walk over frames of its
+ * runtime is there when it begins.
+ */
+void daemon_expect(Daemon *daemon, const char *name);
+
 /* The event loop, for sources of the user of a sink. The daemon owns it. */
 sd_event *daemon_loop(Daemon *daemon);
 

@@ -46,6 +46,7 @@ static int make(Daemon *daemon) {
                 .callbacks = { .row_set = daemon_set_row,
                                .row_remove = daemon_remove_row,
                                .adopt = daemon_adopt,
+                               .found = daemon_on_found,
                                .mapped = daemon_on_mapped,
                                .looked = daemon_on_looked,
                                .waits = daemon_on_waits,

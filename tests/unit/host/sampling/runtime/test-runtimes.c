@@ -102,8 +102,10 @@ static void tend(void *userdata, uint64_t now_ns) {
         ++*(unsigned *)userdata;
 }
 
+static const char *const programs[] = { "toy", "toy[0-9]*", NULL };
+
 static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
-                                .bit = TOY_BIT,
+                                .bit = TOY_BIT, .programs = programs,
                                 .recognises = recognises, .attach = attach, .detach = detach,
                                 .frames = name_frames, .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
                                 .wants = wants, .extend = extend };
@@ -579,7 +581,7 @@ Test(runtimes, who_has_used_more_than_a_share_of_many_seconds_is_late_in_the_nex
         end(&bench);
 }
 
-/* 50 ms, 100 … a second in the first five; then each of the waits is a quarter of all the time before it. */
+/* 10 ms, 10, 13 … a second in the first five; then each of the waits is a quarter of all the time before. */
 Test(runtimes, what_is_never_ready_is_asked_less_and_less_often) {
         uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + 600 * NS_PER_SEC;
         Bench bench;
@@ -592,6 +594,25 @@ Test(runtimes, what_is_never_ready_is_asked_less_and_less_often) {
         cr_assert_geq(n_attached, 35, "twice a minute at least");
         cr_assert_leq(n_attached, 45);
         end(&bench);
+}
+
+Test(runtimes, the_walk_is_asked_for_by_names_of_programs) {
+        static const char *const others[] = { "", "toy-shop", "a toy", "native" };
+        Runtimes *runtimes;
+
+        cr_assert_eq(runtimes_new(&runtimes, on_switch, NULL), 0);
+        cr_assert_eq(runtimes_register(runtimes, &native, -1, NULL), 0);
+        cr_assert_eq(runtimes_register(runtimes, &toy, map_fd, NULL), 0);
+        n_switched = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+                runtimes_expect(runtimes, others[i]);
+        cr_assert_eq(n_switched, 0);
+        runtimes_expect(runtimes, "toy9.1");
+        cr_assert_eq(n_switched, 1);
+        runtimes_expect(runtimes, "toy");
+        cr_assert_eq(n_switched, 1, "it is on");
+        cr_assert_eq(runtimes_state(runtimes).n_processes, 0);
+        runtimes_free(runtimes);
 }
 
 Test(runtimes, a_look_keeps_nothing) {
