@@ -14,6 +14,7 @@
 
 #include "core/base/util/array.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/context/thread-record.h"
 
 enum {
         MAX_VALUES_IN_ALL = 1 << 16,    /* over it every new value is over its key's cap */
@@ -116,15 +117,14 @@ static int add_value(ContextAttributes *attributes, Window *window, const Proces
         return window_attribute_string(window, name, (const char *)value, size, attributep);
 }
 
-/* The last entry of each index; NULL = none. */
-static void sort_entries(const Sample *sample, const uint8_t *last[CONTEXT_ATTRIBUTES_MAX_KEYS]) {
-        const uint8_t *at = sample->attributes, *end = at + sample->header->attributes_size;
+/* The last entry of each index; its value is NULL where there is none. */
+static void sort_entries(const Sample *sample, ThreadAttribute last[CONTEXT_ATTRIBUTES_MAX_KEYS]) {
+        size_t at = 0, size = sample->header->attributes_size;
+        ThreadAttribute entry;
 
-        while (end - at >= 2 && end - at - 2 >= at[1]) {
-                last[at[0]] = at;
-                at += 2 + at[1];
-        }
-        if (at != end)
+        while (thread_attributes_next(sample->attributes, size, &at, &entry))
+                last[entry.key] = entry;
+        if (at != size)
                 stat_add(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED, 1);
 }
 
@@ -202,20 +202,20 @@ int context_attributes_add_labels(ContextAttributes *attributes, const Attribute
 int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,
                            const Program *program, const Sample *sample, uint32_t *to, size_t *np) {
         Publication *publication = program->publication;
-        const uint8_t *last[CONTEXT_ATTRIBUTES_MAX_KEYS] = { NULL };
+        ThreadAttribute last[CONTEXT_ATTRIBUTES_MAX_KEYS] = { 0 };
         char name[MAX_NAME];
         int r = 0;
 
         sort_entries(sample, last);
         for (unsigned i = 0; i < CONTEXT_ATTRIBUTES_MAX_KEYS && !r; i++) {
-                if (!last[i])
+                if (!last[i].value)
                         continue;
                 if (!name_of(publication->context, i, name)) {
                         stat_add(COUNTER_CONTEXT_KEYS_UNKNOWN, 1);
                         publication->wants_context = true;
                 } else if (attribute_filter_allows(filter, name)) {
-                        r = add_value(attributes, window, program->process, i, name, last[i] + 2, last[i][1],
-                                      &to[*np]);
+                        r = add_value(attributes, window, program->process, i, name, last[i].value,
+                                      last[i].size, &to[*np]);
                         *np += !r;
                 }
         }

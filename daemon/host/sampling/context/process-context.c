@@ -22,7 +22,6 @@
 #include "core/base/data/protobuf.h"
 #include "core/base/util/error.h"
 #include "host/sampling/process/memory.h"
-#include "spanprof/process.h"
 
 enum {
         VALUE_STRING = 1,
@@ -200,6 +199,20 @@ ProcessContext *process_context_free(ProcessContext *context) {
         return NULL;
 }
 
+unsigned process_header_faults(const struct spanprof_process_header *header) {
+        unsigned faults = 0;
+
+        if (memcmp(header->signature, SPANPROF_PROCESS_SIGNATURE, sizeof(header->signature)))
+                faults |= PROCESS_FAULT_SIGNATURE;
+        if (header->version != SPANPROF_PROCESS_VERSION)
+                faults |= PROCESS_FAULT_VERSION;
+        if (!header->published_ns)
+                faults |= PROCESS_FAULT_TIME;
+        if (!header->payload_size || header->payload_size > SPANPROF_PROCESS_MAX_PAYLOAD)
+                faults |= PROCESS_FAULT_SIZE;
+        return faults;
+}
+
 /* ---- in a process ---- */
 
 static int condition(int memory) {
@@ -211,26 +224,22 @@ static int read_header(pid_t pid, uint64_t address, struct spanprof_process_head
 
         if (r)
                 return condition(r);
-        return memcmp(header->signature, SPANPROF_PROCESS_SIGNATURE, sizeof(header->signature))
-                ? PROCESS_CONTEXT_E_NONE
-                : 0;
+        return process_header_faults(header) & PROCESS_FAULT_SIGNATURE ? PROCESS_CONTEXT_E_NONE : 0;
 }
 
 /* Tries to read once. Return: also BUSY = the header has changed meanwhile. */
-static int read_once(pid_t pid, uint64_t address, uint32_t *versionp, uint8_t *payload,
-                     struct spanprof_process_header *before) {
+static int read_once(pid_t pid, uint64_t address, uint8_t *payload, struct spanprof_process_header *before) {
         struct spanprof_process_header after;
         int r = read_header(pid, address, before);
+        unsigned faults;
 
         if (r)
                 return r;
-        *versionp = before->version;
-        if (before->version != SPANPROF_PROCESS_VERSION)
+        faults = process_header_faults(before);
+        if (faults & PROCESS_FAULT_VERSION)
                 return before->version ? PROCESS_CONTEXT_E_VERSION : PROCESS_CONTEXT_E_BUSY;
-        if (!before->published_ns)
-                return PROCESS_CONTEXT_E_BUSY;
-        if (!before->payload_size || before->payload_size > SPANPROF_PROCESS_MAX_PAYLOAD)
-                return PROCESS_CONTEXT_E_MALFORMED;
+        if (faults)
+                return faults & PROCESS_FAULT_TIME ? PROCESS_CONTEXT_E_BUSY : PROCESS_CONTEXT_E_MALFORMED;
         r = memory_read(pid, before->payload, payload, before->payload_size);
         if (r == MEMORY_E_GONE)
                 return PROCESS_CONTEXT_E_GONE;
@@ -239,16 +248,26 @@ static int read_once(pid_t pid, uint64_t address, uint32_t *versionp, uint8_t *p
         return r ? PROCESS_CONTEXT_E_MALFORMED : 0;
 }
 
+int process_context_copy(pid_t pid, uint64_t address, struct spanprof_process_header *header,
+                         uint8_t *payload) {
+        int r = PROCESS_CONTEXT_E_BUSY;
+
+        *header = (struct spanprof_process_header){ 0 };
+        for (unsigned i = 0; i < READ_TRIES && r == PROCESS_CONTEXT_E_BUSY; i++)
+                r = read_once(pid, address, payload, header);
+        return r;
+}
+
 int process_context_read(pid_t pid, uint64_t address, uint32_t *versionp, ProcessContext **contextp) {
         _cleanup_(freep) uint8_t *payload = malloc(SPANPROF_PROCESS_MAX_PAYLOAD);
         struct spanprof_process_header header;
-        int r = PROCESS_CONTEXT_E_BUSY;
+        int r;
 
         *versionp = 0;
         if (!payload)
                 return error_origin(-ENOMEM);
-        for (unsigned i = 0; i < READ_TRIES && r == PROCESS_CONTEXT_E_BUSY; i++)
-                r = read_once(pid, address, versionp, payload, &header);
+        r = process_context_copy(pid, address, &header, payload);
+        *versionp = header.version;
         if (!r)
                 r = process_context_decode(payload, header.payload_size, contextp);
         if (r)

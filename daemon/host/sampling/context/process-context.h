@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "core/base/util/macro.h"
+#include "spanprof/process.h"
 
 enum {
         PROCESS_CONTEXT_MAX_ATTRIBUTES = 128,
@@ -51,6 +52,17 @@ typedef struct ProcessContext {
         size_t n_left_out;              /* attributes of other kinds, without a key, or over a cap */
 } ProcessContext;
 
+/* Fields of a header that no writer leaves so. */
+enum {
+        PROCESS_FAULT_SIGNATURE = 1 << 0,
+        PROCESS_FAULT_VERSION = 1 << 1,
+        PROCESS_FAULT_TIME = 1 << 2,    /* 0: an update goes on */
+        PROCESS_FAULT_SIZE = 1 << 3,
+};
+
+/* Pure. Return: PROCESS_FAULT_* of all fields; 0 = the header is right. */
+unsigned process_header_faults(const struct spanprof_process_header *header);
+
 enum {
         _PROCESS_CONTEXT_E_SUCCESS,
         PROCESS_CONTEXT_E_NONE,         /* no signature, or the memory is not there (any more) */
@@ -67,6 +79,14 @@ enum {
 int process_context_decode(const void *payload, size_t size, ProcessContext **contextp);
 ProcessContext *process_context_free(ProcessContext *context);
 DEFINE_CLEANUP(ProcessContext, process_context_free)
+
+/*
+ * Copies the header and payload at @address, of one state between two updates. @payload has
+ * SPANPROF_PROCESS_MAX_PAYLOAD bytes. *header: as found, also on failure; zeros where there is none. Return:
+ * 0, PROCESS_CONTEXT_E_*; _MALFORMED is a size, or an address of memory that is not there.
+ */
+int process_context_copy(pid_t pid, uint64_t address, struct spanprof_process_header *header,
+                         uint8_t *payload);
 
 /*
  * Reads the one at @address in a process. *versionp: as found, also on failure. Return: 0,

@@ -47,6 +47,7 @@
 #include "core/base/util/stat.h"
 #include "core/symbol/object/maps.h"
 #include "host/sampling/context/ring-slots.h"
+#include "host/sampling/context/process-context.h"
 #include "host/sampling/process/memory.h"
 #include "host/sampling/process/pagemap.h"
 #include "host/sampling/process/process.h"
@@ -98,22 +99,40 @@ struct pm_scan_arg {
 #define PAGEMAP_SCAN_REQUEST _IOWR('f', 16, struct pm_scan_arg)
 #define PAGE_CATEGORY_PRESENT (UINT64_C(1) << 3)
 
-RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
+unsigned ring_header_faults(const void *bytes, uint64_t address, uint64_t region_end) {
         static const uint8_t zero[sizeof((struct spanprof_ring_header){ 0 }.reserved)];
         struct spanprof_ring_header header;
+        unsigned faults = 0;
         uint64_t size;
 
         memcpy(&header, bytes, sizeof(header));
+        size = sizeof(header) + (uint64_t)header.capacity * SPANPROF_RING_SLOT_SIZE;
         if (header.magic != SPANPROF_RING_MAGIC)
-                return RING_HEADER_ABSENT;
+                faults |= RING_FAULT_MAGIC;
+        if (header.version != SPANPROF_RING_VERSION)
+                faults |= RING_FAULT_VERSION;
+        if (header.capacity == 0 || header.capacity > SPANPROF_RING_MAX_CAPACITY)
+                faults |= RING_FAULT_CAPACITY;
+        if (header.slot_size != SPANPROF_RING_SLOT_SIZE)
+                faults |= RING_FAULT_SLOT_SIZE;
+        if (memcmp(header.reserved, zero, sizeof(zero)))
+                faults |= RING_FAULT_RESERVED;
+        if (address >= region_end || size > region_end - address)
+                faults |= RING_FAULT_ROOM;
+        return faults;
+}
+
+RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
+        struct spanprof_ring_header header;
+        unsigned faults;
+
+        memcpy(&header, bytes, sizeof(header));
+        if (header.magic != SPANPROF_RING_MAGIC)
+                return RING_HEADER_ABSENT;      /* most of all pages that are met */
         if (header.version == 0)
                 return RING_HEADER_UNFINISHED;
-        if (header.version != SPANPROF_RING_VERSION || header.slot_size != SPANPROF_RING_SLOT_SIZE ||
-            header.capacity == 0 || header.capacity > SPANPROF_RING_MAX_CAPACITY ||
-            memcmp(header.reserved, zero, sizeof(zero)))
-                return RING_HEADER_INVALID;
-        size = sizeof(header) + (uint64_t)header.capacity * SPANPROF_RING_SLOT_SIZE;
-        if (address >= region_end || size > region_end - address)
+        faults = ring_header_faults(bytes, address, region_end);
+        if (faults)
                 return RING_HEADER_INVALID;
         *capacityp = header.capacity;
         return RING_HEADER_VALID;
@@ -193,12 +212,20 @@ static void note_context(RingSearch *search, const void *bytes, uint64_t address
         bool looks_right;
 
         memcpy(&header, bytes, sizeof(header));
-        looks_right = header.version == SPANPROF_PROCESS_VERSION && header.payload_size &&
-                      header.payload_size <= SPANPROF_PROCESS_MAX_PAYLOAD;
+        looks_right = !(process_header_faults(&header) & ~(unsigned)PROCESS_FAULT_TIME);
         if (search->context_looks_right || (search->context_address && !looks_right))
                 return;
         search->context_address = address;
         search->context_looks_right = looks_right;
+}
+
+/* Memory that begins with the magic number by chance has more than one field wrong. */
+static void note_invalid(Searcher *searcher, unsigned i) {
+        const Candidate *candidate = &searcher->candidates[i];
+        unsigned faults = ring_header_faults(searcher->headers[i], candidate->address, candidate->region_end);
+
+        if (!(faults & (faults - 1)))
+                searcher->search.invalid_address = candidate->address;
 }
 
 static bool is_stations(const void *bytes) {
@@ -276,9 +303,11 @@ static void judge(Searcher *searcher, unsigned i) {
                 break;
         case RING_HEADER_UNFINISHED:
                 searcher->search.unfinished = true;
+                note_invalid(searcher, i);
                 break;
         case RING_HEADER_INVALID:
                 searcher->counts.invalid++;
+                note_invalid(searcher, i);
                 break;
         case RING_HEADER_ABSENT:
                 break;
@@ -748,6 +777,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
                 *addressp = searcher->found_address;
                 *capacityp = searcher->found_capacity;
                 *search = (RingSearch){ .context_address = search->context_address,
+                                        .invalid_address = search->invalid_address,
                                         .stations_address = search->stations_address,
                                         .seen = search->seen };
                 return 0;
@@ -757,6 +787,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         r = search->unfinished ? RING_E_UNFINISHED : search->foreign ? RING_E_FOREIGN : RING_E_NONE;
         stat_add(COUNTER_RING_SCANS, !quick);
         *search = (RingSearch){ .context_address = search->context_address,
+                                .invalid_address = search->invalid_address,
                                 .stations_address = search->stations_address,
                                 .seen = search->seen };
         return r;

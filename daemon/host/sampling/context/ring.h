@@ -30,6 +30,19 @@ typedef enum RingHeader {
  */
 RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp);
 
+/* Fields of a header that no writer sets so. */
+enum {
+        RING_FAULT_MAGIC = 1 << 0,
+        RING_FAULT_VERSION = 1 << 1,
+        RING_FAULT_CAPACITY = 1 << 2,
+        RING_FAULT_SLOT_SIZE = 1 << 3,
+        RING_FAULT_RESERVED = 1 << 4,
+        RING_FAULT_ROOM = 1 << 5,       /* header and slots reach over the end of their mapping */
+};
+
+/* Pure. As above. Return: RING_FAULT_* of all fields; 0 = the header is right. */
+unsigned ring_header_faults(const void *bytes, uint64_t address, uint64_t region_end);
+
 /* Where a search stands; starts as zeros. */
 typedef struct RingSearch {
         uint64_t next;                  /* address to go on from; 0 = from the start */
@@ -39,6 +52,7 @@ typedef struct RingSearch {
         /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
         uint64_t context_address;
         bool context_looks_right;       /* by its header; this search's */
+        uint64_t invalid_address;       /* a ring with one wrong field in its header; 0 = none; stays set */
         /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
         uint64_t stations_address;
         struct RingSearcher *paused;    /* in the middle of maps; ring_search_stop() frees it */

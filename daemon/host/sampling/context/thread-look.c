@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "border/runtime_abi.h"
 #include "core/base/file/directory.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -111,6 +112,22 @@ static bool read_pointer(uint32_t tid, uint64_t *pointerp) {
 #endif
 }
 
+/*
+ * Reads the record once more while its thread stands still: then another thread alone can have changed it.
+ * V8's collector moves the objects on the way to a record of Node, so the same record is compared there.
+ */
+static bool has_changed(const Target *target, uint64_t pointer, const ThreadLook *look) {
+        ThreadLook again;
+
+        thread_record_read(&target->memory, pointer, &again);
+        if (again.record != look->record)
+                return target->memory.thread->form != ABI_FORM_NODE;
+        if (again.outcome != look->outcome || again.attributes_size != look->attributes_size)
+                return true;
+        return memcmp(again.attributes, look->attributes, look->attributes_size) ||
+               (again.outcome == THREAD_LOOK_PRESENT && memcmp(&again.span, &look->span, sizeof(look->span)));
+}
+
 /* A thread that does not stop (it sleeps uninterruptibly) stays attached until this process ends. */
 static void look_at(const Target *target, ThreadLook *look) {
         uint64_t pointer;
@@ -122,8 +139,10 @@ static void look_at(const Target *target, ThreadLook *look) {
         if (ptrace(PTRACE_SEIZE, look->tid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, look->tid, NULL, NULL) ||
             !wait_stop(look->tid))
                 return;
-        if (read_pointer(look->tid, &pointer))
+        if (read_pointer(look->tid, &pointer)) {
                 thread_record_read(&target->memory, pointer, look);
+                look->is_changed = has_changed(target, pointer, look);
+        }
         ptrace(PTRACE_DETACH, look->tid, NULL, NULL);
 }
 

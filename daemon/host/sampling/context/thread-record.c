@@ -16,7 +16,6 @@
 #include "host/sampling/context/goroutine-labels.h"
 #include "host/sampling/process/memory.h"
 #include "runtimes/node_walk.h"
-#include "spanprof/thread.h"
 
 enum {
         MAX_MODULE = 1 << 16,
@@ -126,18 +125,18 @@ static void take_ids(const uint8_t *ids, ThreadLook *look) {
 }
 
 static void read_otel(const ThreadMemory *memory, uint64_t address, ThreadLook *look) {
-        struct spanprof_thread_record record;
+        struct spanprof_thread_record *record = &look->head;
 
         look->outcome = THREAD_LOOK_UNREADABLE;
-        if (!read_memory(memory, address, &record, sizeof(record)))
+        if (!read_memory(memory, address, record, sizeof(*record)))
                 return;
         look->outcome = THREAD_LOOK_INVALID;
-        if (record.valid != SPANPROF_THREAD_VALID)
+        if (record->valid != SPANPROF_THREAD_VALID)
                 return;
-        take_ids(record.trace_id, look);
-        if (record.attributes_size && record.attributes_size <= sizeof(look->attributes) &&
-            read_memory(memory, address + sizeof(record), look->attributes, record.attributes_size))
-                look->attributes_size = record.attributes_size;
+        take_ids(record->trace_id, look);
+        if (record->attributes_size && record->attributes_size <= sizeof(look->attributes) &&
+            read_memory(memory, address + sizeof(*record), look->attributes, record->attributes_size))
+                look->attributes_size = record->attributes_size;
 }
 
 static bool read_string(const ThreadMemory *memory, const uint64_t *words, uint8_t *to) {
@@ -197,7 +196,11 @@ void thread_record_read(const ThreadMemory *memory, uint64_t pointer, ThreadLook
         uint64_t record;
 
         look->attributes_size = 0;
+        look->record = 0;
+        look->is_changed = false;
         look->outcome = find_record(memory, pointer, &record);
+        if (look->outcome == THREAD_LOOK_PRESENT)
+                look->record = record;
         if (look->outcome == THREAD_LOOK_PRESENT && memory->thread->form == ABI_FORM_ELASTIC)
                 read_elastic(memory, record, look);
         else if (look->outcome == THREAD_LOOK_PRESENT && memory->thread->form == ABI_FORM_LABELS)

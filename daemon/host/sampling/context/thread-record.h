@@ -8,11 +8,14 @@
  * waits (host/sampling/walks/thread-waits.c).
  */
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "border/abi.h"
 #include "host/sampling/context/thread-context.h"
+#include "spanprof/thread.h"
 
 typedef enum ThreadLookOutcome {
         /* the thread did not stop in time, is traced by another, or is gone */
@@ -27,11 +30,33 @@ typedef enum ThreadLookOutcome {
 typedef struct ThreadLook {
         uint32_t tid;
         uint32_t outcome;               /* ThreadLookOutcome */
+        uint64_t record;                /* address of the record; 0 = there is none */
+        struct spanprof_thread_record head;     /* of the form of OpenTelemetry, if it could be read */
+        bool is_changed;                /* while its thread stood still; by thread_look_all() */
         struct abi_span span;           /* if PRESENT */
         uint16_t attributes_size;       /* set without a span, too */
         /* as a sample has them; of ABI_FORM_LABELS without the ids that are in `span` */
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
 } ThreadLook;
+
+/* An attribute of a record: {index of its key, length, bytes}. */
+typedef struct ThreadAttribute {
+        uint8_t key, size;
+        const uint8_t *value;
+} ThreadAttribute;
+
+/* Takes the entry at *@at of @size bytes, and moves *@at. Return: false = no whole one is there. */
+static inline bool thread_attributes_next(const uint8_t *bytes, size_t size, size_t *at,
+                                          ThreadAttribute *attribute) {
+        const uint8_t *entry = bytes + *at;
+        size_t left = size - *at;
+
+        if (left < 2 || left - 2 < entry[1])
+                return false;
+        *attribute = (ThreadAttribute){ entry[0], entry[1], entry + 2 };
+        *at += 2 + (size_t)entry[1];
+        return true;
+}
 
 /* The memory of one process, and how the contexts of its threads are reached (borrowed; it has a form). */
 typedef struct ThreadMemory {
