@@ -2,7 +2,7 @@
 
 /*
  * `contexts`: reads what one process publishes, thread by thread, and prints spans, slots, attributes and
- * labels with their age.
+ * labels with their age; or, with --check, whether it keeps to the rules.
  */
 
 #include <errno.h>
@@ -21,6 +21,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
 #include "host/cli/cli.h"
+#include "host/cli/contexts-check.h"
 #include "host/runtime/go/go-runtime.h"
 #include "host/sampling/context/adopt.h"
 #include "host/sampling/context/goroutine-labels.h"
@@ -194,13 +195,13 @@ static int print_slot(void *userdata, const struct abi_adoption *adoption) {
 
 /* Entries {key index, length, bytes}; of two with one key the last counts, as everywhere. */
 static void print_attributes(const ProcessContext *context, const ThreadLook *look) {
-        const uint8_t *last[PROCESS_CONTEXT_MAX_KEYS] = { NULL };
-        const uint8_t *at = look->attributes, *end = at + look->attributes_size;
+        ThreadAttribute last[PROCESS_CONTEXT_MAX_KEYS] = { 0 }, entry;
+        size_t at = 0;
 
-        for (; end - at >= 2 && end - at - 2 >= at[1]; at += 2 + at[1])
-                last[at[0]] = at;
+        while (thread_attributes_next(look->attributes, look->attributes_size, &at, &entry))
+                last[entry.key] = entry;
         for (unsigned int i = 0; i < PROCESS_CONTEXT_MAX_KEYS; i++) {
-                if (!last[i])
+                if (!last[i].value)
                         continue;
                 printf("        ");
                 if (context && i < context->n_keys && context->keys[i].size)
@@ -208,10 +209,10 @@ static void print_attributes(const ProcessContext *context, const ThreadLook *lo
                 else
                         printf("key %u", i);
                 printf(" = ");
-                print_text((const char *)last[i] + 2, last[i][1]);
+                print_text((const char *)last[i].value, last[i].size);
                 printf("\n");
         }
-        if (at != end)
+        if (at != look->attributes_size)
                 printf("        (the rest of its attributes is malformed)\n");
 }
 
@@ -349,18 +350,19 @@ static void free_ages(Show *show) {
         show->ages = (Hashmap){ 0 };
 }
 
-static int show(Cli *cli, pid_t pid) {
-        _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
-        _cleanup_(process_freep) Process *process = NULL;
-        Show show = { 0 };
-        int r = object_cache_new(&objects, 16);
+static bool goes_on(const Cli *cli, uint64_t begin_ns) {
+        uint64_t duration_ns = cli->config.daemon.duration_ns;
 
-        if (!r)
-                r = process_new(&process, pid);
-        show.process = process;
-        if (!r)
-                r = print_all(&show, objects);
-        while (!r && cli->config.command.watch) {
+        return cli->config.command.watch &&
+                (!duration_ns || clock_read_ns(CLOCK_MONOTONIC) - begin_ns < duration_ns);
+}
+
+static int show(Cli *cli, Process *process, ObjectCache *objects) {
+        uint64_t begin_ns = clock_read_ns(CLOCK_MONOTONIC);
+        Show show = { .process = process };
+        int r = print_all(&show, objects);
+
+        while (!r && goes_on(cli, begin_ns)) {
                 sleep(1);
                 printf("\n");
                 /* ages of threads that are gone fill it: begin again */
@@ -373,7 +375,35 @@ static int show(Cli *cli, pid_t pid) {
         return r;
 }
 
+/* As `validate` has it: nothing known is worse than something wrong. */
+static int check(Cli *cli, Process *process, ObjectCache *objects, enum status *statusp) {
+        bool is_seen, is_held;
+        int r = contexts_check(process, objects, cli->config.daemon.duration_ns, &is_seen, &is_held);
+
+        if (r)
+                return r;
+        if (!is_seen)
+                log_error("contexts: process %" PRIu32 " publishes nothing that could be checked", process->pid);
+        *statusp = is_held ? STATUS_OK : is_seen ? STATUS_FAILURE : STATUS_USAGE;
+        return 0;
+}
+
+static int look_into(Cli *cli, pid_t pid, enum status *statusp) {
+        _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
+        _cleanup_(process_freep) Process *process = NULL;
+        int r = object_cache_new(&objects, 16);
+
+        *statusp = STATUS_OK;
+        if (!r)
+                r = process_new(&process, pid);
+        if (r)
+                return r;
+        return cli->config.command.check ? check(cli, process, objects, statusp)
+                                         : show(cli, process, objects);
+}
+
 static int run(Cli *cli) {
+        enum status status;
         uint64_t pid;
         int r;
 
@@ -381,15 +411,15 @@ static int run(Cli *cli) {
                 log_error("contexts: `%s` is no process id", cli->arguments[0]);
                 return STATUS_USAGE;
         }
-        r = show(cli, (pid_t)pid);
+        r = look_into(cli, (pid_t)pid, &status);
         if (!r || (r == PROCESS_E_GONE && cli->config.command.watch))
-                return STATUS_OK;
+                return status;
         log_error("contexts: process %" PRIu64 ": %s%s", pid,
                   r == PROCESS_E_GONE             ? "there is none"
                           : r == PROCESS_E_DENIED ? "its memory is not readable for us"
                                                   : strerror(-r),
                   r == PROCESS_E_DENIED && geteuid() ? ": run it as root" : "");
-        return STATUS_FAILURE;
+        return cli->config.command.check ? STATUS_USAGE : STATUS_FAILURE;
 }
 
 const Verb verb_contexts = {
@@ -405,7 +435,13 @@ const Verb verb_contexts = {
                 "how old a context is: seen for A seconds, and younger than B. To read thread contexts, each thread is\n"
                 "stopped for some microseconds, as by a debugger; `run` does not do that. Needs root.\n"
                 "\n"
+                "With --check it looks up to 40 times a second, for 3 s or --duration, and prints one line for each rule of\n"
+                "the formats (OpenTelemetry's proposals 4719 and 4947, the ring, labels of goroutines, stations): `ok`,\n"
+                "`violated` with what was met, or `not seen`. Each look stops each thread, one after the other.\n"
+                "Exit status of --check: 0 = no rule is violated, 1 = one is, 2 = nothing could be checked.\n"
+                "\n"
                 "  spanprof contexts 4711\n"
-                "  spanprof contexts --watch 4711\n",
+                "  spanprof contexts --watch 4711\n"
+                "  spanprof contexts --check 4711\n",
         .run = run,
 };

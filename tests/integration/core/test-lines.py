@@ -90,6 +90,8 @@ RUN = {
     "spanprof stacks --comm checkout": Run(says="threads"),
     **dict.fromkeys(("spanprof contexts 4711", "spanprof contexts PID", "sudo spanprof contexts PID"),
                     Run(swap=HERE | PID, says="ring")),
+    **dict.fromkeys(("spanprof contexts --check 4711", "sudo spanprof contexts --check PID"),
+                    Run(swap=HERE | PID, says=r"ring-magic +ok", status=(0, 1))),
     "spanprof contexts --watch 4711": Run(swap=HERE, until="ring", status=(-signal.SIGINT,)),
     **dict.fromkeys(("spanprof targets", "sudo spanprof targets"), Run(says="publishes context")),
     **dict.fromkeys(("spanprof targets --verbose", "sudo spanprof targets --verbose"), Run(says="publishes no context")),

@@ -214,7 +214,7 @@ typedef struct ConfigCommand {
         char *format;
         bool json;
         char *probe;                    /* question of health checks: none, health, ready */
-        bool watch;                     /* contexts */
+        bool watch, check;              /* contexts */
         bool verbose;                   /* targets: those that are not chosen, too */
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */

@@ -233,9 +233,10 @@ const Option option_table[] = {
           .advanced = true,
           .help = "add coroutine.id = STATION-BIRTH to samples of coroutines, and go.goroutine.id to those of goroutines: one word for a backend to group by, and a new value for each" },
 
-        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(daemon.duration_ns), "0", 0,
-          SECONDS(366 * UINT64_C(86400)), .argument = "TIME", .bare_seconds = true,
-          .help = "stop after this time (0: run until stopped; `report PID`: a second; `stacks`: 250ms)" },
+        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT | VERB_CONTEXTS, "daemon",
+          FIELD(daemon.duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)), .argument = "TIME",
+          .bare_seconds = true,
+          .help = "stop after this time (0: run until stopped; `report PID`: a second; `stacks`: 250ms; `contexts --check`: 3s)" },
         { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(daemon.control), "", .argument = "PATH",
           .advanced = true,
           .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT
@@ -342,6 +343,8 @@ const Option option_table[] = {
           .help = "of `status`: only whether the daemon answers, or is ready; for health checks, which need no port for that" },
         { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(command.watch), "off",
           .help = "look again once a second, until the process is gone" },
+        { "check", 0, OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(command.check), "off",
+          .help = "hold what it publishes against each rule of the formats, for the time of --duration" },
         { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(command.verbose), "off",
           .help = "list the processes that are not chosen, too" },
         { "top", 0, OPTION_NUMBER, REPORT | RECORD | VERB_TOP, NULL, FIELD(report.top), "20", 1, 1000000,
