@@ -12,6 +12,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import context_oracle
@@ -50,6 +51,13 @@ def payload(resource, keys):
     extra = {"threadlocal.schema_version": "tlsdesc_v1_dev", "threadlocal.attribute_key_map": keys}
     return field(1, resource_pb2.Resource(attributes=pairs(resource)).SerializeToString()) + b"".join(
         field(2, pair.SerializeToString()) for pair in pairs(extra))
+
+
+class Vectors(tap.TestCase):
+    def test_vectors_are_what_their_script_writes(self):
+        folder = tap.SOURCE_DIR / "tests/vectors/contexts"
+        written = self.run_command([sys.executable, folder / "make-vectors.py"], expect=0).stdout
+        self.assertEqual(written, (folder / "vectors.tsv").read_text())
 
 
 class Contexts(session.TestCase):
