@@ -203,12 +203,13 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         fetch_ahead(recent);
         PART(HEAD);
         context_read(process, scratch);
-        if (setting_run_ticks)
-                note_tick(task, &scratch->sample, counters);
         if (runtimes) {
                 labels_part(scratch);
                 go_part(&scratch->sample);
         }
+        obi_part(process, &scratch->sample);
+        if (setting_run_ticks)
+                note_tick(task, &scratch->sample, counters);
         PART(CONTEXT);
         kernel_part(context, scratch);
         PART(KERNEL);

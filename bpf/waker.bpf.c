@@ -61,6 +61,7 @@ static __always_inline bool waker_name(struct task_struct *task, struct abi_wake
         scratch->sample.ns_tid = identity_innermost(task);
         scratch->sample.interrupted = 0;
         context_read(&scratch->process, scratch);
+        obi_part(&scratch->process, &scratch->sample);
         if (scratch->sample.context == ABI_CONTEXT_PRESENT)
                 waker->span = scratch->sample.span;
         waker->tgid = identity.tgid;

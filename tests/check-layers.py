@@ -109,6 +109,7 @@ LIBRARIES = {
         "daemon/host/sampling/sample/kernel-half.c",
         "daemon/host/sampling/sample/kernel-waits.c",
         "daemon/host/sampling/sample/kernel-threads.c",
+        "daemon/host/sampling/sample/obi-map.c",
     },
     r"(libelf|gelf)\.h": {"daemon/host/sampling/process/elf.c"},
     r"curl/.*": {"daemon/core/http/http.c"},

@@ -86,6 +86,7 @@ enum abi_form {
         ABI_FORM_GO = 4,                /* labels of the goroutine (runtime_abi.h), ids among them */
         ABI_FORM_LABELS = 5,            /* custom_labels_current_set: the same bytes, the id is 0 */
         ABI_FORM_NODE = 6,              /* otel_thread_ctx_nodejs_v1 (node_walk.h), then as THREAD */
+        ABI_FORM_OBI = 7,               /* the map of OBI (obi.bpf.h) */
         ABI_FORM_N,
 };
 
@@ -186,6 +187,27 @@ struct abi_adoption {
 /* Ids as numbers, independent of the form that they were published in. */
 struct abi_span {
         uint64_t trace_high, trace_low, span;
+};
+
+/* Slots for OBI's map (bpf/walk/obi.bpf.h). */
+enum abi_obi {
+        ABI_OBI_MAP = 0,
+        ABI_OBI_LEFT = 1,               /* entries that were there before, in a map of the same form */
+        ABI_OBI_N_MAPS,
+};
+
+/* Marks of keys that the second map may have: without one it need not be asked. */
+enum {
+        ABI_OBI_MARKS = 4096,
+};
+
+static inline uint32_t abi_obi_mark(uint64_t key) {
+        return (uint32_t)(key * 0x9e3779b97f4a7c15ULL >> 52) % ABI_OBI_MARKS;
+}
+
+/* Value of both: ids of trace and span as on the wire. The key: ids of process and thread, a uint64_t. */
+struct abi_obi_ids {
+        uint64_t words[3];
 };
 
 /*
@@ -317,3 +339,4 @@ ABI_ASSERT(sizeof(struct abi_start) == 48);
 ABI_ASSERT(sizeof(struct abi_settled_name) == 24);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);
 ABI_ASSERT(sizeof(struct abi_name) == 24);
+ABI_ASSERT(sizeof(struct abi_obi_ids) == 24);

@@ -123,7 +123,12 @@
         X(RUNS_UNKNOWN, "thread_cpu_runs_unknown_total", "", \
           "stretches of CPU time whose begin was not seen: in no thread_cpu_seconds_total") \
         X(RUN_TICKS_OVER_CAP, "thread_cpu_ticks_over_cap_total", "", \
-          "ticks that split no CPU time, since the thread had too many spans before it left its CPU")
+          "ticks that split no CPU time, since the thread had too many spans before it left its CPU") \
+        X(OBI_READ, "obi_contexts_total", "result=\"read\"", "spans of threads that were read in OBI's map") \
+        X(OBI_MISSED, "obi_contexts_total", "result=\"missed\"", \
+          "looks into OBI's map that found no span of the thread: none is under way, or OBI does not follow it") \
+        X(OBI_STALE, "obi_contexts_total", "result=\"stale\"", \
+          "spans in OBI's map that are not believed: they were there before the thread, or before us, and have not changed")
 
 #define COUNTERS_DAEMON(X) \
         X(EXPECTED_TICKS, "expected_ticks_total", "", \

@@ -83,6 +83,14 @@ typedef struct {
         int counter;
 } atomic_t;
 
+typedef struct {
+        int64_t counter;
+} atomic64_t;
+
+struct bpf_map {
+        atomic64_t refcnt;              /* of descriptors, pins, programs and maps of maps */
+} KERNEL_TYPE;
+
 struct signal_struct {
         atomic_t live;           /* threads that have not begun to exit */
         /* CPU time of threads that were reaped, ns; the leader is the last of them */

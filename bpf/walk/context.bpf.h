@@ -5,7 +5,7 @@
  * Trace Context
  *
  * What the interrupted thread works for, as it says itself: in its slot of the
- * process' ring, in the record that a thread-local variable points to, or both.
+ * process' ring, in the record that a thread-local variable points to, or both. Or as OBI says (obi.bpf.h).
  * That very thread is not running now, so what it writes cannot change under the
  * read: in_use (ring) and valid (record) say that the sample hit the middle of a
  * write. Nothing that is read is more than compared and copied, but for the
@@ -18,6 +18,7 @@
 
 #include "border/tls_abi.h"
 #include "runtimes/node_walk.h"
+#include "walk/obi.bpf.h"
 #include "walk/slots.bpf.h"
 
 enum {
@@ -247,4 +248,25 @@ static __always_inline void context_read(const struct abi_process *process, stru
         }
         sample->context = outcome;
         sample->form = form;
+}
+
+/*
+ * OBI's map is the last source: of a process with an SDK it has an id of OBI's own, which is sent nowhere.
+ * So it is not asked of one that publishes anything. Labels of a goroutine stay, and win if they have a span.
+ */
+static __always_inline void obi_part(const struct abi_process *process, struct abi_sample *sample) {
+        struct abi_obi_ids ids = {};
+        uint8_t outcome;
+
+        if (!obi_on || process->ring_address || process->thread_model != ABI_THREAD_UNPUBLISHED ||
+            process->flags & ABI_PROCESS_PUBLISHES)
+                return;
+        outcome = (uint8_t)obi_read(bpf_get_current_pid_tgid(), &ids);
+        if (outcome == ABI_CONTEXT_PRESENT)
+                context_take_ids(ids.words, &sample->span);
+        else if (outcome == ABI_CONTEXT_UNPUBLISHED || sample->context != ABI_CONTEXT_UNPUBLISHED)
+                return;
+        sample->context = outcome;
+        if (!sample->attributes_size)
+                sample->form = ABI_FORM_OBI;
 }

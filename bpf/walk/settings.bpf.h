@@ -90,5 +90,14 @@ volatile uint32_t runtimes_on SETTINGS_SHARED = 0;
 /* RUNTIME_HAS_*: of which runtimes there is a process. The daemon sets it. */
 volatile uint32_t runtime_kinds SETTINGS_SHARED = 0;
 
+/*
+ * OBI's map is in its slot, and what it held before is known. The daemon sets it; it or the sampler clears it
+ * (obi.bpf.h).
+ */
+volatile uint32_t obi_on SETTINGS_SHARED = 0;
+
+/* By abi_obi_mark(): 1 = an entry that was there before has such a key. Daemon and births write. */
+volatile uint8_t obi_marks[ABI_OBI_MARKS] SETTINGS_SHARED = {};
+
 /* A table of slots.bpf.h was full once. */
 volatile uint32_t slots_overflowed SETTINGS_SHARED = 0;

@@ -20,6 +20,7 @@
  */
 
 #include "walk/identity.bpf.h"
+#include "walk/obi.bpf.h"
 #include "walk/tables.bpf.h"
 
 enum {
@@ -124,6 +125,8 @@ int watch_thread(struct bpf_raw_tracepoint_args *context) {
         uint32_t tid, ns_tid, capacity;
         uint64_t address;
 
+        if (obi_on)
+                obi_meet((uint64_t)BPF_CORE_READ(task, tgid) << 32 | (uint32_t)BPF_CORE_READ(task, pid));
         if (!(context->args[1] & SLOTS_CLONE_THREAD) || !identity_read(current, &identity) ||
             !slots_ring(identity.tgid, &address, &capacity) || !capacity || !slots_ids(task, &tid, &ns_tid))
                 return 0;

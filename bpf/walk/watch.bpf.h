@@ -18,6 +18,8 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct identity identity = {};
 
+        if (obi_on)
+                obi_meet((uint64_t)task->tgid << 32 | (uint32_t)task->tgid);
         if (!identity_read(task, &identity))
                 return 0;
         slots_forget(identity.tid);

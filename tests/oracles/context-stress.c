@@ -5,7 +5,8 @@
  *
  * Samples a victim of its own with the kernel half, and judges every sample by the log that the victim's
  * threads keep (context-stress.h). FORM: ring, thread (both written by the SDK), both (the same context
- * twice), plain (a ring that nobody clears when a thread ends). Wrong is, with WRONG_*:
+ * twice), plain (a ring that nobody clears when a thread ends), obi (a map as OBI's, which keeps what threads
+ * leave; @capacity entries). Wrong is, with WRONG_*:
  *
  *     mixed       ids of two changes
  *     owner       another thread's
@@ -20,13 +21,16 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/bpf.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -215,14 +219,14 @@ static int set_row(Sampler *sampler, ObjectCache *objects) {
         if (r)
                 return r;
         thread = thread_context_find(process, &unread);
-        if (judge.options.form != STRESS_RING && judge.options.form != STRESS_PLAIN) {
+        if (judge.options.form == STRESS_THREAD || judge.options.form == STRESS_BOTH) {
                 row.thread_form = thread.form;
                 row.thread_model = thread.model;
                 row.thread_module = thread.module;
                 row.thread_offset = thread.offset;
         }
         row.start_time_ns = process->start_time_ns;
-        if (judge.options.form != STRESS_THREAD)
+        if (judge.options.form != STRESS_THREAD && judge.options.form != STRESS_OBI)
                 r = ring_find((pid_t)judge.tgid, process->start_time_ns, false, &search, &budget,
                               &row.ring_address, &row.ring_capacity);
         if (!r)
@@ -232,6 +236,28 @@ static int set_row(Sampler *sampler, ObjectCache *objects) {
                                   &(struct abi_adoption){ judge.tgid, judge.tgid,
                                                           judge.shared->tid % row.ring_capacity });
         return r;
+}
+
+#define OBI_DIRECTORY "/tmp"
+#define OBI_PIN OBI_DIRECTORY "/traces_ctx_v1"
+
+/* A map as OBI makes it, pinned in a file system that only this process and its children see. */
+static int make_map(void) {
+        union bpf_attr attr;
+
+        if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+            mount("bpf", OBI_DIRECTORY, "bpf", 0, NULL))
+                return -errno;
+        memset(&attr, 0, sizeof(attr));
+        attr.map_type = BPF_MAP_TYPE_LRU_HASH;
+        attr.key_size = 8;
+        attr.value_size = 24;
+        attr.max_entries = judge.options.capacity;
+        judge.options.map = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+        memset(&attr, 0, sizeof(attr));
+        attr.pathname = (uintptr_t)OBI_PIN;
+        attr.bpf_fd = (uint32_t)judge.options.map;
+        return judge.options.map < 0 || syscall(SYS_bpf, BPF_OBJ_PIN, &attr, sizeof(attr)) ? -errno : 0;
 }
 
 static uint64_t option(int argc, char **argv, const char *name, uint64_t otherwise) {
@@ -245,7 +271,8 @@ static bool take_form(const char *name) {
         static const char *const names[] = { [STRESS_RING] = "ring",
                                              [STRESS_THREAD] = "thread",
                                              [STRESS_BOTH] = "both",
-                                             [STRESS_PLAIN] = "plain" };
+                                             [STRESS_PLAIN] = "plain",
+                                             [STRESS_OBI] = "obi" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 if (name && strcmp(names[i], name) == 0) {
@@ -292,6 +319,7 @@ static int sample(Sampler *sampler, uint64_t n_samples, uint64_t limit_ns) {
                 r = sampler_drain(sampler, &drained);
                 if (!r && clock_read_ns(CLOCK_MONOTONIC) > next_ns) {
                         r = sampler_read_counters(sampler) ?: sampler_jitter(sampler);
+                        sampler_follow_obi(sampler);
                         next_ns = clock_read_ns(CLOCK_MONOTONIC) + 1000000000;
                 }
         }
@@ -316,7 +344,8 @@ static void print_result(void) {
 
 static int run(uint64_t n_samples, uint64_t limit_ns, uint32_t frequency) {
         const SamplerConfig config = {
-                .frequency = frequency, .depth = 1, .jitter = true, .self_tgid = (uint32_t)getpid()
+                .frequency = frequency, .depth = 1, .jitter = true, .self_tgid = (uint32_t)getpid(),
+                .obi_map = judge.options.form == STRESS_OBI ? OBI_PIN : NULL,
         };
         _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
         _cleanup_(sampler_freep) Sampler *sampler = NULL;
@@ -358,11 +387,13 @@ int main(int argc, char **argv) {
         if (!take_form(argc > 1 ? argv[1] : NULL) || judge.options.n_workers > STRESS_WORKERS ||
             judge.shared == MAP_FAILED) {
                 fprintf(stderr,
-                        "usage: context-stress ring|thread|both|plain [samples=N] [workers=1…64] [capacity=N] [brief=0|1] [seconds=N] [frequency=HZ]\n");
+                        "usage: context-stress ring|thread|both|plain|obi [samples=N] [workers=1…64] [capacity=N] [brief=0|1] [seconds=N] [frequency=HZ]\n");
                 return 2;
         }
-        r = run(n_samples, option(argc, argv, "seconds", 200) * 1000000000,
-                (uint32_t)option(argc, argv, "frequency", 4999));
+        r = judge.options.form == STRESS_OBI ? make_map() : 0;
+        if (!r)
+                r = run(n_samples, option(argc, argv, "seconds", 200) * 1000000000,
+                        (uint32_t)option(argc, argv, "frequency", 4999));
         if (r) {
                 fprintf(stderr, "context-stress: %d\n", r);
                 return is_unusable ? EXIT_UNUSABLE : 1;

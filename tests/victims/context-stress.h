@@ -43,12 +43,13 @@ typedef struct StressShared {
         } logs[STRESS_WORKERS];
 } StressShared;
 
-typedef enum StressForm { STRESS_RING, STRESS_THREAD, STRESS_BOTH, STRESS_PLAIN } StressForm;
+typedef enum StressForm { STRESS_RING, STRESS_THREAD, STRESS_BOTH, STRESS_PLAIN, STRESS_OBI } StressForm;
 
 typedef struct StressOptions {
         StressForm form;
         uint32_t n_workers, capacity;
         bool brief;                     /* threads live for some milliseconds, and are born anew */
+        int map;                        /* of OBI's form: a descriptor of the map that it would write */
 } StressOptions;
 
 static inline uint64_t stress_mix(uint64_t x) {

@@ -292,7 +292,9 @@ static const Sample *resolve_labels(const Aggregator *aggregator, const Sample *
                                     aggregator->attributes.filter.coroutine_ids, context))
                 stat_add(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED, 1);
         *header = *sample->header;
-        header->span = context->span;
+        /* Without a span among the labels it is that of OBI's map, if there is one (context.bpf.h). */
+        if (context->span.span || header->context != ABI_CONTEXT_PRESENT)
+                header->span = context->span;
         if (context->span.span)
                 header->context = ABI_CONTEXT_PRESENT;
         header->attributes_size = (uint16_t)context->attributes_size;

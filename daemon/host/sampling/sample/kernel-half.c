@@ -265,6 +265,8 @@ static int identify(KernelHalf *half) {
 static const char *const kernel_types[] = {
         "atomic_t",      "bpf_func_id", "cred",         "kuid_t",        "mm_struct",   "ns_common",     "pid",
         "pid_namespace", "pt_regs",     "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
+        /* obi.bpf.h's */
+        "atomic64_t", "bpf_map",
         /* start.bpf.h's */
         "nsproxy", "mnt_namespace",
         /* wait-file.bpf.h's */
@@ -609,6 +611,27 @@ void kernel_half_hear(KernelHalf *half, bool hears) {
 
 bool kernel_half_hears(const KernelHalf *half) {
         return __atomic_load_n(&half->skeleton->data_shared->daemon_hears, __ATOMIC_RELAXED);
+}
+
+void kernel_half_read_obi(KernelHalf *half, bool reads) {
+        __atomic_store_n(&half->skeleton->data_shared->obi_on, reads, __ATOMIC_RELEASE);
+}
+
+void kernel_half_mark_obi(KernelHalf *half, const uint64_t *keys, size_t n) {
+        memset((void *)half->skeleton->data_shared->obi_marks, 0, ABI_OBI_MARKS);
+        for (size_t i = 0; i < n; i++)
+                half->skeleton->data_shared->obi_marks[abi_obi_mark(keys[i])] = 1;
+}
+
+bool kernel_half_reads_obi(const KernelHalf *half) {
+        return __atomic_load_n(&half->skeleton->data_shared->obi_on, __ATOMIC_RELAXED);
+}
+
+bool kernel_half_obi_is_held(const KernelHalf *half) {
+        LIBBPF_OPTS(bpf_test_run_opts, options);
+
+        return !bpf_prog_test_run_opts(bpf_program__fd(half->skeleton->progs.obi_look), &options) &&
+                options.retval;
 }
 
 /* Without memory for it in the kernel, programs of that name are found by the daemon's own clock. */

@@ -106,6 +106,16 @@ int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit);
  */
 int kernel_half_load_runtimes(KernelHalf *half);
 
+/*
+ * read_obi: whether the map in the slot of OBI's is read (bpf/walk/obi.bpf.h); the kernel half ends that
+ * itself once nobody holds the map; reads_obi: it has not. obi_is_held: somebody does. mark_obi: the keys of
+ * all entries that were there before (abi_obi_mark()).
+ */
+void kernel_half_read_obi(KernelHalf *half, bool reads);
+void kernel_half_mark_obi(KernelHalf *half, const uint64_t *keys, size_t n);
+bool kernel_half_reads_obi(const KernelHalf *half);
+bool kernel_half_obi_is_held(const KernelHalf *half);
+
 /* There is a process of this runtime, RUNTIME_HAS_*: it is looked up from now on. */
 void kernel_half_add_runtime(KernelHalf *half, uint32_t bit);
 size_t kernel_half_map_bytes(const KernelHalf *half);

@@ -106,6 +106,7 @@ static void configure(KernelWaits *waits, const KernelHalf *half, const SamplerC
         bpf_program__set_autoload(skeleton->progs.watch_thread, false);
         bpf_program__set_autoload(skeleton->progs.watch_fork, false);
         bpf_program__set_autoload(skeleton->progs.adopt, false);
+        bpf_program__set_autoload(skeleton->progs.obi_look, false);
 }
 
 /*
@@ -174,6 +175,7 @@ static void load_wakers(KernelWaits *waits, const KernelHalf *half, const Sample
         bpf_program__set_autoload(wakers->progs.watch_thread, false);
         bpf_program__set_autoload(wakers->progs.watch_fork, false);
         bpf_program__set_autoload(wakers->progs.adopt, false);
+        bpf_program__set_autoload(wakers->progs.obi_look, false);
         if (share_maps(waits, half, wakers->obj) || waker_bpf__load(wakers))
                 wakers = drop_wakers(wakers, "load the object of wakers");
         waits->wakers = wakers;

@@ -40,6 +40,7 @@ typedef struct SamplerConfig {
         /* bit N: the first argument of system call N is a descriptor; WAIT_FILE_CALLS_WORDS, NULL = none */
         const uint64_t *wait_file_calls;
         EventOpener *opener;            /* borrowed; NULL = none */
+        const char *obi_map;            /* path of OBI's map, borrowed; NULL or "" = it is not read */
         const char *btf_path;           /* types of the kernel; NULL = SAMPLER_BTF_PATH */
 } SamplerConfig;
 

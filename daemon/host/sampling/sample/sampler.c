@@ -33,6 +33,7 @@
 #include "host/sampling/sample/kernel-half.h"
 #include "host/sampling/sample/kernel-waits.h"
 #include "host/sampling/sample/machine.h"
+#include "host/sampling/sample/obi-map.h"
 #include "host/sampling/sample/runtime-walk.h"
 #include "host/sampling/sample/sideband.h"
 
@@ -58,6 +59,7 @@ struct Sampler {
         SamplerConfig config;
         KernelHalf *half;
         RuntimeWalk *runtime_walk;
+        ObiMap *obi;
         KernelWaits *waits;             /* NULL = not asked for */
         KernelThreads *threads;         /* NULL = not asked for yet */
         int poll_fd;                    /* an epoll of all rings' descriptors */
@@ -212,11 +214,14 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
                 return r;
         r = runtime_walk_new(&sampler->runtime_walk, sampler->half);
         if (!r)
+                r = obi_map_new(&sampler->obi, config->obi_map ?: "", sampler->half);
+        if (!r)
                 r = poll_rings(sampler);
         if (!r)
                 r = allocate_cpus(sampler);
         if (r)
                 return error_fold(r);
+        sampler_follow_obi(sampler);
         *samplerp = take(sampler);
         return 0;
 }
@@ -228,6 +233,7 @@ Sampler *sampler_free(Sampler *sampler) {
         kernel_waits_free(sampler->waits);
         kernel_threads_free(sampler->threads);
         runtime_walk_free(sampler->runtime_walk);
+        obi_map_free(sampler->obi);
         kernel_half_free(sampler->half);
         sideband_free(sampler->sideband);
         closep(&sampler->poll_fd);
@@ -408,6 +414,10 @@ int sampler_renew(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible; i++)
                 close_events(sampler, i);
         return sampler->is_running ? follow_cpus(sampler) : 0;
+}
+
+void sampler_follow_obi(Sampler *sampler) {
+        obi_map_follow(sampler->obi);
 }
 
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {

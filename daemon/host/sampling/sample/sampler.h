@@ -103,6 +103,9 @@ int sampler_resume(Sampler *sampler);
  */
 int sampler_renew(Sampler *sampler);
 
+/* As obi_map_follow(). sampler_new() has done it once. */
+void sampler_follow_obi(Sampler *sampler);
+
 /* Sets another nominal frequency from now on. */
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency);
 

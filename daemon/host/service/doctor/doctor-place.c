@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks what `run` needs of its place: a spool that it can make, ports that are free, targets to profile.
+ * Checks what `run` needs of its place: a spool that it can make, ports that are free, a map of OBI's that has
+ * spans, targets to profile.
  * Nothing is made or changed; a port is opened and closed.
  */
 
@@ -20,6 +21,7 @@
 #include "core/http/listen.h"
 #include "host/sampling/discover/survey.h"
 #include "host/sampling/discover/tracing-hint.h"
+#include "host/sampling/sample/obi-map.h"
 #include "host/service/config/option-check.h"
 #include "host/service/config/config-selector.h"
 #include "host/service/doctor/doctor.h"
@@ -216,9 +218,28 @@ static void check_targets(Doctor *doctor) {
         config_selector_deinit(&selection);
 }
 
+/* Where nothing is at the path there is no OBI, and nothing to say. */
+static void check_obi(Doctor *doctor) {
+        const char *path = doctor->config->sampling.obi_map;
+        char reason[128];
+        ObiMapState state = *path ? obi_map_look(path, reason, sizeof(reason)) : OBI_MAP_ABSENT;
+
+        if (state == OBI_MAP_CLOSED || state == OBI_MAP_FOREIGN)
+                doctor_add(doctor, "obi", DOCTOR_WARN,
+                           "sudo grep -rn obi-map /etc/spanprof   # set it to the path of OBI's map, or to nothing",
+                           "%s %s", path, reason);
+        else if (state == OBI_MAP_EMPTY)
+                doctor_add(doctor, "obi", DOCTOR_WARN,
+                           "sudo systemctl edit obi   # [Service] Environment=OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT=true, and restart it; or kubectl set env",
+                           "%s is empty: no request is under way, or OBI does not fill it, as since 0.14 unless asked", path);
+        else if (state == OBI_MAP_FILLED)
+                doctor_add(doctor, "obi", DOCTOR_OK, NULL, "%s has spans: those of processes that publish none", path);
+}
+
 void doctor_check_place(Doctor *doctor) {
         check_spool(doctor);
         check_metrics(doctor);
+        check_obi(doctor);
         if (!is_filtered(doctor))
                 check_targets(doctor);
 }

@@ -67,6 +67,7 @@ static int make(Daemon *daemon) {
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .opener = daemon->totals->opener,
+                .obi_map = config->sampling.obi_map,
                 .btf_path = getenv("SPANPROF_BTF"),
                 .stack_bytes = STACK_BYTES_PER_SECOND,
                 .waits = config->waits.off_cpu,
@@ -87,6 +88,11 @@ static int make(Daemon *daemon) {
         return 0;
 }
 
+static int second(Daemon *daemon) {
+        sampler_follow_obi(daemon->stages.sampler);
+        return 0;
+}
+
 static void describe(Daemon *daemon, Metrics *metrics) {
         Sampler *sampler = daemon->stages.sampler;
 
@@ -100,4 +106,6 @@ static void release(Daemon *daemon) {
         sampler_free(daemon->stages.sampler);
 }
 
-const Stage stage_sampler = { .name = "sampler", .make = make, .describe = describe, .release = release };
+const Stage stage_sampler = {
+        .name = "sampler", .make = make, .second = second, .describe = describe, .release = release
+};

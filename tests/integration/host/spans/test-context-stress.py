@@ -63,6 +63,23 @@ class Stress(tap.TestCase):
         result = self.check("thread", brief=1, samples=self.SAMPLES // 5)
         self.assertGreater(result["threads"], 65)
 
+    def obi(self, **options):
+        """Without an entry there is no context, and nothing is published."""
+        result = self.stress("obi", **options)
+        self.assertEqual([result[f"wrong_{name}"] for name in WRONG], [0] * len(WRONG), result)
+        self.assertEqual(result["none"] + result["busy"] + result["ambiguous"] + result["unreadable"], 0, result)
+        self.assertGreater(result["unpublished"], 0)
+        self.assertGreater(result["stale"], 0, "threads are born to entries of others")
+        self.assertGreater(result["present"], result["samples"] / 2)
+        return result
+
+    def test_a_map_as_obi_writes_it(self):
+        self.obi(capacity=16384)
+
+    def test_the_same_with_threads_that_die_and_are_born(self):
+        result = self.obi(capacity=16384, workers=24, brief=1)
+        self.assertGreater(result["threads"], 100)
+
     def test_the_judge_finds_what_is_wrong(self):
         """The same with samples that are spoiled on their way."""
         result = self.stress("ring", expect=1, samples=5_000, lie=1)

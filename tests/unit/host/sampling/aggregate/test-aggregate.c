@@ -368,8 +368,11 @@ Test(aggregate, bounds_the_values_of_a_key) {
         bench_deinit(&bench);
 }
 
-/* Adds a sample of a goroutine: its id, then {size, size, key, value}…, as the kernel half has them. */
-static void add_labels(Bench *bench, const char *labels, size_t size) {
+/*
+ * Adds a sample of a goroutine: its id, then {size, size, key, value}…, as the kernel half has them. @obi: the
+ * span that OBI's map has; 0 = none.
+ */
+static void add_labels_beside(Bench *bench, const char *labels, size_t size, uint64_t obi) {
         static const uint64_t user[] = { 0x401000 };
         struct abi_sample header = sample(2000);
         uint8_t bytes[ABI_MAX_ATTRIBUTES_SIZE] = { 33 };
@@ -377,9 +380,14 @@ static void add_labels(Bench *bench, const char *labels, size_t size) {
 
         memcpy(bytes + GO_HEADER_SIZE, labels, size);
         header.form = ABI_FORM_GO;
-        header.context = ABI_CONTEXT_NONE;
+        header.context = obi ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
+        header.span = (struct abi_span){ 5, 6, obi };
         header.attributes_size = (uint16_t)(GO_HEADER_SIZE + size);
         cr_assert_eq(add_sample(bench, &s), 0);
+}
+
+static void add_labels(Bench *bench, const char *labels, size_t size) {
+        add_labels_beside(bench, labels, size, 0);
 }
 
 #define DATADOG_LABELS "\7\2span id12" "\22\2local root span id77" "\6\4tenantblue"
@@ -407,6 +415,27 @@ Test(aggregate, takes_span_and_attributes_from_labels_of_a_goroutine) {
                 cr_assert_null(attribute(window, row.attributes, "span id"));
                 cr_assert_eq(attribute(window, row.attributes, "go.goroutine.id") != NULL, with_id == 1);
                 cr_assert_eq(stat_get(COUNTER_CONTEXT_PRESENT), 1);
+                window_free(window);
+                bench_deinit(&bench);
+        }
+}
+
+Test(aggregate, takes_the_span_of_obi_where_labels_of_a_goroutine_have_none) {
+        static const struct {
+                const char *labels;
+                uint8_t span;
+        } cases[] = { { "\6\4tenantblue", 9 }, { DATADOG_LABELS, 12 } };
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                bench_init(&bench);
+                add_labels_beside(&bench, cases[i].labels, strlen(cases[i].labels), 9);
+                window = rotate(&bench, 5000);
+                window_get_sample(window, 0, 0, &row);
+                cr_assert_eq(window_get_link(window, row.link)->span_id[7], cases[i].span);
+                cr_assert_str_eq(text(window, attribute(window, row.attributes, "tenant")->string), "blue");
                 window_free(window);
                 bench_deinit(&bench);
         }
