@@ -41,6 +41,7 @@ enum {
         RING_CAPACITY = 64,             /* of the victim's context ring */
         MAX_REPETITIONS = 1000,
         N_WITHOUT_PUBLISHERS = 5,       /* variants that come first */
+        OBI_ENTRIES = 16384,            /* half of them are there, as before us */
         SANE_NS = 1000000,              /* the kernel's statistics are off by 2^64 now and then */
 };
 
@@ -56,6 +57,8 @@ typedef enum Row {
         ROW_TARGET_WITH_RING,
         ROW_TARGET_STATIC,              /* a thread context at an offset from the thread pointer */
         ROW_TARGET_DTV,                 /* the same in a module's block */
+        ROW_TARGET_OBI,                 /* an entry in a map as OBI's */
+        ROW_TARGET_OBI_MISSED,          /* the same map, without one */
 } Row;
 
 typedef struct Variant {
@@ -135,6 +138,40 @@ static void set_row(const Victim *victim, Row kind) {
         sampler->data_shared->rows_version++;
 }
 
+/* OBI's map and that of entries that were there before, which are many, and not of the victim. */
+static int obi_map;
+
+static void make_obi_maps(void) {
+        for (uint32_t slot = 0; slot < ABI_OBI_N_MAPS; slot++) {
+                int fd = bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "obi", sizeof(uint64_t),
+                                        sizeof(struct abi_obi_ids), OBI_ENTRIES, NULL);
+                struct bpf_map_info info = { 0 };
+                uint32_t size = sizeof(info);
+
+                for (uint64_t i = 0; i < OBI_ENTRIES / 2; i++) {
+                        const struct abi_obi_ids ids = { { i, i, 1 } };
+
+                        bpf_map_update_elem(fd, &(uint64_t){ i << 32 | i }, &ids, BPF_ANY);
+                }
+                if (bpf_map__update_elem(sampler->maps.obi_maps, &slot, sizeof(slot), &fd, sizeof(fd),
+                                         BPF_ANY) ||
+                    bpf_obj_get_info_by_fd(fd, &info, &size))
+                        die("map of OBI");
+                /* a pin would have one reference, and OBI another */
+                obi_map = slot == ABI_OBI_MAP ? bpf_map_get_fd_by_id(info.id) : obi_map;
+        }
+}
+
+static void set_obi(const Victim *victim, Row kind) {
+        const uint64_t key = (uint64_t)victim->pid << 32 | (uint64_t)victim->pid;
+
+        if (kind == ROW_TARGET_OBI)
+                bpf_map_update_elem(obi_map, &key, &(struct abi_obi_ids){ { 1, 2, 3 } }, BPF_ANY);
+        else
+                bpf_map_delete_elem(obi_map, &key);
+        sampler->data_shared->obi_on = kind == ROW_TARGET_OBI || kind == ROW_TARGET_OBI_MISSED;
+}
+
 static Tables *tables;
 static ObjectCache *objects;
 
@@ -177,6 +214,7 @@ static double measure(const Variant *variant, const Victim *victim, int ms) {
         if (fd < 0)
                 die("perf_event_open");
         set_row(victim, variant->row);
+        set_obi(victim, variant->row);
         read_statistics(bpf_program__fd(variant->program), &ns[0], &n[0]);
         link = bpf_program__attach_perf_event(variant->program, fd);
         if (!link)
@@ -216,6 +254,7 @@ static void load(struct bpf_cost_bpf **otherp) {
         if (sampler_bpf__load(sampler))
                 die("load");
         samples = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
+        make_obi_maps();
         *otherp = bpf_cost_bpf__open_and_load();
         config.array_fd = bpf_map__fd(sampler->maps.row_tables);
         config.nodes_fd = bpf_map__fd(sampler->maps.row_nodes);
@@ -313,10 +352,16 @@ int main(int argc, char **argv) {
                         { .name = "spanprof, target with a thread context, DTV",
                           .program = sampler->progs.sample,
                           .row = ROW_TARGET_DTV },
+                        { .name = "spanprof, target with an entry in OBI's map",
+                          .program = sampler->progs.sample,
+                          .row = ROW_TARGET_OBI },
+                        { .name = "spanprof, target without one, and OBI's map is there",
+                          .program = sampler->progs.sample,
+                          .row = ROW_TARGET_OBI_MISSED },
                 };
 
                 compare(argv + 1, argc > 6 ? argv[6] : depths[i], variants,
-                        argc > 6 ? N_WITHOUT_PUBLISHERS : 8, n_repetitions, ms);
+                        argc > 6 ? N_WITHOUT_PUBLISHERS : 10, n_repetitions, ms);
         }
         return 0;
 }
