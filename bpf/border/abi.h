@@ -87,6 +87,11 @@ enum abi_form {
         ABI_FORM_LABELS = 5,            /* custom_labels_current_set: the same bytes, the id is 0 */
         ABI_FORM_NODE = 6,              /* otel_thread_ctx_nodejs_v1 (node_walk.h), then as THREAD */
         ABI_FORM_OBI = 7,               /* the map of OBI (obi.bpf.h) */
+        /*
+         * the context of OpenTelemetry's SDK for Python (python_spans.bpf.h). UNPUBLISHED: there may be one,
+         * and the daemon has not learned where
+         */
+        ABI_FORM_PYTHON = 8,
         ABI_FORM_N,
 };
 

@@ -82,6 +82,8 @@
           "stacks with frames of Python whose places were not all found: native ones are missing, or left out") \
         X(PYTHON_CUT, "python_joins_total", "result=\"cut\"", \
           "stacks with more frames of Python than are kept, or whose chain could not be read to its end") \
+        X(PYTHON_SPANS_UNREADABLE, "python_spans_unreadable_total", "", \
+          "samples of services with OpenTelemetry's SDK for Python whose current span could not be read: a type that is not known, a fault, or too long a way") \
         X(PYTHON_LOCK_WAITS, "python_lock_waits_total", "", \
           "waits of a thread for the lock of an interpreter of Python (the GIL), with --off-cpu") \
         X(WAITS, "waits_total", "event=\"begun\"", "times that a thread of a target left its CPU, with --off-cpu") \

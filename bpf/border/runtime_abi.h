@@ -184,6 +184,8 @@ enum {
         PYTHON_NO_POSITION = 0xffffffff,
         PYTHON_TASK_SIZE = 104,         /* bytes of the object that a task has as its name; a multiple of 8 */
         PYTHON_MAX_GENERATOR = 256,     /* bytes of a coroutine that are read */
+        PYTHON_N_SPAN_TYPES = 2,        /* `_Span` of the SDK, `NonRecordingSpan` of the API */
+        PYTHON_MAX_SPAN_WORDS = 16,     /* attributes of a span among which its context is */
 };
 
 /*
@@ -207,9 +209,54 @@ struct python_tasks {
         uint8_t reserved;
 };
 
+/* Where an object has its attributes. */
+enum python_values {
+        PYTHON_VALUES_DICT = 0,         /* up to 3.10: in a dict that the object points to */
+        PYTHON_VALUES_POINTER = 1,      /* 3.11: two pointers in front of the object: values, dict */
+        PYTHON_VALUES_TAGGED = 2,       /* 3.12: one pointer in front of it; + 1: values, else a dict */
+        PYTHON_VALUES_INLINE = 3,       /* 3.13 and newer: in the object, unless a dict is in front of it */
+};
+
+struct python_span_type {
+        uint64_t type;                  /* 0 = not met yet */
+        uint64_t keys;                  /* the keys that its instances share; 0 = they share none */
+        uint16_t values;                /* in an object: the pointer to its dict, or INLINE: its values */
+        uint8_t context;                /* index of `_context` */
+        uint8_t reserved[5];
+};
+
 /*
- * A process that runs CPython: value of the map `python_processes`, by tgid. Written by the daemon only, once
- * a program. Offsets of fields; the daemon has checked that they lie in the bytes that are read.
+ * Spans of OpenTelemetry's SDK (bpf/runtimes/python_spans.bpf.h). All addresses are of objects that stay for
+ * as long as the program does.
+ */
+struct python_spans {
+        uint64_t context_type;          /* PyContext_Type; 0 = nothing is read */
+        uint64_t variable;              /* the ContextVar of the current Context; 0 = not known (yet) */
+        uint64_t hamt_type;
+        uint64_t bitmap_type, array_type, collision_type;       /* nodes of a HAMT */
+        uint64_t mapping_type;          /* OpenTelemetry's Context, a dict */
+        uint64_t dict_type;             /* PyDict_Type */
+        uint64_t key;                   /* the str under which a Context has its span */
+        uint64_t name_context;          /* the str `_context` */
+        uint64_t span_context_type;     /* a tuple */
+        uint64_t number_type;           /* PyLong_Type */
+        uint64_t local;                 /* False: what is_remote is for a span of this process */
+        struct python_span_type types[PYTHON_N_SPAN_TYPES];
+        uint32_t hash;                  /* of the variable, both halves as one */
+        uint16_t thread_context;        /* in a thread state: the PyContext */
+        uint8_t head;                   /* bytes of an object in front of its fields; the last 8: its type */
+        uint8_t items;                  /* in a tuple */
+        uint8_t values;                 /* enum python_values */
+        uint8_t values_head;            /* bytes of values in front of the first one */
+        uint8_t before;                 /* bytes in front of an object that lead to its attributes */
+        uint8_t old_keys;               /* 1 = keys of a dict are as up to 3.10 */
+        uint8_t old_numbers;            /* 1 = numbers are as up to 3.11 */
+        uint8_t reserved[3];
+};
+
+/*
+ * A process that runs CPython: value of the map `python_processes`, by tgid. Written by the daemon only.
+ * Offsets of fields; the daemon has checked that they lie in the bytes that are read.
  */
 struct python_process {
         uint64_t generation;            /* generation of the process' row; another = void */
@@ -258,6 +305,7 @@ struct python_process {
         uint16_t copy_index;            /* in a frame: four bytes */
         uint16_t instructions;          /* in a code object */
         struct python_tasks tasks;
+        struct python_spans spans;
 };
 
 /* Tells a code object from another one that has its place after it: @name, @table are addresses in it. */
@@ -277,4 +325,6 @@ RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
-RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40);
+RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
+RUNTIME_ASSERT(sizeof(struct python_spans) == 13 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
+RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 168);

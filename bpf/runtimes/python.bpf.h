@@ -134,6 +134,7 @@ struct python {
         struct python_part parts[PYTHON_MAX_STATES];
         uint32_t n_states, n_parts;
         uint32_t n_looked;              /* states that were looked at */
+        uint64_t looked_ns;             /* time of the sample whose thread has these states */
         uint32_t next_state;            /* next state whose chain is to be read */
         uint32_t part_begin;
         uint32_t has_more;              /* there were more states */

@@ -38,6 +38,7 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/go.bpf.h"
 #include "runtimes/python.bpf.h"
+#include "runtimes/python_spans.bpf.h"
 
 enum {
         /*
@@ -452,7 +453,33 @@ struct {
         __type(value, struct python);
 } pythons SEC(".maps");
 
+/* The way to the span of this CPU's sample. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct python_span_walk);
+} python_span_walks SEC(".maps");
+
 /* Global functions, as rows_rule(). Return: whether there is more to do. */
+__attribute__((noinline)) int python_hamt_step(const struct python_spans *spans,
+                                               struct python_span_walk *walk) {
+        return spans && walk && python_hamt_do_step(spans, walk);
+}
+
+__attribute__((noinline)) int python_keys_step(const struct python_spans *spans,
+                                               struct python_span_walk *walk) {
+        return spans && walk && python_keys_do_step(spans, walk);
+}
+
+/* A global function, as well. Return: enum python_span_end. */
+__attribute__((noinline)) int python_span_read(const struct python_spans *spans,
+                                               struct python_span_walk *walk, uint64_t thread,
+                                               struct abi_span *span) {
+        return spans && walk && span ? (int)python_span_do_read(spans, walk, thread, span)
+                                     : PYTHON_SPAN_UNREADABLE;
+}
+
 __attribute__((noinline)) int python_look_at(struct python *python, const struct python_process *process) {
         return python && process && python_look(python, process);
 }

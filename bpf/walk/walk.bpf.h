@@ -177,14 +177,20 @@ static __always_inline bool python_recall(const struct python_walk *walk, const 
 
 /*
  * Finds the thread's states. One that was found is known from then on, if there is one interpreter; so is
- * that there is none, if that took long. Return: whether it has one.
+ * that there is none, if that took long. A sample's span and its chain are of the same states. Return: whether
+ * it has one.
  */
 static __always_inline bool python_find(const struct python_walk *walk, const struct abi_sample *sample) {
         struct python *python = walk->python;
         struct python_thread_key key = { sample->generation, sample->tid };
-        struct python_thread *known = bpf_map_lookup_elem(&python_threads, &key), fresh = {};
+        struct python_thread *known, fresh = {};
 
+        if (python->looked_ns == sample->time_ns)
+                return python->n_states;
+        python->looked_ns = sample->time_ns;
+        python->n_states = 0;
         python->has_more = 0;
+        known = bpf_map_lookup_elem(&python_threads, &key);
         if (known && python_recall(walk, known, sample->time_ns))
                 return python->n_states;
         if (!python_look_begin(python, walk->process))
@@ -237,6 +243,59 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
         else
                 bpf_for_each_map_elem(&rounds, python_chain_by_map, &walk, 0);
         return python_chain_end(walk.python) ? walk.python : NULL;
+}
+
+/*
+ * The span of a thread that publishes none, out of the SDK's own context. A global function, as
+ * context_of_thread(). A thread that is in several interpreters has several contexts: none of them counts.
+ * Return: enum python_span_end; -1 = the process does not run Python.
+ */
+__attribute__((noinline)) int python_span_of_thread(struct abi_sample *sample) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        struct python_walk walk = {};
+        struct python_span_walk *spans;
+        uint32_t zero = 0;
+        int end;
+
+        if (!sample || task->flags & KERNEL_PF_WORKERS)         /* as context_of_thread() */
+                return -1;
+        walk.process = python_of(sample);
+        if (!walk.process || !walk.process->spans.context_type)
+                return -1;
+        walk.python = bpf_map_lookup_elem(&pythons, &zero);
+        spans = bpf_map_lookup_elem(&python_span_walks, &zero);
+        if (!walk.python || !spans)
+                return -1;
+        walk.python->thread_id = KERNEL_THREAD_POINTER(task) - walk.process->thread_below;
+        if (!python_find(&walk, sample))
+                return -1;
+        if (walk.python->n_states != 1 || walk.python->has_more)
+                return PYTHON_SPAN_UNREADABLE;
+        end = python_span_read(&walk.process->spans, spans, walk.python->states[0], &sample->span);
+        return python_is(walk.process, sample) ? end : -1;
+}
+
+/* A context that the thread itself publishes comes first, also if it is none. */
+static __always_inline void python_span_part(struct abi_sample *sample) {
+        struct counters *counters;
+        int end;
+
+        if (!(runtime_kinds & RUNTIME_HAS_PYTHON) || sample->form != ABI_FORM_NONE)
+                return;
+        end = python_span_of_thread(sample);
+        if (end < 0)
+                return;
+        if (end != PYTHON_SPAN_READ)
+                sample->span = (struct abi_span){};
+        if (end == PYTHON_SPAN_NONE || end == PYTHON_SPAN_READ)
+                sample->context = end == PYTHON_SPAN_READ ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
+        sample->form = ABI_FORM_PYTHON;
+        if (end != PYTHON_SPAN_UNREADABLE)
+                return;
+        sample->context = ABI_CONTEXT_UNREADABLE;
+        counters = counters_get();
+        if (counters)
+                counters->values[COUNTER_PYTHON_SPANS_UNREADABLE]++;
 }
 
 static __always_inline void python_count(const struct python *python) {
