@@ -23,6 +23,7 @@
 #include "host/cli/cli.h"
 #include "host/cli/contexts-check.h"
 #include "host/runtime/go/go-runtime.h"
+#include "host/runtime/python/python-runtime.h"
 #include "host/sampling/context/adopt.h"
 #include "host/sampling/context/goroutine-labels.h"
 #include "host/sampling/context/publication.h"
@@ -282,21 +283,40 @@ static int look(const Process *process, Publication *publication, uint32_t *vers
         return MIN(*conditionp, 0);
 }
 
-/* Labels of goroutines: whether they can be read; not which there are. @text: "" = it is no program of Go. */
-static int describe_go(const Process *process, char text[RUNTIMES_MAX_TEXT]) {
+/*
+ * Labels of goroutines, or spans that the SDK for Python keeps: whether they can be read; not which there
+ * are.
+ */
+static int print_runtime(const Show *show, bool *printed) {
+        const Publication *publication = &show->publication;
         _cleanup_(runtimes_freep) Runtimes *runtimes = NULL;
+        RuntimeDescription description = { 0 };
         int r = runtimes_new(&runtimes, NULL, NULL);
 
         if (!r)
                 r = runtimes_register(runtimes, &go_runtime, -1, NULL);
-        return r ? r : runtimes_describe(runtimes, process, text);
+        if (!r)
+                r = runtimes_register(runtimes, &python_runtime, -1, NULL);
+        if (!r)
+                r = runtimes_describe(runtimes, show->process, &description);
+        if (r)
+                return r;
+        *printed = description.ops == &go_runtime || description.has_spans;
+        if (description.ops == &go_runtime)
+                printf("%s\n", description.text);
+        if (description.has_spans)
+                printf("spans of OpenTelemetry's SDK for Python: %s\n",
+                       publication->thread.form || publication->ring_address
+                               ? "left alone, since what it publishes comes first"
+                               : "read out of the SDK's own context");
+        return 0;
 }
 
 static int print_all(Show *show, ObjectCache *objects) {
         uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
         Publication *publication = &show->publication;
         Process *process = show->process;
-        char go[RUNTIMES_MAX_TEXT] = "";
+        bool printed = false;
         uint32_t version = 0;
         int condition, r;
         const char *unread;
@@ -330,10 +350,8 @@ static int print_all(Show *show, ObjectCache *objects) {
         if (!r && publication->ring_address)
                 r = adopt_threads(process->pid, publication->ring_capacity, print_slot, show);
         if (!r)
-                r = describe_go(process, go);
-        if (!r && *go)
-                printf("%s\n", go);
-        if (!publication->ring_address && !publication->context && !publication->thread.form && !*go)
+                r = print_runtime(show, &printed);
+        if (!publication->ring_address && !publication->context && !publication->thread.form && !printed)
                 printf("it publishes nothing\n");
         fflush(stdout);
         show->last_ns = now_ns;

@@ -40,7 +40,7 @@ typedef struct Listing {
         Text document;
         JsonWriter json;                /* into that */
         Runtimes *runtimes;             /* NULL = they are not asked for */
-        char runtime[RUNTIMES_MAX_TEXT];        /* runtimes of the process that is being visited; "" = none */
+        RuntimeDescription runtime;     /* of the process that is being visited */
         size_t n_chosen, n_users, n_hidden;     /* processes; n_users: those that are no kernel threads */
         size_t n_hints;
         Text hints;                     /* lines for people, on stderr */
@@ -92,14 +92,22 @@ static void add_cell(TextTable *table, const char *text) {
         text_table_add(table, "%s", copy ? copy : "?");
 }
 
+/* Whether its spans are read out of its SDK's memory: what it publishes itself comes first. */
+static bool is_read_by_sdk(const SurveyEntry *entry, const RuntimeDescription *runtime) {
+        return runtime->has_spans && !entry->publication->ring_address && !entry->publication->thread.form;
+}
+
 /* Every form that it publishes in; `spanprof contexts` has the details. */
-static void add_context(TextTable *table, const SurveyEntry *entry) {
+static void add_context(TextTable *table, const SurveyEntry *entry, const RuntimeDescription *runtime) {
         const Publication *publication = entry->publication;
         char ring[64] = "";
-        const char *rest = publication->context && publication->thread.form ? "process, threads"
-                : publication->context                                      ? "process"
-                : publication->thread.form                                  ? "threads"
-                                                                            : "";
+        const char *threads = publication->thread.form ? "threads"
+                : is_read_by_sdk(entry, runtime)       ? "SDK"
+                                                       : "";
+        char rest[32];
+
+        snprintf(rest, sizeof(rest), "%s%s%s", publication->context ? "process" : "",
+                 publication->context && *threads ? ", " : "", threads);
 
         if (publication->ring_address)
                 snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s",
@@ -109,7 +117,7 @@ static void add_context(TextTable *table, const SurveyEntry *entry) {
                        publication->stations_address ? "coroutines" : "");
 }
 
-static void add_row(TextTable *table, const SurveyEntry *entry, const char *runtime) {
+static void add_row(TextTable *table, const SurveyEntry *entry, const RuntimeDescription *runtime) {
         static const Identity unknown = { 0 };
         const Process *process = entry->process;
         const Identity *identity = process->identity ? process->identity : &unknown;
@@ -122,9 +130,9 @@ static void add_row(TextTable *table, const SurveyEntry *entry, const char *runt
         text_table_add(table, "%s", user ? user : "?");
         add_place(table, identity);
         add_cell(table, service);
-        add_context(table, entry);
+        add_context(table, entry, runtime);
         text_table_add(table, "%s", reason_text(entry));
-        text_table_add(table, "%s", runtime);
+        text_table_add(table, "%s", runtime->text);
         add_cell(table, process->exe);
 }
 
@@ -148,7 +156,7 @@ static void add_published(JsonWriter *json, const char *key, uint64_t address) {
         json_close(json, '}');
 }
 
-static void add_json_contexts(JsonWriter *json, const Publication *publication) {
+static void add_json_contexts(JsonWriter *json, const SurveyEntry *entry, const RuntimeDescription *runtime) {
         static const char *const models[] = { "", "static", "glibc-dtv", "musl-dtv" };
         static const char *const forms[ABI_FORM_N] = {
                 [ABI_FORM_THREAD] = "otel",
@@ -156,6 +164,7 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 [ABI_FORM_LABELS] = "custom-labels",
                 [ABI_FORM_NODE] = "otel-node",
         };
+        const Publication *publication = entry->publication;
 
         if (publication->ring_address) {
                 json_open(json, "context", '{');
@@ -172,6 +181,11 @@ static void add_json_contexts(JsonWriter *json, const Publication *publication) 
                 json_text(json, "model", models[publication->thread.model]);
                 json_close(json, '}');
         }
+        if (is_read_by_sdk(entry, runtime)) {
+                json_open(json, "thread_context", '{');
+                json_text(json, "form", "otel-sdk-python");
+                json_close(json, '}');
+        }
         if (publication->stations_address)
                 add_published(json, "coroutines", publication->stations_address);
 }
@@ -185,7 +199,7 @@ static const TracingHint *find_hint(Listing *listing, const SurveyEntry *entry) 
         const TracingHint *hint;
 
         if (!listing->config->command.verbose || entry->process->is_kernel || entry->hidden ||
-            publication->ring_address || publication->thread.form)
+            publication->ring_address || publication->thread.form || listing->runtime.has_spans)
                 return NULL;
         hint = tracing_hint_read((pid_t)entry->process->pid);
         if (hint && ++listing->n_hints <= MAX_HINTS)
@@ -194,10 +208,9 @@ static const TracingHint *find_hint(Listing *listing, const SurveyEntry *entry) 
         return hint;
 }
 
-static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *runtime,
+static void add_object(JsonWriter *json, const SurveyEntry *entry, const RuntimeDescription *runtime,
                        const TracingHint *hint) {
         static const Identity unknown = { 0 };
-        const Publication *publication = entry->publication;
         const Process *process = entry->process;
         const Identity *identity = process->identity ? process->identity : &unknown;
         char number[16];
@@ -215,8 +228,8 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const char *r
         add_text(json, "unit", identity->unit);
         add_text(json, "cgroup", identity->cgroup);
         add_text(json, "service", service_name(&identity->environment));
-        add_text(json, "runtime", *runtime ? runtime : NULL);
-        add_json_contexts(json, publication);
+        add_text(json, "runtime", *runtime->text ? runtime->text : NULL);
+        add_json_contexts(json, entry, runtime);
         if (hint) {
                 json_open(json, "tracing", '{');
                 json_text(json, "library", hint->library);
@@ -238,15 +251,15 @@ static int visit(void *userdata, const SurveyEntry *entry) {
         listing->n_hidden += entry->hidden;
         if (!chosen && (!listing->config->command.verbose || entry->process->is_kernel))
                 return 0;
-        *listing->runtime = '\0';
+        listing->runtime = (RuntimeDescription){ 0 };
         if (listing->runtimes && chosen &&
-            runtimes_describe(listing->runtimes, entry->process, listing->runtime))
+            runtimes_describe(listing->runtimes, entry->process, &listing->runtime))
                 return -ENOMEM;
         hint = find_hint(listing, entry);
         if (listing->config->command.json)
-                add_object(&listing->json, entry, listing->runtime, hint);
+                add_object(&listing->json, entry, &listing->runtime, hint);
         else
-                add_row(&listing->table, entry, listing->runtime);
+                add_row(&listing->table, entry, &listing->runtime);
         return listing->document.failed ? -ENOMEM : 0;
 }
 

@@ -144,6 +144,7 @@ typedef struct Asked {
         int fd;                         /* MORE, else -1 */
         PythonFunction *function;       /* NAME */
         PythonMore *more;               /* MORE */
+        struct python_spans *spans;     /* SPANS */
 } Asked;
 
 static int ask_name(void *userdata, WorkerSession *worker) {
@@ -168,6 +169,16 @@ static int ask_more(void *userdata, WorkerSession *worker) {
                 worker_session_judge(worker, python_wire_check_more(asked->more, asked->question.more_kind));
 }
 
+/* Return: 0, 1 = it has none. */
+static int ask_spans(void *userdata, WorkerSession *worker) {
+        const Asked *asked = userdata;
+        PythonSaid said;
+
+        return worker_session_ask(worker, &python_question, &asked->question, -1, &said) || said.result ||
+                worker_session_receive(worker, asked->spans, sizeof(*asked->spans)) ||
+                worker_session_judge(worker, python_span_check(asked->spans));
+}
+
 int python_link_name(PythonLink *link, const uint64_t *words, PythonFunction *function) {
         Asked asked = { .question = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_NAME,
                                       .words = { words[0], words[1] } },
@@ -184,6 +195,17 @@ int python_link_more(PythonLink *link, PythonMoreKind kind, int fd, uint64_t siz
                         .more = more };
 
         return ask(link, ask_more, &asked);
+}
+
+int python_link_spans(PythonLink *link, struct python_spans *spans) {
+        struct python_spans said;
+        Asked asked = { .question = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_SPANS }, .fd = -1,
+                        .spans = &said };
+        int r = ask(link, ask_spans, &asked);
+
+        if (!r)
+                *spans = said;
+        return r;
 }
 
 uint64_t python_link_cpu_ns(const PythonLink *link) {

@@ -34,6 +34,7 @@
 #include "core/base/elf/machine.h"
 #include "core/base/util/error.h"
 #include "host/runtime/python/python-link.h"
+#include "host/runtime/python/python-span.h"
 #include "host/sampling/process/memory.h"
 
 /* An interpreter that this process reads itself. */
@@ -132,6 +133,7 @@ static bool fill_entry(PythonState *state, const PythonOpened *opened, const Run
         state->text_type = address_of(opened, PYTHON_SYMBOL_TEXT, bias);
         state->number_type = address_of(opened, PYTHON_SYMBOL_NUMBER, bias);
         add_more(state, &opened->more, bias);
+        python_span_begin(&state->layout, address_of(opened, PYTHON_SYMBOL_CONTEXT, bias), &entry->spans);
         return true;
 }
 
@@ -239,6 +241,41 @@ static int extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t
         return 0;
 }
 
+/* ---- spans ---- */
+
+/* Reads memory, or else the file. */
+static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
+        PythonHere *here = userdata;
+
+        if (!size || size > MEMORY_MAX_READ || address + size < address)
+                return false;
+        return (here->memory >= 0 && !memory_read_opened(here->pid, here->memory, address, to, size)) ||
+                dynamic_image_read(&here->program.image, address - here->bias, to, size);
+}
+
+static void open_memory(PythonHere *here) {
+        if (here->memory < 0)
+                here->memory = memory_open(here->pid, here->start_time_ns);
+}
+
+static int spans_here(PythonState *state) {
+        const PythonReader reader = { read_here, state->here };
+        const PythonSubject subject = { &state->here->program, &state->layout, state->here->bias };
+
+        open_memory(state->here);
+        return python_span_learn(&reader, &subject, &state->entry.spans) ? 0 : PYTHON_LINK_E_NOT;
+}
+
+static int spans(void *userdata, void *entry) {
+        PythonState *state = userdata;
+        int r = state->link ? python_link_spans(state->link, &state->entry.spans) : spans_here(state);
+
+        if (r)
+                return RUNTIME_E_LATER;
+        memcpy(entry, &state->entry, sizeof(state->entry));
+        return 0;
+}
+
 /* ---- names ---- */
 
 /* A few bytes that a sample has with it: read here. */
@@ -251,21 +288,10 @@ static const char *task_name(void *userdata, const uint8_t *task) {
         return state->task;
 }
 
-/* Reads memory, or else the file. */
-static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
-        PythonHere *here = userdata;
-
-        if (!size || size > MEMORY_MAX_READ || address + size < address)
-                return false;
-        return (here->memory >= 0 && !memory_read_opened(here->pid, here->memory, address, to, size)) ||
-                dynamic_image_read(&here->program.image, address - here->bias, to, size);
-}
-
 static int name_here(PythonState *state, const uint64_t *words) {
         const PythonReader reader = { read_here, state->here };
 
-        if (state->here->memory < 0)
-                state->here->memory = memory_open(state->here->pid, state->here->start_time_ns);
+        open_memory(state->here);
         return python_code_name(&reader, &state->layout, state->entry.code_type, words, &state->function)
                 ? PYTHON_LINK_E_NOT
                 : 0;
@@ -311,6 +337,7 @@ const RuntimeOps python_runtime = {
         .detach = detach,
         .wants = wants,
         .extend = extend,
+        .spans = spans,
         .task_name = task_name,
         .frames = frames,
         .cpu_ns = cpu_ns,

@@ -150,6 +150,18 @@ static int say_more(int socket, PythonMoreKind kind, int fd, uint64_t size) {
         return r || said.result ? r : channel_send(socket, &more, sizeof(more), -1);
 }
 
+static int say_spans(int socket, Worker *worker) {
+        const PythonReader reader = { read_process, worker };
+        PythonSaid said = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_SPANS };
+        struct python_spans spans;
+        const PythonSubject subject = { &worker->program, &worker->opened.layout, worker->bias };
+        int r;
+
+        said.result = !python_span_learn(&reader, &subject, &spans);
+        r = channel_send(socket, &said, sizeof(said), -1);
+        return r || said.result ? r : channel_send(socket, &spans, sizeof(spans), -1);
+}
+
 /* Return: 0; anything else = the conversation is over. */
 static int answer(int socket, Worker *worker) {
         PythonQuestion question;
@@ -167,6 +179,9 @@ static int answer(int socket, Worker *worker) {
                         break;
                 case PYTHON_WIRE_MORE:
                         r = say_more(socket, question.more_kind, fd, question.size);
+                        break;
+                case PYTHON_WIRE_SPANS:
+                        r = say_spans(socket, worker);
                         break;
                 default:
                         break;

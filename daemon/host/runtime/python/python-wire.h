@@ -12,10 +12,13 @@
  *     answer    PythonSaid: OPEN, PythonOpened
  *     question  PythonQuestion: NAME, the words of a frame       MORE, descriptor of another file
  *     answer    PythonSaid: NAME, texts                          MORE, PythonMore
+ *     question  PythonQuestion: SPANS
+ *     answer    PythonSaid: SPANS, struct python_spans
  */
 
 #include "host/runtime/python/python-code.h"
 #include "host/runtime/python/python-program.h"
+#include "host/runtime/python/python-span.h"
 #include "host/runtime/reader/reader-handle.h"
 
 enum { PYTHON_WIRE_MAGIC = 0x43505931 };
@@ -24,6 +27,7 @@ typedef enum PythonWireKind {
         PYTHON_WIRE_OPEN = 1,
         PYTHON_WIRE_NAME,
         PYTHON_WIRE_MORE,
+        PYTHON_WIRE_SPANS,
 } PythonWireKind;
 
 typedef struct PythonQuestion {
@@ -35,7 +39,8 @@ typedef struct PythonQuestion {
 
 typedef struct PythonSaid {
         uint32_t magic, kind;
-        int32_t result;                 /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*; MORE: 1 = it tells nothing */
+        /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*; MORE, SPANS: 1 = it tells nothing */
+        int32_t result;
         uint32_t line, first_line;      /* NAME */
         uint16_t n_name, n_file;        /* bytes of each text that follows, with its NUL; NAME */
 } PythonSaid;

@@ -97,6 +97,8 @@ typedef struct Known {
         RuntimeSubject subject;
         uint64_t begin_ns;              /* when it was met */
         uint64_t next_ns;               /* when to attach; 0 = not again */
+        bool wants_spans;               /* until it was asked for them */
+        uint64_t spans_asked_ns, spans_retry_ns;        /* when it was; until it may be again */
         uint64_t gone_ns;               /* 0 = it lives */
         uint64_t second_ns;             /* begin of the present second */
         uint64_t spent_ns, waited_ns;   /* CPU time and time of this second, looking names up */
@@ -538,6 +540,32 @@ static int extend_late(Known *known, uint64_t now_ns) {
         return r;
 }
 
+static uint64_t spans_due_ns(const Known *known) {
+        return known->spans_asked_ns + known->spans_retry_ns;
+}
+
+/*
+ * Asks where the spans are that samples have met. Once a process has been asked, further samples have to want
+ * it: one with variables of its own, and without spans, is asked ever more seldom. Return: 0, -ENOMEM.
+ */
+static int learn_spans(Known *known, uint64_t now_ns) {
+        const RuntimeOps *ops = known->runtime->ops;
+        _cleanup_(freep) void *entry = NULL;
+
+        if (!known->wants_spans || spans_due_ns(known) > now_ns || known->gone_ns || !known->is_attached)
+                return 0;
+        entry = calloc(1, ops->entry_size);
+        if (!entry)
+                return error_origin(-ENOMEM);
+        known->wants_spans = false;
+        known->spans_retry_ns =
+                MIN(MAX(2 * known->spans_retry_ns, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_WAIT_NS);
+        if (!ops->spans(known->state, entry) && !bpfmap_update(known->runtime->map_fd, &known->pid, entry))
+                log_write_target(LOG_LEVEL_DEBUG, known->pid, "its spans are read");
+        known->spans_asked_ns = clock_monotonic_ns();
+        return 0;
+}
+
 static int extend_known(Known *known, const Process *process) {
         const RuntimeOps *ops = known->runtime->ops;
         int r = 0;
@@ -603,6 +631,8 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
                         r = attach(runtimes, known, now_ns);
                 if (!r)
                         r = extend_late(known, now_ns);
+                if (!r)
+                        r = learn_spans(known, now_ns);
                 at = &known->next;
         }
         return r;
@@ -618,6 +648,8 @@ uint64_t runtimes_due_ns(const Runtimes *runtimes) {
                         continue;
                 if (known->next_ns)
                         due_ns = MIN(due_ns, known->next_ns);
+                if (known->wants_spans)
+                        due_ns = MIN(due_ns, spans_due_ns(known));
                 for (size_t i = 0; i < ARRAY_SIZE(known->waiting); i++)
                         if (known->is_attached && known->waiting[i].fd >= 0)
                                 due_ns = MIN(due_ns, known->waiting[i].next_ns);
@@ -858,6 +890,13 @@ const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const
         return known->runtime->ops->task_name(known->state, task);
 }
 
+void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_ns) {
+        Known *known = hashmap_get(&runtimes->processes, generation);
+
+        if (known && known->is_attached && known->runtime->ops->spans && time_ns > known->spans_asked_ns)
+                known->wants_spans = true;
+}
+
 /* ---- what is told ---- */
 
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation) {
@@ -873,7 +912,7 @@ const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
 }
 
 static int describe(const Registered *runtime, const Process *process, const Mapping *mapping,
-                    char text[RUNTIMES_MAX_TEXT]) {
+                    RuntimeDescription *description) {
         _cleanup_(freep) void *entry = calloc(1, MAX(runtime->ops->entry_size, (size_t)1));
         RuntimeSubject subject = { .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns,
                                    .object = mapping->object->id, .fd = -1,
@@ -884,24 +923,27 @@ static int describe(const Registered *runtime, const Process *process, const Map
 
         if (!entry)
                 return error_origin(-ENOMEM);
+        description->ops = runtime->ops;
         r = open_object(process, mapping, &subject.fd, &subject.size);
         if (!r && find_bias(mapping, &subject.bias))
-                r = runtime->ops->attach(&subject, &state, entry, text);
+                r = runtime->ops->attach(&subject, &state, entry, description->text);
+        if (!r && state && runtime->ops->spans)
+                description->has_spans = !runtime->ops->spans(state, entry);
         if (state && runtime->ops->detach)
                 runtime->ops->detach(state);
         closep(&subject.fd);
         if (r == RUNTIME_E_LATER)
-                say_later(runtime->ops, text);
+                say_later(runtime->ops, description->text);
         return MIN(r, 0);
 }
 
-int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]) {
+int runtimes_describe(Runtimes *runtimes, const Process *process, RuntimeDescription *description) {
         Registered *runtime;
         const Mapping *mapping;
         int r = find_runtime(runtimes, process, &runtime, &mapping);
 
-        *text = '\0';
-        return r || !runtime ? r : describe(runtime, process, mapping, text);
+        *description = (RuntimeDescription){ 0 };
+        return r || !runtime ? r : describe(runtime, process, mapping, description);
 }
 
 const void *runtimes_state_of(const Runtimes *runtimes, uint64_t generation, const RuntimeOps *ops) {

@@ -104,6 +104,11 @@ typedef struct RuntimeOps {
         uint32_t (*wants)(const char *name);
         int (*extend)(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry);
         /*
+         * Learns where the process has the spans of its threads; NULL = it has none. Return: 0 with a whole
+         * @entry, RUNTIME_E_LATER: nothing is known (yet).
+         */
+        int (*spans)(void *state, void *entry);
+        /*
          * The name of a task that a sample has with it (struct abi_sample). The text lives until the next
          * call. NULL = none, or its tasks have no names.
          */
@@ -181,17 +186,27 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
 /* The name of the task that a sample of @process has with it; NULL = none. Lives until the next call. */
 const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task);
 
+/* A sample of the program, of @time_ns, says that there may be spans, and that it is not known where. */
+void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_ns);
+
 /* Whether the program has a runtime with frames of its own: walked by it, soon to be, or not at all. */
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
 
 /* The runtime of the process in words: `java 17`, `java 27: layout unknown: …`; NULL = none that is known. */
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);
 
+/* Answer to a look at a process. */
+typedef struct RuntimeDescription {
+        const RuntimeOps *ops;          /* NULL = no runtime that is known */
+        char text[RUNTIMES_MAX_TEXT];   /* what it runs; "" = there is nothing to say */
+        bool has_spans;                 /* RuntimeOps.spans() has found them */
+} RuntimeDescription;
+
 /*
- * Looks once, and keeps nothing of the process: what @process, whose mappings were read, runs. @text: "" = no
- * runtime that is known. Return: 0, -ENOMEM.
+ * Looks once, and keeps nothing of the process: what @process, whose mappings were read, runs. Return: 0,
+ * -ENOMEM.
  */
-int runtimes_describe(Runtimes *runtimes, const Process *process, char text[RUNTIMES_MAX_TEXT]);
+int runtimes_describe(Runtimes *runtimes, const Process *process, RuntimeDescription *description);
 
 /* State that attach() of @ops has kept of a living program; NULL = none, or it has another runtime. */
 const void *runtimes_state_of(const Runtimes *runtimes, uint64_t generation, const RuntimeOps *ops);

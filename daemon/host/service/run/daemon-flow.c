@@ -57,6 +57,10 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 return error_fold(r);
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
+        if (sample.header->form == ABI_FORM_PYTHON && (sample.header->context == ABI_CONTEXT_UNPUBLISHED ||
+                                                       sample.header->context == ABI_CONTEXT_UNREADABLE))
+                runtimes_want_spans(daemon->stages.runtimes, program.process->generation,
+                                    sample.header->time_ns);
         r = daemon_join_coroutine(daemon, &program, &sample);
         if (!r)
                 r = learn_span(daemon, &program, &sample);

@@ -88,6 +88,8 @@ class OtherReleases(otel_case.TestCase):
         self.check_everywhere("gevent", OTEL_PYTHON_CONTEXT="spanprof")
         self.check_stretches([self.python, self.REQUESTS, 4, "threads", "tasks", *modes], PYTHONPATH=self.package,
                              OTEL_PYTHON_CONTEXT="spanprof")
+        for arguments in ((4, "threads", "tasks", *modes), (2, "workers"), (3, "gevent")):
+            self.check_stretches([self.python, self.REQUESTS, *arguments], ("--comm", "python"))
 
     def test_each_release(self):
         found = sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"))

@@ -183,5 +183,27 @@ class OtelPython(otel_case.TestCase):
         self.assertEqual((line[2], line[3], line[4]), ("8", "TLS", "GLOBAL"))
 
 
+class Plain(otel_case.TestCase):
+    """Services with the SDK from PyPI and no line of ours: the span is read out of the SDK's own context."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.python = cls.publisher("otel-python") / "venv/bin/python"
+
+    def check(self, *arguments, **environment):
+        return self.check_stretches([self.python, self.REQUESTS, *arguments], ("--comm", "python"), **environment)
+
+    def test_threads_and_tasks(self):
+        self.check(4, "threads", "threads", "tasks")
+
+    def test_a_forked_worker(self):
+        self.check(2, "workers")
+
+    def test_greenlets_and_another_loop(self):
+        self.check(2, "gevent")
+        self.check(2, "uvloop", "threads")
+
+
 if __name__ == "__main__":
     tap.main()

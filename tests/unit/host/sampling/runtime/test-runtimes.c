@@ -25,7 +25,8 @@ static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_ten
 static unsigned not_yet = NOT_YET;      /* attempts that find it not ready */
 static const char *later_text = "";
 static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
-static unsigned n_extend_later;
+static unsigned n_extend_later, n_spans_asked;
+static int spans_result;
 static size_t n_functions;
 static bool has_own_names;              /* each place is a function of Python */
 static uint64_t spent_ns;
@@ -98,6 +99,12 @@ static int extend(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bi
         return extend_result ? 0 : RUNTIME_E_UNKNOWN;
 }
 
+static int find_spans(void *state, void *entry) {
+        n_spans_asked++;
+        *(uint64_t *)entry = GENERATION + 2;
+        return spans_result;
+}
+
 static void tend(void *userdata, uint64_t now_ns) {
         ++*(unsigned *)userdata;
 }
@@ -108,7 +115,7 @@ static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size 
                                 .bit = TOY_BIT, .programs = programs,
                                 .recognises = recognises, .attach = attach, .detach = detach,
                                 .frames = name_frames, .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
-                                .wants = wants, .extend = extend };
+                                .wants = wants, .extend = extend, .spans = find_spans };
 
 static int attach_native(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         strcpy(text, "a machine, walked natively");
@@ -615,14 +622,45 @@ Test(runtimes, the_walk_is_asked_for_by_names_of_programs) {
         runtimes_free(runtimes);
 }
 
+Test(runtimes, spans_are_looked_for_when_a_sample_wants_them) {
+        const uint64_t far_ns = clock_monotonic_ns() + 3600 * NS_PER_SEC;
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(n_spans_asked, 0);
+        spans_result = RUNTIME_E_LATER;
+        for (unsigned i = 1; i <= 5; i++) {
+                runtimes_want_spans(bench.runtimes, GENERATION, clock_monotonic_ns());
+                cr_assert_lt(runtimes_due_ns(bench.runtimes), far_ns);
+                cr_assert_eq(runtimes_work(bench.runtimes, far_ns), 0);
+                cr_assert_eq(runtimes_work(bench.runtimes, far_ns), 0);
+                cr_assert_eq(n_spans_asked, i, "once for a sample");
+                runtimes_want_spans(bench.runtimes, GENERATION, clock_monotonic_ns());
+                cr_assert_eq(runtimes_work(bench.runtimes, 1), 0);
+                cr_assert_eq(n_spans_asked, i, "not at once again");
+        }
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION);
+        spans_result = 0;
+        cr_assert_eq(runtimes_work(bench.runtimes, far_ns), 0);
+        cr_assert_eq(n_spans_asked, 6);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION + 2);
+        runtimes_want_spans(bench.runtimes, GENERATION, 1);
+        runtimes_want_spans(bench.runtimes, GENERATION + 1, clock_monotonic_ns());
+        cr_assert_eq(runtimes_work(bench.runtimes, far_ns), 0);
+        cr_assert_eq(n_spans_asked, 6, "a sample of before they were known");
+        end(&bench);
+}
+
 Test(runtimes, a_look_keeps_nothing) {
-        char text[RUNTIMES_MAX_TEXT];
+        RuntimeDescription description;
         Bench bench;
 
         begin(&bench);
         n_attached = NOT_YET;
-        cr_assert_eq(runtimes_describe(bench.runtimes, bench.process, text), 0);
-        cr_assert_str_eq(text, "toy 9");
+        cr_assert_eq(runtimes_describe(bench.runtimes, bench.process, &description), 0);
+        cr_assert_str_eq(description.text, "toy 9");
+        cr_assert(description.has_spans);
         cr_assert_eq(n_detached, 1);
         cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
         end(&bench);
