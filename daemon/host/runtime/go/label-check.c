@@ -55,7 +55,7 @@ LabelCheck *label_check_free(LabelCheck *check) {
 /* With the first look, whose mappings are known. */
 static int attach(LabelCheck *check) {
         _cleanup_(runtimes_freep) Runtimes *runtimes = NULL;
-        char text[RUNTIMES_MAX_TEXT];
+        RuntimeDescription description;
         RuntimeOps ops = go_runtime;
         int r = runtimes_new(&runtimes, NULL, NULL);
 
@@ -63,7 +63,7 @@ static int attach(LabelCheck *check) {
         if (!r)
                 r = runtimes_register(runtimes, &ops, -1, check);
         check->is_attached = true;
-        return r ? r : runtimes_describe(runtimes, check->process, text);
+        return r ? r : runtimes_describe(runtimes, check->process, &description);
 }
 
 static int look_at_some(LabelCheck *check) {
