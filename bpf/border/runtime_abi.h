@@ -16,9 +16,14 @@
  *     HOTSPOT_COMPILED        pc             compile_id << 32 | pc - nmethod       Method * of the nmethod
  *     HOTSPOT_BLOB            pc             pc - CodeBlob                         CodeBlob *
  *     PYTHON                  code object    python_cookie() << 32 | position      none: two words
+ *     V8_INTERPRETED          pc             low cookie << 48 | SharedFunctionInfo high cookie << 32 | offset
+ *     V8_COMPILED             pc             the same, 0 = none was read           the same | V8_PC_EXACT
  *
  * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
  * pointer into a thread's own copy of the instructions counts as the same place in the code object.
+ * A SharedFunctionInfo is an address without its tag; the cookie is v8_cookie(), 48 bits. The offset is that
+ * of the bytecode, from the tagged pointer to its array, V8_NO_OFFSET = not known. Compiled code has one, if
+ * it goes on in the frame of an interpreter (on-stack replacement), or is a copy of the interpreter.
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -37,6 +42,8 @@ enum runtime_kind {
         RUNTIME_HOTSPOT_COMPILED = 2,
         RUNTIME_HOTSPOT_BLOB = 3,       /* stub, adapter, or other code of the runtime's own */
         RUNTIME_PYTHON = 4,             /* an interpreted function */
+        RUNTIME_V8_INTERPRETED = 5,     /* a function of JavaScript: its bytecode array is in the frame */
+        RUNTIME_V8_COMPILED = 6,        /* code of functions of JavaScript, made at run time */
         RUNTIME_N_KINDS,
 };
 
@@ -46,6 +53,7 @@ enum {
         RUNTIME_HAS_GO = 1 << 1,
         RUNTIME_HAS_PYTHON = 1 << 2,
         RUNTIME_HAS_OTHER_JVM = 1 << 3, /* recognised alone; the kernel half does not look it up */
+        RUNTIME_HAS_V8 = 1 << 4,
 };
 
 enum {
@@ -53,6 +61,7 @@ enum {
         RUNTIME_MAX_WORDS = 3,          /* words of one frame */
         RUNTIME_HOTSPOT_WORDS = 3,
         RUNTIME_PYTHON_WORDS = 2,
+        RUNTIME_V8_WORDS = 3,
         HOTSPOT_N_HEAPS = 4,          /* code heaps; every release so far has one or three */
         HOTSPOT_MAX_HEADER = 512,       /* bytes from a heap block's begin to the end of the fields read */
         RUNTIME_MAX_PROCESSES = 512,    /* processes with a runtime that is walked */
@@ -76,7 +85,7 @@ static inline uint32_t runtime_frame_words(uint64_t word) {
                 return 0;
         if (kind == RUNTIME_NATIVE)
                 return 1;
-        return kind == RUNTIME_PYTHON ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
+        return kind == RUNTIME_PYTHON ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;   /* V8_WORDS as many */
 }
 
 /* Place from which the value of a field counts. */
@@ -308,6 +317,50 @@ struct python_process {
         struct python_spans spans;
 };
 
+/* In a V8_COMPILED, beside the offset: the pc was interrupted, and is no return address. */
+#define V8_PC_EXACT 0x80000000u
+
+enum {
+        V8_FUNCTION_WORDS = 8,          /* words of a JSFunction that are read */
+        V8_INFO_WORDS = 12,             /* the same of a SharedFunctionInfo */
+        V8_NO_OFFSET = 0x7fffffff,
+        V8_COOKIE_SHIFT = 48,           /* in word 1 */
+};
+
+/*
+ * A process that runs V8: value of the map `v8_processes`, by tgid. Written by the daemon only, once a
+ * program. Offsets come from the file's own v8dbg_* constants; the daemon has checked that they lie in what
+ * is read, and that slots of frames are those that the walk knows (V8_SLOT_*).
+ */
+struct v8_process {
+        uint64_t generation;            /* generation of the process' row; another = void */
+        uint64_t text, text_size;       /* V8's own file: where it has no row, rbp is a frame pointer */
+        uint16_t instance_type;         /* in a Map, two bytes */
+        uint16_t shared;                /* in a JSFunction */
+        uint16_t cookie;                /* in a SharedFunctionInfo: words for v8_cookie() */
+        uint16_t has_unique_id;
+        uint16_t info_type;             /* instance types: SharedFunctionInfo */
+        uint16_t bytecode_type;
+        uint16_t code_type;
+        uint16_t code_header;           /* bytes in front of code made at run time */
+        uint16_t code_start;            /* in a Code: address of its instructions; 0 = they are in the Code */
+        uint16_t padding[3];
+};
+
+/*
+ * Tells a function from another one that has its place after it, 48 bits. @words, of a SharedFunctionInfo:
+ * length, parameters, token (16 bits each) and bytes that change; flags and literal id (32 bits each); unique
+ * id. Numbers that a collector changes are left out, so that a function keeps its cookie.
+ */
+static inline uint64_t v8_cookie(const uint64_t *words, int has_unique_id) {
+        uint64_t mixed = (words[0] << 16) * 0x9e3779b97f4a7c15ull;
+
+        mixed ^= (words[1] >> 32) * 0xc2b2ae3d27d4eb4full;
+        if (has_unique_id)
+                mixed ^= (words[2] << 32) * 0x165667b19e3779f9ull >> 7;
+        return (mixed ^ mixed >> 29) >> 16;
+}
+
 /* Tells a code object from another one that has its place after it: @name, @table are addresses in it. */
 static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t first_line) {
         uint64_t mixed = (name >> 3) * 0x9e3779b97f4a7c15ull ^ (table >> 3) * 0xc2b2ae3d27d4eb4full;
@@ -328,3 +381,4 @@ RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 13 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
 RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 168);
+RUNTIME_ASSERT(sizeof(struct v8_process) == 24 + 24);

@@ -51,10 +51,15 @@ struct rows_walk {
         const struct hotspot_process *hotspot;  /* NULL = none runs there */
         struct hotspot *state;
         struct python *python;                  /* NULL = none runs there, or not in this thread */
+        const struct v8_process *v8;            /* NULL = none runs there */
+        struct v8 *v8_state;
 };
 
 /* The includer defines this: as rules_step(), for a pc in the code heaps of walk->hotspot. */
 static inline bool rules_hotspot(const struct rows_walk *walk);
+
+/* The same: rules_step(), for any pc of a process that runs V8. */
+static inline bool rules_v8(const struct rows_walk *walk);
 
 /*
  * A walk of the same generation, which is the same process, goes on in the mapping that the last one looked
@@ -220,5 +225,7 @@ static inline bool rules_native_step(const struct rows_walk *walk) {
 static inline bool rules_step(const struct rows_walk *walk) {
         if (walk->hotspot && walk->unwind->pc - walk->hotspot->low < walk->hotspot->size)
                 return rules_hotspot(walk);
+        if (walk->v8)
+                return rules_v8(walk);
         return rules_native_step(walk);
 }

@@ -39,6 +39,7 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/go.bpf.h"
 #include "runtimes/python.bpf.h"
 #include "runtimes/python_spans.bpf.h"
+#include "runtimes/v8.bpf.h"
 
 enum {
         /*
@@ -63,6 +64,7 @@ struct scratch {
         struct unwind unwind;
         struct rules rules;
         struct hotspot hotspot;
+        struct v8 v8;
         struct identity identity;       /* ids of the thread that waits */
         struct abi_process process;     /* row of the thread that waits, or wakes one */
         /* offcpu.bpf.c's: the head of the sample; nothing may be between them */
@@ -510,6 +512,34 @@ __attribute__((noinline)) int python_write_at(struct unwind *unwind, struct pyth
 
 static inline bool python_write_one(const struct rows_walk *walk) {
         return python_write_at(walk->unwind, walk->python, (struct hotspot_words *)walk->frames);
+}
+
+/* Processes that run V8, by tgid. As `python_processes`. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct v8_process);
+} v8_processes SEC(".maps");
+
+/* A global function, as rows_rule(). Return: whether the walk goes on. */
+__attribute__((noinline)) int v8_step(struct unwind *unwind, struct rules *rules,
+                                      const struct v8_process *process, struct v8 *state,
+                                      struct hotspot_words *frames) {
+        struct rows_walk walk = { .unwind = unwind, .rules = rules };
+        struct v8_step step = { .walk = &walk, .unwind = unwind, .rules = rules, .process = process,
+                                .state = state, .frames = frames };
+
+        if (!unwind || !rules || !process || !state || !frames)
+                return 0;
+        walk.cache = hotspot_cache();
+        return walk.cache && v8_do_step(&step);
+}
+
+static inline bool rules_v8(const struct rows_walk *walk) {
+        return v8_step(walk->unwind, walk->rules, walk->v8, walk->v8_state,
+                       (struct hotspot_words *)walk->frames);
 }
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {

@@ -298,6 +298,23 @@ static __always_inline void python_span_part(struct abi_sample *sample) {
                 counters->values[COUNTER_PYTHON_SPANS_UNREADABLE]++;
 }
 
+static __always_inline bool v8_is_of(const struct v8_process *process, const struct abi_sample *sample) {
+        const volatile struct v8_process *live = process;
+
+        return !process || live->generation == sample->generation;
+}
+
+/* Return: NULL = the process of @sample does not run V8. */
+static __always_inline const struct v8_process *v8_of(const struct abi_sample *sample) {
+        const struct v8_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_V8))
+                return NULL;
+        process = bpf_map_lookup_elem(&v8_processes, &tgid);
+        return process && v8_is_of(process, sample) ? process : NULL;
+}
+
 static __always_inline void python_count(const struct python *python) {
         struct counters *counters = counters_get();
 
@@ -419,12 +436,17 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         if (runtimes) {
                 walk.hotspot = hotspot_of(&scratch->sample);
                 walk.python = python_begin(task, scratch, &python);
+                walk.v8 = v8_of(&scratch->sample);
+                walk.v8_state = &scratch->v8;
+                v8_begin(walk.v8_state);
                 if (walk.python && walk.python->is_single)
                         unwind->window.size = WINDOW_WIDE_SIZE;
                 /* Not by ||, which clang makes one of two pointers. */
                 if (walk.hotspot)
                         scratch->has_runtime = true;
                 if (python)
+                        scratch->has_runtime = true;
+                if (walk.v8)
                         scratch->has_runtime = true;
         }
         PART(WALK_BEGIN);
@@ -436,7 +458,8 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
         if (unwind->end != ABI_STACK_STALE && nodes_are(rules, space) &&
-            hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample)) {
+            hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample) &&
+            v8_is_of(walk.v8, &scratch->sample)) {
                 if (walk.python) {
                         python_count(walk.python);
                         scratch->sample.task_size = (uint8_t)walk.python->awaits.name_size;

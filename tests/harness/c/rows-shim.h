@@ -45,6 +45,7 @@ static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf)
 static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/python.bpf.h"
+#include "runtimes/v8.bpf.h"
 
 static struct rows_cache *shim_cache;
 static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_SPACE runs no Java */
@@ -61,6 +62,14 @@ static inline bool rules_hotspot(const struct rows_walk *walk) {
 }
 
 static struct python *shim_python;      /* NULL = SHIM_SPACE runs no Python */
+
+static inline bool rules_v8(const struct rows_walk *walk) {
+        struct v8_step step = { .walk = walk, .unwind = walk->unwind, .rules = walk->rules,
+                                .process = walk->v8, .state = walk->v8_state,
+                                .frames = (struct hotspot_words *)walk->frames };
+
+        return v8_do_step(&step);
+}
 
 static inline bool python_write_one(const struct rows_walk *walk) {
         return python_write(walk->unwind, walk->python, walk->frames);

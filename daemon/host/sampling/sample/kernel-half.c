@@ -214,6 +214,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.hotspot_processes, 0 },
                                        { skeleton->maps.go_processes, 0 },
                                        { skeleton->maps.python_processes, 0 },
+                                       { skeleton->maps.v8_processes, 0 },
                                        { skeleton->maps.ring_threads, PREALLOCATED_THREADS },
                                        { skeleton->maps.ring_slots, PREALLOCATED_THREADS },
                                        { NULL, 0 } };
@@ -565,6 +566,8 @@ int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit) {
                 return bpf_map__fd(half->skeleton->maps.go_processes);
         case RUNTIME_HAS_PYTHON:
                 return bpf_map__fd(half->skeleton->maps.python_processes);
+        case RUNTIME_HAS_V8:
+                return bpf_map__fd(half->skeleton->maps.v8_processes);
         default:
                 return -1;
         }

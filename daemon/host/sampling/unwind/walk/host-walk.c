@@ -107,6 +107,7 @@ static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc
 static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/python.bpf.h"
+#include "runtimes/v8.bpf.h"
 
 /* A thread of Python, by its pthread_self(). */
 typedef struct ThreadState {
@@ -155,6 +156,14 @@ static inline bool rules_hotspot(const struct rows_walk *walk) {
                                      .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
 
         return hotspot_do_step(&step);
+}
+
+static inline bool rules_v8(const struct rows_walk *walk) {
+        struct v8_step step = { .walk = walk, .unwind = walk->unwind, .rules = walk->rules,
+                                .process = walk->v8, .state = walk->v8_state,
+                                .frames = (struct hotspot_words *)walk->frames };
+
+        return v8_do_step(&step);
 }
 
 static inline bool python_write_one(const struct rows_walk *walk) {
