@@ -292,7 +292,8 @@ static int print_tables(const Record *record) {
         TablesFormat format = { .rows = inputs_is_set(config, "top") ? config->report.top : 10,
                                 .width = cli_output_width(),
                                 .has_java = config_has_runtime(config, "hotspot"),
-                                .has_python = config_has_runtime(config, "python") };
+                                .has_python = config_has_runtime(config, "python"),
+                                .has_v8 = config_has_runtime(config, "v8") };
         FILE *out = strcmp(record->path, "-") ? stdout : stderr;
         Counts counts;
         int r;

@@ -179,7 +179,8 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
         static const struct {
                 const char *program, *hint;
         } hints[] = {
-                { "node", "`node --perf-basic-prof` names such code" },
+                { "node", "`node --perf-basic-prof` names such code; `spanprof targets --verbose` says whether "
+                          "functions of JavaScript are read by themselves" },
                 { "java", "`jcmd PID Compiler.perfmap`, or -XX:+DumpPerfMapAtExit, names such code; `spanprof targets "
                           "--verbose` says why this JVM is not read by itself" },
                 { "dotnet", "DOTNET_PerfMapEnabled=1 names such code" },
@@ -197,6 +198,8 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
                         hint = hints[i].hint;
         if (begins_with(rows[0].texts[0], "java") && !format->has_java)
                 return OFF("Java", "hotspot");
+        if (begins_with(rows[0].texts[0], "node") && !format->has_v8)
+                return OFF("JavaScript", "v8");
         return hint;
 }
 

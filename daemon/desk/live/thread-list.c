@@ -36,7 +36,7 @@ typedef struct Row {
         const char *end;                /* why the stack ends early; "" = it does not */
         uint64_t waited_ns;             /* at most; 0 = not known, or it runs */
         uint64_t n_samples;             /* of one that runs; 0 = none was taken */
-        bool has_runtime;               /* of one that runs: functions of Java or Python are in its stack */
+        bool has_runtime;               /* of one that runs: functions of a runtime are in its stack */
         uint32_t stack, link;           /* 0 = none */
         int64_t holder;                 /* thread that has the mutex that it waits for; 0 = not known */
         bool is_deadlocked;             /* that one waits for it in turn */
@@ -73,7 +73,7 @@ static bool has_runtime(const Window *window, uint32_t stack) {
                 WindowFrame frame = window_expand_frame(window, words[i]);
                 const char *type = window_get_string(window, frame.type, NULL);
 
-                if (!strcmp(type, "cpython") || !strcmp(type, "jvm"))
+                if (!strcmp(type, "cpython") || !strcmp(type, "jvm") || !strcmp(type, "v8js"))
                         return true;
         }
         return false;

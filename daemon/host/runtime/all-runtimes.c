@@ -10,10 +10,12 @@
 #include "host/runtime/hotspot/hotspot-runtime.h"
 #include "host/runtime/jvm/other-jvm.h"
 #include "host/runtime/python/python-runtime.h"
+#include "host/runtime/v8/v8-runtime.h"
 
 const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N] = {
         &hotspot_runtime,
         &python_runtime,
         &go_runtime,
+        &v8_runtime,
         &other_jvm_runtime,
 };

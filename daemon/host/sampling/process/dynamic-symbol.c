@@ -15,6 +15,7 @@
 enum {
         MAX_DYNAMIC = 256,
         MAX_CHAIN = 4096,               /* symbols with one hash: a good table has a few */
+        MAX_NAME = 128,                 /* bytes of a name that is looked for, with its NUL */
 };
 
 static bool read_at(const DynamicImage *image, uint64_t offset, void *to, size_t size) {
@@ -95,7 +96,7 @@ bool dynamic_image_find_tables(DynamicImage *image) {
 /* Whether symbol @index has this name, and is defined here. */
 static bool is_symbol(const DynamicImage *image, uint32_t index, const char *name, Elf64_Sym *symbol) {
         size_t size = strlen(name) + 1;
-        char found[64];
+        char found[MAX_NAME];
 
         return dynamic_image_read(image, image->symbols + index * sizeof(*symbol), symbol, sizeof(*symbol)) &&
                 symbol->st_shndx != SHN_UNDEF && size <= sizeof(found) &&

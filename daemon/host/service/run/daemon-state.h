@@ -27,6 +27,7 @@
 #include "host/runtime/go/goroutines.h"
 #include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/python/python-link.h"
+#include "host/runtime/v8/v8-link.h"
 #include "host/sampling/aggregate/aggregate.h"
 #include "host/sampling/aggregate/span-cpu.h"
 #include "host/sampling/context/thread-reader.h"
@@ -111,6 +112,7 @@ typedef struct DaemonStages {
         ReaderLinks *readers;           /* NULL = this process reads memory of runtimes itself, as below */
         HotspotLinks *jvms;             /* NULL = the same of JVMs */
         PythonLinks *pythons;           /* NULL = the same of CPython */
+        V8Links *v8s;                   /* NULL = the same of V8 */
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */

@@ -31,6 +31,8 @@ static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
                 return daemon->stages.jvms;
         case RUNTIME_HAS_PYTHON:
                 return daemon->stages.pythons;
+        case RUNTIME_HAS_V8:
+                return daemon->stages.v8s;
         case RUNTIME_HAS_GO:
                 return daemon->config->sampling.goroutines ? daemon : NULL;
         default:
@@ -46,6 +48,8 @@ static int make_links(Daemon *daemon) {
                 r = hotspot_links_new(&stages->jvms, stages->readers);
         if (!r)
                 r = python_links_new(&stages->pythons, stages->readers);
+        if (!r)
+                r = v8_links_new(&stages->v8s, stages->readers);
         return error_fold(r);
 }
 
@@ -79,6 +83,7 @@ static void release(Daemon *daemon) {
         runtimes_free(daemon->stages.runtimes);
         hotspot_links_free(daemon->stages.jvms);
         python_links_free(daemon->stages.pythons);
+        v8_links_free(daemon->stages.v8s);
         reader_links_free(daemon->stages.readers);
 }
 

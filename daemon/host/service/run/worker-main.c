@@ -23,6 +23,7 @@
 #include "host/runtime/all-runtimes.h"
 #include "host/runtime/hotspot/hotspot-wire.h"
 #include "host/runtime/python/python-wire.h"
+#include "host/runtime/v8/v8-wire.h"
 #include "host/sampling/context/thread-wire.h"
 #include "host/sampling/unwind/tables/table-job.h"
 
@@ -33,7 +34,7 @@ typedef union Request {
         CodeRequest code;
         SymbolRequest symbol;
         NoTextRequest no_text;
-        ReaderRequest reader;           /* request of both runtimes */
+        ReaderRequest reader;           /* request of runtimes */
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -71,6 +72,11 @@ static void serve_python(int socket, int fd, const Request *request) {
         python_serve(socket, fd, &request->reader);
 }
 
+/* The same. */
+static void serve_v8(int socket, int fd, const Request *request) {
+        v8_serve(socket, fd, &request->reader);
+}
+
 typedef struct Kind {
         const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
@@ -84,6 +90,7 @@ static const Kind kinds[] = {
         { &no_text_questions[NO_TEXT_ASK_ID], serve_no_text },
         { &hotspot_open_question, serve_hotspot },
         { &python_open_question, serve_python },
+        { &v8_open_question, serve_v8 },
 };
 
 /* Return: NULL = no such kind. */

@@ -575,7 +575,8 @@ class Runtimes(session.NamingCase):
         path = pathlib.Path(f"/tmp/perf-{child.pid}.map")
         self.addCleanup(path.unlink, missing_ok=True)
         child.wait_for("ready")
-        run = self.start("--pid", child.pid, *HZ)
+        # its own reader needs no map
+        run = self.start("--pid", child.pid, "--runtimes", "off", *HZ)
         self.wait_for(run, lambda samples: any("burnOne" in f.name for s in samples for f in s.frames),
                       "burnOne")
         result = run.stop()

@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Node.js: the chains of tests/victims/node/victim-node.js are what V8 itself says of them, in this machine's
-release and npm's newest two. `--long` takes more of npm's (SPANPROF_TEST_NODES names others)."""
+"""Node.js under the daemon, without a flag: functions and lines of tests/victims/node/victim-node.js, as V8 has
+said them of the same chains. This machine's release and npm's newest two; `--long` takes more of npm's
+(SPANPROF_TEST_NODES names others)."""
+import oracle
+
+oracle.enter()
+
+import collections
 import json
 import os
 import pathlib
@@ -9,9 +15,24 @@ import re
 import shutil
 import subprocess
 
+import session
 import tap
 
+HZ = ("--frequency", "1999", "--symbols", "local")
 SOURCE = tap.SOURCE_DIR / "tests/victims/node/victim-node.js"
+TEXT = SOURCE.read_text().splitlines()
+BURN = range(TEXT.index("function burn(seed) {") + 1, TEXT.index("function deepA(depth) {"))
+# functions that a chain calls before it goes on to `burn`
+BESIDE = [["closures", "maker"]]
+N = 4000 if tap.LONG else 1500
+WHOLE = 0.9             # of samples: the others are in a chain before or behind its `burn`
+LEAVES = 0.97           # of lines of leaves: right ones
+# one kind of code alone; Maglev is there from 20 on
+TIERS = {
+    "interpreter": ("--no-opt", "--no-sparkplug", "--no-maglev"),
+    "baseline": ("--no-opt", "--always-sparkplug", "--no-maglev"),
+    "native stack": ("--interpreted-frames-native-stack",),
+}
 RELEASES = ("18.20.8", "20.20.2", "22.23.5", "24.22.3", "26.12.1")     # of npm: packages with the program alone
 
 
@@ -62,7 +83,39 @@ def truth_of(test, node):
             for name, frames in json.loads(done.stdout).items()}
 
 
-class Node(tap.TestCase):
+def own(sample):
+    """Frames of the victim's chain, the outermost first; none: it is not in one."""
+    frames = [f for f in reversed(sample.frames) if f.type == "v8js" and f.file == str(SOURCE)]
+    names = [f.name for f in frames]
+    return frames[names.index("main") + 1:] if "main" in names else []
+
+
+def is_same(name, truth):
+    return name.startswith("(anonymous") if truth is None else name == truth
+
+
+def verdict(names, truth):
+    for said in truth.values():
+        if len(names) <= len(said) and all(is_same(*pair) for pair in zip(names, (name for name, _ in said))):
+            return "whole" if len(names) == len(said) else "inner"
+    return "inner" if names in BESIDE else "wrong"
+
+
+def lines_of(frames, truth):
+    """Right, wrong and unknown lines of callers, and of `burn`."""
+    counts = collections.Counter()
+    said = truth[frames[0].name]
+    for at, frame in enumerate(frames):
+        is_leaf = frame.name == "burn"
+        if at + 1 == len(frames) and not is_leaf:
+            continue                    # it runs itself, anywhere
+        good = frame.line in BURN if is_leaf else frame.line == said[at][1]
+        counts["leaf" if is_leaf else "caller",
+               "unknown" if not frame.line else "right" if good else f"{frame.name}:{frame.line}"] += 1
+    return counts
+
+
+class Node(session.NamingCase):
     def test_what_v8_says_is_what_the_victim_does(self):
         """The truth that other cases believe: each chain begins in its function and ends in `burn`."""
         chains = set(re.findall(r"^    (\w+)\(\) \{", SOURCE.read_text(), re.M)) - {"side", "constructor"}
@@ -76,6 +129,69 @@ class Node(tap.TestCase):
                                  ["deepA", "deepB", "deepC", "deepA", "burn"])
                 self.assertEqual([name for name, _ in truth["shapes"]],
                                  ["shapes", "Square", "total", "get area", "side", "burn"])
+
+    def sampled(self, node, *arguments):
+        """Samples in chains of the victim, once there are enough, and the run."""
+        child = self.spawn([node, *arguments, SOURCE])
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_for(run, lambda samples: sum(bool(own(s)) for s in samples) >= N, f"{N} samples of chains")
+        result = run.stop()
+        child.stop(9)
+        return [s for s in result.of(child.pid) if own(s)], result
+
+    def check(self, what, samples, truth, has_lines=True):
+        verdicts, wrong, lines = collections.Counter(), collections.Counter(), collections.Counter()
+        for sample in samples:
+            names = [f.name for f in own(sample)]
+            said = verdict(names, truth)
+            verdicts[said] += sample.value
+            if said == "wrong":
+                wrong[tuple(names)] += sample.value
+            elif names not in BESIDE:
+                lines.update(lines_of(own(sample), truth))
+        print(f"# {what}: {sum(verdicts.values())} samples, {dict(verdicts)}", flush=True)
+        print(f"# lines: {dict(lines.most_common(8))}", flush=True)
+        self.assertFalse(wrong, wrong.most_common(3))
+        self.assertGreater(verdicts["whole"], WHOLE * sum(verdicts.values()))
+        self.check_lines(lines)
+        self.assertEqual(lines["caller", "right"] > 0, has_lines)
+
+    def check_lines(self, lines):
+        bad = {key: n for key, n in lines.items() if key[0] == "caller" and key[1] not in ("right", "unknown")}
+        self.assertFalse(bad)
+        leaves = sum(n for (who, _), n in lines.items() if who == "leaf")
+        self.assertGreater(lines["leaf", "right"] + lines["leaf", "unknown"], LEAVES * leaves)
+
+    def test_chains_and_lines(self):
+        for version, node in all_nodes().items():
+            with self.subTest(version=version):
+                truth = truth_of(self, node)
+                samples, result = self.sampled(node)
+                self.check(version, samples, truth)
+                self.assertLessEqual({name for name, _ in truth["inferred"]},
+                                     {f.name for s in samples for f in s.frames})
+                self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+
+    def test_each_kind_of_code_alone(self):
+        nodes = all_nodes()
+        for version, node in (nodes if tap.LONG else {max(nodes): nodes[max(nodes)]}).items():
+            truth = truth_of(self, node)
+            for name, arguments in TIERS.items():
+                some = [word for word in arguments if version >= (20,) or word != "--no-maglev"]
+                with self.subTest(version=version, code=name):
+                    self.check(f"{version}, {name}", self.sampled(node, *some)[0], truth,
+                               has_lines=name != "baseline")
+
+    def test_off_is_off(self):
+        nodes = all_nodes()
+        child = self.spawn([nodes[max(nodes)], SOURCE, "deep"])
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ, "--runtimes=python")
+        run.wait_events(300, child.pid)
+        result = run.stop()
+        child.stop(9)
+        self.assertEqual({f.type for s in result.of(child.pid) for f in s.frames} & {"v8js"}, set())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Code of V8
+ *
+ * From the words of a frame to its functions, lines and files, the innermost function first: others may have
+ * been inlined into the one whose frame it is.
+ */
+
+#include "host/runtime/v8/v8-script.h"
+
+enum {
+        V8_MAX_FUNCTIONS = 128,         /* functions of one frame */
+};
+
+typedef struct V8Answer {
+        V8Function functions[V8_MAX_FUNCTIONS];
+        uint32_t n;
+} V8Answer;
+
+/* Facts that a reader has learnt of one process. */
+typedef struct V8Learnt {
+        V8Lines *lines;                 /* NULL = lines that V8 has not counted stay unknown */
+        uint32_t votes[16];             /* word of a BytecodeArray's header: how often it was its positions */
+        uint8_t table[64 << 10];        /* the table in work */
+} V8Learnt;
+
+enum {
+        _V8_CODE_E_SUCCESS,
+        V8_CODE_E_GONE,                 /* the function is not there any more, or has not been read */
+        V8_CODE_E_SHORT,                /* the function is right, those inlined into it are not known */
+};
+
+/* @words: of a frame (bpf/border/runtime_abi.h). Return: V8_CODE_E_*; 0, SHORT: with *answer. */
+int v8_code_name(const V8Reader *reader, V8Learnt *learnt, const uint64_t *words, V8Answer *answer);
