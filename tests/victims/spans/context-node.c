@@ -2,7 +2,8 @@
 /*
  * A library with the variable of Node, for victim-context: context_set() makes what dd-trace for Node and V8
  * have in memory, a map with the record as the third of three entries in one bucket. Threads with an even id
- * have it where V8 12 has it, others where V8 13 and newer have it.
+ * have it where V8 12 has it, others where V8 13 and newer have it; RECORD_AT in the environment says another
+ * place, 0 as older releases of dd-trace do.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,7 +50,8 @@ static void make_table(void) {
 }
 
 static void make_heap(void) {
-        uint32_t record_at = syscall(SYS_gettid) % 2 ? 32 : 24;
+        const char *said = getenv("RECORD_AT");
+        uint32_t record_at = said ? (uint32_t)atoi(said) : syscall(SYS_gettid) % 2 ? 32 : 24;
 
         heap = calloc(1, sizeof(*heap));
         if (!heap)

@@ -84,7 +84,7 @@ struct WriterCheck {
 
         const char *unread;             /* reason why a variable is not read, at the last look */
         uint8_t form;                   /* enum abi_form, of the last look that had one */
-        uint64_t n_unreadable;          /* threads whose variable was not reached */
+        uint64_t n_unreadable;          /* threads whose record was not reached */
         bool lacks_key[PROCESS_CONTEXT_MAX_KEYS];
 
         Hashmap spans, ring_spans;      /* span id → hash of the trace id */
@@ -354,7 +354,9 @@ static int check_thread(WriterCheck *check, const ThreadLook *look) {
                 check->n_unreadable++;
                 return 0;
         }
-        writer_rules_pass(&check->rules, WRITER_RULE_THREAD_ACCESS);
+        /* the way to a record of Node is as long again behind its variable */
+        if (look->record || check->form != ABI_FORM_NODE)
+                writer_rules_pass(&check->rules, WRITER_RULE_THREAD_ACCESS);
         if (look->record && (check->form == ABI_FORM_THREAD || check->form == ABI_FORM_NODE))
                 check_record(check, look);
         else if (look->record)

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 
+import golang
 import tap
 
 # fault of the victim → rules that it breaks
@@ -70,7 +71,26 @@ NEED_NAMES = {"ring-magic", "unnamed-ring"}     # where memory has no names, not
 # consequences that are met or not: threads mix their spans in a slot that they share, and in one record
 ALSO = {"few-slots": {"ring-whole"}, "foreign-writer": {"thread-whole"}}
 SIDE_BY_SIDE = 3
-SECONDS = 3
+SECONDS = (3, 15)       # on a busy machine few looks are made in the first
+GO = """package main
+
+import (
+    "context"
+    "fmt"
+    "os"
+    "runtime/pprof"
+    "time"
+)
+
+func main() {
+    go pprof.Do(context.Background(), pprof.Labels(os.Args[1], os.Args[2], os.Args[3], os.Args[4]), func(context.Context) {
+        time.Sleep(time.Hour)
+    })
+    time.Sleep(100 * time.Millisecond)
+    fmt.Println("ready")
+    time.Sleep(time.Hour)
+}
+"""
 
 
 def rules(text):
@@ -86,7 +106,7 @@ class Check(tap.TestCase):
     def setUp(self):
         tap.need_root()
 
-    def check(self, pid, seconds=SECONDS, expect=None):
+    def check(self, pid, seconds, expect=None):
         return self.run_command([tap.SPANPROF, "contexts", "--check", "--duration", f"{seconds}s", pid], expect=expect)
 
     def start_wrong(self, fault):
@@ -97,7 +117,10 @@ class Check(tap.TestCase):
 
     def look_at(self, fault):
         child, pid = self.start_wrong(fault)
-        result = self.check(pid)
+        for seconds in SECONDS:
+            result = self.check(pid, seconds)
+            if FAULTS[fault] <= violated(result.stdout):
+                break
         os.kill(pid, signal.SIGTERM)
         child.stop()
         return result, "names are off" in child.out
@@ -118,40 +141,76 @@ class Check(tap.TestCase):
 
     def test_a_right_writer_of_all_forms_violates_nothing(self):
         child, pid = self.start_wrong("right")
-        found = rules(self.check(pid, expect=0).stdout)
+        for seconds in SECONDS:
+            found = rules(self.check(pid, seconds, expect=0).stdout)
+            if "not seen" not in {state for rule, state in found.items() if rule != "go-labels"}:
+                break
         child.stop()
         self.assertEqual({rule for rule, state in found.items() if state != "ok"}, {"go-labels"})
         self.assertEqual({rule for each in FAULTS.values() for rule in each} - set(found), set())
 
-    def test_each_access_model_leads_to_the_variable(self):
-        dynamic = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=0"}
-        for library, environment in (("general", {}), ("descriptor", {}), ("descriptor", dynamic), ("initial", {})):
-            with self.subTest(library=library, environment=environment):
-                child = self.spawn([tap.VICTIMS / "victim-context", tap.VICTIMS / f"libcontext-{library}.so", 1, 2],
-                                   stdin=subprocess.PIPE, env={**os.environ, **environment})
-                child.wait_for(r"^pid \d+")
-                before = rules(self.check(child.pid, 1, expect=2).stdout)
-                child.process.stdin.write(b"load\n")
-                child.process.stdin.flush()
-                child.wait_for("^ok$")
-                result = self.check(child.pid, 1, expect=1)
-                after = rules(result.stdout)
-                child.kill()
-                self.assertEqual(before["thread-symbol"], "not seen")
-                for rule in ("thread-symbol", "thread-single", "thread-access", "thread-record", "thread-ids"):
-                    self.assertEqual(after[rule], "ok", rule)
-                # it publishes no process context, which would name the schema and the keys
-                self.assertEqual(violated(result.stdout), {"process-schema", "thread-keys"})
+    def test_a_key_that_is_named_after_its_first_use_violates_nothing(self):
+        child, pid = self.start_wrong("late-key")
+        found = rules(self.check(pid, SECONDS[0], expect=0).stdout)
+        child.stop()
+        self.assertEqual(found["thread-keys"], "ok")
 
-    def test_a_form_that_is_not_read_is_said(self):
-        child = self.spawn([tap.VICTIMS / "victim-context", tap.VICTIMS / "libcontext-older.so", 1, 1],
-                           stdin=subprocess.PIPE)
+    def look_before_and_after(self, library, **environment):
+        """The rules before victim-context has loaded the library with the variable, and the output after it."""
+        child = self.spawn([tap.VICTIMS / "victim-context", tap.VICTIMS / f"libcontext-{library}.so", 1, 3],
+                           stdin=subprocess.PIPE, env={**os.environ, **environment})
+        child.wait_for(r"^pid \d+")
+        before = rules(self.check(child.pid, 1, expect=2).stdout)
         child.process.stdin.write(b"load\n")
         child.process.stdin.flush()
         child.wait_for("^ok$")
-        result = self.check(child.pid, 1, expect=1)
+        result = self.check(child.pid, 2)
         child.kill()
-        self.assertIn("violated: context_tls_v1 is an older form, without a trace id", result.stdout)
+        return before, result
+
+    def test_each_access_model_and_each_form_leads_to_the_record(self):
+        # no process context names the schema and the keys
+        plain = {"process-schema", "thread-keys"}
+        for library, broken, environment in (
+            ("general", plain, {}), ("descriptor", plain, {}), ("initial", plain, {}),
+            ("descriptor", plain, {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=0"}),
+            ("node", {"thread-keys"}, {}), ("elastic", set(), {"ELASTIC": "1"})):
+            with self.subTest(library=library, environment=environment):
+                before, result = self.look_before_and_after(library, **environment)
+                after = rules(result.stdout)
+                self.assertEqual(set(before.values()), {"not seen"})
+                for rule in ("thread-symbol", "thread-access", "thread-record", "thread-whole"):
+                    self.assertEqual(after[rule], "ok", rule)
+                self.assertEqual(violated(result.stdout), broken)
+                self.assertEqual(result.returncode, 1 if broken else 0)
+
+    def test_what_is_not_read_says_why(self):
+        for library, rule, says, environment in (
+            ("older", "thread-symbol", "context_tls_v1 is an older form, without a trace id", {}),
+            ("node", "thread-access", "V8's current frame leads to no record: another layout than is known",
+             {"RECORD_AT": "0"})):
+            with self.subTest(library=library):
+                _, result = self.look_before_and_after(library, **environment)
+                self.assertEqual(violated(result.stdout), {rule}, result.stdout)
+                self.assertIn(f"violated: {says}", result.stdout)
+                self.assertEqual(result.returncode, 1)
+
+    def test_labels_of_goroutines(self):
+        go, folder = golang.Go(), self.directory()
+        (folder / "labels.go").write_text(GO)
+        program = go.build(folder / "labels.go", folder / "labels")
+        trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+        for labels, state in ((("trace_id", trace, "span_id", span), "ok"),
+                              (("local root span id", "77", "span id", "78"), "ok"),
+                              (("trace_id", trace, "tenant", "blue"), "violated"),
+                              (("trace_id", trace, "span_id", str(int(span, 16))), "violated")):
+            with self.subTest(labels=labels):
+                child = self.spawn([program, *labels])
+                child.wait_for("^ready")
+                result = self.check(child.pid, 1, expect=0 if state == "ok" else 1)
+                child.kill()
+                self.assertEqual({rule: x for rule, x in rules(result.stdout).items() if x != "not seen"},
+                                 {"go-labels": state})
 
     def test_what_cannot_be_checked_is_no_success(self):
         child = self.spawn(["sleep", "60"])
