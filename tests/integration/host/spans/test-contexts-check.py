@@ -67,7 +67,8 @@ FAULTS = {
     "station-back": {"station-numbers"},
     "station-torn": {"station-finished"},
 }
-NEED_NAMES = {"ring-magic", "unnamed-ring"}     # where memory has no names, nothing leads to these
+# Where memory has no names, nothing leads to these: a search takes no memory with such slots for a ring.
+NEED_NAMES = {"ring-magic", "unnamed-ring", "in-use-2"}
 # consequences that are met or not: threads mix their spans in a slot that they share, and in one record
 ALSO = {"few-slots": {"ring-whole"}, "foreign-writer": {"thread-whole"}}
 SIDE_BY_SIDE = 3
