@@ -3,7 +3,7 @@
 //
 // usage: java VictimBrief        some 3 s
 public class VictimBrief {
-    static final int ROUNDS = 12000;
+    static final int ROUNDS = 20000;
 
     static int burn(int n) {
         int total = n;

@@ -165,6 +165,7 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
 /* Where an event belongs: indexes of the window. */
 typedef struct Place {
         uint32_t profile, stack, attributes, link;
+        bool is_late;                   /* there is none yet: AGGREGATOR_E_LATER */
 } Place;
 
 static int find_place(Aggregator *aggregator, const Program *program, const Sample *sample,
@@ -172,10 +173,14 @@ static int find_place(Aggregator *aggregator, const Program *program, const Samp
         const struct abi_sample *header = sample->header;
         const StackInput input = { .process = program->process, .time_ns = header->time_ns,
                                    .kernel = sample->kernel, .n_kernel = header->n_kernel,
-                                   .user = sample->user, .n_user = header->n_user };
+                                   .user = sample->user, .n_user = header->n_user,
+                                   .may_wait = sample->may_wait };
         Window *window = aggregator->window;
         int r = frames_stack(aggregator->frames, window, &input, endp, &placep->stack);
 
+        placep->is_late = !r && frames_are_late(aggregator->frames);
+        if (placep->is_late)
+                return 0;
         if (!r)
                 r = find_profile(&aggregator->attributes, window, program, header->kind, &placep->profile);
         if (!r)
@@ -187,12 +192,15 @@ static int find_place(Aggregator *aggregator, const Program *program, const Samp
 }
 
 static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
-               enum abi_stack_end *endp) {
+               enum abi_stack_end *endp, bool *is_latep) {
         Place at;
         int r = find_place(aggregator, program, sample, endp, &at);
 
-        return r ? r : window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
-                                     (int64_t)sample->header->value, sample->header->time_ns);
+        *is_latep = !r && at.is_late;
+        if (r || at.is_late)
+                return r;
+        return window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
+                             (int64_t)sample->header->value, sample->header->time_ns);
 }
 
 /* A wait in its place, or the sum of some that were not walked. */
@@ -323,7 +331,8 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
                                               &known, &header, &labels);
         enum abi_context context = judge_context(aggregator, program->process, sample->header);
         enum abi_stack_end end = sample->header->stack_end;
-        int r = add(aggregator, program, sample, &end);
+        bool is_late;
+        int r = add(aggregator, program, sample, &end, &is_late);
 
         if (r == WINDOW_E_FULL) {
                 stat_add(COUNTER_LOST_WINDOW_FULL, 1);
@@ -331,6 +340,8 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         }
         if (r)
                 return error_fold(r);
+        if (is_late)
+                return AGGREGATOR_E_LATER;
         count_outcomes(context, end);
         return 0;
 }

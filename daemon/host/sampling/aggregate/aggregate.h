@@ -54,9 +54,14 @@ Aggregator *aggregator_free(Aggregator *aggregator);
 void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter);
 DEFINE_CLEANUP(Aggregator, aggregator_free)
 
+enum {
+        _AGGREGATOR_E_SUCCESS,
+        AGGREGATOR_E_LATER,             /* names are late, and the sample may wait: it was not added */
+};
+
 /*
  * Adds one sample of @program. A window that is full counts the sample as LOST_WINDOW_FULL.
- * Return: 0, -ENOMEM.
+ * Return: 0, AGGREGATOR_E_LATER, -ENOMEM.
  */
 int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *sample);
 

@@ -70,6 +70,8 @@ struct Frames {
         FramesNaming naming;
         /* the stack that is being made: it may be another one for the next sample */
         bool is_preliminary;
+        bool is_late;                   /* a name of its runtime may be known in a moment */
+        bool is_unmade;                 /* … and it waits for that */
         uint64_t window_serial;         /* the window that `modules` and the cache are for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
@@ -343,6 +345,7 @@ static int runtime_frame(Frames *frames, Window *window, const StackInput *input
         *np = 1;
         if (r || !n) {
                 frames->is_preliminary = true;
+                frames->is_late = frames->is_late || r == RUNTIME_E_LATER;
                 return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, words[0] & RUNTIME_ADDRESS_MASK,
                                            to);
         }
@@ -466,6 +469,12 @@ static void read_frame_counters(uint64_t *values) {
                 values[i] = stat_get(frame_counters[i]);
 }
 
+/* What was counted since then is counted once the stack is made. */
+static void take_frame_counters_back(const uint64_t *values) {
+        for (size_t i = 0; i < ARRAY_SIZE(frame_counters); i++)
+                stat_add(frame_counters[i], values[i] - stat_get(frame_counters[i]));
+}
+
 /* Makes the stack of an input whose user frames are resolved, and counts its frames. */
 static int build(Frames *frames, Window *window, const StackInput *input, CachedStack *stackp) {
         size_t n_kernel = input->n_kernel, n = 0, last = last_frame(input);
@@ -473,12 +482,17 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
         int r;
 
         read_frame_counters(before);
-        frames->is_preliminary = false;
+        frames->is_preliminary = frames->is_late = false;
         frames->last.mapping = NULL;
         frames->n_files = 0;
         r = kernel_frames(frames, window, input, frames->words);
         if (!r)
                 r = user_frames(frames, window, input, frames->words + n_kernel, &n);
+        if (!r && frames->is_late && input->may_wait) {
+                frames->is_unmade = true;
+                take_frame_counters_back(before);
+                return 0;
+        }
         if (!r)
                 r = tell_files(frames, window, input->process);
         if (!r)
@@ -548,9 +562,10 @@ static int find_stack(Frames *frames, Window *window, const StackInput *input, e
 
 int frames_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
                  uint32_t *stackp) {
-        CachedStack stack;
+        CachedStack stack = { 0 };
         int r;
 
+        frames->is_unmade = false;
         follow_window(frames, window);
         r = find_stack(frames, window, input, endp, &stack);
         if (r)
@@ -559,6 +574,10 @@ int frames_stack(Frames *frames, Window *window, const StackInput *input, enum a
         if (*endp == ABI_STACK_FP_END && stack.is_root)
                 *endp = ABI_STACK_COMPLETE;
         return 0;
+}
+
+bool frames_are_late(const Frames *frames) {
+        return frames->is_unmade;
 }
 
 int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address,

@@ -86,16 +86,20 @@ typedef struct StackInput {
         const uint64_t *user;           /* words, leaf first; no frame is cut */
         size_t n_kernel;                /* 0 … ABI_MAX_KERNEL_FRAMES */
         size_t n_user;                  /* words: 0 … ABI_MAX_USER_WORDS */
+        bool may_wait;                  /* the stack is not made while names of its runtime are late */
 } StackInput;
 
 /*
  * The stack of a sample: kernel frames, then user frames. @endp: how the user part ended; FP_END becomes
  * COMPLETE if its last frame is a root. Where the walk may have used the rows of a mapping that was gone by
  * then, the stack is cut and becomes STALE. A stack without frames is index 0.
- * Return: 0, WINDOW_E_FULL, -ENOMEM.
+ * Return: 0, WINDOW_E_FULL, -ENOMEM. If frames_are_late() then, there is no stack: *stackp is 0.
  */
 int frames_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
                  uint32_t *stackp);
+
+/* Whether the last input might wait, and names of its runtime were late. No frame of it was counted. */
+bool frames_are_late(const Frames *frames);
 
 /*
  * A stack of the one frame at @address, an instruction or any other place in the process; 0 = index 0. For

@@ -802,7 +802,8 @@ static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *
                 return error_fold(r);
         if (r == RUNTIME_E_LATER) {
                 stat_add(COUNTER_RUNTIME_FRAMES_LATE, 1);
-                return RUNTIME_E_UNNAMED;
+                /* who owes seconds is not asked again for long */
+                return known->debt_ns < MAX_DEBT_NS ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
         }
         if (r == RUNTIME_E_UNLOADED) {
                 stat_add(COUNTER_RUNTIME_FRAMES_UNLOADED, 1);

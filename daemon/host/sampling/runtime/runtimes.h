@@ -178,7 +178,8 @@ uint64_t runtimes_due_ns(const Runtimes *runtimes);
 
 /*
  * The functions of the frame of @process that begins with @words, the innermost first; 1 …
- * RUNTIMES_MAX_FRAMES. *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED (*np is 0), -ENOMEM.
+ * RUNTIMES_MAX_FRAMES. *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED, RUNTIME_E_LATER (*np is 0),
+ * -ENOMEM.
  */
 int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep);

@@ -53,6 +53,7 @@ typedef struct Sample {
         SampleCoroutine coroutine;
         uint64_t local_root;            /* id of the span that labels name so; found out later, 0 = none */
         SampleWait wait;
+        bool may_wait;                  /* for names of its runtime that are late */
 } Sample;
 
 /* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */

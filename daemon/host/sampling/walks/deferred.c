@@ -18,6 +18,9 @@
  *     no copy         the cap of MAX_BYTES was reached: as it came, at once
  *     lost            its process was forgotten meanwhile: LOST_DEFERRED
  *
+ * A sample that was walked in the kernel waits here, too, while names of its runtime are late: its worker has
+ * just been started, or has much to do. It has no copy, and is handed on with the names that there are.
+ *
  * The bytes of a copy are a target's memory. They stay in this file and the walk, are overwritten before they
  * are freed, and only addresses of code leave it.
  */
@@ -59,7 +62,7 @@ typedef struct Copies {
 
 typedef struct Waiting {
         struct Waiting *next;
-        Copy *copy;
+        Copy *copy;                     /* NULL = it waits for names */
         uint32_t pid;
         uint64_t generation;            /* generation of its program */
         SampleCoroutine coroutine;
@@ -79,6 +82,7 @@ struct Deferred {
         size_t n_bytes;
         uint64_t changes;               /* changes of tables, at the last work */
         uint64_t walked_ns;             /* time of the last walk */
+        uint64_t nameless;              /* generation whose names are late in this work; 0 = none */
 };
 
 static void free_copy(Deferred *deferred, Copy *copy) {
@@ -189,6 +193,7 @@ static void drop_orphans(Deferred *deferred, uint64_t now_ns) {
 
 /* ---- walks ---- */
 
+/* Return: 0, AGGREGATOR_E_LATER if it may wait, -errno. */
 static int hand_on(Deferred *deferred, const Program *program, const Sample *sample) {
         return aggregator_add(deferred->stages->aggregator, program, sample);
 }
@@ -225,9 +230,10 @@ static bool try_walk(Deferred *deferred, const Program *program, const Copy *cop
 }
 
 /* Return: 0, 1 = there is no memory for it. */
-static int wait_for_rows(Deferred *deferred, const Program *program, const Sample *sample, size_t size,
+static int wait(Deferred *deferred, const Program *program, const Sample *sample, size_t size,
                          Copy *copy) {
-        Waiting *waiting = deferred->n_bytes + size <= MAX_BYTES ? malloc(sizeof(*waiting) + size) : NULL;
+        size_t max = copy ? MAX_BYTES : MAX_BYTES / 2;  /* room for copies is left */
+        Waiting *waiting = deferred->n_bytes + size <= max ? malloc(sizeof(*waiting) + size) : NULL;
 
         if (!waiting)
                 return 1;
@@ -242,13 +248,25 @@ static int wait_for_rows(Deferred *deferred, const Program *program, const Sampl
         return 0;
 }
 
+/* A sample that the kernel half has walked. Names of frames without a runtime are given later in any case. */
+static int take_walked(Deferred *deferred, const Program *program, const Sample *sample, size_t size) {
+        Sample patient = *sample;
+        int r;
+
+        patient.may_wait = true;
+        r = hand_on(deferred, program, &patient);
+        if (r != AGGREGATOR_E_LATER)
+                return r;
+        return wait(deferred, program, sample, size, NULL) ? hand_on(deferred, program, sample) : 0;
+}
+
 int deferred_sample(Deferred *deferred, const Program *program, const Sample *sample, size_t size) {
-        Copy *copy = take_copy(deferred, sample->header);
+        Copy *copy = sample->header->is_copied ? take_copy(deferred, sample->header) : NULL;
         HostWalkResult result;
         int r;
 
         if (!copy)
-                return hand_on(deferred, program, sample);
+                return take_walked(deferred, program, sample, size);
         deferred->walked_ns = clock_monotonic_ns();
         if (try_walk(deferred, program, copy, &result)) {
                 stat_add(COUNTER_STACK_WALKS, 1);
@@ -256,11 +274,24 @@ int deferred_sample(Deferred *deferred, const Program *program, const Sample *sa
                 free_copy(deferred, copy);
                 return r;
         }
-        if (!wait_for_rows(deferred, program, sample, size, copy))
+        if (!wait(deferred, program, sample, size, copy))
                 return 0;
         stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
         free_copy(deferred, copy);
         return hand_on(deferred, program, sample);
+}
+
+/* As below, of a sample that waits for names. One look for all of a process: the worker is the same. */
+static int work_nameless(Deferred *deferred, const Program *program, Sample *sample, bool is_late) {
+        int r;
+
+        if (!is_late && deferred->nameless == program->process->generation)
+                return 1;
+        sample->may_wait = !is_late;
+        r = hand_on(deferred, program, sample);
+        if (r == AGGREGATOR_E_LATER)
+                deferred->nameless = program->process->generation;
+        return r == AGGREGATOR_E_LATER ? 1 : r;
 }
 
 /* Return: 0 = it was handed on or is lost, 1 = it goes on waiting, -errno. */
@@ -278,6 +309,8 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
                 return 0;
         }
         sample.coroutine = waiting->coroutine;
+        if (!waiting->copy)
+                return work_nameless(deferred, &program, &sample, is_late);
         if (try_walk(deferred, &program, waiting->copy, &result)) {
                 stat_add(COUNTER_STACK_WALKS, 1);
                 return hand_on_walked(deferred, &program, &sample, &result);
@@ -298,6 +331,7 @@ static int work(Deferred *deferred, uint64_t until_ns) {
         int r = 0;
 
         deferred->waiting = (WaitingList){ 0 };
+        deferred->nameless = 0;
         deferred->changes = tables_changes(deferred->stages->tables);
         while ((waiting = fifo_pop(&all))) {
                 const struct abi_sample *header = (const struct abi_sample *)waiting->record;

@@ -4,7 +4,8 @@
 /*
  * Deferred Samples
  *
- * Samples that came with a copy of their stack, until it is walked.
+ * Samples that came with a copy of their stack, until it is walked, and samples whose runtime's names are
+ * late.
  */
 
 #include "host/sampling/walks/walks.h"
@@ -21,8 +22,8 @@ Deferred *deferred_free(Deferred *deferred);
 int deferred_copy(Deferred *deferred, const void *data, size_t size);
 
 /*
- * Takes over a sample with `is_copied`: walks its stack and hands it on, now or later. @size: bytes of its
- * record. Return: 0, -errno.
+ * Takes over a sample: walks its stack if that was copied (`is_copied`), and hands it on, now or later. @size:
+ * bytes of its record. Return: 0, -errno.
  */
 int deferred_sample(Deferred *deferred, const Program *program, const Sample *sample, size_t size);
 

@@ -4,8 +4,8 @@
  * From stage to stage: the output of one is the input of the next. Each thing that ends on the way is
  * counted, here or by the stage that ended it.
  *
- *     sampler ─▶ decode ─▶ targets_admit ─▶ coroutine ─▶ aggregator_add         a sample
- *                                         └─▶ deferred ─▶ aggregator_add         … whose rows are not there
+ *     sampler ─▶ decode ─▶ targets_admit ─▶ coroutine ─▶ deferred ─▶ aggregator_add     a sample: at once,
+ *                                                         or once rows and names are there
  *     sampler ─▶ decode ─▶ targets ─▶ rows ─▶ sampler; tables                    a notice, a mapping
  *     aggregator_rotate ─▶ naming ─▶ exports: reshape ─▶ otlp_encode ─▶ validate   a window
  *                                └▶ sink (`record`, `top`)
@@ -66,8 +66,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 r = learn_span(daemon, &program, &sample);
         if (r)
                 return r;
-        return sample.header->is_copied ? deferred_sample(daemon->walks.deferred, &program, &sample, size)
-                                        : aggregator_add(daemon->stages.aggregator, &program, &sample);
+        return deferred_sample(daemon->walks.deferred, &program, &sample, size);
 }
 
 int daemon_on_kept(const void *data, size_t size, void *userdata) {

@@ -378,6 +378,10 @@ class Python(session.NamingCase):
         self.assertGreaterEqual(result.counter("workers_total", "died"), 1, result.log)
         self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
         self.assertGreater(result.counter("python_joins_total", "whole"), whole, "stacks are walked all the same")
+        unknown = sum(s.value for s in result.of(child.pid) if "unknown" in {f.type for f in s.frames})
+        asked = result.counter("runtime_frames_total")
+        print(f"# {unknown} samples without all names, {asked}", flush=True)
+        self.assertLessEqual(unknown, asked["unnamed"] + asked["late"] / 2, "a name that is late is asked for again")
 
     def test_off_is_off(self):
         child = self.start_python(self.python(), "deep")

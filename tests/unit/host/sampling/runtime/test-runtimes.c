@@ -15,6 +15,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/frames/frames.h"
 #include "host/sampling/runtime/runtimes.h"
 
 enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 2, NATIVE_BIT = 1 << 6,
@@ -563,13 +564,51 @@ Test(runtimes, who_has_had_the_time_of_this_second_is_late) {
         begin(&bench);
         work(&bench);
         cr_assert_eq(n_tended, 10);
-        cr_assert_eq(name(&bench, 503), RUNTIME_E_UNNAMED, "there is no worker now");
+        cr_assert_eq(name(&bench, 503), RUNTIME_E_LATER, "there is no worker now");
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 1);
         cr_assert_eq(name(&bench, 202), 0, "a second of another process");
-        cr_assert_eq(name(&bench, 1), RUNTIME_E_UNNAMED);
+        cr_assert_eq(name(&bench, 1), RUNTIME_E_LATER);
         cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 2);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 0);
+        end(&bench);
+}
+
+Test(runtimes, a_stack_may_wait_for_names_that_are_late) {
+        const uint64_t late[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 503, 5 };
+        const uint64_t known[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 7, 5 };
+        StackInput input = { .time_ns = clock_monotonic_ns(), .user = late, .n_user = 3, .may_wait = true };
+        enum abi_stack_end stack_end = ABI_STACK_COMPLETE;
+        Window *window;
+        Frames *frames;
+        uint32_t stack;
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        input.process = bench.process;
+        cr_assert_eq(frames_new(&frames), 0);
+        frames_set_runtimes(frames, bench.runtimes);
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(frames_stack(frames, window, &input, &stack_end, &stack), 0);
+                cr_assert(frames_are_late(frames));
+                cr_assert_eq(stack, 0);
+                cr_assert_eq(stat_get(COUNTER_FRAMES_RUNTIME), 0, "it is counted when it is made");
+        }
+        input.may_wait = false;         /* it has waited for long enough */
+        cr_assert_eq(frames_stack(frames, window, &input, &stack_end, &stack), 0);
+        cr_assert_not(frames_are_late(frames));
+        cr_assert_gt(stack, 0);
+        cr_assert_eq(stat_get(COUNTER_FRAMES_RUNTIME), 1);
+        input.user = known;
+        input.may_wait = true;
+        cr_assert_eq(frames_stack(frames, window, &input, &stack_end, &stack), 0);
+        cr_assert_not(frames_are_late(frames));
+        cr_assert_gt(stack, 0);
+        cr_assert_eq(stat_get(COUNTER_FRAMES_RUNTIME), 2);
+        window_free(window);
+        frames_free(frames);
         end(&bench);
 }
 
