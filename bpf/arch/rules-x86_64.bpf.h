@@ -28,6 +28,14 @@ enum {
 #define RULES_SIGRETURN_CODE_END 0x05
 
 /*
+ * `call *%rcx; add $8,%rsp; ret`: the code that CPython makes for each function under `-X perf`, from 3.12 on.
+ * It calls the evaluator (Python/asm_trampoline.S).
+ */
+#define RULES_TRAMPOLINE_CODE 0xc308c48348d1ffull
+#define RULES_TRAMPOLINE_SIZE 7
+#define RULES_TRAMPOLINE_CALL 2         /* bytes before the return address */
+
+/*
  * Words of Go's runtime (runtime/runtime2.go), the same from Go 1.18 to 1.27, but for the place of m.curg.
  * Each is believed only if those that it leads to lead back.
  */
@@ -44,6 +52,10 @@ enum {
 static inline uint64_t rules_by_code(uint64_t pc) {
         uint64_t code[2] = { 0, 0 };
 
+        if (!bpf_probe_read_user(code, RULES_TRAMPOLINE_SIZE, (const void *)(pc - RULES_TRAMPOLINE_CALL)) &&
+            code[0] == RULES_TRAMPOLINE_CODE)
+                return unwind_rule(UNWIND_CFA_RSP, 16, 0, 0, 0);
+        code[0] = 0;
         if (bpf_probe_read_user(code, 9, (const void *)pc) || code[0] != RULES_SIGRETURN_CODE ||
             (code[1] & 0xff) != RULES_SIGRETURN_CODE_END)
                 return 0;

@@ -66,7 +66,7 @@ class Judged:
             if not frames:
                 continue
             # a busy machine names some frames too late: which function that was, such a sample does not say
-            if any(f.type == "unknown" or (f.type == "cpython" and not f.name) for f in sample.frames):
+            if any(f.type in ("unknown", "cpython") and not f.name for f in sample.frames):
                 self.unnamed += sample.value
                 continue
             said = chains.verdict(frames)

@@ -8,6 +8,7 @@ import oracle
 oracle.enter()
 
 import json
+import pathlib
 import subprocess
 
 import python_chains
@@ -138,6 +139,22 @@ class Embedded(session.NamingCase):
                 told = truth["python"] / (truth["python"] + truth["native"])
                 print(f"# with functions: {share:.1%}, by the threads' clocks {told:.1%}", flush=True)
                 self.assertGreater(share, told - 0.05)
+
+    def test_code_that_perf_asks_for_is_walked_over(self):
+        """`-X perf`, from 3.12 on: between a function and its caller is code that has no file and no rows."""
+        pythons_here = {v: p for v, p in self.pythons().items() if v >= (3, 12)}
+        if not pythons_here:
+            self.skipTest("machine: no Python 3.12 (SPANPROF_TEST_PYTHONS names one)")
+        for version, python in pythons_here.items():
+            with self.subTest(version=version):
+                child = self.spawn([python, "-X", "perf", EMBEDDED.source])
+                self.addCleanup(pathlib.Path(f"/tmp/perf-{child.pid}.map").unlink, missing_ok=True)
+                child.wait_for("ready")
+                result = self.sample(child, EMBEDDED)
+                self.check(result, EMBEDDED)
+                judged = python_chains.Judged(EMBEDDED, result.samples)
+                self.assertGreaterEqual(judged.ends[None] / judged.n, 0.98, judged.ends)
+                child.stop(9)
 
     def test_threads_in_two_interpreters(self):
         for version, python in self.pythons().items():

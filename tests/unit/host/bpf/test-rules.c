@@ -494,6 +494,25 @@ Test(rules, know_sigreturn_by_its_code) {
         shim_areas[1].size = 0;
 }
 
+/* As `python3 -X perf` writes it: sub $8,%rsp; call *%rcx; add $8,%rsp; ret. */
+Test(rules, know_pythons_trampoline_by_its_code) {
+        static uint8_t code[16] = { 0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+
+        shim_areas[1] = (ShimArea){ .address = JIT + 0x80, .size = sizeof(code), .data = code };
+        words[1] = JIT + 0x80 + 6;
+        words[3] = in(F_END);
+        for (int cached = 0; cached < 2; cached++) {
+                walk_from(in(F_RSP), at(0), 0, 0, 512);
+                CHECK(ABI_STACK_COMPLETE, in(F_RSP), JIT + 0x80 + 6, in(F_END));
+        }
+        /* it calls by another register: not known, and nothing is guessed */
+        code[5] = 0xd0;
+        memset(&cache, 0, sizeof(cache));
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        cr_assert_neq(unwind.end, ABI_STACK_COMPLETE);
+        shim_areas[1].size = 0;
+}
+
 Test(rules, stop_exactly_at_the_depth) {
         for (unsigned i = 0; i < 200; i++)
                 words[1 + 2 * i] = in(F_RSP);
