@@ -45,8 +45,11 @@ enum {
         HELD = -EAGAIN, /* the drain has met a sample that is too young */
 };
 
-/* A runtime that is there at the start is walked from the first tick on, if its walk is loaded by then. */
-#define RUNTIMES_WAIT_NS (2 * NS_PER_SEC)
+/*
+ * A runtime that is there at the start, or will be, is walked from the first tick on, if its walk is
+ * loaded by then.
+ */
+#define RUNTIMES_WAIT_NS (4 * NS_PER_SEC)
 
 typedef struct CpuEvent {
         Event event;
