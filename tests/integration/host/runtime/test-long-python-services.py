@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Servers in Python under the daemon: workers of gunicorn and uwsgi, which are forked and execute nothing,
-and greenlets. Functions and lines stand in the order that the victims' sources fix."""
+greenlets, and uvloop. Functions and lines stand in the order that the victims' sources fix."""
 import oracle
 
 oracle.enter()
@@ -25,6 +25,10 @@ WSGI = python_chains.Chains(VICTIMS / "victim_wsgi.py", [["application", "render
 GREENLETS = python_chains.Chains(VICTIMS / "victim-greenlets.py",
                                  [["shallow", "step", "burn"], ["descend", *["deep"] * 5, "deeper", "burn"],
                                   ["late", "burn"]])
+EVENTLET = python_chains.Chains(VICTIMS / "victim-eventlet.py",
+                                [["shallow", "step", "burn"], ["descend", *["deep"] * 5, "burn"],
+                                 ["threaded", "burn"]])
+UVLOOP = python_chains.Chains(VICTIMS / "victim-uvloop.py", [["outer", "inner", "burn"], ["called", "burn"]])
 N = 600
 MAX_REQUESTS = 20000            # of one client: it ends by itself
 
@@ -134,6 +138,23 @@ class Services(session.NamingCase):
         self.assertGreaterEqual(judged.ends[None] / judged.n, 0.99, judged.ends)
         ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in result.of(child.pid))
         print("# all ends", dict(ends), flush=True)
+        child.stop(9)
+
+    def test_greenlets_and_threads_of_eventlet(self):
+        self.check_victim(EVENTLET)
+
+    def test_coroutines_and_callbacks_of_uvloop(self):
+        self.check_victim(UVLOOP)
+
+    def check_victim(self, chains):
+        child = self.spawn([SERVICES / "python3", chains.source])
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ)
+        result, _ = self.judge(run, chains, N)
+        share = python_chains.share(result.of(child.pid))
+        print(f"# with functions: {share:.1%}", flush=True)
+        # greenlets that are switched run none
+        self.assertGreater(share, 0.96)
         child.stop(9)
 
 
