@@ -169,14 +169,19 @@ static int ask_more(void *userdata, WorkerSession *worker) {
                 worker_session_judge(worker, python_wire_check_more(asked->more, asked->question.more_kind));
 }
 
-/* Return: 0, 1 = it has none. */
+/* Return: 0, PYTHON_SPAN_E_*. */
 static int ask_spans(void *userdata, WorkerSession *worker) {
         const Asked *asked = userdata;
         PythonSaid said;
 
-        return worker_session_ask(worker, &python_question, &asked->question, -1, &said) || said.result ||
-                worker_session_receive(worker, asked->spans, sizeof(*asked->spans)) ||
-                worker_session_judge(worker, python_span_check(asked->spans));
+        if (worker_session_ask(worker, &python_question, &asked->question, -1, &said))
+                return PYTHON_SPAN_E_NONE;
+        if (said.result)
+                return said.result;
+        return worker_session_receive(worker, asked->spans, sizeof(*asked->spans)) ||
+                        worker_session_judge(worker, python_span_check(asked->spans))
+                ? PYTHON_SPAN_E_NONE
+                : 0;
 }
 
 int python_link_name(PythonLink *link, const uint64_t *words, PythonFunction *function) {
@@ -197,15 +202,16 @@ int python_link_more(PythonLink *link, PythonMoreKind kind, int fd, uint64_t siz
         return ask(link, ask_more, &asked);
 }
 
-int python_link_spans(PythonLink *link, struct python_spans *spans) {
-        struct python_spans said;
+int python_link_spans(PythonLink *link, struct python_spans *spans, int *said) {
+        struct python_spans found;
         Asked asked = { .question = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_SPANS }, .fd = -1,
-                        .spans = &said };
-        int r = ask(link, ask_spans, &asked);
+                        .spans = &found };
 
-        if (!r)
-                *spans = said;
-        return r;
+        if (reader_link_ask(link->reader, ask_spans, &asked, said))
+                return PYTHON_LINK_E_LATER;
+        if (!*said)
+                *spans = found;
+        return 0;
 }
 
 uint64_t python_link_cpu_ns(const PythonLink *link) {

@@ -47,8 +47,8 @@ int python_link_name(PythonLink *link, const uint64_t *words, PythonFunction *fu
 /* @fd: another file of the process. Return: 0 with *more, PYTHON_LINK_E_*. */
 int python_link_more(PythonLink *link, PythonMoreKind kind, int fd, uint64_t size, PythonMore *more);
 
-/* Learns where the process has its spans. Return: 0 with *spans, PYTHON_LINK_E_*: NOT may be so for now. */
-int python_link_spans(PythonLink *link, struct python_spans *spans);
+/* Learns where the process has its spans. Return: 0 with *spans and what was *said, PYTHON_LINK_E_LATER. */
+int python_link_spans(PythonLink *link, struct python_spans *spans, int *said);
 
 /* CPU time of all its workers so far, ns. */
 uint64_t python_link_cpu_ns(const PythonLink *link);

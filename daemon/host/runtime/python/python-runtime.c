@@ -263,15 +263,19 @@ static int spans_here(PythonState *state) {
         const PythonSubject subject = { &state->here->program, &state->layout, state->here->bias };
 
         open_memory(state->here);
-        return python_span_learn(&reader, &subject, &state->entry.spans) ? 0 : PYTHON_LINK_E_NOT;
+        return python_span_learn(&reader, &subject, &state->entry.spans);
 }
 
 static int spans(void *userdata, void *entry) {
         PythonState *state = userdata;
-        int r = state->link ? python_link_spans(state->link, &state->entry.spans) : spans_here(state);
+        int said = PYTHON_SPAN_E_SOON;
 
-        if (r)
+        if (!state->link)
+                said = spans_here(state);
+        else if (python_link_spans(state->link, &state->entry.spans, &said))
                 return RUNTIME_E_LATER;
+        if (said)
+                return said == PYTHON_SPAN_E_SOON ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
         memcpy(entry, &state->entry, sizeof(state->entry));
         return 0;
 }

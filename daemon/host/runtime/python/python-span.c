@@ -26,7 +26,7 @@ enum {
         MAX_READS = 200000,             /* of a process: some thousands are enough */
         MAX_STATE = 64 << 10,           /* bytes of an interpreter's state that are looked at */
         MAX_THREADS = 256,
-        MAX_THREAD = 512,               /* bytes of a thread state that may lead to its context */
+        MAX_THREAD = 256,               /* bytes of a thread state: what lies behind it may lead anywhere */
         MAX_ENTRIES = 1 << 14,          /* of a dict */
         MAX_SCAN = 32 << 20,            /* bytes of a segment */
         MAX_TEXTS = 16,                 /* places of one name */
@@ -35,6 +35,7 @@ enum {
         ADDRESS_BITS = 47,
         MAX_TEXT_HEAD = 64,             /* bytes of a str up to its length */
         UUID_LENGTH = 36,
+        LAST_LAYOUT = 0x030f,           /* the newest release whose thread state is known */
         FLAG_HEAP = 1 << 9,             /* tp_flags */
         FLAG_TUPLE = 1 << 26,
         FLAG_DICT = 1 << 29,
@@ -44,6 +45,7 @@ enum {
 /* Fields of a type, and of a variable, behind the head of an object; the head of a type has a word more. */
 enum {
         TYPE_NAME = 8, TYPE_BASIC_SIZE = 16, TYPE_FLAGS = 152, TYPE_DICT = 272,
+        SHARED_KEYS = 832, SHARED_KEYS_PLACES = 10,     /* ht_cached_keys: 848 in 3.9, 872 in 3.15 */
         VARIABLE_NAME = 0, VARIABLE_FIELDS = 7,
         TEXT_HASH = 8,
 };
@@ -59,17 +61,16 @@ typedef struct Look {
 
 /* ---- what a release does ---- */
 
-/* Where a type has the keys that its instances share (ht_cached_keys), behind the head. */
-static uint64_t shared_keys_of(uint32_t version) {
-        return version <= 0x0309 ? 848 : version <= 0x030b ? 856 : 864;
-}
-
 /*
- * A place to look for the first context; the kernel half asks its type. Which one it is, is learned then
- * (find_context()).
+ * The place of the first context that the kernel half looks for. A release after these has its place learned;
+ * until then its 3.15's is asked.
  */
 static uint16_t likely_context(uint32_t version) {
-        return version < 0x0309 ? 0 : version <= 0x030a ? 240 : version == 0x030b ? 224 : 208;
+        return version < 0x0309         ? 0
+                : version <= 0x030a     ? 240
+                : version == 0x030b     ? 224
+                : version < LAST_LAYOUT ? 208
+                                        : 232;
 }
 
 void python_span_begin(const PythonLayout *layout, uint64_t type, struct python_spans *spans) {
@@ -253,18 +254,32 @@ static bool find_in_module(Look *look, const Entry *entry, const char *name, uin
 
 /* ---- attributes ---- */
 
+/* The keys that instances of a type share are at one of some places, and have the attribute. */
+static bool find_shared_keys(Look *look, uint64_t type, const char *attribute, uint64_t *keysp,
+                             Entry *entry) {
+        uint64_t words[SHARED_KEYS_PLACES];
+
+        if (!read_bytes(look, type + look->head + SHARED_KEYS, words, sizeof(words)))
+                return false;
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                if (!(words[i] & 7) && find_entry(look, words[i], attribute, entry)) {
+                        *keysp = words[i];
+                        return true;
+                }
+        return false;
+}
+
 /* What the kernel half has to know of a type, and the address of the attribute's name. */
 static bool read_type(Look *look, uint64_t type, const char *attribute, struct python_span_type *made,
                       uint64_t *namep) {
         uint64_t keys, values;
         Entry entry;
 
-        if (!read_u64(look, type + look->head + shared_keys_of(look->layout->version), &keys) ||
+        if (!find_shared_keys(look, type, attribute, &keys, &entry) ||
             !read_u64(look, type + look->head +
                               (look->spans.values == PYTHON_VALUES_DICT ? TYPE_DICT : TYPE_BASIC_SIZE),
                       &values) ||
-            values > UINT16_MAX || !find_entry(look, keys, attribute, &entry) ||
-            entry.index >= PYTHON_MAX_SPAN_WORDS)
+            values > UINT16_MAX || entry.index >= PYTHON_MAX_SPAN_WORDS)
                 return false;
         *made = (struct python_span_type){ .type = type, .keys = keys, .values = (uint16_t)values,
                                            .context = (uint8_t)entry.index };
@@ -461,6 +476,8 @@ static bool find_context(Look *look, uint64_t interpreter) {
                 if (!look_at_thread(look, thread, &place) ||
                     !read_u64(look, thread + look->layout->next_thread, &thread))
                         return false;
+        if (look->layout->version <= LAST_LAYOUT && place != look->spans.thread_context)
+                return false;
         look->spans.thread_context = (uint16_t)place;
         return place;
 }
@@ -575,7 +592,7 @@ static bool take_symbols(Look *look) {
         return true;
 }
 
-bool python_span_learn(const PythonReader *reader, const PythonSubject *subject, struct python_spans *spans) {
+int python_span_learn(const PythonReader *reader, const PythonSubject *subject, struct python_spans *spans) {
         Look look = { .reader = reader, .subject = subject, .layout = subject->layout };
         uint64_t runtime = symbol_of(&look, PYTHON_SYMBOL_RUNTIME), interpreter;
         Entry modules[N_MODULES];
@@ -584,12 +601,14 @@ bool python_span_learn(const PythonReader *reader, const PythonSubject *subject,
         look.head = look.spans.head;
         if (!look.spans.context_type || !runtime ||
             !read_u64(&look, runtime + subject->layout->interpreters, &interpreter) ||
-            !find_modules(&look, interpreter, modules) || !find_variable(&look, modules) ||
-            !find_types(&look, modules) || !find_context(&look, interpreter) || !take_symbols(&look) ||
-            !find_nodes(&look) || !python_span_check(&look.spans))
-                return false;
+            !find_modules(&look, interpreter, modules))
+                return PYTHON_SPAN_E_NONE;
+        if (!find_variable(&look, modules) || !find_types(&look, modules) ||
+            !find_context(&look, interpreter) || !take_symbols(&look) || !find_nodes(&look) ||
+            !python_span_check(&look.spans))
+                return PYTHON_SPAN_E_SOON;
         *spans = look.spans;
-        return true;
+        return 0;
 }
 
 bool python_span_check(const struct python_spans *spans) {

@@ -24,11 +24,17 @@ typedef struct PythonSubject {
  */
 void python_span_begin(const PythonLayout *layout, uint64_t type, struct python_spans *spans);
 
+enum {
+        _PYTHON_SPAN_E_SUCCESS,
+        PYTHON_SPAN_E_NONE,             /* it has not loaded OpenTelemetry's packages (yet) */
+        PYTHON_SPAN_E_SOON,             /* it has, and not made all that is needed */
+};
+
 /*
- * Learns where spans are, in a process that runs on. What does not agree with itself is not there. Return:
- * whether all of it is known; else *spans is as it was. It may be known later.
+ * Learns where spans are, in a process that runs on. What does not agree with itself is not there. Return: 0
+ * with all of *spans, PYTHON_SPAN_E_*.
  */
-bool python_span_learn(const PythonReader *reader, const PythonSubject *subject, struct python_spans *spans);
+int python_span_learn(const PythonReader *reader, const PythonSubject *subject, struct python_spans *spans);
 
 /* Pure. Whether the kernel half may go by it: a worker has said it. */
 bool python_span_check(const struct python_spans *spans);

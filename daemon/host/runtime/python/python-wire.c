@@ -18,7 +18,9 @@ enum { MAX_OFFSET = 1 << 24 };          /* as large as a struct may be (python-l
 /* ---- what the worker says ---- */
 
 bool python_wire_check(const PythonSaid *said, PythonWireKind kind) {
-        if (said->magic != PYTHON_WIRE_MAGIC || said->kind != kind || said->result < 0 || said->result > 1)
+        const int32_t last = kind == PYTHON_WIRE_SPANS ? PYTHON_SPAN_E_SOON : 1;
+
+        if (said->magic != PYTHON_WIRE_MAGIC || said->kind != kind || said->result < 0 || said->result > last)
                 return false;
         if (kind != PYTHON_WIRE_NAME || said->result)
                 return !said->line && !said->first_line && !said->n_name && !said->n_file;
@@ -157,7 +159,7 @@ static int say_spans(int socket, Worker *worker) {
         const PythonSubject subject = { &worker->program, &worker->opened.layout, worker->bias };
         int r;
 
-        said.result = !python_span_learn(&reader, &subject, &spans);
+        said.result = python_span_learn(&reader, &subject, &spans);
         r = channel_send(socket, &said, sizeof(said), -1);
         return r || said.result ? r : channel_send(socket, &spans, sizeof(spans), -1);
 }

@@ -39,7 +39,7 @@ typedef struct PythonQuestion {
 
 typedef struct PythonSaid {
         uint32_t magic, kind;
-        /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*; MORE, SPANS: 1 = it tells nothing */
+        /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*, PYTHON_SPAN_E_*; MORE: 1 = it tells nothing */
         int32_t result;
         uint32_t line, first_line;      /* NAME */
         uint16_t n_name, n_file;        /* bytes of each text that follows, with its NUL; NAME */

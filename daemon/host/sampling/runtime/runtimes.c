@@ -545,12 +545,26 @@ static uint64_t spans_due_ns(const Known *known) {
 }
 
 /*
+ * A process that is about to have spans is asked each second. Others may have variables of their own all the
+ * time, and are asked ever more seldom.
+ */
+static void wait_for_spans(Known *known, int r) {
+        uint64_t now_ns = clock_monotonic_ns(), age_ns = now_ns - known->begin_ns;
+
+        known->spans_asked_ns = now_ns;
+        known->spans_retry_ns = r == RUNTIME_E_LATER
+                ? MIN(MAX(2 * known->spans_retry_ns, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_RETRY_NS)
+                : MIN(MAX(age_ns / 4, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_WAIT_NS);
+}
+
+/*
  * Asks where the spans are that samples have met. Once a process has been asked, further samples have to want
- * it: one with variables of its own, and without spans, is asked ever more seldom. Return: 0, -ENOMEM.
+ * it. Return: 0, -ENOMEM.
  */
 static int learn_spans(Known *known, uint64_t now_ns) {
         const RuntimeOps *ops = known->runtime->ops;
         _cleanup_(freep) void *entry = NULL;
+        int r;
 
         if (!known->wants_spans || spans_due_ns(known) > now_ns || known->gone_ns || !known->is_attached)
                 return 0;
@@ -558,11 +572,10 @@ static int learn_spans(Known *known, uint64_t now_ns) {
         if (!entry)
                 return error_origin(-ENOMEM);
         known->wants_spans = false;
-        known->spans_retry_ns =
-                MIN(MAX(2 * known->spans_retry_ns, (uint64_t)FIRST_RETRY_NS), (uint64_t)LAST_WAIT_NS);
-        if (!ops->spans(known->state, entry) && !bpfmap_update(known->runtime->map_fd, &known->pid, entry))
+        r = ops->spans(known->state, entry);
+        if (!r && !bpfmap_update(known->runtime->map_fd, &known->pid, entry))
                 log_write_target(LOG_LEVEL_DEBUG, known->pid, "its spans are read");
-        known->spans_asked_ns = clock_monotonic_ns();
+        wait_for_spans(known, r);
         return 0;
 }
 

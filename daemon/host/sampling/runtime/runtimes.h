@@ -105,7 +105,7 @@ typedef struct RuntimeOps {
         int (*extend)(void *state, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry);
         /*
          * Learns where the process has the spans of its threads; NULL = it has none. Return: 0 with a whole
-         * @entry, RUNTIME_E_LATER: nothing is known (yet).
+         * @entry, RUNTIME_E_LATER: soon, RUNTIME_E_UNKNOWN: it has none, and may have some later.
          */
         int (*spans)(void *state, void *entry);
         /*

@@ -3,6 +3,7 @@
 """sdk/python on other releases of CPython (pyenv's of this machine, and Debian's newer ones), and with the loops
 of others."""
 import importlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -88,8 +89,9 @@ class OtherReleases(otel_case.TestCase):
         self.check_everywhere("gevent", OTEL_PYTHON_CONTEXT="spanprof")
         self.check_stretches([self.python, self.REQUESTS, 4, "threads", "tasks", *modes], PYTHONPATH=self.package,
                              OTEL_PYTHON_CONTEXT="spanprof")
+        options = ("--exe", os.path.realpath(self.python))
         for arguments in ((4, "threads", "tasks", *modes), (2, "workers"), (3, "gevent")):
-            self.check_stretches([self.python, self.REQUESTS, *arguments], ("--comm", "python"))
+            self.check_stretches([self.python, self.REQUESTS, *arguments], options)
 
     def test_each_release(self):
         found = sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"))

@@ -6,6 +6,7 @@ it says of itself, busy stretch by busy stretch; and services in which the packa
 import ast
 import http.client
 import json
+import os
 import re
 import subprocess
 
@@ -192,7 +193,8 @@ class Plain(otel_case.TestCase):
         cls.python = cls.publisher("otel-python") / "venv/bin/python"
 
     def check(self, *arguments, **environment):
-        return self.check_stretches([self.python, self.REQUESTS, *arguments], ("--comm", "python"), **environment)
+        options = ("--exe", os.path.realpath(self.python))
+        return self.check_stretches([self.python, self.REQUESTS, *arguments], options, **environment)
 
     def test_threads_and_tasks(self):
         self.check(4, "threads", "threads", "tasks")
