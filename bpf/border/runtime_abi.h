@@ -195,6 +195,9 @@ enum {
         PYTHON_MAX_GENERATOR = 256,     /* bytes of a coroutine that are read */
         PYTHON_N_SPAN_TYPES = 2,        /* `_Span` of the SDK, `NonRecordingSpan` of the API */
         PYTHON_MAX_SPAN_WORDS = 16,     /* attributes of a span among which its context is */
+        PYTHON_NO_ATTRIBUTE = 0xff,     /* in place of an index */
+        PYTHON_NAME_SIZE = 184,         /* bytes of the str that a span has as its name; a multiple of 8 */
+        PYTHON_NAME_FEW = 64,           /* bytes that are read at the end of a mapping */
 };
 
 /*
@@ -231,7 +234,23 @@ struct python_span_type {
         uint64_t keys;                  /* the keys that its instances share; 0 = they share none */
         uint16_t values;                /* in an object: the pointer to its dict, or INLINE: its values */
         uint8_t context;                /* index of `_context` */
-        uint8_t reserved[5];
+        uint8_t name, parent;           /* of `_name`, `_parent`; or PYTHON_NO_ATTRIBUTE */
+        uint8_t reserved[3];
+};
+
+/* Place of a span among those of its process. */
+enum python_span_place {
+        PYTHON_PLACE_UNKNOWN = 0,
+        PYTHON_PLACE_ENTRY = 1,         /* it has no parent, or one of another process */
+        PYTHON_PLACE_CHILD = 2,
+};
+
+/* What a sample has as its attributes, by the form ABI_FORM_PYTHON. */
+struct python_span_facts {
+        uint64_t parent;                /* span id, of a CHILD; in the same trace */
+        uint32_t place;                 /* enum python_span_place */
+        uint32_t name_size;             /* bytes of `name` that were read; 0 = none */
+        uint8_t name[PYTHON_NAME_SIZE]; /* begin of a str, as it lies in memory */
 };
 
 /*
@@ -250,6 +269,7 @@ struct python_spans {
         uint64_t span_context_type;     /* a tuple */
         uint64_t number_type;           /* PyLong_Type */
         uint64_t local;                 /* False: what is_remote is for a span of this process */
+        uint64_t none;                  /* None */
         struct python_span_type types[PYTHON_N_SPAN_TYPES];
         uint32_t hash;                  /* of the variable, both halves as one */
         uint16_t thread_context;        /* in a thread state: the PyContext */
@@ -379,6 +399,7 @@ RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
-RUNTIME_ASSERT(sizeof(struct python_spans) == 13 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
-RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 168);
 RUNTIME_ASSERT(sizeof(struct v8_process) == 24 + 24);
+RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
+RUNTIME_ASSERT(sizeof(struct python_span_facts) == 16 + PYTHON_NAME_SIZE);
+RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 176);

@@ -19,6 +19,9 @@
  *
  * A span of another process that a request came with (is_remote) is none of this thread's, as for publishers.
  *
+ * What the span is named, and which one is its parent, lies beside `_context`. It is copied at once, since it
+ * is gone with the span; where that is too far away, the span has no name.
+ *
  * Includes nothing, as python.bpf.h, whose words it uses. The daemon has learned where things are by their
  * names (host/runtime/python/python-span.c).
  */
@@ -49,14 +52,16 @@ struct python_span_walk {
         uint64_t n_reads;
         uint64_t node, value;           /* the next node; the variable's value, 0 = it has none */
         uint64_t shift;                 /* bits of the hash that were used */
-        uint64_t pair;                  /* of a collision */
+        uint64_t pair;                  /* index among those of a collision */
         /* keys of a dict: address, entries, and bytes in front of the first one; those in `bytes` */
         uint64_t keys, n_entries, entries, entry_size;
         uint64_t entry;                 /* the next one */
         uint64_t from, to;              /* places in the keys of what is in `bytes` */
         uint64_t found;                 /* value of the key that was looked for; 0 = it is not there */
+        uint64_t name, parent;          /* objects of the span; 0 = not known */
         uint64_t high, low;             /* halves of a number */
         uint64_t is_bad;
+        struct python_span_facts facts;
         uint8_t bytes[PYTHON_SPAN_BYTES + 8];
 };
 
@@ -239,14 +244,29 @@ static inline const struct python_span_type *python_span_type(const struct pytho
         return NULL;
 }
 
-/* The attribute among values at @values. Return: 0 = it could not be read. */
+/* An attribute among values that were read; 0 = there is no such one. */
+static inline uint64_t python_span_at(const struct python_spans *spans, const struct python_span_walk *walk,
+                                      uint32_t index) {
+        return index < PYTHON_MAX_SPAN_WORDS ? python_span_word(walk, spans->values_head + 8 * index) : 0;
+}
+
+/*
+ * The context among values at @values, and beside it name and parent. Return: 0 = it could not be read.
+ */
 static inline uint64_t python_span_value(const struct python_spans *spans, struct python_span_walk *walk,
                                          const struct python_span_type *type, uint64_t values) {
-        uint32_t index = type->context & (PYTHON_MAX_SPAN_WORDS - 1);
+        uint32_t last = type->context;
 
-        if (!python_span_copy(walk, values, spans->values_head + 8 * (index + 1)))
+        if (type->name != PYTHON_NO_ATTRIBUTE && type->name > last)
+                last = type->name;
+        if (type->parent != PYTHON_NO_ATTRIBUTE && type->parent > last)
+                last = type->parent;
+        if (last >= PYTHON_MAX_SPAN_WORDS ||
+            !python_span_copy(walk, values, spans->values_head + 8 * (last + 1)))
                 return 0;
-        return python_span_word(walk, spans->values_head + 8 * index);
+        walk->name = python_span_at(spans, walk, type->name);
+        walk->parent = python_span_at(spans, walk, type->parent);
+        return python_span_at(spans, walk, type->context);
 }
 
 /* The same in the object itself: values that are of use say so, and how many there are. */
@@ -255,6 +275,8 @@ static inline uint64_t python_span_inline(const struct python_spans *spans, stru
         uint64_t value = python_span_value(spans, walk, type, values);
         uint32_t head = (uint32_t)python_span_word(walk, 0);
 
+        if ((head & 0xff) <= type->name || (head & 0xff) <= type->parent)
+                walk->name = walk->parent = 0;
         /* capacity, size, embedded, valid */
         return (head & 0xff) > type->context && head >> 16 == 0x0101 ? value : 0;
 }
@@ -277,7 +299,11 @@ static inline uint64_t python_span_in_dict(const struct python_spans *spans, str
         if (walk->entry >= walk->n_entries || !python_keys_entry(walk, &at) ||
             python_span_word(walk, at) != spans->name_context)
                 return 0;
-        return values ? python_span_value(spans, walk, type, values) : python_span_word(walk, at + 8);
+        if (!values)
+                return python_span_word(walk, at + 8);
+        values = python_span_value(spans, walk, type, values);
+        walk->name = walk->parent = 0;  /* one key of others was compared, and no more */
+        return values;
 }
 
 /* The SpanContext of the span at @span; 0 = it could not be read. */
@@ -367,6 +393,46 @@ static inline uint32_t python_span_ids(const struct python_spans *spans, struct 
         return span->span && (span->trace_high | span->trace_low) ? PYTHON_SPAN_READ : PYTHON_SPAN_NONE;
 }
 
+/* ---- name and parent ---- */
+
+/* A parent that cannot be read is not known, and leaves the span as it is. */
+static inline void python_span_read_parent(const struct python_spans *spans, struct python_span_walk *walk) {
+        uint32_t items = spans->items;
+        uint64_t number;
+
+        if (!walk->parent)
+                return;
+        if (walk->parent == spans->none) {
+                walk->facts.place = PYTHON_PLACE_ENTRY;
+                return;
+        }
+        if (!python_span_object(spans, walk, walk->parent, items - spans->head + 24u,
+                                spans->span_context_type) ||
+            python_span_word(walk, spans->head) != 6)
+                return;
+        number = python_span_word(walk, items + 8);
+        if (python_span_word(walk, items + 16) != spans->local) {
+                walk->facts.place = PYTHON_PLACE_ENTRY;
+                return;
+        }
+        if (!python_span_number(spans, walk, number, PYTHON_SPAN_DIGITS) || walk->high || !walk->low)
+                return;
+        walk->facts.parent = walk->low;
+        walk->facts.place = PYTHON_PLACE_CHILD;
+}
+
+static inline void python_span_read_name(struct python_span_walk *walk) {
+        const void *name = (const void *)walk->name;
+
+        if (!name || walk->n_reads >= PYTHON_MAX_SPAN_READS - 1)
+                return;
+        walk->n_reads += 2;
+        if (!bpf_probe_read_user(walk->facts.name, PYTHON_NAME_SIZE, name))
+                walk->facts.name_size = PYTHON_NAME_SIZE;
+        else if (!bpf_probe_read_user(walk->facts.name, PYTHON_NAME_FEW, name))
+                walk->facts.name_size = PYTHON_NAME_FEW;
+}
+
 /* ---- all of it ---- */
 
 /* The includer defines these by python_…_do_step(); the verifier goes through each once. */
@@ -431,6 +497,11 @@ static inline uint32_t python_span_do_read(const struct python_spans *spans, str
         walk->shift = 0;
         walk->pair = 0;
         walk->is_bad = 0;
+        walk->name = 0;
+        walk->parent = 0;
+        walk->facts.place = PYTHON_PLACE_UNKNOWN;
+        walk->facts.parent = 0;
+        walk->facts.name_size = 0;
         end = python_span_root(spans, walk, thread);
         if (end != PYTHON_SPAN_READ)
                 return end;
@@ -445,5 +516,10 @@ static inline uint32_t python_span_do_read(const struct python_spans *spans, str
         if (end != PYTHON_SPAN_READ)
                 return end;
         context = python_span_context(spans, walk, walk->found);
-        return context ? python_span_ids(spans, walk, context, span) : PYTHON_SPAN_UNREADABLE;
+        end = context ? python_span_ids(spans, walk, context, span) : PYTHON_SPAN_UNREADABLE;
+        if (end == PYTHON_SPAN_READ) {
+                python_span_read_parent(spans, walk);
+                python_span_read_name(walk);
+        }
+        return end;
 }

@@ -290,6 +290,7 @@ static __always_inline void python_span_part(struct abi_sample *sample) {
         if (end == PYTHON_SPAN_NONE || end == PYTHON_SPAN_READ)
                 sample->context = end == PYTHON_SPAN_READ ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
         sample->form = ABI_FORM_PYTHON;
+        sample->attributes_size = end == PYTHON_SPAN_READ ? sizeof(struct python_span_facts) : 0;
         if (end != PYTHON_SPAN_UNREADABLE)
                 return;
         sample->context = ABI_CONTEXT_UNREADABLE;
@@ -491,6 +492,17 @@ static __always_inline uint64_t go_attributes(struct scratch *scratch, uint64_t 
         return 0;
 }
 
+/* Name and parent of the span that was found in Python's context. Return: bytes in the record. */
+static __always_inline uint64_t python_attributes(struct scratch *scratch, uint64_t n_frames) {
+        uint32_t zero = 0;
+        const struct python_span_walk *walk = bpf_map_lookup_elem(&python_span_walks, &zero);
+
+        if (walk && !bpf_probe_read_kernel(scratch->frames + n_frames, sizeof(walk->facts), &walk->facts))
+                return sizeof(walk->facts);
+        scratch->sample.attributes_size = 0;
+        return 0;
+}
+
 /*
  * Attributes that do not fit, or cannot be read, are left out; the span stays. Return: bytes in the record.
  */
@@ -502,6 +514,8 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
                 return 0;
         if (scratch->sample.form == ABI_FORM_GO || scratch->sample.form == ABI_FORM_LABELS)
                 return go_attributes(scratch, n_frames, size);
+        if (scratch->sample.form == ABI_FORM_PYTHON)
+                return python_attributes(scratch, n_frames);
         if (size <= ABI_MAX_ATTRIBUTES_SIZE &&
             !bpf_probe_read_user(scratch->frames + n_frames, size, (const void *)scratch->attributes_address))
                 return (size + 7) & ~7ULL;

@@ -40,6 +40,7 @@ static const char *const names[PYTHON_N_SYMBOLS] = {
         [PYTHON_SYMBOL_TYPE] = "PyType_Type",
         [PYTHON_SYMBOL_MODULE] = "PyModule_Type",
         [PYTHON_SYMBOL_FALSE] = "_Py_FalseStruct",
+        [PYTHON_SYMBOL_NONE] = "_Py_NoneStruct",
         [PYTHON_SYMBOL_SEND] = "PyIter_Send",
         [PYTHON_SYMBOL_GET_CODE] = "PyFrame_GetCode",
         [PYTHON_SYMBOL_NEW_CODE] = "PyCode_NewWithPosOnlyArgs",

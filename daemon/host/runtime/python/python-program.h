@@ -30,7 +30,8 @@ typedef enum PythonSymbol {
         PYTHON_SYMBOL_TUPLE,            /* PyTuple_Type */
         PYTHON_SYMBOL_TYPE,             /* PyType_Type */
         PYTHON_SYMBOL_MODULE,           /* PyModule_Type */
-        PYTHON_SYMBOL_FALSE,            /* _Py_FalseStruct */
+        PYTHON_SYMBOL_FALSE,            /* _Py_FalseStruct, _Py_NoneStruct */
+        PYTHON_SYMBOL_NONE,
         PYTHON_SYMBOL_SEND,             /* PyIter_Send, 3.10 and newer */
         PYTHON_SYMBOL_GET_CODE,         /* PyFrame_GetCode, 3.9 and newer */
         PYTHON_SYMBOL_NEW_CODE,         /* PyCode_NewWithPosOnlyArgs, 3.8 and newer */

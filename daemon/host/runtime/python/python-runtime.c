@@ -53,7 +53,7 @@ typedef struct PythonState {
         PythonHere *here;
         PythonLayout layout;
         PythonFunction function;        /* answer to the last question */
-        char task[PYTHON_MAX_TEXT];     /* the same */
+        char task[PYTHON_MAX_TEXT];     /* the same: a task's or a span's name */
         struct python_process entry;    /* as the kernel half has it */
         uint64_t coroutine_type, generator_type, text_type, number_type;        /* Py…_Type; 0 = not known */
 } PythonState;
@@ -243,6 +243,16 @@ static int extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t
 
 /* ---- spans ---- */
 
+/* As task_name(). */
+static const char *span_name(void *userdata, const uint8_t *object, size_t size) {
+        PythonState *state = userdata;
+
+        if (!state->text_type ||
+            !python_span_name(object, size, &state->layout, state->text_type, state->task))
+                return NULL;
+        return state->task;
+}
+
 /* Reads memory, or else the file. */
 static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
         PythonHere *here = userdata;
@@ -343,6 +353,7 @@ const RuntimeOps python_runtime = {
         .extend = extend,
         .spans = spans,
         .task_name = task_name,
+        .span_name = span_name,
         .frames = frames,
         .cpu_ns = cpu_ns,
         .tend = tend,

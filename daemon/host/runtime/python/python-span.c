@@ -23,11 +23,11 @@
 #include "host/runtime/python/python-text.h"
 
 enum {
-        MAX_READS = 200000,             /* of a process: some thousands are enough */
+        MAX_READS = 200000,             /* reads of a process: some thousands are enough */
         MAX_STATE = 64 << 10,           /* bytes of an interpreter's state that are looked at */
         MAX_THREADS = 256,
         MAX_THREAD = 256,               /* bytes of a thread state: what lies behind it may lead anywhere */
-        MAX_ENTRIES = 1 << 14,          /* of a dict */
+        MAX_ENTRIES = 1 << 14,          /* entries of a dict */
         MAX_SCAN = 32 << 20,            /* bytes of a segment */
         MAX_TEXTS = 16,                 /* places of one name */
         PAGE = 4096,
@@ -269,7 +269,7 @@ static bool find_shared_keys(Look *look, uint64_t type, const char *attribute, u
         return false;
 }
 
-/* What the kernel half has to know of a type, and the address of the attribute's name. */
+/* Fills *@made for the kernel half. *@namep: address of the attribute's name. */
 static bool read_type(Look *look, uint64_t type, const char *attribute, struct python_span_type *made,
                       uint64_t *namep) {
         uint64_t keys, values;
@@ -282,7 +282,8 @@ static bool read_type(Look *look, uint64_t type, const char *attribute, struct p
             values > UINT16_MAX || entry.index >= PYTHON_MAX_SPAN_WORDS)
                 return false;
         *made = (struct python_span_type){ .type = type, .keys = keys, .values = (uint16_t)values,
-                                           .context = (uint8_t)entry.index };
+                                           .context = (uint8_t)entry.index, .name = PYTHON_NO_ATTRIBUTE,
+                                           .parent = PYTHON_NO_ATTRIBUTE };
         *namep = entry.key;
         return true;
 }
@@ -415,7 +416,20 @@ static void guess_type(Look *look, uint64_t type, struct python_span_type *made)
 
         if (look->spans.values == PYTHON_VALUES_DICT &&
             read_u64(look, type + look->head + TYPE_DICT, &values) && values <= UINT16_MAX)
-                *made = (struct python_span_type){ .type = type, .values = (uint16_t)values, .context = 1 };
+                *made = (struct python_span_type){ .type = type, .values = (uint16_t)values, .context = 1,
+                                                   .name = PYTHON_NO_ATTRIBUTE,
+                                                   .parent = PYTHON_NO_ATTRIBUTE };
+}
+
+/* Spans have names, and are read without one where these attributes are elsewhere. */
+static void find_names(Look *look, struct python_span_type *type) {
+        Entry entries[] = { { .name = "_name" }, { .name = "_parent" } };
+
+        if (!find_entries(look, type->keys, entries, ARRAY_SIZE(entries)) || !entries[1].is_there ||
+            MAX(entries[0].index, entries[1].index) >= PYTHON_MAX_SPAN_WORDS)
+                return;
+        type->name = (uint8_t)entries[0].index;
+        type->parent = (uint8_t)entries[1].index;
 }
 
 /*
@@ -443,8 +457,10 @@ static bool find_types(Look *look, const Entry modules[N_MODULES]) {
                 return true;
         if (!is_type(look, type, "_Span", 0))
                 return false;
-        if (read_type(look, type, "_context", &spans->types[0], &name))
+        if (read_type(look, type, "_context", &spans->types[0], &name)) {
+                find_names(look, &spans->types[0]);
                 return name == spans->name_context;
+        }
         guess_type(look, type, &spans->types[0]);
         return spans->types[0].type;
 }
@@ -583,7 +599,8 @@ static bool take_symbols(Look *look) {
         spans->dict_type = symbol_of(look, PYTHON_SYMBOL_DICT);
         spans->number_type = symbol_of(look, PYTHON_SYMBOL_NUMBER);
         spans->local = symbol_of(look, PYTHON_SYMBOL_FALSE);
-        if (!spans->dict_type || !spans->number_type || !spans->local ||
+        spans->none = symbol_of(look, PYTHON_SYMBOL_NONE);
+        if (!spans->dict_type || !spans->number_type || !spans->local || !spans->none ||
             !symbol_of(look, PYTHON_SYMBOL_TUPLE) ||
             !read_u64(look, symbol_of(look, PYTHON_SYMBOL_TUPLE) + look->head + TYPE_BASIC_SIZE, &items) ||
             items > UINT8_MAX)

@@ -26,8 +26,8 @@ void python_span_begin(const PythonLayout *layout, uint64_t type, struct python_
 
 enum {
         _PYTHON_SPAN_E_SUCCESS,
-        PYTHON_SPAN_E_NONE,             /* it has not loaded OpenTelemetry's packages (yet) */
-        PYTHON_SPAN_E_SOON,             /* it has, and not made all that is needed */
+        PYTHON_SPAN_E_NONE,             /* OpenTelemetry's packages are not loaded (yet) */
+        PYTHON_SPAN_E_SOON,             /* they are, and something that is needed was not made */
 };
 
 /*

@@ -77,12 +77,18 @@ bool python_task_layout(const uint64_t words[PYTHON_TASK_WORDS], const PythonLay
 
 /* ---- names ---- */
 
-static bool read_object(void *userdata, uint64_t address, void *to, size_t size) {
-        const uint8_t *object = userdata;
+/* The bytes of an object that a sample has with it. */
+typedef struct Object {
+        const uint8_t *bytes;
+        size_t size;
+} Object;
 
-        if (address > PYTHON_TASK_SIZE || size > PYTHON_TASK_SIZE - address)
+static bool read_object(void *userdata, uint64_t address, void *to, size_t size) {
+        const Object *object = userdata;
+
+        if (address > object->size || size > object->size - address)
                 return false;
-        memcpy(to, object + address, size);
+        memcpy(to, object->bytes + address, size);
         return true;
 }
 
@@ -101,7 +107,8 @@ static bool name_of_number(const PythonReader *reader, const PythonLayout *layou
 
 bool python_task_name(const uint8_t object[PYTHON_TASK_SIZE], const PythonLayout *layout, uint64_t type_text,
                       uint64_t type_number, char name[PYTHON_MAX_TEXT]) {
-        const PythonReader reader = { read_object, (void *)object };
+        Object bytes = { object, PYTHON_TASK_SIZE };
+        const PythonReader reader = { read_object, &bytes };
         uint64_t type;
 
         if (!python_reader_read(&reader, layout->type, &type, sizeof(type)) || !type)
@@ -109,4 +116,23 @@ bool python_task_name(const uint8_t object[PYTHON_TASK_SIZE], const PythonLayout
         if (type == type_number)
                 return name_of_number(&reader, layout, name);
         return type == type_text && python_text_read(&reader, layout, 0, PYTHON_TASK_SIZE, name);
+}
+
+bool python_span_name(const uint8_t *object, size_t size, const PythonLayout *layout, uint64_t type_text,
+                      char name[PYTHON_MAX_TEXT]) {
+        enum { MAX_NAME = 128 };
+        Object bytes = { object, size };
+        const PythonReader reader = { read_object, &bytes };
+        size_t n = MAX_NAME;
+        uint64_t type;
+
+        if (!python_reader_read(&reader, layout->type, &type, sizeof(type)) || !type || type != type_text ||
+            !python_text_read(&reader, layout, 0, size, name))
+                return false;
+        if (strlen(name) <= MAX_NAME)
+                return true;
+        while ((name[n] & 0xc0) == 0x80)        /* the rest of a character */
+                n--;
+        name[n] = '\0';
+        return true;
 }

@@ -26,6 +26,13 @@ bool python_task_layout(const uint64_t words[PYTHON_TASK_WORDS], const PythonLay
                         uint64_t coroutine, uint64_t generator, struct python_tasks *tasks);
 
 /*
+ * The text in @object, of which @size bytes were read: one that has more is cut behind a whole character, to
+ * 128 bytes at most. Return: whether it is of @type_text.
+ */
+bool python_span_name(const uint8_t *object, size_t size, const PythonLayout *layout, uint64_t type_text,
+                      char name[PYTHON_MAX_TEXT]);
+
+/*
  * The name in @object, the begin of an object of type @type_text (its characters; what is behind the bytes is
  * cut) or @type_number (a task without a name has one: `Task-7`). Return: whether it is one of them.
  */

@@ -14,17 +14,21 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/attributes.h"
+#include "host/sampling/aggregate/entry-names.h"
 #include "host/sampling/aggregate/span-names.h"
 #include "host/sampling/aggregate/wait-spread.h"
 #include "host/sampling/context/goroutine-labels.h"
 
 /* Threads whose last publication is remembered; by tid, the latest stays. */
 enum { SEEN_THREADS = 4096 };
+
+enum { AGGREGATOR_MAX_NAME = 128 };     /* bytes of a span's name, as publishers have them */
 
 typedef struct SeenThread {
         uint64_t generation;
@@ -36,6 +40,7 @@ struct Aggregator {
         Frames *frames;
         Window *window;
         Attributes attributes;
+        EntryNames entry_names;
         WaitSpread waits;
         SeenThread seen[SEEN_THREADS];
 };
@@ -70,6 +75,7 @@ int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns) 
                 return error_origin(-ENOMEM);
         aggregator->frames = frames;
         attributes_init(&aggregator->attributes);
+        entry_names_init(&aggregator->entry_names);
         wait_spread_init(&aggregator->waits);
         r = window_new(&aggregator->window, start_ns, clock_realtime_offset_ns(), NULL);
         if (r)
@@ -83,6 +89,7 @@ Aggregator *aggregator_free(Aggregator *aggregator) {
                 return NULL;
         window_free(aggregator->window);
         attributes_deinit(&aggregator->attributes);
+        entry_names_deinit(&aggregator->entry_names);
         wait_spread_deinit(&aggregator->waits);
         free(aggregator);
         return NULL;
@@ -323,17 +330,73 @@ static const Sample *resolve_task(const Aggregator *aggregator, const Program *p
         return known;
 }
 
+/* A sample with the name of its span as a label: room for it. */
+typedef struct NamedSample {
+        Sample sample;
+        uint8_t label[GO_HEADER_SIZE + 2 + 2 * 255];
+        struct abi_sample header;
+} NamedSample;
+
+static void put_label(NamedSample *named, const char *key, const char *value) {
+        const size_t n_key = strlen(key), n_value = strlen(value);
+        uint8_t *to = named->label + GO_HEADER_SIZE;
+
+        memset(named->label, 0, GO_HEADER_SIZE);
+        to[0] = (uint8_t)n_key;
+        to[1] = (uint8_t)n_value;
+        memcpy(to + 2, key, n_key);
+        memcpy(to + 2 + n_key, value, n_value);
+        named->header.attributes_size = (uint16_t)(GO_HEADER_SIZE + 2 + n_key + n_value);
+        named->header.form = ABI_FORM_LABELS;
+}
+
+/*
+ * Finds the name of the span that was read out of an SDK's memory: its entry span's, as a label. @named is
+ * room for it. *@samplep: the sample that is meant. Return: 0, -ENOMEM.
+ */
+static int resolve_span(Aggregator *aggregator, const Program *program, NamedSample *named,
+                        const Sample **samplep) {
+        const Sample *sample = *samplep;
+        struct python_span_facts facts;
+        const char *name = NULL;
+        int r;
+
+        if (sample->header->form != ABI_FORM_PYTHON || sample->header->attributes_size != sizeof(facts))
+                return 0;
+        memcpy(&facts, sample->attributes, sizeof(facts));
+        named->sample = *sample;
+        named->header = *sample->header;
+        named->header.attributes_size = 0;
+        named->sample.header = &named->header;
+        named->sample.attributes = named->label;
+        *samplep = &named->sample;
+        if (facts.name_size && facts.name_size <= sizeof(facts.name))
+                name = frames_span_name(aggregator->frames, program->process, facts.name, facts.name_size);
+        r = entry_names_meet(&aggregator->entry_names, program->process->generation, &sample->header->span,
+                             facts.place, facts.parent, name, &name);
+        if (r)
+                return error_fold(r);
+        if (name && strlen(name) <= AGGREGATOR_MAX_NAME)
+                put_label(named, "span.name", name);
+        else
+                stat_add(COUNTER_PYTHON_SPANS_UNNAMED, 1);
+        return 0;
+}
+
 int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *raw) {
         GoroutineContext labels;
         struct abi_sample header;
+        NamedSample named;
         Sample known, running;
         const Sample *sample = resolve_labels(aggregator, resolve_task(aggregator, program, raw, &running),
                                               &known, &header, &labels);
         enum abi_context context = judge_context(aggregator, program->process, sample->header);
         enum abi_stack_end end = sample->header->stack_end;
-        bool is_late;
-        int r = add(aggregator, program, sample, &end, &is_late);
+        bool is_late = false;
+        int r = resolve_span(aggregator, program, &named, &sample);
 
+        if (!r)
+                r = add(aggregator, program, sample, &end, &is_late);
         if (r == WINDOW_E_FULL) {
                 stat_add(COUNTER_LOST_WINDOW_FULL, 1);
                 return 0;

@@ -125,6 +125,10 @@ const char *frames_task_name(Frames *frames, const Process *process, const uint8
         return frames->runtimes ? runtimes_task_name(frames->runtimes, process, task) : NULL;
 }
 
+const char *frames_span_name(Frames *frames, const Process *process, const uint8_t *object, size_t size) {
+        return frames->runtimes ? runtimes_span_name(frames->runtimes, process, object, size) : NULL;
+}
+
 size_t frames_kernel_symbols(const Frames *frames, bool *loadedp) {
         *loadedp = frames->kernel != NULL;
         return frames->kernel ? kernel_n_symbols(frames->kernel) : 0;

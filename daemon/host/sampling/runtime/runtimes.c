@@ -904,6 +904,15 @@ const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const
         return known->runtime->ops->task_name(known->state, task);
 }
 
+const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,
+                               size_t size) {
+        const Known *known = hashmap_get(&runtimes->processes, process->generation);
+
+        if (!known || !known->state || !known->runtime->ops->span_name)
+                return NULL;
+        return known->runtime->ops->span_name(known->state, object, size);
+}
+
 void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_ns) {
         Known *known = hashmap_get(&runtimes->processes, generation);
 

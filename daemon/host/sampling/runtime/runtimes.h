@@ -113,6 +113,8 @@ typedef struct RuntimeOps {
          * call. NULL = none, or its tasks have no names.
          */
         const char *(*task_name)(void *state, const uint8_t *task);
+        /* The text that a span has as its name, of which @size bytes were read. The same holds. */
+        const char *(*span_name)(void *state, const uint8_t *object, size_t size);
         /*
          * Names the frame that begins with @words, up to @max functions, the innermost one first. Return: 0,
          * RUNTIME_E_UNNAMED, RUNTIME_E_LATER: it cannot be said now, -ENOMEM. NULL = its frames are native:
@@ -186,6 +188,10 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
 
 /* The name of the task that a sample of @process has with it; NULL = none. Lives until the next call. */
 const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task);
+
+/* The same of a span whose name is an object, of which a sample has @size bytes. */
+const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,
+                               size_t size);
 
 /* A sample of the program, of @time_ns, says that there may be spans, and that it is not known where. */
 void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_ns);

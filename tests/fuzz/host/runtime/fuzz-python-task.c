@@ -50,5 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                     (!*name || strnlen(name, sizeof(name)) == sizeof(name)))
                         abort();
         }
+        if (python_span_name(object, sizeof(object), &layout, type, name) && (!*name || strlen(name) > 128))
+                abort();
         return 0;
 }

@@ -4,6 +4,7 @@
 it says of itself, busy stretch by busy stretch; and services in which the package cannot work."""
 
 import ast
+import collections
 import http.client
 import json
 import os
@@ -197,7 +198,15 @@ class Plain(otel_case.TestCase):
         return self.check_stretches([self.python, self.REQUESTS, *arguments], options, **environment)
 
     def test_threads_and_tasks(self):
-        self.check(4, "threads", "threads", "tasks")
+        samples, _ = self.check(4, "threads", "threads", "tasks")
+        names = collections.defaultdict(set)
+        for sample in samples:
+            if sample.trace_id:
+                names[sample.trace_id].add(sample.attributes.get("span.name"))
+        named = [trace for trace, found in names.items() if found & {"outer", "request"}]
+        self.assertEqual({name for found in names.values() for name in found} - {None}, {"outer", "request"})
+        self.assertEqual([trace for trace in named if len(names[trace] - {None}) > 1], [])
+        self.assertGreater(len(named), len(names) / 2, "requests whose entry span was met")
 
     def test_a_forked_worker(self):
         self.check(2, "workers")

@@ -27,12 +27,12 @@ enum {
         THREAD = HEAP, CONTEXT = HEAP + 0x400, HAMT = HEAP + 0x500, NODES = HEAP + 0x1000, NODE_SIZE = 0x400,
         MAPPING = HEAP + 0x600, KEYS = HEAP + 0x4000, SPAN = HEAP + 0x700, VALUES = HEAP + 0x800,
         DICT = HEAP + 0x900, SPAN_KEYS = HEAP + 0xa00, SPAN_CONTEXT = HEAP + 0xc00, TRACE_ID = HEAP + 0xd00,
-        SPAN_ID = HEAP + 0xe00,
+        SPAN_ID = HEAP + 0xe00, TEXT = HEAP + 0x5000, PARENT = HEAP + 0x5200, PARENT_ID = HEAP + 0x5300,
         /* addresses that are compared, and never read */
         TYPES = 0x770000, OTHER = TYPES + 0xf00,
         VARIABLE = 0x780000, KEY = 0x780100, NAME = 0x780200, OTHER_KEY = 0x780300, LOCAL = 0x780400,
-        REMOTE = 0x780500,
-        CONTEXT_INDEX = 1,
+        REMOTE = 0x780500, NONE = 0x780600,
+        CONTEXT_INDEX = 1, NAME_INDEX = 0, PARENT_INDEX = 2,
         HASH = 0x12345678,
 };
 
@@ -65,7 +65,7 @@ static void put_number(uint64_t object, unsigned __int128 value) {
         put_object(object, spans.number_type);
         for (; value; value /= 1 << 30)
                 digits[n++] = (uint32_t)(value % (1 << 30));
-        digits[n] = 0xffffffff;         /* what lies behind is no digit */
+        digits[n] = 0xffffffff;         /* bits behind them are no digit */
         *field(object, 0) = spans.old_numbers ? n : n << 3 | !n;
 }
 
@@ -142,6 +142,16 @@ static void put_span(void) {
                 break;
         }
         *at(values + spans.values_head + 8 * CONTEXT_INDEX) = SPAN_CONTEXT;
+        *at(values + spans.values_head + 8 * NAME_INDEX) = TEXT;
+        *at(values + spans.values_head + 8 * PARENT_INDEX) = PARENT;
+}
+
+static void put_span_context(uint64_t object, uint64_t trace, uint64_t span, uint64_t is_remote) {
+        put_object(object, spans.span_context_type);
+        *field(object, 0) = 6;
+        *at(object + spans.items) = trace;
+        *at(object + spans.items + 8) = span;
+        *at(object + spans.items + 16) = is_remote;
 }
 
 static void put_all(void) {
@@ -160,11 +170,11 @@ static void put_all(void) {
         entry_of(KEYS, 0)[0] = KEY;
         entry_of(KEYS, 0)[1] = SPAN;
         put_span();
-        put_object(SPAN_CONTEXT, spans.span_context_type);
-        *field(SPAN_CONTEXT, 0) = 6;
-        *at(SPAN_CONTEXT + spans.items) = TRACE_ID;
-        *at(SPAN_CONTEXT + spans.items + 8) = SPAN_ID;
-        *at(SPAN_CONTEXT + spans.items + 16) = LOCAL;
+        put_span_context(SPAN_CONTEXT, TRACE_ID, SPAN_ID, LOCAL);
+        put_span_context(PARENT, TRACE_ID, PARENT_ID, LOCAL);
+        put_number(PARENT_ID, 99);
+        for (unsigned i = 0; i < PYTHON_NAME_SIZE / 8; i++)
+                *at(TEXT + 8 * i) = i + 1;
         put_number(TRACE_ID, (unsigned __int128)TRACE_HIGH << 64 | TRACE_LOW);
         put_number(SPAN_ID, SPAN_NUMBER);
 }
@@ -177,13 +187,15 @@ static void begin(unsigned minor, bool is_free_threaded) {
                 .context_type = TYPES, .variable = VARIABLE, .hamt_type = TYPES + 0x10,
                 .bitmap_type = TYPES + 0x20, .array_type = TYPES + 0x30, .collision_type = TYPES + 0x40,
                 .mapping_type = TYPES + 0x50, .dict_type = TYPES + 0x60, .key = KEY, .name_context = NAME,
-                .span_context_type = TYPES + 0x70, .number_type = TYPES + 0x80, .local = LOCAL, .hash = HASH,
+                .span_context_type = TYPES + 0x70, .number_type = TYPES + 0x80, .local = LOCAL, .none = NONE,
+                .hash = HASH,
                 .thread_context = minor < 11 ? 240 : minor == 11 ? 224 : 208, .head = head,
                 .items = (uint8_t)(head + (minor >= 14 ? 16 : 8)), .old_keys = minor < 11,
                 .old_numbers = minor < 12,
                 .types = { { .type = TYPES + 0x90, .keys = SPAN_KEYS, .values = head,
-                             .context = CONTEXT_INDEX },
-                           { .type = TYPES + 0xa0, .values = head } },
+                             .context = CONTEXT_INDEX, .name = NAME_INDEX, .parent = PARENT_INDEX },
+                           { .type = TYPES + 0xa0, .values = head, .name = PYTHON_NO_ATTRIBUTE,
+                             .parent = PYTHON_NO_ATTRIBUTE } },
         };
         spans.values = minor < 11 ? PYTHON_VALUES_DICT
                 : minor == 11     ? PYTHON_VALUES_POINTER
@@ -223,7 +235,7 @@ Test(python_spans, each_release_keeps_the_span_that_a_thread_works_for) {
                 begin_release(i);
                 cr_assert_eq(read_span(), PYTHON_SPAN_READ, "3.%u", releases[i].minor);
                 cr_assert(is_right(), "3.%u", releases[i].minor);
-                cr_assert_leq(walk.n_reads, 12, "3.%u: %u", releases[i].minor, (unsigned)walk.n_reads);
+                cr_assert_leq(walk.n_reads, 12 + 4, "3.%u: %u", releases[i].minor, (unsigned)walk.n_reads);
         }
 }
 
@@ -247,6 +259,40 @@ Test(python_spans, attributes_may_have_moved_into_a_dict) {
                         entry_of(SPAN_KEYS, CONTEXT_INDEX)[0] = OTHER_KEY;
                         cr_assert_eq(read_span(), PYTHON_SPAN_UNREADABLE, "another attribute's place");
                 }
+}
+
+/* Where the attributes of the span are. */
+static uint64_t values_of(void) {
+        uint64_t in_object = (uint64_t)SPAN + spans.types[0].values;
+
+        return (spans.values == PYTHON_VALUES_INLINE ? in_object : (uint64_t)VALUES) + spans.values_head;
+}
+
+Test(python_spans, name_and_parent_lie_beside_the_context) {
+        EACH_RELEASE(i) {
+                begin_release(i);
+                cr_assert_eq(read_span(), PYTHON_SPAN_READ);
+                cr_assert_eq(walk.facts.place, PYTHON_PLACE_CHILD);
+                cr_assert_eq(walk.facts.parent, 99);
+                cr_assert_eq(walk.facts.name_size, PYTHON_NAME_SIZE);
+                cr_assert_eq(memcmp(walk.facts.name, at(TEXT), PYTHON_NAME_SIZE), 0);
+                *at(PARENT + spans.items + 16) = REMOTE;
+                cr_assert_eq(read_span(), PYTHON_SPAN_READ);
+                cr_assert_eq(walk.facts.place, PYTHON_PLACE_ENTRY, "a request came with it");
+                *at(values_of() + 8 * PARENT_INDEX) = NONE;
+                cr_assert_eq(read_span(), PYTHON_SPAN_READ);
+                cr_assert_eq(walk.facts.place, PYTHON_PLACE_ENTRY);
+                put_object(PARENT, OTHER);
+                *at(values_of() + 8 * PARENT_INDEX) = PARENT;
+                cr_assert_eq(read_span(), PYTHON_SPAN_READ, "the span itself is known");
+                cr_assert_eq(walk.facts.place, PYTHON_PLACE_UNKNOWN);
+                *at(values_of() + 8 * NAME_INDEX) = HEAP + sizeof(heap) - PYTHON_NAME_FEW;
+                cr_assert_eq(read_span(), PYTHON_SPAN_READ);
+                cr_assert_eq(walk.facts.name_size, PYTHON_NAME_FEW);
+                *at(values_of() + 8 * NAME_INDEX) = OTHER;
+                cr_assert_eq(read_span(), PYTHON_SPAN_READ);
+                cr_assert_eq(walk.facts.name_size, 0);
+        }
 }
 
 Test(python_spans, a_thread_without_a_context_or_a_span_has_none) {
@@ -320,6 +366,9 @@ Test(python_spans, values_in_the_object_are_left_alone_when_they_are_not_of_use)
                 *at(SPAN + spans.types[0].values) = heads[i];
                 cr_assert_eq(read_span(), PYTHON_SPAN_UNREADABLE, "%zu", i);
         }
+        *at(SPAN + spans.types[0].values) = 0x01010b00 | PARENT_INDEX;
+        cr_assert_eq(read_span(), PYTHON_SPAN_READ);
+        cr_assert_eq(walk.facts.place, PYTHON_PLACE_UNKNOWN, "the parent lies behind them");
 }
 
 Test(python_spans, other_variables_make_the_tree_deeper) {

@@ -126,3 +126,33 @@ Test(python_task, texts) {
         put(object, 8, 0x1234, 8);              /* of another type */
         cr_assert_null(name_of(object));
 }
+
+static const char *span_name_of(const uint8_t *object, size_t size) {
+        static char name[PYTHON_MAX_TEXT];
+        const PythonLayout layout = layout_of(0x030e);
+
+        return python_span_name(object, size, &layout, TEXT_TYPE, name) ? name : NULL;
+}
+
+Test(python_task, names_of_spans) {
+        uint8_t object[PYTHON_NAME_SIZE] = { 0 };
+        const uint16_t wide = 0x20ac;
+
+        put(object, 8, TEXT_TYPE, 8);
+        put(object, 16, 9, 8);
+        put(object, 32, (1u | 1u << 3 | 1u << 4) << 16, 4);
+        memcpy(object + 40, "GET /cart", 9);
+        cr_assert_str_eq(span_name_of(object, sizeof(object)), "GET /cart");
+        cr_assert_str_eq(span_name_of(object, 45), "GET /", "what was read of it");
+        cr_assert_null(span_name_of(object, 20));
+        put(object, 16, 500, 8);
+        memset(object + 40, 'n', sizeof(object) - 40);
+        cr_assert_eq(strlen(span_name_of(object, sizeof(object))), 128);
+        /* euro signs have three bytes each: 42 fit */
+        put(object, 32, (2u | 1u << 3) << 16, 4);
+        for (size_t at = 56; at < sizeof(object); at += sizeof(wide))
+                memcpy(object + at, &wide, sizeof(wide));
+        cr_assert_eq(strlen(span_name_of(object, sizeof(object))), 126);
+        put(object, 8, NUMBER_TYPE, 8);
+        cr_assert_null(span_name_of(object, sizeof(object)), "a number is no name");
+}
