@@ -134,7 +134,8 @@ struct python {
         struct python_part parts[PYTHON_MAX_STATES];
         uint32_t n_states, n_parts;
         uint32_t n_looked;              /* states that were looked at */
-        uint64_t looked_ns;             /* time of the sample whose thread has these states */
+        /* the sample whose thread has these states: its time, program and thread */
+        uint64_t looked_ns, looked_generation, looked_id;
         uint32_t next_state;            /* next state whose chain is to be read */
         uint32_t part_begin;
         uint32_t has_more;              /* there were more states */

@@ -185,9 +185,12 @@ static __always_inline bool python_find(const struct python_walk *walk, const st
         struct python_thread_key key = { sample->generation, sample->tid };
         struct python_thread *known, fresh = {};
 
-        if (python->looked_ns == sample->time_ns)
+        if (python->looked_ns == sample->time_ns && python->looked_generation == sample->generation &&
+            python->looked_id == python->thread_id)
                 return python->n_states;
         python->looked_ns = sample->time_ns;
+        python->looked_generation = sample->generation;
+        python->looked_id = python->thread_id;
         python->n_states = 0;
         python->has_more = 0;
         known = bpf_map_lookup_elem(&python_threads, &key);
