@@ -180,6 +180,20 @@ class Mistakes(Cli):
         done = self.spanprof("config", "show", expect=CONFIG, env=environment(SPANPROF_FREQUENCY="fast"))
         self.assertIn("SPANPROF_FREQUENCY: `fast` is no number", done.stderr)
 
+    def test_a_wrong_variable_of_others_is_told_and_left_out(self):
+        for value, n in (("novalue", 1), ("team=shop,=x,a=%zz", 2)):
+            with self.subTest(value):
+                done = self.spanprof("config", "show", env=environment(OTEL_RESOURCE_ATTRIBUTES=value))
+                self.assertIn(f"OTEL_RESOURCE_ATTRIBUTES is left out: {n} of its items are not KEY=VALUE",
+                              done.stderr)
+                self.assertRegex(done.stdout, r"(?m)^resource-attributes += +# default$")
+        done = self.spanprof("config", "show", env=environment(OTEL_RESOURCE_ATTRIBUTES="team=shop"))
+        self.assertRegex(done.stdout, r"(?m)^resource-attributes += team=shop +# OTEL_RESOURCE_ATTRIBUTES$")
+        # its own is
+        done = self.spanprof("config", "show", expect=CONFIG,
+                             env=environment(SPANPROF_RESOURCE_ATTRIBUTES="novalue"))
+        self.assertIn("SPANPROF_RESOURCE_ATTRIBUTES: 1 of its items", done.stderr)
+
     def test_a_nearly_right_variable_is_pointed_out(self):
         done = self.spanprof("config", "show", env=environment(SPANPROF_FREQENCY="5",
                                                                SPANPROF_SERVICE_HOST="10.0.0.1"))

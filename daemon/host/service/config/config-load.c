@@ -32,6 +32,7 @@
 #include "host/service/config/backend.h"
 #include "host/service/config/config-check.h"
 #include "host/service/config/config-files.h"
+#include "host/service/config/option-check.h"
 #include "host/service/config/option-removed.h"
 #include "host/service/config/option.h"
 
@@ -339,14 +340,23 @@ static int load_otel_protocol(LoadState *state, const char *const *environment) 
         return r < 0 ? r : 0;
 }
 
-/* Attributes in the daemon's own environment go to all targets: they run where it does. */
+/*
+ * Attributes in the daemon's own environment go to all targets: they run where it does. The variable is not
+ * spanprof's: one that is wrong is left out as a whole, as OpenTelemetry has it, and everything else goes on.
+ */
 static int load_otel_resource(LoadState *state, int verb, const char *const *environment) {
         const Option *option = option_find("resource-attributes", strlen("resource-attributes"));
         const char *name = "OTEL_RESOURCE_ATTRIBUTES", *value = environment_get(environment, name);
+        _cleanup_(text_deinit) Text problem = { 0 };
         int r;
 
         if (!value || !option_is_for(option, verb))
                 return 0;
+        r = option_check_resource_attributes(value, &problem);
+        if (r > 0)
+                log_warning("%s is left out: %s", name, problem.data);
+        if (r)
+                return MIN(r, 0);
         r = config_set(state->config, option, value, CONFIG_OTEL, name, name, state->errors);
         state->invalid |= r > 0;
         return r < 0 ? r : 0;
