@@ -286,7 +286,16 @@ static int write_file(Record *record) {
         return r ? STATUS_FAILURE : 0;
 }
 
-/* On standard error if the recording itself goes to standard output. */
+/*
+ * Where tables go. Standard output is the recording's, if that is its name, or the command's: who keeps its
+ * output in a file or a pipe wants no table in it.
+ */
+static FILE *tables_out(const Record *record) {
+        bool taken = !strcmp(record->path, "-") || (record->cli->n_arguments && !isatty(STDOUT_FILENO));
+
+        return taken ? stderr : stdout;
+}
+
 static int print_tables(const Record *record) {
         const Config *config = &record->cli->config;
         TablesFormat format = { .rows = inputs_is_set(config, "top") ? config->report.top : 10,
@@ -294,7 +303,7 @@ static int print_tables(const Record *record) {
                                 .has_java = config_has_runtime(config, "hotspot"),
                                 .has_python = config_has_runtime(config, "python"),
                                 .has_v8 = config_has_runtime(config, "v8") };
-        FILE *out = strcmp(record->path, "-") ? stdout : stderr;
+        FILE *out = tables_out(record);
         Counts counts;
         int r;
 
@@ -321,9 +330,8 @@ static int compare(const Record *record) {
         if (!r)
                 r = report_add(after, record->convert.window);
         if (!r)
-                r = comparison_print(config, record->baseline, after,
-                                     strcmp(record->path, "-") ? stdout : stderr);
-        fflush(stdout);
+                r = comparison_print(config, record->baseline, after, tables_out(record));
+        fflush(tables_out(record));
         return r ? r : comparison_check(config, record->baseline, after);
 }
 
@@ -530,6 +538,7 @@ const Verb verb_record = {
                 "failures of spanprof itself are 1, 2 and 78, and 3 is what --fail-above found. Without a COMMAND it is a\n"
                 "failure, too, if there is not one sample; what was missing is said.\n"
                 "\n"
+                "Tables go to standard error where standard output is a COMMAND's and no terminal.\n"
                 "No configuration file is read. The daemon of this host may run meanwhile: each samples for itself.\n"
                 "\n"
                 "  spanprof record -- ./app -x                    a command, to " DEFAULT_OUTPUT "\n"

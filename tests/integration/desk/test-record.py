@@ -114,6 +114,21 @@ class Command(Record):
         done = self.record("-o", "x.folded", "printf", "%s|", "-F", "--help", "-o")
         self.assertEqual(done.stdout.split("\n")[0].split("|")[:3], ["-F", "--help", "-o"])
 
+    def test_has_standard_output_for_itself_in_a_file_or_pipe(self):
+        """As with perf, strace and time. On a terminal tables stand behind it."""
+        script = "echo payload; while [ $((i+=1)) -lt 200000 ]; do :; done"
+        done = self.record("-o", "x.folded", "--", "sh", "-c", script)
+        self.assertEqual(done.stdout, "payload\n")
+        self.assertRegex(done.stderr, r"(?m)^  samples +\d+ in ")
+        reader, writer = pty.openpty()
+        self.addCleanup(os.close, reader)
+        done = subprocess.run([tap.SPANPROF, "record", "-o", "x.folded", "--", "sh", "-c", script],
+                              stdout=writer, stderr=subprocess.PIPE, cwd=self.where,
+                              env=session.clean_environment(), check=True)
+        os.close(writer)
+        self.assertRegex(os.read(reader, 1 << 16).decode(), r"(?s)^payload\r\n.*  samples +\d+ in ")
+        self.assertNotIn(b"samples ", done.stderr)
+
     def test_has_our_input_directory_and_signals(self):
         script = "cat; pwd; grep -E '^Sig(Blk|Ign)' /proc/self/status"
         plain = self.run_command(["sh", "-c", script], input="hello\n", stdin=None, cwd=self.where,
@@ -130,9 +145,9 @@ class Command(Record):
         result = self.check(path, summary)
         shares.check(self, result.leaves(pid), session.truth_of(child, r"^(share_\d+) (\d+)$"), alpha=ALPHA)
         whole = sum(result.leaves(pid).values())
-        self.assertRegex(child.out, r"(?m)^ +\d+\.\d % +\d+\.\d %  \S+ +victim-shares$")
-        self.assertRegex(child.out, rf"(?m)^  samples +{result.summary['delivered']} in ")
-        self.assertNotIn("  unnamed  ", child.out)
+        self.assertRegex(child.err, r"(?m)^ +\d+\.\d % +\d+\.\d %  \S+ +victim-shares$")
+        self.assertRegex(child.err, rf"(?m)^  samples +{result.summary['delivered']} in ")
+        self.assertNotIn("  unnamed  ", child.err)
         self.assertGreater(whole, 0)
 
     def test_descendants_are_recorded_and_nobody_else(self):
@@ -421,7 +436,7 @@ class File(Record):
         self.assertIn("No space left on device", done.stderr)
         self.assertEqual(sorted(path.name for path in small.iterdir()), ["filler", "x.otlp"])
         self.assertEqual((small / "x.otlp").read_bytes(), b"before")
-        self.assertIn("samples ", done.stdout, "the tables are there all the same")
+        self.assertIn("samples ", done.stderr, "the tables are there all the same")
 
     def test_standard_output_gets_the_recording_alone(self):
         victim = self.victim("shares")
@@ -527,7 +542,7 @@ class Terminal(Record):
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         self.assertNotRegex(child.out + child.err,
                             r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
-        self.assertIn("?]0;owned??[2Jx?gnp??", child.out)
+        self.assertIn("?]0;owned??[2Jx?gnp??", child.err)
 
 
 class Unnamed(Record):
@@ -539,8 +554,8 @@ class Unnamed(Record):
         child, path, summary = self.begin("-F", "499", "--", program)
         session.wait_cpu([self.started(child)], 1)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
-        self.assertRegex(child.out, r"(?m)^  unnamed    \d+\.\d % in files without symbols, as no-symbols: ")
-        self.assertNotIn("outside of files", child.out)
+        self.assertRegex(child.err, r"(?m)^  unnamed    \d+\.\d % in files without symbols, as no-symbols: ")
+        self.assertNotIn("outside of files", child.err)
 
     def test_code_without_a_file_is_told_of_until_the_program_names_it(self):
         victim, tell = self.commanded("code")
