@@ -73,7 +73,7 @@ def storm(options):
             s = daemon.summary
             due, whole, right, wrong, ends = judge.count(
                 sample for sample in daemon.samples if sample.resource["process.pid"] in pids)
-            ticks = s["ticks"] - s["lost_by_reason"].get("not_target", 0)
+            ticks = s["ticks"]
             rows.append([
                 ms, hz, ticks, f"{100 * s['delivered'] / max(ticks, 1):.2f} %", due,
                 f"{100 * whole / max(due, 1):.2f} %", f"{100 * right / max(due, 1):.2f} %", wrong,

@@ -137,8 +137,11 @@ class Result:
         s = self.summary
         test.assertEqual(s["pending"], 0, s)
         test.assertEqual(s["ticks"], s["delivered"] + s["lost"], s)
-        test.assertEqual(s["lost"], sum(s["counters"]["lost_total"].values()), s)
-        test.assertEqual({k: v for k, v in s["counters"]["lost_total"].items() if v}, s["lost_by_reason"])
+        lost = dict(s["counters"]["lost_total"])
+        test.assertEqual((s["ticks"] + s["not_target"], lost.pop("not_target")),
+                         (s["counters"]["ticks_total"], s["not_target"]), s)
+        test.assertEqual(s["lost"], sum(lost.values()), s)
+        test.assertEqual({k: v for k, v in lost.items() if v}, s["lost_by_reason"])
         test.assertEqual((s["counters"]["validate_findings_total"], s["delivered"] > 0 and
                           not s["counters"]["validated_requests_total"]), ({"error": 0, "warning": 0}, False),
                          self.log)

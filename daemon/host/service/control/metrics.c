@@ -307,7 +307,8 @@ static void append_losses(Text *text) {
         const char *separator = "";
 
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                    counter == COUNTER_LOST_NOT_TARGET)
                         continue;
                 text_printf(text, "%s", separator);
                 append_label_value(text, stat_label(counter));
@@ -534,6 +535,8 @@ static void append_settings(Text *text, const Config *config) {
 }
 
 void metrics_print_status(Text *text, const Metrics *m) {
+        uint64_t not_targets = stat_get(COUNTER_LOST_NOT_TARGET);
+
         text_printf(text, "spanprof %s, pid %u, up ", SPANPROF_VERSION, m->pid);
         append_age(text, m->age_ns);
         text_printf(text, "\n");
@@ -543,8 +546,9 @@ void metrics_print_status(Text *text, const Metrics *m) {
         text_printf(text,
                     "ticks        %" PRIu64 " = %" PRIu64 " delivered + %" PRIu64 " lost + %" PRIu64
                     " under way\n",
-                    stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), n_pending());
-        if (stat_lost()) {
+                    stat_get(COUNTER_TICKS) - not_targets, stat_get(COUNTER_SAMPLES_DELIVERED),
+                    stat_lost() - not_targets, n_pending());
+        if (stat_lost() > not_targets) {
                 text_printf(text, "lost         ");
                 append_losses(text);
                 text_printf(text, "\n");
@@ -581,10 +585,11 @@ static void append_json_sampling(JsonWriter *json, const Metrics *m) {
         json_number(json, "targets", m->n_targets);
         json_number(json, "processes", m->n_processes);
         json_line(json, 2);
-        json_number(json, "ticks", stat_get(COUNTER_TICKS));
+        json_number(json, "ticks", stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET));
         json_number(json, "delivered", stat_get(COUNTER_SAMPLES_DELIVERED));
-        json_number(json, "lost", stat_lost());
+        json_number(json, "lost", stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
         json_number(json, "pending", n_pending());
+        json_number(json, "not_target", stat_get(COUNTER_LOST_NOT_TARGET));
         json_line(json, 2);
         json_decimal(json, "coverage_ratio", coverage_ratio(&m->coverage), 4);
         json_text(json, "coverage_cause", coverage_cause_name(coverage_cause(&m->coverage)));
@@ -597,7 +602,8 @@ static void append_json_losses(JsonWriter *json) {
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
                 _cleanup_(text_deinit) Text reason = { 0 };
 
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                    counter == COUNTER_LOST_NOT_TARGET)
                         continue;
                 append_label_value(&reason, stat_label(counter));
                 json_number(json, reason.data ? reason.data : "", stat_get(counter));

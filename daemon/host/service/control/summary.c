@@ -181,7 +181,8 @@ static void append_json_losses(JsonWriter *json) {
         json_line(json, 1);
         json_open(json, "lost_by_reason", '{');
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                    counter == COUNTER_LOST_NOT_TARGET)
                         continue;
                 copy_label(counter, label);
                 json_number(json, label, stat_get(counter));
@@ -190,15 +191,18 @@ static void append_json_losses(JsonWriter *json) {
 }
 
 static void append_sampling(JsonWriter *json, const Summary *summary) {
+        uint64_t not_targets = stat_get(COUNTER_LOST_NOT_TARGET);
+
         json_text(json, "version", SPANPROF_VERSION);
         json_number(json, "duration_ns", summary->duration_ns);
         json_number(json, "frequency", summary->frequency);
         json_number(json, "cpus", summary->n_cpus);
         json_line(json, 1);
-        json_number(json, "ticks", stat_get(COUNTER_TICKS));
+        json_number(json, "ticks", stat_get(COUNTER_TICKS) - not_targets);
         json_number(json, "delivered", stat_get(COUNTER_SAMPLES_DELIVERED));
-        json_number(json, "lost", stat_lost());
+        json_number(json, "lost", stat_lost() - not_targets);
         json_number(json, "pending", summary->n_pending);
+        json_number(json, "not_target", not_targets);
         append_json_losses(json);
         json_line(json, 1);
         json_number(json, "target_cpu_ns", summary->target_cpu_ns);

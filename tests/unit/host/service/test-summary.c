@@ -83,6 +83,27 @@ Test(summary, names_only_the_losses_that_happened) {
 }
 
 /* 2 CPUs for 10 s at 100 Hz are 2,000 entries; 5 s of CPU time are 500 of them. */
+/* A tick on a process that turned out not to be chosen is neither one of the targets' nor lost. */
+Test(summary, counts_ticks_of_nobody_apart) {
+        Summary summary = { .n_cpus = 1 };
+        const cJSON *losses;
+        cJSON *json;
+
+        stat_reset();
+        stat_add(COUNTER_TICKS, 15);
+        stat_add(COUNTER_SAMPLES_DELIVERED, 9);
+        stat_add(COUNTER_LOST_NOT_TARGET, 4);
+        stat_add(COUNTER_LOST_STOP, 2);
+        json = written(&summary);
+        losses = cJSON_GetObjectItemCaseSensitive(json, "lost_by_reason");
+        cr_expect_eq(number(json, "ticks"), 11);
+        cr_expect_eq(number(json, "lost"), 2);
+        cr_expect_eq(number(json, "not_target"), 4);
+        cr_expect_eq(cJSON_GetArraySize(losses), 1);
+        cr_expect_eq(number(losses, "stop"), 2);
+        cJSON_Delete(json);
+}
+
 Test(summary, measures_coverage_against_the_programmed_rate) {
         Summary summary = { .duration_ns = 10 * NS_PER_SEC, .frequency = 99, .n_cpus = 2, .programmed = 2000,
                             .target_cpu_ns = 5 * NS_PER_SEC };
