@@ -144,8 +144,12 @@ static bool await(RegionScan *scan, const struct spanprof_station *station, cons
         return false;
 }
 
-/* Reads the events of one station. @now_ns: a time not long ago. */
-static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
+/*
+ * Reads the events of one station. Events of the future are nonsense, so the clock is read again here, and
+ * after some events: a scan of a million stations lasts for seconds, and who takes the events may wait for a
+ * disk.
+ */
+static int visit(RegionScan *scan, uint32_t index, RegionScanEventFunc func, void *userdata,
                  RegionScanFound *found) {
         const struct spanprof_station *station = &scan->region->stations[index];
         StationState *state = &scan->states[index];
@@ -153,11 +157,14 @@ static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEv
         CoroEvent event = { .station = index, .pid = scan->pid };
         /* a writer that never stops must not hold up the scan */
         unsigned n = 0, max = SPANPROF_STATION_EPOCHS;
+        uint64_t now_ns = 0;
         StationRing ring;
         int r, result = 0;
 
         ring.filled = false;
         while (n < max && !result) {
+                if (n % SPANPROF_STATION_EPOCHS == 0)
+                        now_ns = clock_monotonic_ns();
                 r = station_next(station, scan->dialect, now_ns, state, &ring, &event);
                 if (!r) {
                         found->n_events++;
@@ -220,16 +227,13 @@ static void prefetch(const RegionScan *scan, uint32_t at) {
                 __builtin_prefetch(state + i);
 }
 
-static int scan_alive(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
-                      RegionScanFound *found) {
+static int scan_alive(RegionScan *scan, RegionScanEventFunc func, void *userdata, RegionScanFound *found) {
         const struct spanprof_epoch *lines = (const struct spanprof_epoch *)scan->region->stations;
 
         for (uint32_t begin = 0; begin < scan->n_alive; begin += BLOCK) {
                 uint32_t news[BLOCK], end = MIN(begin + BLOCK, scan->n_alive);
                 unsigned n = look(scan, begin, end, news);
 
-                if (n && scan->follow)
-                        now_ns = clock_monotonic_ns();
                 scan->alone = n == 1 && !found->n_events;
                 for (unsigned i = 0; i < n; i++)
                         prefetch(scan, news[i]);
@@ -237,7 +241,7 @@ static int scan_alive(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc fun
                         __builtin_prefetch(&lines[scan->lines[at]].seq);
                 for (unsigned i = 0; i < n; i++) {
                         uint32_t index = index_at(scan, news[i]);
-                        int r = visit(scan, index, now_ns, func, userdata, found);
+                        int r = visit(scan, index, func, userdata, found);
 
                         aim(scan, news[i], index);
                         if (r)
@@ -259,7 +263,7 @@ int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func,
                 find_dialect(scan, now_ns);
         if (scan->dialect == STATION_DIALECT_UNKNOWN)
                 return 0;
-        r = scan_alive(scan, now_ns, func, userdata, found);
+        r = scan_alive(scan, func, userdata, found);
         bury(scan, scan->n_alive / LOOKS_PER_SCAN + 1);
         scan->finished = region_is_cut(scan->region);     /* later loads would be zeros */
         return r;
@@ -276,7 +280,7 @@ int region_scan_finish(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc fu
         if (scan->dialect == STATION_DIALECT_UNKNOWN)
                 find_dialect(scan, now_ns);
         for (uint32_t i = 0; !r && i < scan->n_seen && scan->dialect != STATION_DIALECT_UNKNOWN; i++)
-                r = visit(scan, i, now_ns, func, userdata, found);
+                r = visit(scan, i, func, userdata, found);
         for (uint32_t i = 0; i < scan->n_seen && !region_is_cut(scan->region); i++)
                 station_finish(&scan->region->stations[i], scan->dialect, now_ns, &scan->states[i]);
         scan->finished = true;

@@ -174,6 +174,47 @@ static int count(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
+typedef struct Slow {
+        Region *region;
+        StationWriter writer;
+        uint64_t n_events;
+} Slow;
+
+/* Each event is followed by one of the next station, dated now: the scan began two seconds ago. */
+static int write_next(void *userdata, const CoroEvent *event) {
+        Slow *slow = userdata;
+
+        slow->n_events++;
+        if (event->station < 3) {
+                slow->writer = (StationWriter){ .station = station_at(slow->region, event->station + 1) };
+                station_writer_write(&slow->writer, clock_monotonic_ns(), 7, 0x1000, 1);
+        }
+        return 0;
+}
+
+Test(region, takes_no_event_for_a_future_one_because_the_scan_is_long) {
+        _cleanup_(region_freep) Region *region = NULL;
+        uint64_t begun_ns = clock_monotonic_ns() - 2 * NS_PER_SEC;
+        RegionScanTotals totals;
+        RegionScanFound found;
+        RegionScan scan;
+        Slow slow = { 0 };
+
+        cr_assert_eq(region_create(&region, path, 4, 0600), 0);
+        cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false), 0);
+        region->header->allocated_count = 4;
+        slow.region = region;
+        slow.writer = (StationWriter){ .station = station_at(region, 0) };
+        station_writer_write(&slow.writer, clock_monotonic_ns(), 7, 0x1000, 1);
+        cr_assert_eq(region_scan_run(&scan, begun_ns, write_next, &slow, &found), 0);
+        cr_assert_eq(region_scan_finish(&scan, begun_ns, write_next, &slow, &found), 0);
+        cr_assert_eq(region_scan_totals(&scan, &totals), 0);
+        cr_expect_eq(totals.n_rejected, 0);
+        cr_expect_eq(totals.n_read, 4);
+        cr_expect_eq(slow.n_events, 4);
+        region_scan_deinit(&scan);
+}
+
 Test(region, is_scanned_station_by_station) {
         _cleanup_(region_freep) Region *region = NULL;
         uint64_t n[4] = { 0 }, now = clock_monotonic_ns();
