@@ -267,15 +267,36 @@ static int read_field(Reader *reader, const cJSON *item, const ProtobufCFieldDes
         return read_value(reader, item, field, field_place(message, field));
 }
 
-/*
- * Finds a field also by its name in the .proto, as protobuf's own parsers do: the first drafts of profiles
- * came so.
- */
+static bool is_named(const char *field_name, const char *name) {
+        return json_name_equals(field_name, name) || !strcmp(field_name, name);
+}
+
+/* What the first drafts of profiles called a `name_strindex`: `name_index`; of a type the bare `type`. */
+static bool is_draft_name(const ProtobufCMessageDescriptor *descriptor,
+                          const ProtobufCFieldDescriptor *field, const char *name) {
+        static const char suffix[] = "_strindex";
+        size_t size = strlen(field->name);
+        char draft[64];
+
+        if (size < sizeof(suffix) || size >= sizeof(draft) ||
+            strcmp(field->name + size - strlen(suffix), suffix))
+                return false;
+        size -= strlen(suffix);
+        snprintf(draft, sizeof(draft), "%.*s_index", (int)size, field->name);
+        if (is_named(draft, name))
+                return true;
+        draft[size] = 0;
+        return !strcmp(descriptor->short_name, "ValueType") && is_named(draft, name);
+}
+
+/* Finds a field also by its name in the .proto, as protobuf's own parsers do, and by that of a draft. */
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
                                                   const char *name) {
         for (unsigned i = 0; i < descriptor->n_fields; i++)
-                if (json_name_equals(descriptor->fields[i].name, name) ||
-                    !strcmp(descriptor->fields[i].name, name))
+                if (is_named(descriptor->fields[i].name, name))
+                        return &descriptor->fields[i];
+        for (unsigned i = 0; i < descriptor->n_fields; i++)
+                if (is_draft_name(descriptor, &descriptor->fields[i], name))
                         return &descriptor->fields[i];
         return NULL;
 }

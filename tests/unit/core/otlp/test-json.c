@@ -130,6 +130,41 @@ Test(json, reads_the_names_of_the_proto_as_well) {
                    OTLP_JSON_E_SHAPE, "resource_profiles[0].scope_profiles[0].profiles[0].sample_type");
 }
 
+/* The golden text, with `…Strindex` as the first drafts had it: `nameIndex`, `key_index`, of types `type`. */
+Test(json, reads_the_names_of_the_first_drafts) {
+        static const struct {
+                const char *now, *draft;
+        } names[] = {
+                { "\"typeStrindex\"", "\"type\"" },
+                { "\"nameStrindex\"", "\"name_index\"" },
+                { "\"systemNameStrindex\"", "\"systemNameIndex\"" },
+                { "\"filenameStrindex\"", "\"filename_index\"" },
+                { "\"keyStrindex\"", "\"key_index\"" },
+        };
+        uint8_t data[sizeof(golden_request)];
+        char text[2 * sizeof(golden_json)], where[128];
+        OtlpRequest *request;
+        unsigned n = 0;
+
+        strcpy(text, golden_json);
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+                for (char *at = text; (at = strstr(at, names[i].now)); n++) {
+                        size_t now = strlen(names[i].now), draft = strlen(names[i].draft);
+
+                        memmove(at + draft, at + now, strlen(at + now) + 1);
+                        memcpy(at, names[i].draft, draft);
+                }
+        cr_assert_gt(n, 5);
+        cr_assert_eq(parse(text, &request, where), 0, "%s", where);
+        cr_assert_eq(protobuf_c_message_get_packed_size(&request->base), sizeof(data));
+        protobuf_c_message_pack(&request->base, data);
+        cr_assert_arr_eq(data, golden_request, sizeof(data));
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        /* a name of a field that no draft had is unknown still */
+        cr_assert_eq(parse("{\"dictionary\":{\"functionTable\":[{\"name\":\"text\"}]}}", &request, where), 0);
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+}
+
 Test(json, names_the_path_of_what_is_wrong) {
         expect_bad("", OTLP_JSON_E_SYNTAX, "line 1, column 1");
         expect_bad("{\"a\": oops}", OTLP_JSON_E_SYNTAX, "line 1, column 7");
