@@ -275,6 +275,8 @@ static int look(const Process *process, Publication *publication, uint32_t *vers
         *conditionp = PROCESS_CONTEXT_E_NONE;
         if (r < 0)
                 return r;
+        publication->invalid_ring = search.invalid_address;
+        publication->invalid_fault = search.invalid_fault;
         if (r == RING_E_GONE || r == RING_E_DENIED)
                 return r == RING_E_GONE ? PROCESS_E_GONE : PROCESS_E_DENIED;
         if (search.context_address)
@@ -347,11 +349,14 @@ static int print_all(Show *show, ObjectCache *objects) {
         if (publication->ring_address)
                 printf("ring at 0x%" PRIx64 ": version 1, %" PRIu32 " slots\n",
                        publication->ring_address, publication->ring_capacity);
+        else if (publication->invalid_ring)
+                printf("ring at 0x%" PRIx64 ": not read, since %s\n", publication->invalid_ring,
+                       ring_fault_text(publication->invalid_fault));
         if (!r && publication->ring_address)
                 r = adopt_threads(process->pid, publication->ring_capacity, print_slot, show);
         if (!r)
                 r = print_runtime(show, &printed);
-        if (!publication->ring_address && !publication->context && !publication->thread.form && !printed)
+        if (!publication->ring_address && !publication->invalid_ring && !publication->context && !publication->thread.form && !printed)
                 printf("it publishes nothing\n");
         fflush(stdout);
         show->last_ns = now_ns;

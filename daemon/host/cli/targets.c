@@ -17,6 +17,7 @@
 #include "core/base/util/log.h"
 #include "host/cli/cli.h"
 #include "host/runtime/all-runtimes.h"
+#include "host/sampling/context/ring.h"
 #include "host/sampling/discover/survey.h"
 #include "host/sampling/discover/tracing-hint.h"
 #include "host/sampling/runtime/runtimes.h"
@@ -173,6 +174,12 @@ static void add_json_contexts(JsonWriter *json, const SurveyEntry *entry, const 
                 json_number(json, "slots", publication->ring_capacity);
                 json_close(json, '}');
         }
+        if (publication->invalid_ring && !publication->ring_address) {
+                json_open(json, "invalid_ring", '{');
+                add_address(json, publication->invalid_ring);
+                json_text(json, "fault", ring_fault_text(publication->invalid_fault));
+                json_close(json, '}');
+        }
         if (publication->context)
                 add_published(json, "process_context", publication->context->address);
         if (publication->thread.form) {
@@ -241,6 +248,19 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const Runtime
         json_close(json, '}');
 }
 
+/* With --verbose: what would be a ring but for one field. */
+static void tell_invalid(Listing *listing, const SurveyEntry *entry) {
+        const Publication *publication = entry->publication;
+
+        if (!listing->config->command.verbose || !publication->invalid_ring || publication->ring_address)
+                return;
+        if (++listing->n_hints <= MAX_HINTS)
+                text_printf(&listing->hints,
+                            "spanprof: process %" PRIu32 ": ring at 0x%" PRIx64 ": not read, since %s\n",
+                            entry->process->pid, publication->invalid_ring,
+                            ring_fault_text(publication->invalid_fault));
+}
+
 static int visit(void *userdata, const SurveyEntry *entry) {
         Listing *listing = userdata;
         bool chosen = selector_is_chosen(entry->reason);
@@ -256,6 +276,7 @@ static int visit(void *userdata, const SurveyEntry *entry) {
             runtimes_describe(listing->runtimes, entry->process, &listing->runtime))
                 return -ENOMEM;
         hint = find_hint(listing, entry);
+        tell_invalid(listing, entry);
         if (listing->config->command.json)
                 add_object(&listing->json, entry, &listing->runtime, hint);
         else

@@ -27,6 +27,8 @@ typedef struct Publication {
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
         uint32_t lost_capacity;
+        uint64_t invalid_ring;          /* a ring with one wrong field, for lists; 0 = none, */
+        unsigned invalid_fault;         /* … and which field: RING_FAULT_* */
         uint64_t lost_address;          /* a ring that went wrong, and may come right again; 0 = none */
         uint64_t adopted_ring;          /* the ring whose threads the kernel half knows; 0 = none */
         uint32_t adopted_capacity;

@@ -219,6 +219,23 @@ static void note_context(RingSearch *search, const void *bytes, uint64_t address
         search->context_looks_right = looks_right;
 }
 
+const char *ring_fault_text(unsigned fault) {
+        switch (fault) {
+        case RING_FAULT_VERSION:
+                return "its version is not 1";
+        case RING_FAULT_CAPACITY:
+                return "its capacity is not 1 to 16777216";
+        case RING_FAULT_SLOT_SIZE:
+                return "its slot size is not 32";
+        case RING_FAULT_RESERVED:
+                return "its reserved bytes are not all zero";
+        case RING_FAULT_ROOM:
+                return "its slots do not fit its mapping";
+        default:
+                return NULL;
+        }
+}
+
 /* Memory that begins with the magic number by chance has more than one field wrong. */
 static void note_invalid(Searcher *searcher, unsigned i) {
         const Candidate *candidate = &searcher->candidates[i];
@@ -226,6 +243,8 @@ static void note_invalid(Searcher *searcher, unsigned i) {
 
         if (!(faults & (faults - 1)))
                 searcher->search.invalid_address = candidate->address;
+        if (searcher->search.invalid_address == candidate->address)
+                searcher->search.invalid_fault = faults;
 }
 
 static bool is_stations(const void *bytes) {
@@ -778,6 +797,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
                 *capacityp = searcher->found_capacity;
                 *search = (RingSearch){ .context_address = search->context_address,
                                         .invalid_address = search->invalid_address,
+                                        .invalid_fault = search->invalid_fault,
                                         .stations_address = search->stations_address,
                                         .seen = search->seen };
                 return 0;
@@ -788,6 +808,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         stat_add(COUNTER_RING_SCANS, !quick);
         *search = (RingSearch){ .context_address = search->context_address,
                                 .invalid_address = search->invalid_address,
+                                .invalid_fault = search->invalid_fault,
                                 .stations_address = search->stations_address,
                                 .seen = search->seen };
         return r;

@@ -43,6 +43,9 @@ enum {
 /* Pure. As above. Return: RING_FAULT_* of all fields; 0 = the header is right. */
 unsigned ring_header_faults(const void *bytes, uint64_t address, uint64_t region_end);
 
+/* What is wrong by one of these bits, for people: `its version is not 1`; NULL = no such bit. */
+const char *ring_fault_text(unsigned fault);
+
 /* Where a search stands; starts as zeros. */
 typedef struct RingSearch {
         uint64_t next;                  /* address to go on from; 0 = from the start */
@@ -52,7 +55,8 @@ typedef struct RingSearch {
         /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
         uint64_t context_address;
         bool context_looks_right;       /* by its header; this search's */
-        uint64_t invalid_address;       /* a ring with one wrong field in its header; 0 = none; stays set */
+        uint64_t invalid_address;       /* a ring with one wrong field in its header; 0 = none; stays set, */
+        unsigned invalid_fault;         /* … and which: RING_FAULT_* */
         /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
         uint64_t stations_address;
         struct RingSearcher *paused;    /* in the middle of maps; ring_search_stop() frees it */

@@ -39,6 +39,8 @@ static int find_ring(const Process *process, Publication *publication) {
                       &capacity);
         if (r == RING_E_DENIED)
                 return 1;
+        publication->invalid_ring = search.invalid_address;
+        publication->invalid_fault = search.invalid_fault;
         if (search.stations_address && !engine_is((pid_t)process->pid))
                 publication->stations_address = search.stations_address;
         if (search.context_address &&

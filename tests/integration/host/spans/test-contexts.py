@@ -672,6 +672,25 @@ class Contexts(session.TestCase):
     def contexts(self, pid, expect=0):
         return self.run_command([tap.SPANPROF, "contexts", pid], expect=expect)
 
+    def test_a_ring_with_one_wrong_field_is_told_with_that_field(self):
+        script = ("import mmap, struct, sys, time\nm = mmap.mmap(-1, 65536, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+                  "m[:16] = struct.pack('<IIII', 0x4F54454C, *map(int, sys.argv[1:]))\nprint('ready', flush=True)\n"
+                  "time.sleep(600)\n")
+        for fields, words in ((("2", "100", "32"), "its version is not 1"),
+                              (("1", "100", "64"), "its slot size is not 32"),
+                              (("1", "65536", "32"), "its slots do not fit its mapping")):
+            with self.subTest(words):
+                child = self.spawn([sys.executable, "-c", script, *fields])
+                child.wait_for("ready")
+                self.assertRegex(self.contexts(child.pid).stdout, f"(?m)^ring at 0x[0-9a-f]+: not read, since {words}$")
+                done = self.spanprof("targets", "--verbose", "--pid", child.pid)
+                self.assertRegex(done.stderr, f"(?m)^spanprof: process {child.pid}: ring at 0x[0-9a-f]+: "
+                                              f"not read, since {words}$")
+                listed = json.loads(self.spanprof("targets", "--verbose", "--json", "--pid", child.pid).stdout)
+                row = next(row for row in listed if row["pid"] == child.pid)
+                self.assertEqual(row["invalid_ring"]["fault"], words)
+                child.kill()
+
     def test_shows_what_a_process_publishes(self):
         child, tell = self.start_victim("-", program="victim-context-exec")
         self.assertIn("it publishes nothing",

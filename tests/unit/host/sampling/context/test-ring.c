@@ -57,6 +57,14 @@ Test(ring_check_header, accepts_only_what_is_right_in_every_field) {
                      RING_HEADER_VALID);
 }
 
+Test(ring_fault_text, has_words_for_each_fault_but_another_magic) {
+        for (unsigned bit = RING_FAULT_VERSION; bit <= RING_FAULT_ROOM; bit <<= 1)
+                cr_expect_not_null(ring_fault_text(bit), "%u", bit);
+        cr_expect_str_eq(ring_fault_text(RING_FAULT_SLOT_SIZE), "its slot size is not 32");
+        cr_expect_null(ring_fault_text(RING_FAULT_MAGIC));
+        cr_expect_null(ring_fault_text(RING_FAULT_VERSION | RING_FAULT_ROOM));
+}
+
 enum { RING_SIZE = 64 << 10 };
 
 static char *anonymous(size_t size) {
