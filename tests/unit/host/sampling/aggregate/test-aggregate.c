@@ -369,8 +369,8 @@ Test(aggregate, bounds_the_values_of_a_key) {
 }
 
 /*
- * Adds a sample of a goroutine: its id, then {size, size, key, value}…, as the kernel half has them. @obi: the
- * span that OBI's map has; 0 = none.
+ * Adds a sample of a goroutine: its id, then {size, size, key, value}…, as the kernel half has them. @obi:
+ * the span that OBI's map has; 0 = none.
  */
 static void add_labels_beside(Bench *bench, const char *labels, size_t size, uint64_t obi) {
         static const uint64_t user[] = { 0x401000 };
