@@ -120,6 +120,7 @@ static __always_inline void context_of(const struct abi_process *process, struct
         thread->thread_module = process->thread_module;
         thread->thread_model = process->thread_model;
         thread->thread_form = process->thread_form;
+        thread->node = process->node;
         slot_of(process, thread);
 }
 

@@ -152,6 +152,7 @@ struct abi_process {
         uint8_t flags;                  /* ABI_PROCESS_* */
         uint8_t reserved;
         struct abi_watch watch;         /* zeros by the daemon; here, so that it needs no look-up */
+        struct node_layout node;        /* for ABI_FORM_NODE */
 };
 
 enum {
@@ -337,7 +338,7 @@ struct abi_notice {
 #define ABI_ASSERT(x) static_assert(x, #x)
 #endif
 
-ABI_ASSERT(sizeof(struct abi_process) == 64);
+ABI_ASSERT(sizeof(struct abi_process) == 72);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_stack) == 216);
 ABI_ASSERT(sizeof(struct abi_start) == 48);

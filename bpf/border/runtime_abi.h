@@ -381,6 +381,20 @@ static inline uint64_t v8_cookie(const uint64_t *words, int has_unique_id) {
         return (mixed ^ mixed >> 29) >> 16;
 }
 
+/*
+ * Layout of V8's objects in a process of Node, as its process context tells it: offsets and sizes in bytes,
+ * multiples of 8. All zeros = it tells none.
+ */
+struct node_layout {
+        uint8_t table_at;               /* in a Map of JavaScript: its hash table */
+        uint8_t header_size;            /* of the hash table, before its counts */
+        uint8_t object_at;              /* in an object of the writer: its record, or the wrapper of it */
+        uint8_t wrap_at;                /* in the wrapper: the record */
+        uint8_t is_told;
+        uint8_t is_wrapped;
+        uint8_t reserved[2];
+};
+
 /* Tells a code object from another one that has its place after it: @name, @table are addresses in it. */
 static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t first_line) {
         uint64_t mixed = (name >> 3) * 0x9e3779b97f4a7c15ull ^ (table >> 3) * 0xc2b2ae3d27d4eb4full;
@@ -394,6 +408,7 @@ static inline uint32_t python_cookie(uint64_t name, uint64_t table, uint32_t fir
 #define RUNTIME_ASSERT(x) static_assert(x, #x)
 #endif
 
+RUNTIME_ASSERT(sizeof(struct node_layout) == 8);
 RUNTIME_ASSERT(sizeof(struct hotspot_heap) == 24);
 RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);

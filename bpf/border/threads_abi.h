@@ -49,6 +49,7 @@ struct abi_thread {
         uint8_t wait_flags;
         uint8_t reserved[3];
         char comm[ABI_COMM_SIZE];
+        struct node_layout node;        /* as in struct abi_process */
 };
 
-ABI_ASSERT(sizeof(struct abi_thread) == 304);
+ABI_ASSERT(sizeof(struct abi_thread) == 312);

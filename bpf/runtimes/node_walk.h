@@ -12,6 +12,12 @@
  *          └─ hash of the key, offset of the record's address in an object              ▼
  *                                                          record ◀──── an object of the writer
  *
+ * Writers tell where an object has its record in one of two ways. @datadog/pprof from 5.20 on says it in the
+ * variable. From 5.17 to 5.19 the word there is 0, and keys of the process context have it (struct
+ * node_layout); before 5.19 the object leads to a wrapper, and that to the record. What they tell is right up
+ * to V8 12. Newer ones put a word of the embedder's there, which is 0 in these objects, and the record behind
+ * it.
+ *
  * Nothing is taken on trust. Pointers to objects have 01 as their lowest bits and small integers have 32 zero
  * bits below them, in a build without compressed pointers; the table's length follows from its number of
  * buckets; the key is compared whole. A collector that moves an object writes where it went over its first
@@ -37,6 +43,8 @@ enum {
         NODE_ENTRY_WORDS = 3,
         NODE_BUCKET_WORDS = 1 + NODE_ENTRIES_PER_BUCKET * NODE_ENTRY_WORDS,
         NODE_TABLE_COUNTS = 3,          /* words of the array before its buckets */
+        NODE_TABLE_AT = 24,
+        NODE_HEADER_SIZE = 16,          /* class and length of the array */
         NODE_RECORD_AT = 24,            /* up to V8 12: behind the object's three words … */
         NODE_RECORD_AT_WRAPPED = 32,    /* … and a word of the embedder's, since V8 13 */
 };
@@ -66,36 +74,56 @@ NODE_PART bool node_is_count(uint64_t word) {
         return !(word & 0x80000000ffffffffULL);
 }
 
+/* The layout to walk by, from what the process context tells. Return: whether there is one. */
+NODE_PART bool node_choose_layout(const struct node_layout *told, const struct node_variable *variable,
+                                  struct node_layout *layout) {
+        bool is_said = variable->record_at == NODE_RECORD_AT || variable->record_at == NODE_RECORD_AT_WRAPPED;
+
+        *layout = *told;
+        if (!told->is_told) {
+                layout->table_at = NODE_TABLE_AT;
+                layout->header_size = NODE_HEADER_SIZE;
+        }
+        if (is_said) {
+                layout->object_at = (uint8_t)variable->record_at;
+                layout->is_wrapped = 0;
+                layout->is_told = 0;
+        }
+        return is_said || (!variable->record_at && told->is_told);
+}
+
 /* The table of the map that is current, or why there is none. */
 NODE_PART enum node_end node_find_table(const void *memory, const struct node_variable *variable,
-                                        struct node_table *table) {
-        uint64_t current = 0, map[4] = {}, head[5] = {};
+                                        const struct node_layout *layout, struct node_table *table) {
+        uint64_t current = 0, class = 0, at = 0, head[2] = {}, counts[3] = {};
         uint32_t n;
 
         if (!node_read(memory, &current, sizeof(current), variable->slot))
                 return NODE_UNREADABLE;
         if (current == variable->undefined)
                 return NODE_NO_SPAN;
-        if (!node_is_object(current) || !node_read(memory, map, sizeof(map), current - NODE_TAG))
+        if (!node_is_object(current) || !node_read(memory, &class, sizeof(class), current - NODE_TAG))
                 return NODE_UNREADABLE;
-        if (!node_is_object(map[0]))
+        if (!node_is_object(class))
                 return NODE_MOVING;
-        if (!node_is_object(map[3]) || !node_read(memory, head, sizeof(head), map[3] - NODE_TAG))
+        if (!node_read(memory, &at, sizeof(at), current - NODE_TAG + layout->table_at) ||
+            !node_is_object(at) || !node_read(memory, head, sizeof(head), at - NODE_TAG))
                 return NODE_UNREADABLE;
         if (!node_is_object(head[0]))
                 return NODE_MOVING;
-        /* head: class, length of the array, entries that are there, entries that were, buckets */
-        if (!node_is_count(head[1]) || !node_is_count(head[2]) || !node_is_count(head[3]) ||
-            !node_is_count(head[4]))
+        /* head: class, length of the array; counts: entries that are there, entries that were, buckets */
+        at = at - NODE_TAG + layout->header_size;
+        if (!node_read(memory, counts, sizeof(counts), at) || !node_is_count(head[1]) ||
+            !node_is_count(counts[0]) || !node_is_count(counts[1]) || !node_is_count(counts[2]))
                 return NODE_UNREADABLE;
-        n = (uint32_t)(head[4] >> 32);
+        n = (uint32_t)(counts[2] >> 32);
         if (!n || n > NODE_MAX_BUCKETS || n & (n - 1) ||
             head[1] >> 32 != NODE_TABLE_COUNTS + (uint64_t)NODE_BUCKET_WORDS * n ||
-            (head[2] >> 32) + (head[3] >> 32) > (uint64_t)NODE_ENTRIES_PER_BUCKET * n)
+            (counts[0] >> 32) + (counts[1] >> 32) > (uint64_t)NODE_ENTRIES_PER_BUCKET * n)
                 return NODE_UNREADABLE;
-        table->first = map[3] - NODE_TAG + sizeof(head);
+        table->first = at + sizeof(counts);
         table->n_buckets = n;
-        table->n_entries = (uint32_t)((head[2] >> 32) + (head[3] >> 32));
+        table->n_entries = (uint32_t)((counts[0] >> 32) + (counts[1] >> 32));
         return NODE_FOUND;
 }
 
@@ -125,8 +153,8 @@ NODE_PART enum node_end node_find_value(const void *memory, const struct node_va
 }
 
 /* The address of the record that @object, one of the writer's, has in it. */
-NODE_PART enum node_end node_open(const void *memory, const struct node_variable *variable, uint64_t object,
-                                  uint64_t *recordp) {
+NODE_PART enum node_end node_open(const void *memory, const struct node_variable *variable,
+                                  const struct node_layout *layout, uint64_t object, uint64_t *recordp) {
         uint64_t first = 0;
 
         if (object == variable->undefined)
@@ -135,16 +163,26 @@ NODE_PART enum node_end node_open(const void *memory, const struct node_variable
                 return NODE_UNREADABLE;
         if (!node_is_object(first))
                 return NODE_MOVING;
-        if (!node_read(memory, recordp, sizeof(*recordp), object - NODE_TAG + variable->record_at))
+        object = object - NODE_TAG + layout->object_at;
+        if (!node_read(memory, recordp, sizeof(*recordp), object))
+                return NODE_UNREADABLE;
+        if (!*recordp && layout->is_told && !node_read(memory, recordp, sizeof(*recordp), object + 8))
+                return NODE_UNREADABLE;
+        if (layout->is_wrapped && *recordp & 1)
+                return NODE_UNREADABLE;
+        if (layout->is_wrapped && *recordp &&
+            !node_read(memory, recordp, sizeof(*recordp), *recordp + layout->wrap_at))
                 return NODE_UNREADABLE;
         if (!*recordp)
                 return NODE_NO_SPAN;            /* the writer ends */
         return *recordp & 1 ? NODE_UNREADABLE : NODE_FOUND;
 }
 
-/* From the variable at @address to the record of what is current in its thread. */
-NODE_PART enum node_end node_find_record(const void *memory, uint64_t address, uint64_t *recordp) {
+/* From the variable at @address to the record of what is current in its thread. @told: by the process. */
+NODE_PART enum node_end node_find_record(const void *memory, const struct node_layout *told, uint64_t address,
+                                         uint64_t *recordp) {
         struct node_variable variable = {};
+        struct node_layout layout;
         struct node_table table = {};
         uint64_t object = 0;
         enum node_end end;
@@ -153,10 +191,10 @@ NODE_PART enum node_end node_find_record(const void *memory, uint64_t address, u
                 return NODE_UNREADABLE;
         if (!variable.slot)
                 return NODE_NO_SPAN;
-        if (variable.record_at != NODE_RECORD_AT && variable.record_at != NODE_RECORD_AT_WRAPPED)
+        if (!node_choose_layout(told, &variable, &layout))
                 return NODE_UNREADABLE;
-        end = node_find_table(memory, &variable, &table);
+        end = node_find_table(memory, &variable, &layout, &table);
         if (end == NODE_FOUND)
                 end = node_find_value(memory, &variable, &table, &object);
-        return end == NODE_FOUND ? node_open(memory, &variable, object, recordp) : end;
+        return end == NODE_FOUND ? node_open(memory, &variable, &layout, object, recordp) : end;
 }

@@ -89,6 +89,7 @@ static __always_inline void wait_long_context(const struct abi_process *row, str
         thread->thread_module = row->thread_module;
         thread->thread_model = row->thread_model;
         thread->thread_form = row->thread_form;
+        thread->node = row->node;
 }
 
 static __always_inline void wait_long_tell(const struct wait_thread *thread, uint64_t task, uint64_t now_ns,

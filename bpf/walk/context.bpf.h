@@ -114,10 +114,11 @@ NODE_PART bool node_read(const void *memory, void *to, uint32_t size, uint64_t f
 }
 
 /* As context_of_thread(). */
-__attribute__((noinline)) int context_of_node(uint64_t variable, uint64_t *recordp) {
-        if (!recordp)
+__attribute__((noinline)) int context_of_node(const struct abi_process *process, uint64_t variable,
+                                              uint64_t *recordp) {
+        if (!process || !recordp)
                 return ABI_CONTEXT_UNREADABLE;
-        switch (node_find_record(NULL, variable, recordp)) {
+        switch (node_find_record(NULL, &process->node, variable, recordp)) {
         case NODE_FOUND:
                 return ABI_CONTEXT_PRESENT;
         case NODE_NO_SPAN:
@@ -138,7 +139,7 @@ static __always_inline uint8_t context_record(const struct abi_process *process,
         if (outcome != ABI_CONTEXT_PRESENT)
                 return outcome;
         if (process->thread_form == ABI_FORM_NODE)
-                return (uint8_t)context_of_node(variable, recordp);
+                return (uint8_t)context_of_node(process, variable, recordp);
         if (bpf_probe_read_user(recordp, sizeof(*recordp), (const void *)variable))
                 return ABI_CONTEXT_UNREADABLE;
         return *recordp ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;

@@ -55,6 +55,7 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
         process->thread_form = row->thread_form;
         process->flags = row->flags;
         process->watch = (struct abi_watch){ 0 };
+        process->node = row->node;
         return row->generation == process->generation && select_is_start(process, start_time_ns);
 }
 

@@ -252,7 +252,7 @@ static int print_records(Show *show) {
                 else if (looks[i].outcome == THREAD_LOOK_UNREADABLE &&
                          show->publication.thread.form == ABI_FORM_NODE)
                         printf("unreadable: another layout than is known; "
-                               "dd-trace 6.21, 5.132 and newer say theirs");
+                               "dd-trace 6.15, 5.127 and newer say theirs");
                 else
                         printf("%s", words[looks[i].outcome]);
                 printf("\n");
@@ -331,6 +331,8 @@ static int print_all(Show *show, ObjectCache *objects) {
         if (r)
                 return r;
         publication->thread = thread_context_find(process, &unread);
+        if (publication->context)
+                publication->thread.node = publication->context->node;
         printf("pid %" PRIu32 " (", process->pid);
         print_text(process->comm, strlen(process->comm));
         printf(")\n");

@@ -38,12 +38,20 @@ def memory(record_at=24, buckets=2, chain=1, **words):
     return bytes(data)
 
 
+def told(table, header, at, wrap=0, wrapped=0):
+    return table | header << 8 | at << 16 | wrap << 24 | 1 << 32 | wrapped << 40
+
+
 CASES = {
     "v12": memory(), "v13": memory(record_at=32, chain=2), "older-writer": memory(record_at=0),
     "chain": memory(buckets=8, chain=16), "long-chain": memory(buckets=16, chain=20),
     "circle": memory(xa0=0x7001, x218=2 << 32, x250=address(UNDEFINED + 1), x260=0),
     "nothing-current": memory(x40=address(UNDEFINED + 1)), "not-at-work": memory(x0=0),
     "moved-map": memory(x100=address(0x900)), "moved-table": memory(x200=address(0x900)),
+    "told": memory(record_at=0, x158=address(RECORD), xff8=told(24, 16, 24)),
+    "told-embedder": memory(record_at=0, x158=0, x160=address(RECORD), xff8=told(24, 16, 24)),
+    "told-wrapped": memory(record_at=0, x158=address(RECORD), xff8=told(24, 16, 24, 8, wrapped=1),
+                           x808=address(0x880)),
     "compressed": memory(x208=34, x210=2, x220=4), "no-end": memory(x0=address(0xff8)),
 }
 

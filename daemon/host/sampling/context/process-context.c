@@ -30,6 +30,7 @@ enum {
         VALUE_DOUBLE = 4,
         VALUE_ARRAY = 5,
 
+        NODE_MAX_OFFSET = 248,
         READ_TRIES = 4,                 /* an update is a few stores: who needs more is flapping */
 };
 
@@ -142,7 +143,55 @@ static bool read_key_map(ProcessContext *context, const Field *message) {
         return !cursor.failed;
 }
 
-static bool read_extra(ProcessContext *context, const Field *message) {
+/* Offsets that Node's writer tells of V8's objects, by their keys. */
+typedef enum NodeOffset {
+        NODE_TAGGED_SIZE,
+        NODE_TABLE,
+        NODE_HEADER,
+        NODE_RECORD,
+        NODE_WRAPPER,
+        NODE_FIELDS,
+        NODE_OFFSET_N,
+} NodeOffset;
+
+static const char *const node_keys[NODE_OFFSET_N] = {
+        [NODE_TAGGED_SIZE] = "threadlocal.tagged_size",
+        [NODE_TABLE] = "threadlocal.js_map_table_offset",
+        [NODE_HEADER] = "threadlocal.ordered_hash_map_header_size",
+        [NODE_RECORD] = "threadlocal.js_object_record_offset",
+        [NODE_WRAPPER] = "threadlocal.wrapped_object_offset",
+        [NODE_FIELDS] = "threadlocal.native_wrap_fields_offset",
+};
+
+/* Takes an offset that fits a byte and is a multiple of a word; −1 stays where there is none such. */
+static void read_node_offset(const KeyValue *pair, int16_t offsets[NODE_OFFSET_N]) {
+        const Field *value = &pair->value;
+
+        for (size_t i = 0; i < NODE_OFFSET_N; i++)
+                if (text_is(&pair->key, node_keys[i]) && value->number == VALUE_INT &&
+                    value->wire == WIRE_VARINT && value->value <= NODE_MAX_OFFSET && !(value->value % 8))
+                        offsets[i] = (int16_t)value->value;
+}
+
+/* A layout that is told in part is none. An object has its record itself, or leads to a wrapper. */
+static void take_node_layout(ProcessContext *context, const int16_t offsets[NODE_OFFSET_N]) {
+        bool is_wrapped = offsets[NODE_WRAPPER] > 0 && offsets[NODE_FIELDS] >= 0;
+
+        if (offsets[NODE_TAGGED_SIZE] != 8 || offsets[NODE_TABLE] <= 0 || offsets[NODE_HEADER] <= 0 ||
+            (offsets[NODE_RECORD] <= 0 && !is_wrapped))
+                return;
+        is_wrapped = offsets[NODE_RECORD] <= 0;
+        context->node = (struct node_layout){
+                .table_at = (uint8_t)offsets[NODE_TABLE],
+                .header_size = (uint8_t)offsets[NODE_HEADER],
+                .object_at = (uint8_t)offsets[is_wrapped ? NODE_WRAPPER : NODE_RECORD],
+                .wrap_at = (uint8_t)(is_wrapped ? offsets[NODE_FIELDS] : 0),
+                .is_told = true,
+                .is_wrapped = is_wrapped,
+        };
+}
+
+static bool read_extra(ProcessContext *context, const Field *message, int16_t offsets[NODE_OFFSET_N]) {
         KeyValue pair;
 
         if (!read_key_value(message, &pair))
@@ -153,10 +202,12 @@ static bool read_extra(ProcessContext *context, const Field *message) {
         else if (text_is(&pair.key, KEY_MAP_KEY) && pair.value.number == VALUE_ARRAY &&
                  pair.value.wire == WIRE_BYTES)
                 return read_key_map(context, &pair.value);
+        read_node_offset(&pair, offsets);
         return true;
 }
 
 static bool read_payload(ProcessContext *context) {
+        int16_t offsets[NODE_OFFSET_N] = { -1, -1, -1, -1, -1, -1 };
         Cursor cursor = cursor_make(context->payload, context->payload_size);
         Field field;
 
@@ -166,10 +217,11 @@ static bool read_payload(ProcessContext *context) {
                 if (field.wire == WIRE_BYTES && field.number == 1)
                         good = read_resource(context, &field);
                 else if (field.wire == WIRE_BYTES && field.number == 2)
-                        good = read_extra(context, &field);
+                        good = read_extra(context, &field, offsets);
                 if (!good)
                         return false;
         }
+        take_node_layout(context, offsets);
         return !cursor.failed;
 }
 

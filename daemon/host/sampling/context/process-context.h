@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "border/abi.h"
 #include "core/base/util/macro.h"
 #include "spanprof/process.h"
 
@@ -49,6 +50,7 @@ typedef struct ProcessContext {
         ContextText keys[PROCESS_CONTEXT_MAX_KEYS];     /* by index; an empty one is no name */
         size_t n_keys;
         ContextText schema;             /* threadlocal.schema_version */
+        struct node_layout node;        /* from other keys of threadlocal.*; zeros = none */
         size_t n_left_out;              /* attributes of other kinds, without a key, or over a cap */
 } ProcessContext;
 

@@ -20,6 +20,7 @@ typedef struct ThreadContext {
         uint8_t model;                  /* enum abi_thread_model */
         uint32_t module;                /* 0 in the STATIC model */
         int64_t offset;                 /* as in struct abi_process */
+        struct node_layout node;        /* as the process context has it; for ABI_FORM_NODE */
 } ThreadContext;
 
 /* Whether of a file that @process has mapped it is not known yet what it has. */

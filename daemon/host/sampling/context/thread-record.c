@@ -104,7 +104,7 @@ static ThreadLookOutcome find_record(const ThreadMemory *memory, uint64_t pointe
         if (outcome != THREAD_LOOK_PRESENT)
                 return outcome;
         if (memory->thread->form == ABI_FORM_NODE)
-                return ends[node_find_record(memory, variable, recordp)];
+                return ends[node_find_record(memory, &memory->thread->node, variable, recordp)];
         if (!read_memory(memory, variable, recordp, sizeof(*recordp)))
                 return THREAD_LOOK_UNREADABLE;
         return *recordp ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;

@@ -219,6 +219,7 @@ static int set_row(Targets *targets, Target *target) {
                 .thread_module = publication->thread.module,
                 .thread_model = publication->thread.model,
                 .thread_form = publication->thread.form,
+                .node = publication->context ? publication->context->node : (struct node_layout){ 0 },
                 .flags = (uint8_t)((publication->context ? ABI_PROCESS_PUBLISHES : 0) |
                                    (target->is_unread ? ABI_PROCESS_UNREAD : 0)),
         };

@@ -231,7 +231,8 @@ static void enter_process(ThreadWalker *walker, const Process *process, const st
         walker->context = (ThreadContext){ .form = thread->thread_form,
                                          .model = thread->thread_model,
                                          .module = thread->thread_module,
-                                         .offset = thread->thread_offset };
+                                         .offset = thread->thread_offset,
+                                         .node = thread->node };
         thread_memory_open(&walker->memory, (pid_t)thread->tgid, process->start_time_ns, &walker->context);
         walker->tgid = thread->tgid;
         walker->generation = thread->generation;

@@ -13,7 +13,16 @@ import tap  # noqa: E402
 
 # release of Node: its flag
 RELEASES = {22: ("--experimental-async-context-frame",), 24: (), 26: ()}
-LIBRARY, LIBRARY_5, OLDER = "6.21.0", "5.132.0", "6.20.1"
+LIBRARY, LIBRARY_5 = "6.21.0", "5.132.0"
+# where the process context tells where records are: in an object of the library, or in a wrapper of it
+TELLERS = ("6.20.1", "6.15.0")
+WRITER = """
+const { ThreadContext } = require('@datadog/pprof').otelThreadCtx;
+new ThreadContext(Buffer.alloc(16, 7), Buffer.alloc(8, 9)).enter();
+console.log('ready');
+const begin = performance.now();
+while (performance.now() < begin + 8000);
+"""
 
 
 class DatadogNode(otel_case.TestCase):
@@ -52,6 +61,13 @@ class DatadogNode(otel_case.TestCase):
     def test_the_older_line_of_releases(self):
         self.check(self.node_release(24), (), self.library(LIBRARY_5))
 
+    def test_libraries_whose_process_context_tells_where_records_are(self):
+        for version in TELLERS:
+            modules = self.library(version)
+            for major in (22, 24):
+                with self.subTest(version, node=major):
+                    self.check(self.node_release(major), RELEASES[major], modules)
+
     def spawn_requests(self, node, modules, seconds, **more):
         child = self.spawn([node, self.REQUESTS, seconds, "hops"], cwd=self.directory(),
                            env=self.environment(**self.variables(modules, **more)))
@@ -60,10 +76,13 @@ class DatadogNode(otel_case.TestCase):
         return child
 
     def test_a_library_that_does_not_say_where_its_records_are(self):
-        node, modules = self.node_release(24), self.library(OLDER)
-        run = self.start("--frequency", "499")
-        child = self.spawn_requests(node, modules, 5)
-        tap.wait_until(lambda: "unreadable: another layout than is known; dd-trace 6.21" in
+        """The writer of dd-trace 6.20.1, by itself: no process context tells it."""
+        node, modules = self.node_release(24), self.library(TELLERS[0])
+        run = self.start("--frequency", "499", "--comm", "MainThread,node")
+        child = self.spawn([node, "-e", WRITER], cwd=self.directory(),
+                           env=self.environment(NODE_PATH=str(modules)))
+        child.wait_for("^ready")
+        tap.wait_until(lambda: "unreadable: another layout than is known; dd-trace 6.15" in
                        self.run_command([tap.SPANPROF, "contexts", child.pid]).stdout, "the reason")
         self.assertEqual(child.wait(60), 0, child)
         result = run.stop()

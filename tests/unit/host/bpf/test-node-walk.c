@@ -22,6 +22,7 @@ enum {
         VALUE = 0x140,
         TABLE = 0x200,
         RECORD = 0x800,
+        WRAPPER = 0x840,
         SIZE = 0x1000,
         BUCKETS = 4,
         HASH = 0x12345a,                /* bucket 2 */
@@ -63,7 +64,10 @@ static void put_counts(int present, int gone, int buckets) {
         put_small(TABLE + 32, buckets);
 }
 
+static struct node_layout told;
+
 static void set_up(uint32_t record_at) {
+        told = (struct node_layout){ 0 };
         memset(memory, 0, sizeof(memory));
         shim_areas[0] = (ShimArea){ .address = MEMORY, .size = sizeof(memory), .data = memory };
         put(VARIABLE, MEMORY + SLOT);
@@ -84,7 +88,7 @@ static void set_up(uint32_t record_at) {
 
 static enum node_end walk(void) {
         uint64_t record = 0;
-        enum node_end end = node_find_record(NULL, MEMORY + VARIABLE, &record);
+        enum node_end end = node_find_record(NULL, &told, MEMORY + VARIABLE, &record);
 
         cr_assert(end != NODE_FOUND || record == MEMORY + RECORD, "0x%lx", record);
         return end;
@@ -102,6 +106,64 @@ Test(node_walk, finds_the_record_in_both_layouts) {
         put_counts(3, 5, BUCKETS);      /* full of entries that are gone */
         put_chain(8);
         cr_expect_eq(walk(), NODE_FOUND);
+}
+
+/* Keys of @datadog/pprof 5.19, and of 5.17 and 5.18, which have a wrapper; all numbers are those of V8 12. */
+static const struct node_layout direct = { .table_at = 24, .header_size = 16, .object_at = 24, .is_told = 1 };
+static const struct node_layout wrapped = {
+        .table_at = 24, .header_size = 16, .object_at = 24, .wrap_at = 8, .is_told = 1, .is_wrapped = 1
+};
+
+static void set_up_told(const struct node_layout *layout, uint32_t object_at) {
+        set_up(24);
+        told = *layout;
+        put(VARIABLE + 16, HASH);
+        put(VALUE + 24, 0);
+        put(VALUE + object_at, MEMORY + (layout->is_wrapped ? WRAPPER : RECORD));
+        put(WRAPPER + layout->wrap_at, MEMORY + RECORD);
+}
+
+Test(node_walk, finds_the_record_where_the_process_context_tells_it) {
+        set_up_told(&direct, 24);
+        cr_expect_eq(walk(), NODE_FOUND);
+        set_up_told(&wrapped, 24);
+        cr_expect_eq(walk(), NODE_FOUND);
+        put(WRAPPER + 8, 0);
+        cr_expect_eq(walk(), NODE_NO_SPAN);
+        set_up_told(&wrapped, 24);
+        put(VALUE + 24, MEMORY + WRAPPER + 1);
+        cr_expect_eq(walk(), NODE_UNREADABLE);
+        set_up_told(&wrapped, 24);
+        put(VALUE + 24, 0x1000);        /* no memory of the process */
+        cr_expect_eq(walk(), NODE_UNREADABLE);
+}
+
+Test(node_walk, the_embedders_word_of_newer_v8_is_passed_over) {
+        set_up_told(&direct, 32);
+        cr_expect_eq(walk(), NODE_FOUND);
+        set_up_told(&wrapped, 32);
+        cr_expect_eq(walk(), NODE_FOUND);
+        put(VALUE + 32, 0);
+        cr_expect_eq(walk(), NODE_NO_SPAN);
+}
+
+Test(node_walk, a_layout_that_is_told_moves_the_table) {
+        set_up_told(&direct, 24);
+        told.table_at = 32;
+        put(MAP + 24, 0);
+        put_object(MAP + 32, TABLE);
+        cr_expect_eq(walk(), NODE_FOUND);
+        told.header_size = 24;
+        memmove(memory + TABLE + 24, memory + TABLE + 16, 0x200);
+        cr_expect_eq(walk(), NODE_FOUND);
+}
+
+Test(node_walk, what_the_variable_says_comes_before_what_the_process_context_tells) {
+        set_up(32);
+        told = wrapped;
+        cr_expect_eq(walk(), NODE_FOUND);
+        put(VARIABLE + 16, 40ULL << 32 | HASH);
+        cr_expect_eq(walk(), NODE_UNREADABLE);
 }
 
 Test(node_walk, nothing_current_is_no_span) {

@@ -55,6 +55,58 @@ Test(process_context, keeps_the_place_of_a_key_that_is_no_string) {
         process_context_free(context);
 }
 
+#define TAGGED_SIZE "\x12\x1d\x0a\x17threadlocal.tagged_size\x12\x02\x18"
+#define TABLE_AT "\x12\x25\x0a\x1fthreadlocal.js_map_table_offset\x12\x02\x18"
+#define HEADER_SIZE "\x12\x2e\x0a\x28threadlocal.ordered_hash_map_header_size\x12\x02\x18"
+#define RECORD_AT "\x12\x29\x0a\x23threadlocal.js_object_record_offset\x12\x02\x18"
+#define WRAPPER_AT "\x12\x27\x0a\x21threadlocal.wrapped_object_offset\x12\x02\x18"
+#define FIELDS_AT "\x12\x2b\x0a\x25threadlocal.native_wrap_fields_offset\x12\x02\x18"
+
+static struct node_layout layout_of(const char *bytes, size_t size) {
+        struct node_layout layout;
+        ProcessContext *context;
+
+        cr_assert_eq(decode(bytes, size, &context), 0);
+        layout = context->node;
+        process_context_free(context);
+        return layout;
+}
+
+/* As dd-trace 6.15.0 and 6.20.1 have written them under Node 22; another number in each place. */
+Test(process_context, takes_the_layout_of_node) {
+        static const char wrapped[] = WRAPPER_AT "\x18" TAGGED_SIZE "\x08" FIELDS_AT "\x28" TABLE_AT "\x20"
+                                      HEADER_SIZE "\x10";
+        static const char direct[] = RECORD_AT "\x18" TAGGED_SIZE "\x08" TABLE_AT "\x20" HEADER_SIZE "\x10";
+        struct node_layout layout = layout_of(wrapped, sizeof(wrapped) - 1);
+
+        cr_expect(layout.is_told && layout.is_wrapped);
+        cr_expect(layout.object_at == 24 && layout.wrap_at == 40);
+        cr_expect(layout.table_at == 32 && layout.header_size == 16);
+        layout = layout_of(direct, sizeof(direct) - 1);
+        cr_expect(layout.is_told && !layout.is_wrapped);
+        cr_expect(layout.object_at == 24 && layout.table_at == 32 && layout.header_size == 16);
+}
+
+Test(process_context, takes_no_layout_of_node_that_is_told_in_part_or_cannot_be) {
+        static const struct {
+                const char *what, *bytes;
+        } cases[] = {
+                { "none", "" },
+                { "compressed pointers", RECORD_AT "\x18" TAGGED_SIZE "\x04" TABLE_AT "\x18" HEADER_SIZE "\x10" },
+                { "no size of a pointer", RECORD_AT "\x18" TABLE_AT "\x18" HEADER_SIZE "\x10" },
+                { "no table", RECORD_AT "\x18" TAGGED_SIZE "\x08" HEADER_SIZE "\x10" },
+                { "no header", RECORD_AT "\x18" TAGGED_SIZE "\x08" TABLE_AT "\x18" },
+                { "no object (@datadog/pprof 5.16)", WRAPPER_AT "\x18" TAGGED_SIZE "\x08" },
+                { "a wrapper whose field is not told",
+                  WRAPPER_AT "\x18" TAGGED_SIZE "\x08" TABLE_AT "\x18" HEADER_SIZE "\x10" },
+                { "no multiple of a word",
+                  RECORD_AT "\x1c" TAGGED_SIZE "\x08" TABLE_AT "\x18" HEADER_SIZE "\x10" },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                cr_expect_eq(layout_of(cases[i].bytes, strlen(cases[i].bytes)).is_told, 0, "%s", cases[i].what);
+}
+
 /* 9,999 lists, each in the one before: nobody walks down there. */
 Test(process_context, does_not_follow_nested_values) {
         static char bytes[70000];
