@@ -74,6 +74,7 @@ int dictionary_init(Dictionary *dictionary, const Window *window) {
 
         *dictionary = (Dictionary){ .window = window, .n_locations = 1, .size = N_TABLES * EMPTY_ROW };
         init_tags(&dictionary->tags);
+        locations_init(&dictionary->chains, window);
         r = table_init(&dictionary->mappings, window_n_modules(window));
         if (!r)
                 r = table_init(&dictionary->functions, window_n_functions(window));
@@ -87,6 +88,10 @@ int dictionary_init(Dictionary *dictionary, const Window *window) {
                 r = table_init(&dictionary->stacks, window_n_stacks(window));
         if (!r)
                 r = table_init(&dictionary->frame_rows, window_n_frames(window));
+        if (!r) {
+                dictionary->lengths = calloc(window_n_stacks(window), sizeof(*dictionary->lengths));
+                r = dictionary->lengths ? 0 : error_origin(-ENOMEM);
+        }
         if (r)
                 dictionary_deinit(dictionary);
         return r;
@@ -102,6 +107,8 @@ void dictionary_deinit(Dictionary *dictionary) {
         free(dictionary->frame_rows.local);
         free(dictionary->words);
         free(dictionary->indexes);
+        free(dictionary->lengths);
+        locations_deinit(&dictionary->chains);
         hashmap_deinit(&dictionary->locations);
         *dictionary = (Dictionary){ 0 };
 }
@@ -236,12 +243,18 @@ static uint32_t add_function(Dictionary *dictionary, uint32_t index) {
         return (uint32_t)table_add(&dictionary->functions, index);
 }
 
+typedef struct LineRow {
+        uint64_t function, line;
+        size_t size;
+} LineRow;
+
 typedef struct LocationRow {
-        uint64_t mapping, address, function, line;
-        bool has_line;
+        uint64_t mapping, address;
+        const FrameWord *words;         /* frames whose lines it has, innermost first */
+        size_t n_lines;
         int32_t attributes[2];
         size_t n_attributes;
-        size_t line_size, size;
+        size_t size;
 } LocationRow;
 
 static void add_attribute(Dictionary *dictionary, uint32_t attribute, LocationRow *row) {
@@ -249,17 +262,28 @@ static void add_attribute(Dictionary *dictionary, uint32_t attribute, LocationRo
                 row->attributes[row->n_attributes++] = dictionary_attribute(dictionary, attribute);
 }
 
-static LocationRow location_row(Dictionary *dictionary, FrameWord word) {
-        WindowFrame frame = window_expand_frame(dictionary->window, word);
-        LocationRow row = { .address = frame.address, .has_line = frame.function || frame.line };
+static LineRow line_row(Dictionary *dictionary, const WindowFrame *frame) {
+        LineRow row = { .line = (uint64_t)frame->line };
+
+        row.function = add_function(dictionary, frame->function);
+        row.size = wire_number_size(row.function) + wire_number_size(row.line);
+        return row;
+}
+
+/* @wordp outlives the row: lines are read from there. */
+static LocationRow location_row(Dictionary *dictionary, const FrameWord *wordp) {
+        size_t n;
+        const FrameWord *words = locations_get(&dictionary->chains, wordp, &n);
+        WindowFrame frame = window_expand_frame(dictionary->window, words[n - 1]);
+        LocationRow row = { .address = frame.address, .words = words };
 
         row.mapping = (uint32_t)add_mapping(dictionary, frame.module);
         row.size = wire_number_size(row.mapping) + wire_number_size(row.address);
-        if (row.has_line) {
-                row.function = add_function(dictionary, frame.function);
-                row.line = (uint64_t)frame.line;
-                row.line_size = wire_number_size(row.function) + wire_number_size(row.line);
-                row.size += wire_field_size(row.line_size);
+        row.n_lines = n > 1 || frame.function || frame.line ? n : 0;
+        for (size_t i = 0; i < row.n_lines; i++) {
+                WindowFrame inner = i + 1 < n ? window_expand_frame(dictionary->window, words[i]) : frame;
+
+                row.size += wire_field_size(line_row(dictionary, &inner).size);
         }
         add_attribute(dictionary, window_get_type_attribute(dictionary->window, frame.type), &row);
         add_attribute(dictionary, frame.attribute, &row);
@@ -293,7 +317,7 @@ static int32_t add_location(Dictionary *dictionary, FrameWord word) {
 
         if (index || word == FRAME_WORD_EMPTY)
                 return index;
-        size = location_row(dictionary, word).size;
+        size = location_row(dictionary, &word).size;
         if (array_reserve(&dictionary->words, &dictionary->words_size, dictionary->n_locations + 1u,
                           FIRST_WORDS) ||
             !note_location(dictionary, word, dictionary->n_locations)) {
@@ -310,11 +334,22 @@ static size_t stack_size(const int32_t *indexes, size_t n) {
         return n ? wire_field_size(wire_indexes_size(indexes, n)) : 0;
 }
 
+/* Adds the location that @words begin with. Return: how many words it has; 0 = no memory. */
+static size_t add_next(Dictionary *dictionary, const FrameWord *words, size_t n, int32_t *indexp) {
+        FrameWord location;
+        size_t used;
+
+        if (locations_next(&dictionary->chains, words, n, &location, &used))
+                return 0;
+        *indexp = add_location(dictionary, location);
+        return used;
+}
+
 /* Locations are looked up once: arranging and writing go by their indexes. */
 int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
         const FrameWord *words;
+        size_t n, n_locations = 0, used = 0;
         int32_t *indexes;
-        size_t n;
 
         if (!index || dictionary->stacks.local[index])
                 return (int32_t)dictionary->stacks.local[index];
@@ -327,10 +362,17 @@ int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
         for (size_t i = 0; i < n; i++)
                 hashmap_prefetch(&dictionary->locations, words[i]);
         indexes = dictionary->indexes + dictionary->n_indexes;
-        for (size_t i = 0; i < n; i++)
-                indexes[i] = add_location(dictionary, words[i]);
-        dictionary->n_indexes += n;
-        dictionary->size += wire_field_size(stack_size(indexes, n));
+        for (size_t i = 0; i < n; i += used) {
+                used = add_next(dictionary, words + i, n - i, &indexes[n_locations]);
+                if (!used) {
+                        dictionary->failed = true;
+                        return 0;
+                }
+                n_locations++;
+        }
+        dictionary->n_indexes += n_locations;
+        dictionary->lengths[dictionary->stacks.n] = (uint32_t)n_locations;
+        dictionary->size += wire_field_size(stack_size(indexes, n_locations));
         return table_add(&dictionary->stacks, index);
 }
 
@@ -365,7 +407,7 @@ static int by_address(const void *a, const void *b) {
 static const int32_t *next_stack(const Dictionary *dictionary, uint32_t row, size_t *atp, size_t *np) {
         const int32_t *indexes = dictionary->indexes + *atp;
 
-        window_get_stack(dictionary->window, dictionary->stacks.rows[row], np);
+        *np = dictionary->lengths[row];
         *atp += *np;
         return indexes;
 }
@@ -383,7 +425,7 @@ static size_t stacks_size(const Dictionary *dictionary) {
 
 static void fill_place(Dictionary *dictionary, uint32_t index, Place *place) {
         FrameWord word = dictionary->words[index];
-        WindowFrame frame = window_expand_frame(dictionary->window, word);
+        WindowFrame frame = locations_outer(&dictionary->chains, word);
 
         *place = (Place){ .word = word, .index = index, .address = frame.address };
         place->mapping = (uint32_t)add_mapping(dictionary, frame.module);
@@ -444,15 +486,18 @@ static uint8_t *write_locations(Dictionary *dictionary, uint8_t tag, uint8_t *to
 
         to = wire_put_header(to, tag, 0);
         for (uint32_t i = 1; i < dictionary->n_locations; i++) {
-                LocationRow row = location_row(dictionary, dictionary->words[i]);
+                LocationRow row = location_row(dictionary, &dictionary->words[i]);
 
                 to = wire_put_header(to, tag, row.size);
                 to = wire_put_number(to, tags->location_mapping, row.mapping);
                 to = wire_put_number(to, tags->location_address, row.address);
-                if (row.has_line) {
-                        to = wire_put_header(to, tags->location_lines, row.line_size);
-                        to = wire_put_number(to, tags->line_function, row.function);
-                        to = wire_put_number(to, tags->line_line, row.line);
+                for (size_t k = 0; k < row.n_lines; k++) {
+                        WindowFrame frame = window_expand_frame(dictionary->window, row.words[k]);
+                        LineRow line = line_row(dictionary, &frame);
+
+                        to = wire_put_header(to, tags->location_lines, line.size);
+                        to = wire_put_number(to, tags->line_function, line.function);
+                        to = wire_put_number(to, tags->line_line, line.line);
                 }
                 to = wire_put_indexes(to, tags->location_attributes, row.attributes, row.n_attributes);
         }

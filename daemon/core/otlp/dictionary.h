@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/base/data/hashmap.h"
+#include "core/profile/location.h"
 #include "core/profile/window.h"
 
 typedef struct DictionaryTable {
@@ -37,9 +38,11 @@ typedef struct Dictionary {
         DictionaryTable mappings, functions, links, strings, attributes, stacks;
         /* local: row of the window's frame table → location; rows: to forget them */
         DictionaryTable frame_rows;
-        Hashmap locations;              /* any other frame word → index, as a pointer */
-        FrameWord *words;               /* index → frame word */
-        int32_t *indexes;               /* the locations of each frame: one stack behind the other */
+        Hashmap locations;              /* any other location's word → index, as a pointer */
+        Locations chains;               /* what words of locations with several frames mean */
+        FrameWord *words;               /* index → location's word */
+        int32_t *indexes;               /* locations of each stack: one stack behind the other */
+        uint32_t *lengths;              /* index of a stack → its locations */
         size_t n_indexes, indexes_size;
         DictionaryTags tags;
         uint32_t n_locations, words_size;

@@ -364,6 +364,7 @@ static int convert_location(Import *import, int32_t index, uint32_t *unusedp) {
         if (!location->words)
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < n; i++) {
+                frame.is_inlined = i + 1 < n;
                 r = add_line(import, frame, row->n_lines ? row->lines[i] : NULL, &location->words[i]);
                 if (r)
                         return r;

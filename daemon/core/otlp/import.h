@@ -9,9 +9,9 @@
  *
  * What a window has no place for is left out: column numbers, schema URLs, attributes of profiles, of scopes
  * and of mappings other than build ids, of locations other than profile.frame.type, original payloads. Array,
- * list and bytes values become text. Mappings without a build id are no modules (see window.h). An inlined
- * line becomes a frame of its own. Times become the window's: it runs from the earliest profile to the latest
- * end.
+ * list and bytes values become text. Mappings without a build id are no modules (see window.h). Each line of
+ * a location becomes a frame, all but the last one inlined. Times become the window's: it runs from the
+ * earliest profile to the latest end.
  */
 
 #include <stddef.h>

@@ -36,6 +36,7 @@ static int put_named(Remap *remap, FrameWord word, const WindowFrame *frame) {
         if (!n)
                 return remap_frame(remap, frame);
         for (size_t i = 0; i < n && !r; i++) {
+                named.is_inlined = i + 1 < n || frame->is_inlined;
                 r = add_name(remap, &names[i], &named);
                 r = r ? r : remap_frame(remap, &named);
         }

@@ -213,6 +213,8 @@ static int append_words(Remap *remap, FrameWord word, size_t *np) {
         if (r)
                 return r;
         n = remap->words[first];
+        if (!n)
+                return 0;
         r = array_reserve(&remap->stack, &remap->stack_room, *np + n, 64);
         if (r)
                 return r;

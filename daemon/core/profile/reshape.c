@@ -302,17 +302,20 @@ static int add_profile(Reshape *reshape, uint32_t index) {
 
 /*
  * Strips names from frames of files alone, as a rule: no backend names the kernel, interpreters and code made
- * at run time.
+ * at run time. Functions that were inlined go: the function that they are in stands for the address.
  */
 static int put_unnamed(Remap *remap, FrameWord word, const WindowFrame *frame) {
         WindowFrame bare = *frame;
         const char *type = window_get_string(remap->into, frame->type, NULL);
+        bool is_stripped = ((const Reshape *)remap)->options->nameless
+                ? frame->module || frame->address || *type
+                : frame->module && !strcmp(type, "native");
 
+        if (!is_stripped)
+                return remap_frame(remap, frame);
         bare.function = 0;
         bare.line = 0;
-        if (((const Reshape *)remap)->options->nameless)
-                return remap_frame(remap, frame->module || frame->address || *type ? &bare : frame);
-        return remap_frame(remap, frame->module && !strcmp(type, "native") ? &bare : frame);
+        return frame->is_inlined ? 0 : remap_frame(remap, &bare);
 }
 
 static int reshape_all(Reshape *reshape) {

@@ -97,18 +97,21 @@ int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp) {
         row.line = MAX(frame->line, 0);
         row.type = frame->type;
         row.attribute = frame->attribute;
+        row.is_inlined = frame->is_inlined;
         r = find_mark(window, row.type, &mark);
         if (r)
                 return r;
-        if (mark != FRAME_MARK_TABLE && !row.function && !row.line && !row.attribute &&
+        if (mark != FRAME_MARK_TABLE && !row.function && !row.line && !row.attribute && !row.is_inlined &&
             fits_word(row.module, row.address)) {
                 *wordp = make_word(mark, row.module, row.address);
                 return 0;
         }
         r = window_add_row(window, &window->tables.frames, &row, sizeof(row), &index);
-        if (!r)
-                *wordp = make_word(FRAME_MARK_TABLE, 0, index);
-        return r;
+        if (r)
+                return r;
+        window->has_inlined |= row.is_inlined;
+        *wordp = make_word(FRAME_MARK_TABLE, 0, index);
+        return 0;
 }
 
 int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_t address, FrameWord *wordp) {

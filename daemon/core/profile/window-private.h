@@ -89,6 +89,7 @@ struct Window {
         int closed;
         int full;                       /* over max_bytes: the tables take no new rows */
         bool has_first_id;
+        bool has_inlined;               /* frames that are inlined into others */
         uint8_t first_id[16];           /* id of profile 0 */
 
         WindowTables tables;

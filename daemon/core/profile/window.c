@@ -190,6 +190,10 @@ const FrameWord *window_get_stack(const Window *window, uint32_t index, size_t *
         return item->data;
 }
 
+bool window_has_inlined(const Window *window) {
+        return window->has_inlined;
+}
+
 const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, size_t *np) {
         const InternItem *item = intern_get(&window->tables.sets, index);
 

@@ -93,6 +93,8 @@ typedef struct WindowFrame {
         int64_t line;                   /* 0 = not known */
         uint32_t type;                  /* string: native, kernel, jvm, unknown … (profile.frame.type) */
         uint32_t attribute;             /* one more attribute of the location; 0 = none */
+        /* into the next frame of its stack, at the same module and address (core/profile/location.h) */
+        bool is_inlined;
 } WindowFrame;
 
 typedef struct WindowLink {
@@ -355,6 +357,9 @@ void window_get_sample(const Window *window, uint32_t profile, uint32_t index, W
 
 /* Takes a frame word apart into the same form for all frames. */
 WindowFrame window_expand_frame(const Window *window, FrameWord word);
+
+/* Whether any frame is inlined into another. */
+bool window_has_inlined(const Window *window);
 
 /* Bytes that the window holds. */
 size_t window_memory(const Window *window);

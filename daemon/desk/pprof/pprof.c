@@ -284,10 +284,16 @@ static int set_address(Parser *parser, uint64_t mapping_id, uint64_t address, Wi
         return full(window_string(parser->window, "native", 6, &frame->type));
 }
 
-/* Lines refer to mapping and address, which may come behind them. */
+static bool is_line(const Field *field) {
+        return field->number == LOCATION_LINE && field->wire == WIRE_BYTES;
+}
+
+/*
+ * Lines refer to mapping and address, which may come behind them. All but the last are inlined into the next.
+ */
 static int make_location(Parser *parser, const Bytes *message, Location *location) {
         Cursor cursor = cursor_make(message->data, message->size), again = cursor;
-        uint64_t mapping = 0, address = 0;
+        uint64_t mapping = 0, address = 0, n_left = 0;
         WindowFrame frame = { 0 };
         Field field;
         int r;
@@ -297,13 +303,17 @@ static int make_location(Parser *parser, const Bytes *message, Location *locatio
                         mapping = field.value;
                 else if (field.number == LOCATION_ADDRESS)
                         address = field.value;
+                n_left += is_line(&field);
         }
         location->first = parser->n_words;
         r = cursor.failed ? malformed(parser, message->data, "the location")
                           : set_address(parser, mapping, address, &frame);
-        while (!r && field_next(&again, &field))
-                if (field.number == LOCATION_LINE && field.wire == WIRE_BYTES)
-                        r = put_line(parser, &field, &frame);
+        while (!r && field_next(&again, &field)) {
+                if (!is_line(&field))
+                        continue;
+                frame.is_inlined = --n_left > 0;
+                r = put_line(parser, &field, &frame);
+        }
         if (!r && parser->n_words == location->first)
                 r = put_word(parser, &frame);
         location->n = (uint32_t)(parser->n_words - location->first);

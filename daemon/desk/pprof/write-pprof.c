@@ -19,6 +19,7 @@
 #include "core/base/file/gzip.h"
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
+#include "core/profile/location.h"
 #include "desk/convert/format.h"
 #include "desk/pprof/pprof-fields.h"
 
@@ -29,8 +30,9 @@ enum { MAX_COLUMNS = 64 };
 typedef struct Pprof {
         const Window *window;
         Text out, message, inner;
-        Hashmap locations;              /* frame word → id, as a pointer */
-        FrameWord *words;               /* id - 1 → frame word */
+        Hashmap locations;              /* location's word → id, as a pointer */
+        Locations chains;               /* what words of locations with several frames mean */
+        FrameWord *words;               /* id - 1 → location's word */
         uint32_t n_locations, words_size;
         WindowProfileNames columns[MAX_COLUMNS];
         uint32_t n_columns;
@@ -154,11 +156,14 @@ static void put_resource(Pprof *pprof, uint32_t resource) {
 static int put_stack(Pprof *pprof, uint32_t stack) {
         size_t n;
         const FrameWord *words = window_get_stack(pprof->window, stack, &n);
+        size_t used = 0;
 
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i += used) {
+                FrameWord word;
                 uint64_t id = 0;
-                int r = location(pprof, words[i], &id);
+                int r = locations_next(&pprof->chains, words + i, n - i, &word, &used);
 
+                r = r ? r : location(pprof, word, &id);
                 if (r)
                         return r;
                 put_varint(&pprof->inner, id);
@@ -264,7 +269,7 @@ static int put_mappings(Pprof *pprof, const WindowProfile *most) {
         if (!named || !unnamed)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < pprof->n_locations; i++) {
-                WindowFrame frame = window_expand_frame(pprof->window, pprof->words[i]);
+                WindowFrame frame = locations_outer(&pprof->chains, pprof->words[i]);
 
                 (frame.function ? named : unnamed)[frame.module]++;
         }
@@ -276,18 +281,30 @@ static int put_mappings(Pprof *pprof, const WindowProfile *most) {
         return 0;
 }
 
+/* Puts the lines of a location, the innermost function's first. Of one frame without a name there is none. */
+static void put_lines(Pprof *pprof, FrameWord word) {
+        size_t n;
+        const FrameWord *words = locations_get(&pprof->chains, &word, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                WindowFrame frame = window_expand_frame(pprof->window, words[i]);
+
+                if (n == 1 && !frame.function && !frame.line)
+                        return;
+                put_number(&pprof->inner, LINE_FUNCTION, frame.function);
+                put_number(&pprof->inner, LINE_LINE, (uint64_t)frame.line);
+                put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
+        }
+}
+
 static void put_locations(Pprof *pprof) {
         for (uint32_t i = 0; i < pprof->n_locations; i++) {
-                WindowFrame frame = window_expand_frame(pprof->window, pprof->words[i]);
+                WindowFrame frame = locations_outer(&pprof->chains, pprof->words[i]);
 
                 put_number(&pprof->message, LOCATION_ID, i + 1);
                 put_number(&pprof->message, LOCATION_MAPPING, frame.module);
                 put_number(&pprof->message, LOCATION_ADDRESS, frame.address);
-                if (frame.function || frame.line) {
-                        put_number(&pprof->inner, LINE_FUNCTION, frame.function);
-                        put_number(&pprof->inner, LINE_LINE, (uint64_t)frame.line);
-                        put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
-                }
+                put_lines(pprof, pprof->words[i]);
                 put_message(&pprof->out, PROFILE_LOCATION, &pprof->message);
         }
 }
@@ -407,6 +424,7 @@ static int hand_over(const Convert *convert, int (*put)(Pprof *), ConvertSink si
         pprof.cpu_key = pprof.trace_key + 2;
         pprof.nanoseconds_key = pprof.trace_key + 3;
         pprof.first_id = pprof.trace_key + 4;
+        locations_init(&pprof.chains, convert->window);
         r = put(&pprof);
         if (!r)
                 r = gzip_compress(pprof.out.data, pprof.out.size, &packed, &size);
@@ -416,6 +434,7 @@ static int hand_over(const Convert *convert, int (*put)(Pprof *), ConvertSink si
         text_deinit(&pprof.message);
         text_deinit(&pprof.inner);
         hashmap_deinit(&pprof.locations);
+        locations_deinit(&pprof.chains);
         free(pprof.words);
         return r;
 }

@@ -121,6 +121,58 @@ class Pprof(Forms):
         self.assertEqual(ours.string_table[ours.mapping[0].build_id],
                          gos.string_table[gos.mapping[0].build_id])
 
+    def inlined(self):
+        """hot, inlined into serve, inlined into main, 5 samples; and main alone at the same place, 1."""
+        victim = payload.Victim(self.dir)
+        request = victim.payload()
+        d = request["dictionary"]
+        names = len(d["stringTable"])
+        d["stringTable"] += ["hot", "serve", "main"]
+        functions = len(d["functionTable"])
+        d["functionTable"] += [{"nameStrindex": names + i} for i in range(3)]
+        chain = {**d["locationTable"][3], "lines": [{"functionIndex": functions + i} for i in range(3)]}
+        d["locationTable"] = [{}, chain, {**chain, "lines": chain["lines"][2:]}]
+        d["stackTable"] = [{}, {"locationIndices": [1, 2]}, {"locationIndices": [2]}]
+        samples = request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"]
+        del samples[3:]
+        samples[1]["stackIndex"] = 2
+        del samples[2]
+        return self.write("inlined.pb", request), victim.address["main"] + 4
+
+    def test_inlined_functions_are_lines_of_one_location_in_every_form(self):
+        oracle.need()
+        source, address = self.inlined()
+        forms = ("a.pb.gz", "b.json", "c.pb", "d.json", "e.pb.gz")
+        for old, new in zip((source.name, *forms), forms):
+            self.spanprof("convert", self.dir / old, "-o", self.dir / new)
+        for form in ("a.pb.gz", "e.pb.gz"):
+            ours = profile_class().FromString(gzip.decompress((self.dir / form).read_bytes()))
+            names = {f.id: ours.string_table[f.name] for f in ours.function}
+            lines = [(x.address, [names[line.function_id] for line in x.line]) for x in ours.location]
+            self.assertEqual(sorted(lines), sorted([(address, ["hot", "serve", "main"]), (address, ["main"])]))
+            self.assertEqual(sorted(len(s.location_id) for s in ours.sample), [1, 2])
+        for form in ("b.json", "d.json"):
+            d = json.loads((self.dir / form).read_text())["dictionary"]
+            names = [d["stringTable"][f.get("nameStrindex", 0)] for f in d["functionTable"]]
+            lines = [[names[line["functionIndex"]] for line in x["lines"]] for x in d["locationTable"][1:]]
+            self.assertEqual(sorted(lines), [["hot", "serve", "main"], ["main"]])
+        for form in (source.name, *forms):
+            sums = self.functions(self.dir / form)
+            self.assertEqual(sums, {"hot": [5, 5], "serve": [0, 5], "main": [1, 6]}, form)
+
+    def test_googles_tool_marks_inlined_functions(self):
+        if not TOOL.exists():
+            tap.skip(
+                f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why"
+            )
+        source, _ = self.inlined()
+        self.spanprof("convert", source, "-o", self.dir / "a.pb.gz")
+        top = self.run_command([TOOL, "-symbolize=none", "-sample_index=samples", "-top", "-nodefraction=0",
+                                self.dir / "a.pb.gz"], expect=0).stdout
+        rows = {name: (int(flat), int(total)) for flat, total, name
+                in re.findall(r"(?m)^ +(\d+) +\S+ +\S+ +(\d+) +\S+ +(.+)$", top)}
+        self.assertEqual(rows, {"hot (inline)": (5, 5), "serve (inline)": (0, 5), "main": (1, 6)}, top)
+
     def test_our_pprof_holds_what_the_payload_says(self):
         oracle.need()
         victim = payload.Victim(self.dir)

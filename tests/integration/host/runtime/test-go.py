@@ -8,6 +8,7 @@ import oracle
 oracle.enter()
 
 import bisect
+import collections
 import gzip
 import json
 import os
@@ -350,13 +351,13 @@ def stacks(path):
     profile = wire.parse(gzip.decompress(path.read_bytes()))
     text = [s.decode() for s in profile[6]]
     functions = {f[1][0]: f for f in map(wire.parse, profile[5])}
-    places = {}
+    places = collections.defaultdict(list)
     for location in map(wire.parse, profile[4]):
-        line = wire.parse(location[4][0]) if location.get(4) else {}
-        function = functions.get(line.get(1, [0])[0], {})
-        places[location[1][0]] = (location.get(3, [0])[0], text[function.get(2, [0])[0]],
-                                  text[function.get(4, [0])[0]], line.get(2, [0])[0])
-    return [(numbers(s[2][0])[0], [places[i] for i in numbers(s[1][0])])
+        for line in map(wire.parse, location.get(4, [b""])):
+            function = functions.get(line.get(1, [0])[0], {})
+            places[location[1][0]].append((location.get(3, [0])[0], text[function.get(2, [0])[0]],
+                                           text[function.get(4, [0])[0]], line.get(2, [0])[0]))
+    return [(numbers(s[2][0])[0], [place for i in numbers(s[1][0]) for place in places[i]])
             for s in map(wire.parse, profile[2])]
 
 

@@ -125,6 +125,62 @@ Test(encode, splits_between_resources_first) {
         forget(&requests);
 }
 
+static FrameWord add_inlined(Window *window, uint32_t module, const char *name, int64_t line,
+                             bool is_inlined) {
+        FrameWord word = fill_named(window, module, 0x1234, name, line, "native");
+        WindowFrame frame = window_expand_frame(window, word);
+
+        frame.is_inlined = is_inlined;
+        FILL(window_frame(window, &frame, &word));
+        return word;
+}
+
+static const char *name_of_line(const OtlpDictionary *dictionary, const OtlpLine *line) {
+        return dictionary->string_table[dictionary->function_table[line->function_index]->name_strindex];
+}
+
+/* As profiles.proto has it: "if memcpy() is inlined into printf: lines[0] is memcpy, lines[1] is printf". */
+Test(encode, makes_inlined_functions_lines_of_one_location) {
+        static const char *const names[] = { "skip_blanks", "parse", "main" };
+        _cleanup_(window_freep) Window *window = NULL;
+        static struct requests requests;
+        uint32_t profile, module, stack;
+        const OtlpDictionary *dictionary;
+        const OtlpLocation *location;
+        FrameWord words[7];
+        uint64_t n_lost;
+        OtlpRequest *request;
+
+        FILL(window_new(&window, FILL_START_NS, FILL_OFFSET_NS, NULL));
+        module = fill_module(window, "/bin/a", "abcd", 0x1000, 0x9000);
+        profile = fill_profile(window, fill_resource(window, 1, 7, "shop"), PROFILE_CPU);
+        for (size_t i = 0; i < 6; i++)  /* main calls itself at the same place */
+                words[i] = add_inlined(window, module, names[i % 3], 10 + (int64_t)(i % 3), i % 3 < 2);
+        words[6] = fill_native(window, FRAME_MARK_NATIVE, module, 0x2000);
+        FILL(window_stack(window, words, ARRAY_SIZE(words), &stack));
+        FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS));
+        FILL(window_stack(window, &words[2], 1, &stack));
+        FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS + 1));
+        FILL(window_close(window, FILL_START_NS + 100));
+        encode(window, 0, &requests, &n_lost);
+        request = unpack(&requests, 0);
+        dictionary = request->dictionary;
+        cr_assert_eq(dictionary->n_location_table, 4);
+        cr_assert_eq(dictionary->stack_table[1]->n_location_indices, 3);
+        cr_assert_eq(dictionary->stack_table[1]->location_indices[0],
+                     dictionary->stack_table[1]->location_indices[1]);
+        location = dictionary->location_table[dictionary->stack_table[1]->location_indices[0]];
+        cr_assert_eq(location->address, 0x1234);
+        cr_assert_eq(location->n_lines, 3);
+        for (size_t i = 0; i < 3; i++) {
+                cr_assert_str_eq(name_of_line(dictionary, location->lines[i]), names[i]);
+                cr_assert_eq(location->lines[i]->line, 10 + (int64_t)i);
+        }
+        cr_assert_eq(dictionary->stack_table[2]->n_location_indices, 1);
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        forget(&requests);
+}
+
 static uint64_t count_events(const OtlpRequest *request) {
         uint64_t n = 0;
 

@@ -252,6 +252,7 @@ Test(import, makes_a_frame_of_each_inlined_line) {
         WindowSample sample;
         const FrameWord *words;
         OtlpLine outer = OTLP_LINE_INIT, *lines[2];
+        static struct requests again;
         char where[256];
         size_t n;
 
@@ -270,6 +271,14 @@ Test(import, makes_a_frame_of_each_inlined_line) {
         cr_assert_eq(window_expand_frame(window, words[2]).line, 77,
                      "the caller stands behind what was inlined");
         cr_assert_eq(window_expand_frame(window, words[2]).address, 0xffffffff81000040);
+        encode(window, 0, &again);
+        location = again.decoded[0]->dictionary->location_table[1];
+        for (size_t i = 2; location->address != 0xffffffff81000040; i++)
+                location = again.decoded[0]->dictionary->location_table[i];
+        cr_assert_eq(location->n_lines, 2, "they go out as they came");
+        cr_assert_eq(location->lines[1]->line, 77);
+        cr_assert_eq(again.decoded[0]->dictionary->n_location_table, request->dictionary->n_location_table);
+        forget(&again);
         otlp_request_freep(&request);
 }
 

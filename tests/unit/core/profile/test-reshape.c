@@ -281,6 +281,33 @@ static bool has_string(const Window *window, const char *wanted) {
 }
 
 /* Not even the table of strings has the path. */
+/* A backend that finds names itself wants one frame for each address. */
+Test(reshape, takes_back_functions_that_were_inlined) {
+        const ReshapeOptions unnamed = { .unnamed = true };
+        _cleanup_(window_freep) Window *window = NULL, *bare = NULL;
+        uint32_t module, stack, profile;
+        WindowFrame inner;
+        WindowSample sample;
+        FrameWord words[2];
+        size_t n;
+
+        FILL(window_new(&window, FILL_START_NS, FILL_OFFSET_NS, NULL));
+        module = fill_module(window, "/bin/a", "abcd", 0x1000, 0x9000);
+        inner = window_expand_frame(window, fill_named(window, module, 0x1234, "parse", 9, "native"));
+        inner.is_inlined = true;
+        FILL(window_frame(window, &inner, &words[0]));
+        words[1] = fill_named(window, module, 0x1234, "main", 7, "native");
+        FILL(window_stack(window, words, 2, &stack));
+        profile = fill_profile(window, fill_resource(window, 1, 7, "shop"), PROFILE_CPU);
+        FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS));
+        FILL(window_close(window, FILL_START_NS + 100));
+        bare = reshape(window, &unnamed);
+        window_get_sample(bare, 0, 0, &sample);
+        cr_assert_eq(window_get_stack(bare, sample.stack, &n)[0],
+                     fill_native(bare, FRAME_MARK_NATIVE, 1, 0x1234));
+        cr_assert_eq(n, 1);
+}
+
 Test(reshape, keeps_paths_of_mapped_files_back) {
         const ReshapeOptions name = { .paths = REMAP_PATHS_NAME }, none = { .paths = REMAP_PATHS_NONE };
         _cleanup_(window_freep) Window *from = fill_window(3, 40);
