@@ -6,6 +6,7 @@
  *     architecture not ours → killed
  *     number = read → allowed …
  *     number = mmap → argument 2 & PROT_EXEC = 0 → allowed
+ *     number = readlink → refused with an error
  *     killed
  *
  * Numbers of the processor's other ABI are none of the list. A call that an attacker makes from inside is the
@@ -83,6 +84,14 @@ static const Allowed compute[] = {
 #endif
 };
 
+/* libdw asks where its file lies, of one in memory, too, and takes an error for "nowhere". */
+static const uint32_t refused[] = {
+#ifdef __NR_readlink
+        __NR_readlink,
+#endif
+        __NR_readlinkat,
+};
+
 /*
  * The zygotes, beside that: one kind of fork, its own id, and what a worker does until it is confined itself.
  */
@@ -146,6 +155,10 @@ static int install(const Allowed *more, size_t n_more) {
         put_return(&program, SECCOMP_RET_KILL_PROCESS);
         put(&program,
             (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+        for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+                put(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], 0, 1));
+                put_return(&program, SECCOMP_RET_ERRNO | EACCES);
+        }
         for (size_t i = 0; i < ARRAY_SIZE(compute); i++)
                 put_allowed(&program, &compute[i]);
         for (size_t i = 0; i < n_more; i++)

@@ -14,6 +14,7 @@
 #include "core/base/sandbox/channel.h"
 #include "core/base/sandbox/sandbox.h"
 #include "core/base/sandbox/zygotes.h"
+#include "core/base/util/macro.h"
 #include "core/base/util/short-turns.h"
 
 enum {
@@ -83,6 +84,21 @@ static void ignore_signals(void) {
                 signal(signals[i], SIG_IGN);
 }
 
+static int compare_numbers(const void *a, const void *b) {
+        const uint64_t *x = a, *y = b;
+
+        return *x < *y ? -1 : *x > *y;
+}
+
+/* The library's qsort() asks the system once how much memory there is: before the sandbox forbids that. */
+static void warm_sorting(void) {
+        uint64_t numbers[1024];
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+                numbers[i] = ARRAY_SIZE(numbers) - i;
+        qsort(numbers, ARRAY_SIZE(numbers), sizeof(numbers[0]), compare_numbers);
+}
+
 _Noreturn void zygote_serve(void (*work)(int socket)) {
         int32_t pid = getpid(), r;
         int own = SOCKET_FD;
@@ -92,6 +108,7 @@ _Noreturn void zygote_serve(void (*work)(int socket)) {
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
         short_turns_take();      /* the daemon waits for answers */
         free(malloc(1));                /* the allocator asks the system before the sandbox forbids it */
+        warm_sorting();
         r = sandbox_enter_zygote();
         say_hello(own, r ? r : pid);
         for (;;) {

@@ -52,6 +52,15 @@ bool elf_image_serves(const ElfImage *image, DebugUse use) {
         return false;
 }
 
+bool elf_image_has_lines(const ElfImage *image) {
+        const Elf64_Shdr *section;
+        ImageIds ids;
+
+        return elf_image_serves(image, DEBUG_FOR_LINES) ||
+                !elf_image_find_section(image, ".gopclntab", &section) ||
+                (!elf_image_ids(image, &ids) && ids.go[0]);
+}
+
 /* Checks the sum over the whole file. Return: 0, 1 = it is another file, -ENOMEM. */
 static int check_crc(const SymbolFile *file, uint32_t expected) {
         _cleanup_(freep) uint8_t *piece = malloc(CRC_PIECE);

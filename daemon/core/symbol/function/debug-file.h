@@ -85,3 +85,6 @@ int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage
 
 /* Whether @image itself serves @use. */
 bool elf_image_serves(const ElfImage *image, DebugUse use);
+
+/* Whether @image has lines itself: DWARF, or Go's own table. */
+bool elf_image_has_lines(const ElfImage *image);

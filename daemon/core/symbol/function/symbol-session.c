@@ -137,6 +137,7 @@ static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, Symb
         put_ids(&request, work->object);
         r = worker_session_request(&work->session, &symbol_question, &request, work->fd);
         r = r ?: converse(work, &answer);
+        r = r ?: worker_session_judge(&work->session, answer.kind == SYMBOL_SAID_TABLE);
         r = r ?: receive_table(work, &answer, tablep);
         if (!r) {
                 *statep = answer.state;
@@ -324,4 +325,103 @@ int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObj
         worker_session_end(&work.session);
         closep(&work.fd);
         return r < 0 ? error_fold(r) : r;
+}
+
+/* ---- lines ---- */
+
+enum { LINES_ROOM = 1 << 20 };          /* bytes: the longest answer, and what comes with it */
+
+typedef struct LinesReading {
+        Work *work;
+        uint8_t *data, *seen;
+        size_t size;
+        uint32_t n;
+        LinesSink sink;
+        void *userdata;
+        bool is_over;                   /* the last answer came */
+} LinesReading;
+
+/* Hands whole answers on, and keeps the rest. Return: 0, WORKER_SESSION_E_DIED, the sink's code. */
+static int take_lines(LinesReading *reading) {
+        const LinesAnswer end = { .index = reading->n };
+        size_t used;
+        int r = lines_parse(reading->data, reading->size, reading->n, reading->seen, reading->sink,
+                            reading->userdata, &used);
+
+        if (r && r != LINES_E_FAILED)
+                return r;
+        reading->size -= used;
+        memmove(reading->data, reading->data + used, reading->size);
+        reading->is_over = reading->size == sizeof(end) && !memcmp(reading->data, &end, sizeof(end));
+        return worker_session_judge(&reading->work->session,
+                                    reading->is_over || (!r && reading->size < LINES_ROOM));
+}
+
+/* Return: 0, WORKER_SESSION_E_*, the sink's negative code. */
+static int receive_lines(LinesReading *reading) {
+        int r = 0;
+
+        while (!r && !reading->is_over) {
+                size_t n;
+
+                r = worker_session_receive_some(&reading->work->session, reading->data + reading->size,
+                                                LINES_ROOM - reading->size, &n);
+                if (r)
+                        return r;
+                reading->size += n;
+                r = take_lines(reading);
+        }
+        return r;
+}
+
+/* Return: 0, WORKER_SESSION_E_*, the sink's negative code. */
+static int ask_lines(LinesReading *reading, const uint64_t *addresses, bool *has_linesp) {
+        Work *work = reading->work;
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC,
+                                  .kind = SYMBOL_ASK_LINES,
+                                  .size = work->size,
+                                  .has_file = work->fd >= 0,
+                                  .state = work->state,
+                                  .n = reading->n,
+                                  .style = symbolizer_style(work->symbolizer),
+                                  .is_itself = work->object->file != 0 };
+        SymbolAnswer answer;
+        int r;
+
+        put_ids(&request, work->object);
+        r = worker_session_request(&work->session, &symbol_question, &request, work->fd);
+        r = r ?: worker_session_send(&work->session, addresses, reading->n * sizeof(*addresses), -1);
+        r = r ?: converse(work, &answer);
+        r = r ?: worker_session_judge(&work->session, answer.kind == SYMBOL_SAID_LINES);
+        *has_linesp = !r && answer.state == SYMBOL_STATE_NAMED;
+        return r || !*has_linesp ? r : receive_lines(reading);
+}
+
+int symbol_session_lines(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
+                         const uint64_t *addresses, uint32_t n, LinesSink sink, void *userdata,
+                         WorkerSessionCounts *counts, LinesState *statep) {
+        Work work = { .session = worker_session_make(zygotes, &symbol_question, counts),
+                      .symbolizer = symbolizer,
+                      .object = object,
+                      .fd = -1 };
+        _cleanup_(freep) uint8_t *data = malloc(LINES_ROOM), *seen = calloc(1, n);
+        LinesReading reading = {
+                .work = &work, .data = data, .seen = seen, .n = n, .sink = sink, .userdata = userdata
+        };
+        bool has_lines = false;
+        int r = 0;
+
+        if (!data || !seen)
+                return error_origin(-ENOMEM);
+        if (can_be_known(object)) {
+                open_own(&work);
+                r = ask_lines(&reading, addresses, &has_lines);
+        }
+        worker_session_end(&work.session);
+        closep(&work.fd);
+        *statep = r == WORKER_SESSION_E_LATE ? LINES_STATE_TIMEOUT
+                : r                          ? LINES_STATE_FAILED
+                : has_lines                  ? LINES_STATE_READ
+                                             : LINES_STATE_ABSENT;
+        return r < 0 ? error_fold(r) : 0;
 }

@@ -11,6 +11,7 @@
 
 #include "core/base/sandbox/worker-session.h"
 #include "core/symbol/function/symbolizer.h"
+#include "core/symbol/line/lines.h"
 
 enum {
         _SYMBOL_SESSION_E_SUCCESS,
@@ -24,3 +25,12 @@ enum {
  */
 int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
                        const uint64_t *addresses, uint32_t n, WorkerSessionCounts *counts);
+
+/*
+ * Has a worker read the lines at @n addresses of @object, up to SYMBOL_WIRE_MAX_NAMES; @sink takes them as
+ * they come. *statep: READ, ABSENT = neither the object nor a debug file has lines, TIMEOUT, FAILED. Return:
+ * 0, the sink's negative code, -ENOMEM.
+ */
+int symbol_session_lines(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
+                         const uint64_t *addresses, uint32_t n, LinesSink sink, void *userdata,
+                         WorkerSessionCounts *counts, LinesState *statep);

@@ -29,6 +29,7 @@
 #include "core/base/util/error.h"
 #include "core/symbol/function/demangle.h"
 #include "core/symbol/function/object-symbols.h"
+#include "core/symbol/line/lines.h"
 
 static bool is_plain(const char *link, size_t room) {
         return memchr(link, 0, room) && !strchr(link, '/') && strcmp(link, ".") != 0 &&
@@ -49,6 +50,8 @@ bool symbol_wire_check(const SymbolAnswer *answer) {
         if (answer->magic != SYMBOL_WIRE_MAGIC || answer->go >= SYMBOL_N_GO ||
             !is_plain(answer->link, sizeof(answer->link)))
                 return false;
+        if (answer->kind == SYMBOL_SAID_LINES)
+                return answer->state == SYMBOL_STATE_NAMED || answer->state == SYMBOL_STATE_STRIPPED;
         return answer->kind == SYMBOL_SAID_WANT || (answer->kind == SYMBOL_SAID_TABLE && check_table(answer));
 }
 
@@ -92,6 +95,8 @@ enum { SERVE_E_OVER = 1 };
 typedef struct Serving {
         int socket;
         SymbolObject object;
+        DebugUse use;                   /* purpose of a debug file */
+        DemangleStyle style;
         bool has_answered;
 } Serving;
 
@@ -125,7 +130,7 @@ static int open_debug(void *userdata, const ElfImage *own, SymbolFile *file) {
                 r = symbol_file_take(file, fd, offer.size, &state);
                 if (!r)
                         r = debug_file_check(&serving->object, file, offer.by_link ? &link.crc : NULL,
-                                             DEBUG_FOR_SYMBOLS);
+                                             serving->use);
                 if (r <= 0)
                         return r;
                 symbol_file_deinit(file);
@@ -201,15 +206,27 @@ static bool open_own(SymbolFile *own, const Serving *serving, const SymbolReques
         return symbol_file_check(&serving->object, own) == 0;
 }
 
+static Serving serving_of(int socket, const SymbolRequest *request, DebugUse use) {
+        return (Serving){ .socket = socket,
+                          .use = use,
+                          .style = request->style,
+                          .object = { .path = "",
+                                      .build_id_gnu = request->gnu,
+                                      .build_id_go = request->go,
+                                      .file = request->is_itself } };
+}
+
+/* Whether the file can be told to be the object's. */
+static bool is_servable(const Serving *serving, const SymbolRequest *request) {
+        return (symbol_object_has_id(&serving->object) || request->is_itself) &&
+               request->state < SYMBOL_N_STATES;
+}
+
 static int serve_table(int socket, const SymbolRequest *request, int fd) {
         const SymbolLimits limits = { .max_symbols = symbol_default_limits.max_symbols,
                                       .max_string_bytes = symbol_default_limits.max_string_bytes,
                                       .may_map = true };
-        Serving serving = { .socket = socket,
-                            .object = { .path = "",
-                                        .build_id_gnu = request->gnu,
-                                        .build_id_go = request->go,
-                                        .file = request->is_itself } };
+        Serving serving = serving_of(socket, request, DEBUG_FOR_SYMBOLS);
         const ObjectSymbols to = {
                 .limits = &limits, .open_debug = open_debug, .sink = take_list, .userdata = &serving
         };
@@ -219,8 +236,7 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
         SymbolGo go;
         int r;
 
-        if ((!symbol_object_has_id(&serving.object) && !request->is_itself) ||
-            request->state >= SYMBOL_N_STATES)
+        if (!is_servable(&serving, request))
                 return SERVE_E_OVER;
         r = object_symbols_read(&to, open_own(&own, &serving, request, fd, &state) ? &own : NULL, &state,
                                 &go);
@@ -229,6 +245,49 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
         none.state = r ? SYMBOL_STATE_LARGE : state;
         none.go = r ? SYMBOL_GO_NONE : go;
         return channel_send(socket, &none, sizeof(none), -1);
+}
+
+/* ---- lines ---- */
+
+static int send_lines(void *userdata, const void *data, size_t size) {
+        const Serving *serving = userdata;
+
+        return channel_send(serving->socket, data, size, -1) ? -EPIPE : 0;
+}
+
+static size_t make_readable(void *userdata, const char *name, char *to, size_t room) {
+        const Serving *serving = userdata;
+
+        return demangle(name, serving->style, to, room);
+}
+
+/* Takes the file of @own, or the debug file that has its lines. Return: NULL = there is none. */
+static const SymbolFile *find_lines(Serving *serving, bool is_here, const SymbolFile *own,
+                                    SymbolFile *split) {
+        if (is_here && elf_image_has_lines(&own->image))
+                return own;
+        return open_debug(serving, is_here ? &own->image : NULL, split) ? NULL : split;
+}
+
+static int serve_lines(int socket, const SymbolRequest *request, int fd) {
+        _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL, split = SYMBOL_FILE_NULL;
+        Serving serving = serving_of(socket, request, DEBUG_FOR_LINES);
+        const LinesAnswering to = { .send = send_lines, .userdata = &serving, .demangle = make_readable };
+        SymbolAnswer answer = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_LINES };
+        uint64_t addresses[SYMBOL_WIRE_MAX_NAMES];
+        const SymbolFile *file;
+        SymbolState state;
+
+        if (!is_servable(&serving, request) || !request->n || request->n > SYMBOL_WIRE_MAX_NAMES ||
+            channel_receive_all(socket, addresses, request->n * sizeof(addresses[0])))
+                return SERVE_E_OVER;
+        file = find_lines(&serving, open_own(&own, &serving, request, fd, &state), &own, &split);
+        answer.state = file ? SYMBOL_STATE_NAMED : SYMBOL_STATE_STRIPPED;
+        if (channel_send(socket, &answer, sizeof(answer), -1))
+                return SERVE_E_OVER;
+        if (file)
+                lines_answer(file->fd, file->image.size, addresses, request->n, &to);
+        return 0;
 }
 
 /* ---- names ---- */
@@ -290,8 +349,9 @@ void symbol_serve(int socket, int fd, const SymbolRequest *first) {
 
         while (!r && request.magic == SYMBOL_WIRE_MAGIC) {
                 request.gnu[sizeof(request.gnu) - 1] = request.go[sizeof(request.go) - 1] = 0;
-                r = request.kind == SYMBOL_ASK_TABLE ? serve_table(socket, &request, fd)
-                                                     : serve_readable(socket, &request);
+                r = request.kind == SYMBOL_ASK_TABLE       ? serve_table(socket, &request, fd)
+                        : request.kind == SYMBOL_ASK_LINES ? serve_lines(socket, &request, fd)
+                                                           : serve_readable(socket, &request);
                 if (!r)
                         r = receive(socket, &request, sizeof(request), &fd);
         }

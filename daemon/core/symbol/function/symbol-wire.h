@@ -14,6 +14,9 @@
  *     answer  SymbolAnswer TABLE, { start, size }…, names, each with a NUL
  *                                                       or READABLE: { size, text }…
  *
+ * Lines at addresses are asked for in the same way: LINES, with the addresses, is answered by LINES and what
+ * core/symbol/line/lines.h has, to its end; STRIPPED = there are none.
+ *
  * Functions come in order, and there are as many names as functions: so nothing in a table is an index.
  */
 
@@ -33,14 +36,14 @@ enum {
         SYMBOL_WIRE_ID = 136,           /* bytes of a build id's text */
 };
 
-typedef enum SymbolAsk { SYMBOL_ASK_TABLE, SYMBOL_ASK_READABLE } SymbolAsk;
+typedef enum SymbolAsk { SYMBOL_ASK_TABLE, SYMBOL_ASK_READABLE, SYMBOL_ASK_LINES } SymbolAsk;
 
 typedef struct SymbolRequest {
         uint32_t magic, kind;
-        uint64_t size;                  /* TABLE: size of the file, if @has_file */
+        uint64_t size;                  /* TABLE, LINES: size of the file, if @has_file */
         uint32_t has_file;
         uint32_t state;                 /* why there is no file */
-        uint32_t n, bytes;              /* READABLE: names, and all that follows */
+        uint32_t n, bytes;              /* READABLE: names, and all that follows; LINES: addresses */
         uint32_t style;
         uint32_t is_itself;             /* the file is the object itself, also without a build id */
         uint32_t one_by_one;            /* READABLE: each answer is sent before the next name is looked at */
@@ -53,7 +56,7 @@ typedef struct SymbolOffer {
         uint32_t by_link, zero;         /* the file was found by link: its sum counts */
 } SymbolOffer;
 
-typedef enum SymbolSaid { SYMBOL_SAID_WANT, SYMBOL_SAID_TABLE } SymbolSaid;
+typedef enum SymbolSaid { SYMBOL_SAID_WANT, SYMBOL_SAID_TABLE, SYMBOL_SAID_LINES } SymbolSaid;
 
 typedef struct SymbolAnswer {
         uint32_t magic, kind;

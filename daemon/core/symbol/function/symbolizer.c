@@ -419,14 +419,6 @@ int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, 
         return r ? error_fold(r) : 0;
 }
 
-static bool is_go(const ElfImage *image) {
-        const Elf64_Shdr *section;
-        ImageIds ids;
-
-        return !elf_image_find_section(image, ".gopclntab", &section) ||
-                (!elf_image_ids(image, &ids) && ids.go[0]);
-}
-
 /* The object itself if it has DWARF, or is Go's, else its debug file. Return: 0, 1 = neither has, -ENOMEM. */
 static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, SymbolFile *file) {
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
@@ -434,7 +426,7 @@ static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, 
         int r = symbol_file_open(&own, object, &state);
         bool is_here = r == 0;
 
-        if (is_here && (elf_image_serves(&own.image, DEBUG_FOR_LINES) || is_go(&own.image))) {
+        if (is_here && elf_image_has_lines(&own.image)) {
                 *file = own;
                 own = (SymbolFile)SYMBOL_FILE_NULL;
                 return 0;

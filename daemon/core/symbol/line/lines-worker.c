@@ -14,6 +14,9 @@
  *     lines       the innermost frame's comes from the unit's line table, each caller's from the inlined call
  *
  * An answer is written as soon as its unit is done. So answers from before an endless part are not lost.
+ *
+ * A worker without rights does the same by lines_answer(), with a file in memory: it can open no other one.
+ * So it leaves split units out, and a file whose names lie in a file of dwz has no lines for it.
  */
 #include "core/base/util/array.h"
 #include "core/symbol/line/lines.h"
@@ -23,6 +26,7 @@
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,6 +64,7 @@ typedef struct Wanted {
 
 typedef struct Run {
         Dwarf *dwarf;
+        const LinesAnswering *to;       /* NULL = the process of lines.h */
         Dwarf_Die *units;               /* units with addresses: the skeleton, where there is one */
         Dwarf_Die *trees;               /* the unit with the functions: the same, or the split unit */
         uint32_t n_units, units_room;
@@ -71,6 +76,7 @@ typedef struct Run {
         uint32_t n_nodes, nodes_room;
         uint8_t *out;
         size_t n_out;
+        char readable[LINES_MAX_TEXT];  /* begins with a NUL */
 } Run;
 
 /* Without memory the process ends; its answers so far count. */
@@ -81,7 +87,8 @@ static void *must(void *memory) {
 }
 
 static void flush(Run *run) {
-        if (run->n_out && file_write(STDOUT_FILENO, run->out, run->n_out) < 0)
+        if (run->n_out && (run->to ? run->to->send(run->to->userdata, run->out, run->n_out)
+                                   : file_write(STDOUT_FILENO, run->out, run->n_out)) < 0)
                 _exit(1);
         run->n_out = 0;
 }
@@ -128,11 +135,11 @@ static int compare_ranges(const void *left, const void *right) {
 }
 
 static void find_units(Run *run) {
+        Dwarf_Die die, split = { 0 };
         Dwarf_CU *unit = NULL;
-        Dwarf_Die die, split;
         uint8_t type;
 
-        while (dwarf_get_units(run->dwarf, unit, &unit, NULL, &type, &die, &split) == 0)
+        while (dwarf_get_units(run->dwarf, unit, &unit, NULL, &type, &die, run->to ? NULL : &split) == 0)
                 if (type == DW_UT_compile || type == DW_UT_skeleton)
                         add_unit(run, &die, &split);
         if (run->n_ranges)
@@ -301,6 +308,16 @@ static uint32_t number_of(Dwarf_Die *die, unsigned kind) {
                 : 0;
 }
 
+/* Makes a NUL and the readable form of a name. Return: their bytes, which fit behind the name; 0 = none. */
+static size_t readable(Run *run, const char *name, size_t n_name) {
+        size_t room = LINES_MAX_TEXT - n_name, n;
+
+        if (!run->to || !run->to->demangle || room < 2)
+                return 0;
+        n = run->to->demangle(run->to->userdata, name, run->readable + 1, room - 1);
+        return n ? n + 1 : 0;
+}
+
 /*
  * A unit knows the folder that a relative path starts from. If that folder is relative too, it is left out.
  */
@@ -313,9 +330,12 @@ static void put_frame(Run *run, Dwarf_Die *unit, const char *name, const char *f
         size_t n_file = strnlen(file, LINES_MAX_TEXT / 2 - 1);
         LinesAnswerFrame frame = { .line = line, .n_name = (uint16_t)strnlen(name, LINES_MAX_TEXT),
                                    .n_file = (uint16_t)(n_folder + (n_folder > 0) + n_file) };
+        size_t n_name = frame.n_name, n_readable = readable(run, name, n_name);
 
+        frame.n_name += (uint16_t)n_readable;
         put(run, &frame, sizeof(frame));
-        put(run, name, frame.n_name);
+        put(run, name, n_name);
+        put(run, run->readable, n_readable);
         put(run, folder, n_folder);
         put(run, "/", n_folder > 0);
         put(run, file, n_file);
@@ -397,6 +417,13 @@ static void answer_all(Run *run) {
         }
 }
 
+static void want(Run *run, const uint64_t *addresses, uint32_t n) {
+        run->wanted = must(calloc(n, sizeof(*run->wanted)));
+        run->n_wanted = n;
+        for (uint32_t i = 0; i < n; i++)
+                run->wanted[i] = (Wanted){ .address = addresses[i], .index = i };
+}
+
 static void read_request(Run *run) {
         LinesRequest request;
         uint64_t *addresses;
@@ -409,10 +436,7 @@ static void read_request(Run *run) {
         if (file_pread(STDIN_FILENO, addresses, request.n_addresses * sizeof(*addresses), sizeof(request)) !=
             (ssize_t)(request.n_addresses * sizeof(*addresses)))
                 _exit(1);
-        run->wanted = must(calloc(request.n_addresses, sizeof(*run->wanted)));
-        run->n_wanted = request.n_addresses;
-        for (uint32_t i = 0; i < run->n_wanted; i++)
-                run->wanted[i] = (Wanted){ .address = addresses[i], .index = i };
+        want(run, addresses, request.n_addresses);
         free(addresses);
 }
 
@@ -439,14 +463,12 @@ static void put_go_frame(Run *run, const GoLine *line) {
 }
 
 /* Answers what Go's table knows, and leaves the rest to DWARF. Return: whether the file has such a table. */
-static bool answer_go(Run *run) {
+static bool answer_go(Run *run, int fd, uint64_t size) {
         uint32_t n_left = 0;
         ElfImage image;
         GoLines lines;
-        struct stat st;
 
-        if (fstat(FILE_FD, &st) || elf_image_init(&image, FILE_FD, 0, (uint64_t)st.st_size) ||
-            go_lines_init(&lines, &image, GO_MAX_BYTES, false))
+        if (elf_image_init(&image, fd, 0, size) || go_lines_init(&lines, &image, GO_MAX_BYTES, run->to))
                 return false;
         for (uint32_t i = 0; i < run->n_wanted; i++) {
                 GoLine frames[LINES_MAX_FRAMES];
@@ -468,12 +490,13 @@ static bool answer_go(Run *run) {
 
 int lines_worker(void) {
         Run run = { 0 };
+        struct stat st;
         bool is_go;
 
         drop_privileges();
         read_request(&run);
         run.out = must(malloc(OUT_BYTES));
-        is_go = answer_go(&run);
+        is_go = !fstat(FILE_FD, &st) && answer_go(&run, FILE_FD, (uint64_t)st.st_size);
         if (!run.n_wanted)
                 return 0;
         run.dwarf = dwarf_begin(FILE_FD, DWARF_C_READ);
@@ -482,4 +505,62 @@ int lines_worker(void) {
         find_units(&run);
         answer_all(&run);
         return 0;
+}
+
+/* ---- in a worker without rights ---- */
+
+/*
+ * Maps the whole file: what is read of it is paged in. libelf notes in the headers of sections that it has
+ * unpacked them, so these pages alone can be written. Return: NULL = it cannot be had, or is no ELF64.
+ */
+static Elf *map_elf(int fd, uint64_t size) {
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from, end;
+        char *data = size < sizeof(Elf64_Ehdr) ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        Elf64_Ehdr header;
+
+        if (data == MAP_FAILED)
+                return NULL;
+        memcpy(&header, data, sizeof(header));
+        from = header.e_shoff & ~(page - 1);
+        end = header.e_shoff + header.e_shnum * (uint64_t)sizeof(Elf64_Shdr);
+        if (header.e_shoff > size || end > size || mprotect(data + from, end - from, PROT_READ | PROT_WRITE))
+                return NULL;
+        elf_version(EV_CURRENT);
+        return elf_memory(data, size);
+}
+
+/* Return: NULL = the file has no DWARF that can be read here. */
+static Dwarf *dwarf_in_memory(int fd, uint64_t size) {
+        Elf *elf = map_elf(fd, size);
+        GElf_Shdr section;
+        Elf_Scn *at = NULL;
+        size_t names;
+
+        if (!elf || elf_getshdrstrndx(elf, &names))
+                return NULL;
+        while ((at = elf_nextscn(elf, at))) {
+                const char *name = NULL;
+
+                if (gelf_getshdr(at, &section))
+                        name = elf_strptr(elf, names, section.sh_name);
+                if (name && !strcmp(name, ".gnu_debugaltlink"))
+                        return NULL;
+        }
+        return dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+}
+
+void lines_answer(int fd, uint64_t size, const uint64_t *addresses, uint32_t n, const LinesAnswering *to) {
+        const LinesAnswer end = { .index = n };
+        Run run = { .to = to };
+
+        want(&run, addresses, n);
+        run.out = must(malloc(OUT_BYTES));
+        answer_go(&run, fd, size);
+        run.dwarf = run.n_wanted ? dwarf_in_memory(fd, size) : NULL;
+        if (run.dwarf) {
+                find_units(&run);
+                answer_all(&run);
+        }
+        put(&run, &end, sizeof(end));
+        flush(&run);
 }

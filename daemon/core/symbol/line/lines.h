@@ -95,5 +95,20 @@ int lines_read(int fd, const uint64_t *addresses, uint32_t n, const LinesOptions
 int lines_parse(const uint8_t *data, size_t size, uint32_t n, uint8_t *seen, LinesSink sink, void *userdata,
                 size_t *usedp);
 
+/* How lines_answer() speaks. */
+typedef struct LinesAnswering {
+        /* Return: negative = nobody listens any more, which ends the process */
+        int (*send)(void *userdata, const void *data, size_t size);
+        void *userdata;
+        /* the readable form of a name, without a NUL; may be NULL. Return: its bytes; 0 = none */
+        size_t (*demangle)(void *userdata, const char *name, char *to, size_t room);
+} LinesAnswering;
+
+/*
+ * The same answers, from a worker without rights (core/base/sandbox/). The last is LinesAnswer with the index
+ * @n and no frames. A name may be two: a NUL and its readable form stand behind it.
+ */
+void lines_answer(int fd, uint64_t size, const uint64_t *addresses, uint32_t n, const LinesAnswering *to);
+
 /* The main function of the other process. Return: its exit status. */
 int lines_worker(void);

@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -75,6 +76,14 @@ static void answer_file(int socket, int fd) {
         channel_send(socket, text, (size_t)(n > 0 ? n : 0), -1);
 }
 
+/* libdw asks this, and goes on without an answer. */
+static void answer_refusal(int socket) {
+        char text[16];
+
+        if (readlinkat(AT_FDCWD, "/proc/self/exe", text, sizeof(text)) < 0 && errno == EACCES)
+                channel_send(socket, "no", 2, -1);
+}
+
 static void work(int socket) {
         char how;
         int fd;
@@ -83,6 +92,8 @@ static void work(int socket) {
                 _exit(0);
         if (how == 'e')
                 answer_file(socket, fd);
+        else if (how == 'L')
+                answer_refusal(socket);
         else if (how == 'z')
                 *(volatile int *)NULL = 1;
         else if (how == 'h')
@@ -170,6 +181,17 @@ Test(sandbox, a_forbidden_call_is_the_end_of_a_worker_and_of_nothing_else) {
                 cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), i + 1);
                 expect_an_answer();
         }
+}
+
+Test(sandbox, a_call_that_a_library_makes_for_nothing_is_refused) {
+        char text[16];
+        size_t n = 0;
+
+        cr_assert_eq(ask('L', -1, TIME_LIMIT_NS, text, sizeof(text), &n), 0);
+        cr_assert_eq(n, 2);
+        cr_assert_eq(memcmp(text, "no", 2), 0);
+        helper_done(helper, false);
+        expect_an_answer();
 }
 
 #ifdef __x86_64__

@@ -418,4 +418,12 @@ Test(symbol_wire, knows_answers_that_cannot_be) {
         cr_assert(!symbol_wire_check(&answer));
         strcpy(answer.link, "a/b");
         cr_assert(!symbol_wire_check(&answer));
+        answer = (SymbolAnswer){ .magic = SYMBOL_WIRE_MAGIC,
+                                 .kind = SYMBOL_SAID_LINES,
+                                 .state = SYMBOL_STATE_NAMED };
+        cr_assert(symbol_wire_check(&answer));
+        answer.state = SYMBOL_STATE_STRIPPED;
+        cr_assert(symbol_wire_check(&answer), "there are none");
+        answer.state = SYMBOL_STATE_LARGE;
+        cr_assert(!symbol_wire_check(&answer));
 }
