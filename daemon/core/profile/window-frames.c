@@ -13,6 +13,8 @@
  */
 #include "core/profile/window-private.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util/error.h"
@@ -136,18 +138,6 @@ int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_
                             wordp);
 }
 
-int window_name_frame(Window *window, FrameWord word, uint32_t function) {
-        int r;
-
-        if (window->full)
-                return WINDOW_E_FULL;
-        r = hashmap_put(&window->names, word, (void *)(uintptr_t)function);
-        if (r)
-                return error_fold(r);
-        window->full = window_memory(window) > window->limits.max_bytes;
-        return 0;
-}
-
 static WindowFrame expand(const Window *window, FrameWord word) {
         FrameMark mark = (FrameMark)(word >> WORD_MARK_SHIFT);
 
@@ -160,10 +150,122 @@ static WindowFrame expand(const Window *window, FrameWord word) {
 
 WindowFrame window_expand_frame(const Window *window, FrameWord word) {
         WindowFrame frame = expand(window, word);
+        const FrameNames *names =
+                !frame.function && window->names.n_entries ? hashmap_get(&window->names, word) : NULL;
 
-        if (!frame.function && window->names.n_entries)
-                frame.function = (uint32_t)(uintptr_t)hashmap_get(&window->names, word);
+        if (names && names->n)
+                return expand(window, names->words[names->n - 1]);
+        if (names)
+                frame.function = names->function;
         return frame;
+}
+
+/* ---- names that come late ---- */
+
+static int name_word(Window *window, WindowFrame frame, const WindowName *name, FrameWord *wordp) {
+        frame.function = name->function;
+        frame.line = name->line;
+        return window_frame(window, &frame, wordp);
+}
+
+static int put_names(Window *window, FrameWord word, const FrameNames *names) {
+        int r = hashmap_put(&window->names, word, (void *)names);
+
+        if (r)
+                return error_fold(r);
+        window->full = window_memory(window) > window->limits.max_bytes;
+        return 0;
+}
+
+static int new_names(Window *window, size_t n, uint32_t function, FrameNames **namesp) {
+        if (window->full)
+                return WINDOW_E_FULL;
+        *namesp = arena_alloc(&window->arena, sizeof(**namesp) + n * sizeof((*namesp)->words[0]));
+        if (!*namesp)
+                return error_origin(-ENOMEM);
+        **namesp = (FrameNames){ .function = function, .n = (uint32_t)n };
+        return 0;
+}
+
+/* A function without a line takes no row of the frame table. */
+int window_name_frame(Window *window, FrameWord word, uint32_t function) {
+        FrameNames *names;
+        int r = new_names(window, 0, function, &names);
+
+        return r ? r : put_names(window, word, names);
+}
+
+int window_name_inlined(Window *window, FrameWord word, const WindowName *names, size_t n) {
+        WindowFrame frame = expand(window, word);
+        FrameNames *row;
+        int r = new_names(window, n, names[n - 1].function, &row);
+
+        for (size_t i = 0; i < n && !r; i++) {
+                frame.is_inlined = i + 1 < n;
+                r = name_word(window, frame, &names[i], &row->words[i]);
+        }
+        return r ? r : put_names(window, word, row);
+}
+
+/* The frames of @word, or the word itself: *singlep, which holds it. */
+static const FrameWord *words_of(const Window *window, const FrameWord *singlep, size_t *np) {
+        const FrameNames *names = hashmap_get(&window->names, *singlep);
+
+        *np = names && names->n > 1 ? names->n : 1;
+        return names && names->n > 1 ? names->words : singlep;
+}
+
+/* Return: 0, WINDOW_E_FULL, -ENOMEM. */
+static int spread_stack(Window *window, uint32_t index, size_t n_spread) {
+        const InternItem *item = intern_get(&window->tables.stacks, index);
+        const FrameWord *words = item->data;
+        FrameWord *to;
+        size_t n, at = 0;
+
+        if (window->full || n_spread > WINDOW_MAX_DEPTH)
+                return WINDOW_E_FULL;
+        to = arena_alloc(&window->arena, n_spread * sizeof(*to));
+        if (!to)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < item->size / sizeof(*words); i++, at += n) {
+                const FrameWord *named = words_of(window, &words[i], &n);
+
+                memcpy(to + at, named, n * sizeof(*to));
+        }
+        window->spread[index] = (SpreadStack){ .words = to, .n = n_spread };
+        window->full = window_memory(window) > window->limits.max_bytes;
+        return 0;
+}
+
+static size_t spread_length(const Window *window, uint32_t index) {
+        const InternItem *item = intern_get(&window->tables.stacks, index);
+        const FrameWord *words = item->data;
+        size_t total = 0, n;
+
+        for (size_t i = 0; i < item->size / sizeof(*words); i++, total += n)
+                words_of(window, &words[i], &n);
+        return total;
+}
+
+int window_spread_names(Window *window, uint32_t *n_lostp) {
+        *n_lostp = 0;
+        if (!window->closed || !window->has_inlined || !window->names.n_entries)
+                return 0;
+        if (!window->spread)
+                window->spread = calloc(window->tables.stacks.n_items, sizeof(*window->spread));
+        if (!window->spread)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 1; i < window->tables.stacks.n_items; i++) {
+                size_t n = spread_length(window, i);
+                int r = n * sizeof(FrameWord) == intern_get(&window->tables.stacks, i)->size
+                        ? 0
+                        : spread_stack(window, i, n);
+
+                if (r < 0)
+                        return error_fold(r);
+                *n_lostp += r > 0;
+        }
+        return 0;
 }
 
 int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp) {

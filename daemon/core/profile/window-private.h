@@ -41,6 +41,19 @@ typedef struct FrameType {
         FrameMark mark;                 /* FRAME_MARK_TABLE = none of its own */
 } FrameType;
 
+/* Names that a frame without a function was given: a function alone, or words of frames, innermost first. */
+typedef struct FrameNames {
+        uint32_t function;              /* function that the code lies in */
+        uint32_t n;                     /* 0 = the function is all */
+        FrameWord words[];
+} FrameNames;
+
+/* A stack that has more frames by now than it came with. */
+typedef struct SpreadStack {
+        const FrameWord *words;         /* NULL = it has not */
+        size_t n;
+} SpreadStack;
+
 typedef struct Resource {
         const uint32_t *attributes;     /* attributes, in the arena */
         uint32_t n_attributes;
@@ -100,7 +113,8 @@ struct Window {
         uint32_t resources_size, profiles_size, sums_size;
         int64_t periods[PROFILE_N_TYPES];
         FrameTypes types;
-        Hashmap names;                          /* frame word → function that it was given */
+        Hashmap names;                          /* frame word → FrameNames that it was given */
+        SpreadStack *spread;                    /* stacks with inlined frames, by index; NULL = none */
         Hashmap alike;                          /* hash of a module without its file → how many there are */
         uint32_t *module_attributes;            /* set of attributes of each module */
         uint32_t module_attributes_size;

@@ -116,6 +116,7 @@ Window *window_free(Window *window) {
         free(window->resources);
         free(window->module_attributes);
         hashmap_deinit(&window->names);
+        free(window->spread);
         hashmap_deinit(&window->alike);
         arena_deinit(&window->events.arena);
         free(window->profiles);
@@ -186,6 +187,10 @@ const char *window_get_string(const Window *window, uint32_t index, size_t *size
 const FrameWord *window_get_stack(const Window *window, uint32_t index, size_t *n_framesp) {
         const InternItem *item = intern_get(&window->tables.stacks, index);
 
+        if (window->spread && window->spread[index].words) {
+                *n_framesp = window->spread[index].n;
+                return window->spread[index].words;
+        }
         *n_framesp = item->size / sizeof(FrameWord);
         return item->data;
 }
@@ -267,6 +272,8 @@ size_t window_memory(const Window *window) {
         size += table_memory(&window->tables.attributes) + table_memory(&window->tables.sets);
         size += table_memory(&window->tables.resource_keys) + table_memory(&window->tables.profile_keys);
         size += table_memory(&window->tables.samples);
+        if (window->spread)
+                size += window->tables.stacks.n_items * sizeof(*window->spread);
         if (window->sorted.times_ns)
                 size += window->events.n_times *
                         (sizeof(*window->sorted.times_ns) +

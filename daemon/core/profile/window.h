@@ -222,6 +222,24 @@ int window_link(Window *window, const WindowLink *link, uint32_t *indexp);
  * closed window.
  */
 int window_name_frame(Window *window, FrameWord word, uint32_t function);
+
+/* A function that runs at the place of a frame, and the line in it. */
+typedef struct WindowName {
+        uint32_t function;
+        int64_t line;                   /* 0 = not known */
+} WindowName;
+
+/*
+ * The same with lines, and with the functions that were inlined there: the innermost first, and last the one
+ * that the code lies in. Stacks have a frame for each once window_spread_names() was called.
+ */
+int window_name_inlined(Window *window, FrameWord word, const WindowName *names, size_t n);
+
+/*
+ * Gives each stack of a closed window the frames of window_name_inlined(), after the last call of it. A stack
+ * that finds no room has the outermost function alone; *n_lostp: how many. Return: 0, -ENOMEM.
+ */
+int window_spread_names(Window *window, uint32_t *n_lostp);
 int window_attribute_string(Window *window, const char *key, const char *value, size_t size,
                             uint32_t *indexp);
 int window_attribute_int(Window *window, const char *key, int64_t value, uint32_t *indexp);

@@ -574,6 +574,54 @@ Test(window, holds_a_typical_interval_in_a_few_mib) {
         cr_assert_leq(window_memory(window), 1 << 20, "%zu", window_memory(window));
 }
 
+Test(window, puts_inlined_functions_into_stacks_after_it_was_closed) {
+        WindowModule module = { .start = 0x1000, .limit = 0x9000 };
+        WindowName names[2] = { { .line = 12 }, { .line = 40 } };
+        const char *const texts[] = { "parse", "main" };
+        uint32_t i_module, stacks[2], n_lost = 9;
+        const FrameWord *words;
+        FrameWord word[2];
+        Window *window;
+        size_t n;
+
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        cr_assert_eq(window_string(window, "abcd", 4, &module.build_id_gnu), 0);
+        cr_assert_eq(window_module(window, &module, &i_module), 0);
+        for (size_t i = 0; i < 2; i++)
+                cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, i_module, 0x1234 + i, &word[i]),
+                             0);
+        cr_assert_eq(window_stack(window, word, 2, &stacks[0]), 0);
+        cr_assert_eq(window_stack(window, &word[1], 1, &stacks[1]), 0);
+        cr_assert_eq(window_close(window, 2), 0);
+        for (size_t i = 0; i < 2; i++) {
+                WindowFunction function = { 0 };
+
+                cr_assert_eq(window_string(window, texts[i], strlen(texts[i]), &function.name), 0);
+                cr_assert_eq(window_function(window, &function, &names[i].function), 0);
+        }
+        cr_assert(!window_has_inlined(window));
+        cr_assert_eq(window_name_inlined(window, word[0], names, 2), 0);
+        cr_assert_eq(window_expand_frame(window, word[0]).function, names[1].function, "main has the code");
+        cr_assert_eq(window_spread_names(window, &n_lost), 0);
+        cr_assert_eq(n_lost, 0);
+        cr_assert(window_has_inlined(window));
+        words = window_get_stack(window, stacks[0], &n);
+        cr_assert_eq(n, 3);
+        for (size_t i = 0; i < 2; i++) {
+                WindowFrame frame = window_expand_frame(window, words[i]);
+
+                cr_assert_eq(frame.function, names[i].function);
+                cr_assert_eq(frame.line, names[i].line);
+                cr_assert_eq(frame.address, 0x1234);
+                cr_assert_eq(frame.module, i_module);
+                cr_assert_eq(frame.is_inlined, i == 0);
+        }
+        cr_assert_eq(words[2], word[1]);
+        cr_assert_eq(window_get_stack(window, stacks[1], &n)[0], word[1]);
+        cr_assert_eq(n, 1);
+        window_free(window);
+}
+
 Test(window, names_frames_after_it_was_closed) {
         WindowModule module = { .start = 0x1000, .limit = 0x9000 };
         WindowFunction function = { 0 };
