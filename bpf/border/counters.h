@@ -534,6 +534,18 @@
                 "stripped Go programs whose functions were read from Go's own table") \
         X(GO_TABLES_REFUSED, "go_tables_total", "result=\"refused\"", \
                 "Go programs whose table is damaged or of an unknown version: no names") \
+        X(LINES_READ, "lines_total", "result=\"read\"", \
+                "addresses whose lines and inlined functions were read (symbols = local, lines = on)") \
+        X(LINES_NONE, "lines_total", "result=\"none\"", \
+                "addresses of which the file says no line, or in files without debug information") \
+        X(LINES_CUT, "lines_total", "result=\"cut\"", \
+                "addresses in files whose debug information takes more than 8 s to read: they get no lines") \
+        X(LINES_FAILED, "lines_total", "result=\"failed\"", \
+                "addresses in files whose debug information no worker could read, or that could not be opened") \
+        X(LINES_FULL, "lines_total", "result=\"window_full\"", \
+                "frames and stacks that found no room for what was inlined: they have the outer function alone") \
+        X(LINES_OVER_BUDGET, "lines_over_budget_total", "", \
+                "windows that ended while files waited for the time that lines may take, 10 s and 1 s a minute") \
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", \
                 "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", \

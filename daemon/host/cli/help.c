@@ -46,7 +46,7 @@ static void print_wrapped(const char *text, int column) {
         printf("\n");
 }
 
-static void describe(const Option *option, Text *text) {
+static void describe(const Option *option, int verb, Text *text) {
         Text range = { 0 };
 
         text_printf(text, "%s", option->help);
@@ -54,11 +54,11 @@ static void describe(const Option *option, Text *text) {
         if (range.size)
                 text_printf(text, "; %s", range.data);
         if (option->fallback && *option->fallback && option->section)
-                text_printf(text, " (default: %s)", option->fallback);
+                text_printf(text, " (default: %s)", option->off_for & verb ? "off" : option->fallback);
         text_deinit(&range);
 }
 
-static void print_option(const Option *option) {
+static void print_option(const Option *option, int verb) {
         Text flags = { 0 }, help = { 0 };
 
         if (option->letter)
@@ -69,7 +69,7 @@ static void print_option(const Option *option) {
                 text_printf(&flags, "=%s", option->argument);
         else if (option->fallback && !strcmp(option->fallback, "on"))
                 text_printf(&flags, "=on|off");
-        describe(option, &help);
+        describe(option, verb, &help);
         if (!flags.failed && !help.failed) {
                 printf("%s", flags.data);
                 print_wrapped(help.data, width(flags.data, flags.size));
@@ -96,7 +96,7 @@ static unsigned print_options(const Verb *verb, bool all) {
                 if (strcmp(title, section))
                         printf("\n%c%s:\n", title[0] - 'a' + 'A', title + 1);
                 section = title;
-                print_option(option);
+                print_option(option, verb->bit);
         }
         return n_hidden;
 }

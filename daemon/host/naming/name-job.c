@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/symbol/function/symbol-session.h"
 #include "host/sampling/process/process.h"
@@ -140,6 +141,63 @@ static void note_stats(NameJob *job, const SymbolizerStats *before, const Symbol
         job->read.n_evicted = after->n_evicted - before->n_evicted;
 }
 
+/* ---- lines ---- */
+
+/* @text: not terminated. Return: a copy; NULL = no memory. */
+static const char *copy(NameJob *job, const char *text, size_t size) {
+        return arena_string(&job->texts, size ? text : "", size);
+}
+
+/* A NUL and the readable form may stand behind the name (core/symbol/line/lines.h). */
+static bool keep_line(NameJob *job, const LineFrame *frame, NameLine *line) {
+        const char *end = frame->n_name ? memchr(frame->name, 0, frame->n_name) : NULL;
+        size_t n = end ? (size_t)(end - frame->name) : frame->n_name;
+
+        *line = (NameLine){ .line = frame->line, .start_line = frame->start_line };
+        line->file = copy(job, frame->file, frame->n_file);
+        line->name = copy(job, end ? end + 1 : frame->name, end ? frame->n_name - n - 1 : n);
+        line->linkage_name = end ? copy(job, frame->name, n) : NULL;
+        return line->file && line->name && (line->linkage_name || !end);
+}
+
+static int keep_lines(void *userdata, uint32_t index, const LineFrame *frames, size_t n) {
+        NameJob *job = userdata;
+        NameLines *lines = arena_zero(&job->texts, 1, sizeof(*lines) + n * sizeof(lines->items[0]));
+
+        if (!lines)
+                return error_origin(-ENOMEM);
+        lines->n = (uint32_t)n;
+        for (size_t i = 0; i < n; i++)
+                if (!keep_line(job, &frames[i], &lines->items[i]))
+                        return error_origin(-ENOMEM);
+        job->found[index].lines = lines;
+        return 0;
+}
+
+/* Return: 0; -ENOMEM, or that the file could not be opened. */
+static int find_lines(NameJob *job, Symbolizer *symbolizer, const SymbolObject *object) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r = OBJECT_E_UNREADABLE;
+
+        if (open_file(job))
+                r = symbol_session_lines(job->zygotes, symbolizer, object, job->addresses, job->n, keep_lines,
+                                         job, &job->workers, &job->lines);
+        job->took_ns = clock_monotonic_ns() - begin_ns;
+        return r;
+}
+
+/* ---- both ---- */
+
+static int find_names(NameJob *job, Symbolizer *symbolizer, const SymbolObject *object) {
+        int r = job->subject.is_vdso || symbolizer_knows(symbolizer, object) || open_file(job)
+                ? have_read(job, symbolizer, object)
+                : OBJECT_E_UNREADABLE;
+
+        for (uint32_t i = 0; i < job->n && !r; i++)
+                r = find(job, i, symbolizer, object);
+        return r;
+}
+
 static void look_up(WorkerJob *base, void *state) {
         NameJob *job = (NameJob *)base;
         SymbolizerStats before = { 0 };
@@ -150,7 +208,7 @@ static void look_up(WorkerJob *base, void *state) {
                                       .build_id_go = subject->go,
                                       .file = subject->is_vdso ? 0 : object_file_number(&subject->file),
                                       .source = subject->is_vdso ? NULL : &source };
-        int r;
+        int r = OBJECT_E_UNREADABLE;
 
         if (state) {
                 before = *symbolizer_stats(state);
@@ -159,11 +217,8 @@ static void look_up(WorkerJob *base, void *state) {
         }
         if (state && job->is_renewed)
                 symbolizer_forget(state, &object);
-        r = !state || !(subject->is_vdso || symbolizer_knows(state, &object) || open_file(job));
-        if (!r)
-                r = have_read(job, state, &object);
-        for (uint32_t i = 0; i < job->n && !r; i++)
-                r = find(job, i, state, &object);
+        if (state)
+                r = job->for_lines ? find_lines(job, state, &object) : find_names(job, state, &object);
         if (state) {
                 note_stats(job, &before, symbolizer_stats(state));
                 job->table_bytes = symbolizer_memory(state);

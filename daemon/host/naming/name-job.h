@@ -10,6 +10,8 @@
  * file. A job owns all that it uses, as its thread may be given up and go on alone.
  *
  * What a thread has read stays for one to two calls of a job of another kind, NameAging.
+ *
+ * A job may also ask for the lines at its addresses, in place of their names. Nothing is kept of that.
  */
 
 #include <stdbool.h>
@@ -67,9 +69,23 @@ typedef struct NameSubject {
         bool is_vdso;
 } NameSubject;
 
+/* A function that runs at an address. */
+typedef struct NameLine {
+        const char *name, *linkage_name;        /* "" = not known; NULL = the same as name */
+        const char *file;
+        uint32_t line, start_line;
+} NameLine;
+
+/* Innermost first; those before the last are inlined. */
+typedef struct NameLines {
+        uint32_t n;
+        NameLine items[];
+} NameLines;
+
 typedef struct NameFound {
         const char *name, *linkage_name;        /* NULL = none; the same as name */
         SymbolState state;
+        const NameLines *lines;         /* for_lines: NULL = none */
 } NameFound;
 
 typedef struct NameJob {
@@ -79,6 +95,7 @@ typedef struct NameJob {
         Zygotes *zygotes;               /* a reference; NULL = the file is read here */
         NameRemote remote;              /* a reference */
         bool is_renewed;                /* symbols that were read of the object count no more */
+        bool for_lines;                 /* with zygotes alone */
         uint32_t n;
         uint64_t addresses[NAME_JOB_MAX];
 
@@ -88,6 +105,8 @@ typedef struct NameJob {
         /* no addresses are named: no process of `places` has the file any more */
         bool is_gone;
         NamePlaces gone;                /* processes without the file, as far as they were asked */
+        LinesState lines;               /* for_lines: what came of it */
+        uint64_t took_ns;               /* the same: how long it took */
         SymbolizerStats read;           /* work that was done for it */
         size_t table_bytes;             /* size of the thread's tables after it */
         WorkerSessionCounts workers;

@@ -55,6 +55,8 @@ int naming_new(Naming **namingp, const NamingConfig *config) {
                 r = object_names_new(&naming->objects, &objects, config->zygotes);
         if (!r && config->objects)
                 object_names_set_remote(naming->objects, &config->remote);
+        if (!r && config->objects && config->lines)
+                r = object_names_want_lines(naming->objects);
         if (!r && config->code)
                 r = code_names_new(&naming->code, &code, config->zygotes);
         if (r)

@@ -29,6 +29,7 @@ typedef struct Naming Naming;
 
 typedef struct NamingConfig {
         bool objects;                   /* symbols = local */
+        bool lines;                     /* lines = on: with `objects` */
         bool code;                      /* jit-symbols = on */
         bool late;                      /* naming_late() will be called */
         uint64_t time_limit_ns;         /* time for one job; 0 = 10 s */

@@ -31,6 +31,14 @@
  * the object that got no name are stale: they are asked for again, 1,024 at a time, by a job that reads the
  * object anew. Answers that were on their way by then leave no address settled as nameless.
  *
+ * Lines and inlined functions come after the names, from a thread of their own: their worker may take seconds
+ * over a large file (symbol-session.h). One file is asked at a time: of those that wait, the one that most of
+ * the new stacks are in. What that takes comes off a budget of 10 s, which gets 1 s a minute. When it is used
+ * up, files wait, which is counted. A file that takes more than 8 s, and one without debug information, is
+ * asked once.
+ *
+ *     names known ─▶ [file: addresses without lines] ─budget─▶ worker ─▶ lines ─▶ window
+ *
  * Tables are large, and are needed while new addresses come: when a program starts, mostly. So while a thread
  * has tables, it is told once a minute to forget those that it did not need. An address that comes later has
  * its file read again.
@@ -53,7 +61,11 @@
 #define DEFAULT_RETRY_NS (10 * NS_PER_SEC)      /* after a file could not be opened where it is */
 #define DEFAULT_AGING_NS (60 * NS_PER_SEC)
 
+#define DEFAULT_LINES_BUDGET_NS (10 * NS_PER_SEC)
+
 enum {
+        LINES_PER_MINUTE = 60,          /* a minute brings one second of it */
+        MAX_ROW_BYTES = 32 << 20,       /* bytes of names and lines, without their texts */
         DEFAULT_MAX_NAMES = 128 << 10,
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_OBJECTS = 16 << 10,
@@ -68,10 +80,23 @@ typedef enum NameState { NAME_NEW, NAME_STALE, NAME_ASKED, NAME_KNOWN, NAME_NONE
 
 typedef struct NamedObject NamedObject;
 
+/* A function that runs at an address: Intern texts, NO_TEXT = none, or the same as name. */
+typedef struct LineText {
+        uint32_t name, linkage_name, file, line, start_line;
+} LineText;
+
+/* Innermost first. */
+typedef struct LineTexts {
+        uint32_t n;
+        LineText items[];
+} LineTexts;
+
 typedef struct Name {
         uint64_t address;
         uint32_t name, linkage_name;    /* Intern texts; NO_TEXT = the same as name */
         NameState state;
+        bool is_lined;                  /* lines were asked for */
+        const LineTexts *lines;         /* NULL = none */
         struct Name *next_asked;        /* next name of its object that is not sent */
 } Name;
 
@@ -90,6 +115,9 @@ struct NamedObject {
         uint32_t serial, stale_at;      /* times that its debug file came; place in `names` */
         uint64_t answered_ns;           /* when a thread had its table last; 0 = never, or it is void, */
         uint64_t n_evicted;             /* … and how many tables had been evicted by then */
+        uint32_t n_uses;                /* frames of new stacks */
+        bool is_unlined;                /* some names have not been asked for lines */
+        LinesState lines;               /* READ or UNKNOWN, else it is not asked for lines any more */
         NamePlaces places;              /* processes that map it */
 };
 
@@ -109,6 +137,9 @@ struct ObjectNames {
         size_t table_bytes;             /* size of the thread's tables, when it answered last */
         uint64_t n_evicted;             /* tables that made room for others, or went with their thread */
         uint64_t aging_ns;              /* next time to tell it to age them; UINT64_MAX = it was told */
+        Worker *liner;                  /* reads lines; NULL = not wanted */
+        int64_t lines_left_ns;          /* budget, */
+        uint64_t lines_at_ns;           /* … and when it was that */
 };
 
 /* ---- making and clearing ---- */
@@ -129,6 +160,7 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
         names->zygotes = zygotes;
         names->limits.retry_ns = names->limits.retry_ns ?: DEFAULT_RETRY_NS;
         names->limits.aging_ns = names->limits.aging_ns ?: DEFAULT_AGING_NS;
+        names->limits.lines_budget_ns = names->limits.lines_budget_ns ?: DEFAULT_LINES_BUDGET_NS;
         intern_init(&names->texts, UINT32_MAX - 1);
         worker.max_jobs = names->limits.max_jobs;
         worker.time_limit_ns = names->limits.time_limit_ns;
@@ -141,6 +173,17 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
 
 void object_names_set_remote(ObjectNames *names, const NameRemote *remote) {
         names->remote = *remote;
+}
+
+int object_names_want_lines(ObjectNames *names) {
+        const WorkerConfig config = {
+                .name = "lines", .begin = name_job_begin, .end = name_job_end, .userdata = names
+        };
+        int r = names->zygotes ? worker_new(&names->liner, &config) : 0;
+
+        names->lines_left_ns = (int64_t)names->limits.lines_budget_ns;
+        names->lines_at_ns = clock_monotonic_ns();
+        return r ? error_fold(r) : 0;
 }
 
 static void free_object(NamedObject *object) {
@@ -170,6 +213,7 @@ ObjectNames *object_names_free(ObjectNames *names) {
         if (!names)
                 return NULL;
         worker_free(names->worker);
+        worker_free(names->liner);
         clear(names);
         free(names);
         return NULL;
@@ -365,10 +409,15 @@ static int ask(ObjectNames *names, NamedObject *object, Name *name) {
         return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false);
 }
 
+/* Jobs for lines that are out: one at most. */
+static uint32_t n_lining(const ObjectNames *names) {
+        return names->liner ? worker_n_waiting(names->liner) : 0;
+}
+
 static void begin_window(ObjectNames *names, const Window *window) {
         names->window_serial = window_serial(window);
         hashmap_deinit(&names->words);
-        if (names->is_over && !worker_n_waiting(names->worker)) {
+        if (names->is_over && !worker_n_waiting(names->worker) && !n_lining(names)) {
                 stat_add(COUNTER_NAMES_FORGOTTEN, names->n_names);
                 clear(names);
         }
@@ -396,6 +445,7 @@ static int want(ObjectNames *names, const Process *process, const FileFrame *fra
         if (r || name->state == NAME_KNOWN || name->state == NAME_NONE)
                 return r;
         note_place(object, process, frame->mapping);
+        object->n_uses++;
         return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
 }
 
@@ -461,10 +511,11 @@ static bool keep_text(ObjectNames *names, const char *text, uint32_t *indexp) {
 }
 
 static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
-        const NamedObject *object = job->object;
+        NamedObject *object = job->object;
         Name *name = job->names[i];
 
         stat_add(counter_of(job, i), 1);
+        object->is_unlined = true;
         name->state = job->serial == object->serial ? NAME_NONE : NAME_NEW;
         if (!job->found[i].name || !keep_text(names, job->found[i].name, &name->name))
                 return;
@@ -535,7 +586,9 @@ static void renew(ObjectNames *names, NamedObject *object) {
 
                 if (name->state == NAME_NONE)
                         name->state = NAME_STALE;
+                name->is_lined = name->lines;
         }
+        object->lines = LINES_STATE_UNKNOWN;
         object->serial++;
         object->is_renewed = true;
         object->answered_ns = 0;
@@ -638,6 +691,154 @@ static int age_tables(ObjectNames *names) {
         return r < 0 ? error_fold(r) : 0;
 }
 
+/* ---- lines ---- */
+
+/* Return: whether all texts of a frame are there. */
+static bool keep_line(ObjectNames *names, const NameLine *line, LineText *to) {
+        *to = (LineText){ .linkage_name = NO_TEXT, .line = line->line, .start_line = line->start_line };
+        return keep_text(names, line->name, &to->name) && keep_text(names, line->file, &to->file) &&
+               (!line->linkage_name || keep_text(names, line->linkage_name, &to->linkage_name));
+}
+
+/* Without room the address has its function alone. */
+static bool keep_lines(ObjectNames *names, const NameLines *lines, Name *name) {
+        LineTexts *texts;
+
+        if (names->rows.total > MAX_ROW_BYTES) {
+                names->is_over = true;
+                return false;
+        }
+        texts = arena_zero(&names->rows, 1, sizeof(*texts) + lines->n * sizeof(texts->items[0]));
+        if (!texts)
+                return false;
+        texts->n = lines->n;
+        for (uint32_t i = 0; i < lines->n; i++)
+                if (!keep_line(names, &lines->items[i], &texts->items[i]))
+                        return false;
+        name->lines = texts;
+        return true;
+}
+
+static enum counter lines_counter(const NameJob *job, bool has_lines) {
+        static const enum counter counters[LINES_N_STATES] = {
+                [LINES_STATE_UNKNOWN] = COUNTER_LINES_FAILED, [LINES_STATE_READ] = COUNTER_LINES_NONE,
+                [LINES_STATE_ABSENT] = COUNTER_LINES_NONE,    [LINES_STATE_TIMEOUT] = COUNTER_LINES_CUT,
+                [LINES_STATE_FAILED] = COUNTER_LINES_FAILED,
+        };
+
+        return has_lines ? COUNTER_LINES_READ : counters[job->lines];
+}
+
+/* A file that could not be opened may be there for the next addresses: another process maps it by then. */
+static void take_lines(WorkerJob *base, void *userdata) {
+        NameJob *job = (NameJob *)base;
+        NamedObject *object = job->object;
+        ObjectNames *names = userdata;
+
+        names->lines_left_ns -= (int64_t)job->took_ns;
+        worker_session_count(&job->workers);
+        name_places_remove(&object->places, &job->gone);
+        if (job->serial == object->serial)
+                object->lines = job->lines;
+        for (uint32_t i = 0; i < job->n; i++) {
+                const NameLines *lines = job->found[i].lines;
+
+                stat_add(lines_counter(job, lines && keep_lines(names, lines, job->names[i])), 1);
+        }
+        name_job_discard(base);
+}
+
+static void give_up_lines(WorkerJob *base, void *userdata) {
+        NameJob *job = (NameJob *)base;
+        NamedObject *object = job->object;
+        ObjectNames *names = userdata;
+
+        names->lines_left_ns = 0;
+        object->lines = LINES_STATE_TIMEOUT;
+        stat_add(COUNTER_LINES_CUT, job->n);
+}
+
+static bool has_budget(ObjectNames *names) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        names->lines_left_ns += (int64_t)((now_ns - names->lines_at_ns) / LINES_PER_MINUTE);
+        names->lines_left_ns = MIN(names->lines_left_ns, (int64_t)names->limits.lines_budget_ns);
+        names->lines_at_ns = now_ns;
+        return names->lines_left_ns > 0;
+}
+
+/*
+ * The file that most frames of new stacks are in; NULL = none has addresses that lack lines. Each job reads
+ * the units of a file anew: so a file that was asked once waits for the end of the window, which @takes_all.
+ */
+static NamedObject *most_used(ObjectNames *names, bool takes_all) {
+        NamedObject *most = NULL;
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&names->objects, &at))) {
+                NamedObject *object = entry->value;
+
+                if (object->is_unlined && !object->subject.is_vdso &&
+                    object->lines <= (takes_all ? LINES_STATE_READ : LINES_STATE_UNKNOWN) &&
+                    (!most || object->n_uses > most->n_uses))
+                        most = object;
+        }
+        return most;
+}
+
+/* Adds addresses whose names are settled; what does not fit is for the next job. */
+static void add_unlined(NameJob *job, NamedObject *object) {
+        HashmapEntry *entry = NULL;
+        uint32_t at = 0;
+
+        while (job->n < NAME_JOB_MAX && (entry = hashmap_next(&object->names, &at))) {
+                Name *name = entry->value;
+
+                if (name->is_lined || (name->state != NAME_KNOWN && name->state != NAME_NONE))
+                        continue;
+                name->is_lined = true;
+                job->names[job->n] = name;
+                job->addresses[job->n++] = name->address;
+        }
+        object->is_unlined = entry;
+}
+
+static int ask_lines(ObjectNames *names, NamedObject *object) {
+        NameJob *job;
+        int r = name_job_new(&job, &object->subject, &object->places, names->zygotes,
+                             object->serial ? &names->remote : NULL);
+
+        if (r)
+                return error_fold(r);
+        job->job.done = take_lines;
+        job->job.stuck = give_up_lines;
+        job->for_lines = true;
+        job->object = object;
+        job->serial = object->serial;
+        add_unlined(job, object);
+        r = job->n ? worker_push(names->liner, &job->job) : WORKER_E_FULL;
+        if (r)
+                name_job_discard(&job->job);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+/* Sends one job at a time. */
+static int send_lines(ObjectNames *names, bool sends_all) {
+        NamedObject *object;
+        int r;
+
+        if (!names->liner)
+                return 0;
+        worker_collect(names->liner, clock_monotonic_ns());
+        while (!n_lining(names) && (object = most_used(names, sends_all)) && has_budget(names)) {
+                r = ask_lines(names, object);
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
 /* Objects that wait for more addresses stay as they are. */
 static int send_jobs(ObjectNames *names, bool sends_all) {
         uint64_t now_ns = clock_monotonic_ns();
@@ -663,10 +864,12 @@ static int send_jobs(ObjectNames *names, bool sends_all) {
 }
 
 int object_names_work(ObjectNames *names, bool sends_all) {
-        int aging = age_tables(names);
+        int r = age_tables(names);
 
-        if (aging)
-                return error_fold(aging);
+        if (!r)
+                r = send_lines(names, sends_all);
+        if (r)
+                return error_fold(r);
         take_news(names);
         if (!worker_n_waiting(names->worker) && !names->first_asked && !worker_n_stuck(names->worker))
                 return 0;
@@ -676,31 +879,66 @@ int object_names_work(ObjectNames *names, bool sends_all) {
 
 /* ---- naming ---- */
 
-static int name_word(ObjectNames *names, Window *window, FrameWord word, const Name *name) {
-        const InternItem *text = intern_get(&names->texts, name->name), *linkage;
-        WindowFunction function = { 0 };
-        uint32_t index;
-        int r;
+static int put_text(const ObjectNames *names, Window *window, uint32_t text, uint32_t *stringp) {
+        const InternItem *item = text == NO_TEXT ? NULL : intern_get(&names->texts, text);
 
-        r = window_string(window, text->data, text->size, &function.name);
-        if (!r && name->linkage_name != NO_TEXT) {
-                linkage = intern_get(&names->texts, name->linkage_name);
-                r = window_string(window, linkage->data, linkage->size, &function.system_name);
+        return item ? window_string(window, item->data, item->size, stringp) : 0;
+}
+
+static int put_function(const ObjectNames *names, Window *window, const LineText *text, uint32_t *indexp) {
+        WindowFunction function = { .start_line = text->start_line };
+        int r = put_text(names, window, text->name, &function.name);
+
+        r = r ? r : put_text(names, window, text->linkage_name, &function.system_name);
+        r = r ? r : put_text(names, window, text->file, &function.filename);
+        return r ? r : window_function(window, &function, indexp);
+}
+
+/* The function that the code lies in keeps its name: of aliases DWARF may know another. */
+static LineText line_of(const Name *name, uint32_t i) {
+        LineText text = name->lines->items[i];
+
+        if (i + 1 == name->lines->n && name->state == NAME_KNOWN) {
+                text.name = name->name;
+                text.linkage_name = name->linkage_name;
         }
-        if (!r)
-                r = window_function(window, &function, &index);
+        return text;
+}
+
+static int name_lines(const ObjectNames *names, Window *window, FrameWord word, const Name *name) {
+        WindowName functions[LINES_MAX_FRAMES];
+        int r = 0;
+
+        for (uint32_t i = 0; i < name->lines->n && !r; i++) {
+                LineText text = line_of(name, i);
+
+                functions[i].line = text.line;
+                r = put_function(names, window, &text, &functions[i].function);
+        }
+        return r ? r : window_name_inlined(window, word, functions, name->lines->n);
+}
+
+static int name_word(ObjectNames *names, Window *window, FrameWord word, const Name *name) {
+        const LineText text = { .name = name->name, .linkage_name = name->linkage_name, .file = NO_TEXT };
+        uint32_t index;
+        int r = name->lines ? name_lines(names, window, word, name) : WINDOW_E_FULL;
+
+        if (r != WINDOW_E_FULL)
+                return r;
+        stat_add(COUNTER_LINES_FULL, name->lines != NULL);
+        r = put_function(names, window, &text, &index);
         return r ? r : window_name_frame(window, word, index);
 }
 
 int object_names_apply(ObjectNames *names, Window *window) {
         const HashmapEntry *entry;
-        uint32_t at = 0;
+        uint32_t at = 0, n_lost;
+        int r;
 
         if (names->window_serial != window_serial(window))
                 return 0;
         while ((entry = hashmap_next(&names->words, &at))) {
                 const Name *name = entry->value;
-                int r;
 
                 stat_add(COUNTER_NAMES_LATE, name->state <= NAME_ASKED);
                 if (name->state != NAME_KNOWN)
@@ -711,6 +949,12 @@ int object_names_apply(ObjectNames *names, Window *window) {
                 if (r == WINDOW_E_FULL)
                         stat_add(COUNTER_NAMES_LATE, 1);
         }
+        r = window_spread_names(window, &n_lost);
+        if (r)
+                return error_fold(r);
+        stat_add(COUNTER_LINES_FULL, n_lost);
+        stat_add(COUNTER_LINES_OVER_BUDGET,
+                 names->liner && names->lines_left_ns <= 0 && most_used(names, true));
         return 0;
 }
 
@@ -724,7 +968,11 @@ int object_names_wait(ObjectNames *names, uint64_t end_ns) {
                         return error_fold(r);
                 is_idle = worker_wait(names->worker, end_ns);
                 worker_collect(names->worker, clock_monotonic_ns());
-        } while (is_idle && names->first_asked);
+                r = is_idle ? send_lines(names, true) : 0;
+                if (r)
+                        return error_fold(r);
+                is_idle = is_idle && (!names->liner || worker_wait(names->liner, end_ns));
+        } while (is_idle && (names->first_asked || n_lining(names)));
         return 0;
 }
 

@@ -14,7 +14,8 @@
  * them mapped, and only files that were read before. So containers' and deleted files are found, and no open
  * may hang. Any process that maps the file will do: a few are remembered, and one that has ended costs
  * nothing. Debug files are looked for on this machine (core/symbol/function/debug-file.h), and where a
- * NameRemote is set, asked of it: when one came, what had no name is looked up again.
+ * NameRemote is set, asked of it: when one came, what had no name is looked up again. Lines and inlined
+ * functions come later than names, as far as a budget of time goes.
  */
 
 #include <stddef.h>
@@ -39,6 +40,7 @@ typedef struct ObjectNamesLimits {
         uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */
         /* a symbol table that is not needed goes after one to two times that; 0 = 60 s */
         uint64_t aging_ns;
+        uint64_t lines_budget_ns;       /* time that reading lines may take at once; 0 = 10 s */
 } ObjectNamesLimits;
 
 /*
@@ -49,6 +51,12 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
 
 /* Copied; before the first address is wanted. Not without zygotes. */
 void object_names_set_remote(ObjectNames *names, const NameRemote *remote);
+
+/*
+ * Lines and inlined functions, too, within a budget: before the first address is wanted. Without zygotes none
+ * are read. Return: 0, -ENOMEM.
+ */
+int object_names_want_lines(ObjectNames *names);
 ObjectNames *object_names_free(ObjectNames *names);
 DEFINE_CLEANUP(ObjectNames, object_names_free)
 

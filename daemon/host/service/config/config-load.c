@@ -600,9 +600,22 @@ static int deny_paths(Config *config) {
         return 0;
 }
 
+/* Turns switches off whose default differs by verb, unless the command line has set them. */
+static int set_defaults(Config *config, int verb) {
+        Text none = { 0 };
+        int r = 0;
+
+        for (size_t i = 0; i < option_table_size && !r; i++)
+                if (option_table[i].off_for & verb && config->origins[i].level == CONFIG_DEFAULT)
+                        r = option_set(&option_table[i], config, "off", false, &none);
+        return r;
+}
+
 int config_load(Config *config, const ConfigSource *source, Text *errors) {
         LoadState state = { .config = config, .errors = errors };
-        int r = load_environment(&state, source->verb, source->environment);
+        int r = set_defaults(config, source->verb);
+
+        r = r ? r : load_environment(&state, source->verb, source->environment);
 
         if (!r && source->files)
                 warn_of_near_variables(source->environment);

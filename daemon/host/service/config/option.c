@@ -199,6 +199,11 @@ const Option option_table[] = {
         { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(names.jit_symbols), "on",
           .advanced = true,
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
+        { "lines", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export", FIELD(names.lines),
+          "on",
+          .off_for = REPORT | CONVERT | VERB_RECORD | VERB_STACKS,
+          .help = "add source lines and inlined functions, from DWARF and Go's own table of this machine; in `run` with "
+                  "symbols = local, within a budget of time" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(form.timestamps), "on",
           .is_form = true, .advanced = true, .help = "send the time of each sample" },
         { "mapping-paths", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(form.mapping_paths), "full",
@@ -317,8 +322,6 @@ const Option option_table[] = {
         { "include-arguments", 0, OPTION_BOOL, CONVERT, NULL, FIELD(convert.include_arguments), "off",
           .advanced = true, .help = "add the command line that the recording names; it may hold secrets" },
 
-        { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD | VERB_STACKS, NULL, FIELD(names.lines), "off",
-          .help = "add source lines and inlined functions, from DWARF of this machine" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(report.diff), "off",
           .help = "two files or directories: what the second has more and less of" },
         { "wall", 0, OPTION_BOOL, REPORT, NULL, FIELD(report.wall), "off",

@@ -65,6 +65,7 @@ struct Option {
         bool bare_seconds;              /* a duration without a unit is in seconds */
         bool secret;                    /* `config show` hides the value */
         bool is_form;                   /* the form of requests: each receiver may have its own */
+        int off_for;                    /* verbs whose default is off, whatever `fallback` says */
         bool advanced;                  /* `--help` shows it with --all alone; the manual, always */
         const char *help;
 };

@@ -132,6 +132,7 @@ static int make_naming(Daemon *daemon) {
         NamingConfig config = { .see = stages->uploads ? see : NULL,
                                 .userdata = stages->uploads,
                                 .objects = backend_wants_names(daemon->config),
+                                .lines = daemon->config->names.lines,
                                 .code = daemon->config->names.jit_symbols,
                                 .late = daemon->sink,
                                 .zygotes = daemon->totals->zygotes };

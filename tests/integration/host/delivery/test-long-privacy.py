@@ -53,6 +53,7 @@ ITEMS = {
     "kernel": lambda x: any(f.name for f in frames_of(x, "kernel")),
     "python": lambda x: any(f.name == "private_python" and f.file for f in frames_of(x, "cpython")),
     "functions": lambda x: any(f.name for f in frames_of(x, "native")),
+    "lines": lambda x: any(f.line and f.file for f in frames_of(x, "native")),
     "code": lambda x: any(f.name == "private_code" for f in frames_of(x, "unknown", "jit")),
     "paths": lambda x: any(f.path.startswith("/") for f in frames_of(x, "native")),
     "program": lambda x: any(key.startswith("process.") for s in x for key in keys_of(s)),
@@ -81,6 +82,8 @@ ROWS = {
         (("--kernel-stacks=off",), {"kernel"}),
         (("--runtimes", "off"), {"python", "Go's labels", "tasks"})]),
     "names of functions in files": ({"functions"}, ("--symbols", "local"), [(("--symbols", "remote"), {"functions"})]),
+    "their lines, and paths of their source files": ({"lines"}, ("--symbols", "local"), [
+        (("--symbols", "local", "--lines=off"), {"lines"})]),
     "names of functions that programs make": ({"code"}, (), [(("--jit-symbols=off",), {"code"})]),
     "paths of mapped files": ({"paths"}, (), [(("--mapping-paths", "name"), {"paths"}),
                                               (("--mapping-paths", "none"), {"paths"})]),
@@ -96,11 +99,13 @@ ROWS = {
         (("--attributes", "lean"), DEFAULT - {"addresses", "kernel", "python", "code", "paths", "spans", "host"})]),
     "labels of Go's goroutines": ({"Go's labels"}, (), [(("--runtimes", "hotspot,python,jvm"), {"Go's labels"})]),
     "names of asyncio's tasks": ({"tasks"}, (), [(("--attributes-deny", "coroutine.name"), {"tasks"})]),
+    "in `/metrics`": (set(), (), []),               # no receiver gets it: test-run-operations.py
     "waits, and who": (OFF_CPU, ("--off-cpu",), [
         (("--off-cpu", "--attributes-deny", "wait.waker.*"), {"who ends waits"})]),
     "stacks of the targets that end waits": ({"stacks of who ends waits"}, ("--off-cpu",), [
         (("--off-cpu=off",), OFF_CPU | {"stacks of who ends waits"})]),
     "symbols of files": (set(), (), []),            # test-symbol-upload.py has a server that counts them
+    "build ids of what is sampled": (set(), (), []),                # test-run-debuginfod.py has such servers
     "other memory, arguments": (set(), (), []),
 }
 

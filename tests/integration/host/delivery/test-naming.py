@@ -227,11 +227,14 @@ class Code(session.NamingCase):
 class Local(session.NamingCase):
     def check_names(self, result, symbols, places=None):
         """Every name of a frame in a file is the one that nm has for it; @places: where a file is read from
-        instead. Returns the functions seen, by object."""
+        instead. Of functions that are inlined at an address nm knows the outermost. Returns the functions
+        seen, by object."""
         seen = {}
         for sample in result.samples:
-            for frame in sample.frames:
+            for frame, caller in zip(sample.frames, [*sample.frames[1:], None]):
                 if not frame.build_id or frame.type == "kernel" or frame.path == "[vdso]":
+                    continue
+                if caller and (caller.path, caller.address) == (frame.path, frame.address):
                     continue
                 path = (places or {}).get(frame.path, frame.path)
                 table = symbols.object(path, frame.build_id)
@@ -546,6 +549,104 @@ class Local(session.NamingCase):
         self.assertEqual(sum(result.counter("names_total").values()), 0)
         self.assertEqual({f.name for s in result.of(victim.pid) for f in s.frames if f.type != "kernel"},
                          {""})
+
+
+# What is inlined where is for addr2line to say.
+INLINES = """#include <time.h>
+static inline __attribute__((always_inline)) unsigned mix(unsigned x) {
+        for (int i = 0; i < 1000; i++)
+                x = x * 1103515245u + 12345u;
+        return x;
+}
+namespace shop {
+static inline __attribute__((always_inline)) unsigned fold(unsigned x) {
+        return mix(x) + 3;
+}
+__attribute__((noinline)) unsigned checkout(unsigned x) {
+        return fold(x) ^ 7;
+}
+}
+int main() {
+        struct timespec used = {};
+        unsigned x = 1;
+        while (used.tv_sec < 60) {
+                for (int i = 0; i < 1000; i++)
+                        x = shop::checkout(x);
+                clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+        }
+        return x == 42;
+}
+"""
+
+
+class Lines(session.NamingCase):
+    def setUp(self):
+        for tool in ("g++", "addr2line", "objcopy"):
+            tap.need_tool(tool)
+        self.dir = self.directory()
+        self.program = self.dir / "shop"
+        (self.dir / "shop.cc").write_text(INLINES)
+        subprocess.run(["g++", "-O2", "-g", "-Wl,--build-id", "-o", self.program, self.dir / "shop.cc"], check=True)
+
+    def chains(self, result, pid):
+        """{address: ((function, file, line), …)} of each location in the program, the innermost first."""
+        chains = {}
+        for sample in result.of(pid):
+            frames = [frame for frame in sample.frames if frame.path == str(self.program)]
+            for frame in frames:
+                chains.setdefault(frame.address, set()).add(tuple(
+                    (f.name, f.file, f.line) for f in frames if f.address == frame.address))
+        return chains
+
+    @staticmethod
+    def truth(path, address):
+        """Lines are addr2line's. Their functions are those of the source: addr2line gives the innermost the
+        name of the outermost, and where there is no symbol, the one without a namespace, as we do."""
+        said = subprocess.run(["addr2line", "-e", path, "-i", hex(address)], check=True, capture_output=True,
+                              text=True).stdout
+        chain, lines = [], INLINES.splitlines()
+        for file, line in re.findall(r"(?m)^(.*):(\d+)", said):
+            names = (re.search(r" (mix|fold|checkout|main)\(.*\) {$", text) for text in lines[int(line) - 1::-1])
+            name = next(match[1] for match in names if match)
+            chain.append((f"shop::{name}" if name == "checkout" else name, file, int(line)))
+        return tuple(chain)
+
+    def check_lines(self, source):
+        """@source: the file with debug information."""
+        victim = self.spawn([self.program])
+        run, wait = self.start_counted("--pid", victim.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, victim.pid, "mix", "shop::checkout", "main")
+        result = run.stop()
+        chains = self.chains(result, victim.pid)
+        lined = {address for address, seen in chains.items() if any(chain[-1][2] for chain in seen)}
+        self.assertTrue(any(chain[:3] for address in lined for chain in chains[address] if len(chain) == 3))
+        for address in lined:
+            truth = self.truth(source, address)
+            # before its lines were there, a location had its function alone, or nothing
+            self.assertLessEqual(chains[address] - {truth}, {((truth[-1][0], "", 0),), (("", "", 0),)})
+            self.assertIn(truth, chains[address])
+        self.assertGreaterEqual(result.counter("lines_total", "read"), len(lined))
+        self.assertEqual(result.counter("lines_total", "failed"), 0)
+        self.assertEqual(result.counter("workers_total", "died"), 0)
+
+    def test_lines_and_inlined_functions_are_those_of_addr2line(self):
+        self.check_lines(self.program)
+
+    def test_a_debug_file_beside_a_stripped_program_has_them(self):
+        debug = self.dir / "shop.debug"
+        subprocess.run(["objcopy", "--only-keep-debug", self.program, debug], check=True)
+        subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", self.program], check=True)
+        self.check_lines(debug)
+
+    def test_none_are_read_if_they_are_switched_off(self):
+        victim = self.spawn([self.program])
+        run, _ = self.start_counted("--pid", victim.pid, *HZ, "--symbols", "local", "--lines=off")
+        self.wait_named(run, victim.pid, "shop::checkout")
+        result = run.stop()
+        frames = [f for sample in result.of(victim.pid) for f in sample.frames if f.path == str(self.program)]
+        self.assertEqual({(f.file, f.line) for f in frames}, {("", 0)})
+        self.assertNotIn("mix", {f.name for f in frames})
+        self.assertEqual(set(result.counter("lines_total").values()), {0})
 
 
 class Runtimes(session.NamingCase):

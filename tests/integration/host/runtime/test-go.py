@@ -361,6 +361,43 @@ def stacks(path):
             for s in map(wire.parse, profile[2])]
 
 
+def check_stacks(test, form, said, sampled, least):
+    """Chains are those that the program's own unwinder has told. Returns {address: (file, line)} of leaves."""
+    truth = set()
+    for chain in re.findall(r"^chain (.*)$", said, re.M):
+        inner, *callers = chain.split(";")
+        truth.add((inner.rsplit(":", 1)[0], *callers[:-1]))
+    test.assertGreaterEqual(len(truth), 5)
+    told = {chain[0] for chain in truth}
+    total = whole = known = 0
+    wrong, lines = {}, {}
+    for n, frames in sampled:
+        frames = [frame for frame in frames if golang.plain(frame[1]) not in HIDDEN]
+        names = [golang.plain(name) for _, name, _, _ in frames]
+        total += n
+        if names[-1] not in ROOTS:
+            continue
+        whole += n
+        lines.update({a: (f, line) for a, name, f, line in frames[:1] if name.startswith("main.")})
+        at = next((i for i, name in enumerate(names) if name in told), None)
+        # leaf2 has two callers, of which the first alone has told
+        if at is None or names[at] == "main.leaf2" and "main.main" not in names:
+            continue
+        chain = (names[at], *(f"{name}:{line}" for name, (_, _, _, line) in
+                              zip(names[at + 1:-1], frames[at + 1:-1])))
+        known += n
+        if chain not in truth:
+            wrong[chain] = wrong.get(chain, 0) + n
+    test.assertEqual(wrong, {})
+    test.assertGreater(total, 300)
+    test.assertGreater(known, total / 3)
+    print(f"# {form}: {whole} of {total} stacks reach their root; {known} chains are known, and right",
+          flush=True)
+    # the others are in front of the program's rows, which a busy machine has late
+    test.assertGreaterEqual(whole, total * least, f"{whole} of {total}")
+    return lines
+
+
 class Stacks(tap.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -387,38 +424,7 @@ class Stacks(tap.TestCase):
         program = GO.build(self.dir / "chains.go", self.dir / f"chains-{form}", *options,
                            "-ldflags=" + " ".join([flags, *linker]))
         said = self.record(program, self.dir / "out.pb.gz", "--lines")
-        truth = set()
-        for chain in re.findall(r"^chain (.*)$", said, re.M):
-            inner, *callers = chain.split(";")
-            truth.add((inner.rsplit(":", 1)[0], *callers[:-1]))
-        self.assertGreaterEqual(len(truth), 5)
-        told = {chain[0] for chain in truth}
-        total = whole = known = 0
-        wrong, lines = {}, {}
-        for n, frames in stacks(self.dir / "out.pb.gz"):
-            frames = [frame for frame in frames if golang.plain(frame[1]) not in HIDDEN]
-            names = [golang.plain(name) for _, name, _, _ in frames]
-            total += n
-            if names[-1] not in ROOTS:
-                continue
-            whole += n
-            lines.update({a: (f, line) for a, name, f, line in frames[:1] if name.startswith("main.")})
-            at = next((i for i, name in enumerate(names) if name in told), None)
-            # leaf2 has two callers, of which the first alone has told
-            if at is None or names[at] == "main.leaf2" and "main.main" not in names:
-                continue
-            chain = (names[at], *(f"{name}:{line}" for name, (_, _, _, line) in
-                                  zip(names[at + 1:-1], frames[at + 1:-1])))
-            known += n
-            if chain not in truth:
-                wrong[chain] = wrong.get(chain, 0) + n
-        self.assertEqual(wrong, {})
-        self.assertGreater(total, 300)
-        self.assertGreater(known, total / 3)
-        print(f"# {form}: {whole} of {total} stacks reach their root; {known} chains are known, and right",
-              flush=True)
-        # the others are in front of the program's rows, which a busy machine has late
-        self.assertGreaterEqual(whole, total * least, f"{whole} of {total}")
+        lines = check_stacks(self, form, said, stacks(self.dir / "out.pb.gz"), least)
         return program, lines
 
     def test_chains_of_a_program_that_inlines_are_those_of_its_own_unwinder(self):
@@ -480,6 +486,30 @@ class Daemon(session.NamingCase):
                 name for line in out.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")
             }
             self.assertLessEqual(HOT | {"main.main", "runtime.main"}, seen, form)
+
+    @staticmethod
+    def lined(samples, path):
+        """[(1, [(address, name, file, line)])] of those whose frames in the program all have a line. A new
+        address has none in the window that it comes in."""
+        stacks = ([(f.address, f.name, f.file, f.line) for f in sample.frames if f.path == str(path)]
+                  for sample in samples)
+        return [(1, frames) for frames in stacks if frames and all(line for _, _, _, line in frames)]
+
+    def test_run_ships_lines_and_inlined_functions_without_an_option(self):
+        for form in ("plain", "pie"):
+            flags, options = FORMS[form]
+            (self.dir / "chains.go").write_text(CHAINS)
+            path = GO.build(self.dir / "chains.go", self.dir / f"chains-{form}", *options,
+                            f"-ldflags={flags} -s -w")
+            child = self.start_program(path)
+            run = self.start("--pid", child.pid, *HZ, "--symbols", "local")
+            self.wait_named(run, child.pid, "main.inner", "main.square.area")
+            self.wait_for(run, lambda samples: len(self.lined(samples, path)) >= 700, "700 samples with lines")
+            result = run.stop()
+            said = child.out
+            child.kill()
+            check_stacks(self, form, said, self.lined(result.of(child.pid), path), 0.9)
+            self.assertEqual(result.counter("lines_total", "failed"), 0)
 
     def test_workers_read_the_table_and_refuse_a_damaged_one(self):
         bare = build(self.dir, "plain", "bare", "-s", "-w")

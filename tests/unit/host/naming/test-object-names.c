@@ -48,9 +48,15 @@ static ObjectNames *names;
 
 __attribute__((noinline)) int object_names_marker(int x);
 
-__attribute__((noinline)) int object_names_marker(int x) {
+static inline __attribute__((always_inline)) int object_names_inlined(int x) {
         return x * 3 + getpid();
 }
+
+__attribute__((noinline)) int object_names_marker(int x) {
+        return object_names_inlined(x);         /* the line MARKER_LINE */
+}
+
+enum { MARKER_LINE = __LINE__ - 3 };
 
 static void init(void) {
         stat_reset();
@@ -526,6 +532,44 @@ Test(object_names, asks_again_for_all_that_had_no_name_when_its_debug_file_came)
         cr_assert_eq(object_names_n_waiting(names), 0);
         names = object_names_free(names);
         cr_assert_eq(n_refs, 0);
+        zygotes_free(zygotes);
+}
+
+/* The first file takes the budget of a nanosecond, whatever it is, and all others wait for more. */
+Test(object_names, reads_lines_until_the_budget_is_used_up) {
+        const ObjectNamesLimits limits = { .lines_budget_ns = 1 };
+        WindowFrame inner, outer;
+        const FrameWord *words;
+        Zygotes *zygotes;
+        uint32_t stack;
+        FrameWord word;
+        size_t n;
+
+        object_names_free(names);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(object_names_new(&names, &limits, zygotes), 0);
+        cr_assert_eq(object_names_want_lines(names), 0);
+        word = want((uintptr_t)object_names_marker);
+        cr_assert_eq(window_stack(window, &word, 1, &stack), 0);
+        cr_assert_eq(window_close(window, 2), 0);
+        answer();
+        cr_assert_eq(stat_get(COUNTER_LINES_READ), 1);
+        cr_assert_eq(stat_get(COUNTER_LINES_OVER_BUDGET), 0);
+        words = window_get_stack(window, stack, &n);
+        outer = window_expand_frame(window, words[n - 1]);
+        cr_assert_str_eq(name_of(words[n - 1]), "object_names_marker");
+        cr_assert_eq(outer.line, n == 1 ? MARKER_LINE - 1 : MARKER_LINE, "%d", (int)outer.line);
+        inner = window_expand_frame(window, words[0]);
+        cr_assert(n == 1 || (n == 2 && inner.is_inlined && !outer.is_inlined));
+        cr_assert_str_eq(name_of(words[0]), n == 1 ? "object_names_marker" : "object_names_inlined");
+        window_free(window);
+        cr_assert_eq(window_new(&window, 3, 0, NULL), 0);
+        want((uintptr_t)library_function());
+        answer();
+        cr_assert_eq(stat_get(COUNTER_LINES_READ) + stat_get(COUNTER_LINES_NONE), 1);
+        cr_assert_eq(stat_get(COUNTER_LINES_OVER_BUDGET), 1);
+        names = object_names_free(names);
         zygotes_free(zygotes);
 }
 

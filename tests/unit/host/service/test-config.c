@@ -42,6 +42,22 @@ static int from_command_line(const char *name, const char *value) {
                           "command line", name, &errors);
 }
 
+static void expect_lines(int verb, bool expected) {
+        static const char *const none[] = { NULL };
+        const ConfigSource source = { .root = root, .environment = none, .verb = verb };
+
+        cr_assert_eq(config_load(&config, &source, &errors), 0);
+        cr_assert_eq(config.names.lines, expected);
+}
+
+/* A worker without rights reads them in `run` alone: elsewhere people ask for them. */
+Test(config, lines_are_on_in_run_and_elsewhere_when_they_are_asked_for) {
+        expect_lines(VERB_RUN, true);
+        expect_lines(VERB_REPORT, false);
+        cr_assert_eq(from_command_line("lines", "on"), 0);
+        expect_lines(VERB_REPORT, true);
+}
+
 static const ConfigOrigin *origin(const char *name) {
         return &config.origins[option_index(option_find(name, strlen(name)))];
 }
