@@ -46,6 +46,11 @@ enum {
 /* State of one step, and what it reads. In a map value, as the BPF stack is small. */
 struct v8 {
         uint64_t info_map, bytecode_map;        /* maps that were seen to be of these types, in this walk */
+        uint64_t pc;                    /* pc of the step's frame */
+        uint32_t n;                     /* index of its first word */
+        uint32_t is_exact, is_first;
+        uint32_t is_made;               /* code made at run time: no file has it */
+        uint32_t is_found;              /* a rule, or a mapping without one */
         uint64_t info;                  /* SharedFunctionInfo, without its tag; 0 = none */
         uint64_t cookie;
         uint64_t bytecode;              /* tagged, of the frame at rbp */
@@ -57,19 +62,17 @@ struct v8 {
         struct hotspot_code call;
 };
 
-/* Pointers of one step. */
+/* Pointers of one step: they live on the BPF stack, everything else in a map value. */
 struct v8_step {
-        const struct rows_walk *walk;
         struct unwind *unwind;
         struct rules *rules;
         const struct v8_process *process;
         struct v8 *state;
         struct hotspot_words *frames;
-        uint64_t pc;
-        uint32_t is_exact, is_first;
-        uint32_t is_made;               /* code made at run time: no file has it */
-        uint32_t n;                     /* index of the frame's first word */
 };
+
+/* What the parts of a step say beside 0 and 1, which rules_step() would: the next part goes on. */
+enum { V8_FOUND = 2 };
 
 /* Before the first step of a walk. */
 static inline void v8_begin(struct v8 *state) {
@@ -156,11 +159,11 @@ static inline void v8_write(const struct v8_step *step, uint32_t n, uint32_t kin
 
 /* The address to be written: readers take every frame but the first for a return address. */
 static inline uint64_t v8_shown(const struct v8_step *step) {
-        return step->pc + (step->is_exact & !step->is_first);
+        return step->state->pc + (step->state->is_exact & !step->state->is_first);
 }
 
 static inline void v8_write_native(const struct v8_step *step) {
-        uint32_t n = step->n;
+        uint32_t n = step->state->n;
 
         if (n >= UNWIND_MAX_FRAMES)
                 return;
@@ -186,7 +189,7 @@ static inline bool v8_is_function(const struct v8_step *step) {
 static inline bool v8_is_at_bytecode(const struct v8_step *step) {
         const uint64_t *registers = step->rules->registers;
 
-        return step->is_first && registers[V8_REGISTER_BYTECODE] == step->state->bytecode &&
+        return step->state->is_first && registers[V8_REGISTER_BYTECODE] == step->state->bytecode &&
                 registers[V8_REGISTER_OFFSET] < V8_NO_OFFSET;
 }
 
@@ -227,11 +230,11 @@ static inline bool v8_frame(const struct v8_step *step) {
 
         is_interpreted = is_function && v8_is_interpreted(step, &offset);
         /* Compiled code may go on in the frame of an interpreted function, with all that is in it. */
-        if (is_function && step->is_made)
-                v8_write(step, step->n, RUNTIME_V8_COMPILED, step->pc, step->state->info, step->state->cookie,
-                         offset | (step->is_exact ? V8_PC_EXACT : 0));
+        if (is_function && step->state->is_made)
+                v8_write(step, step->state->n, RUNTIME_V8_COMPILED, step->state->pc, step->state->info,
+                         step->state->cookie, offset | (step->state->is_exact ? V8_PC_EXACT : 0));
         else if (is_interpreted)
-                v8_write(step, step->n, RUNTIME_V8_INTERPRETED, step->pc, step->state->info,
+                v8_write(step, step->state->n, RUNTIME_V8_INTERPRETED, step->state->pc, step->state->info,
                          step->state->cookie, offset);
         else
                 v8_write_native(step);
@@ -291,46 +294,48 @@ static inline bool v8_leaf_in_file(const struct v8_step *step) {
                 if (!is_interpreted)
                         return v8_leave(step);
         }
-        if (step->n + 1 >= step->unwind->limit)
+        if (step->state->n + 1 >= step->unwind->limit)
                 return rules_end(step->unwind, ABI_STACK_DEPTH);
-        v8_write(step, step->n + 1, RUNTIME_V8_INTERPRETED, step->pc, step->state->info, step->state->cookie,
-                 offset);
+        v8_write(step, step->state->n + 1, RUNTIME_V8_INTERPRETED, step->state->pc, step->state->info,
+                 step->state->cookie, offset);
         return v8_leave(step);
 }
 
-/* Whether code begins at @start: the words in front of it lead to what says so. */
+/* Whether code begins at @start: the words in front of it lead to what says so. Writes state->words. */
 static inline bool v8_begins_at(const struct v8_step *step, uint64_t start) {
         const struct v8_process *process = step->process;
-        uint64_t code, begin, known = 0;
+        uint64_t *words = step->state->words;
 
+        /* of the map, where the Code is in front of its code; else of the Code, behind the map */
+        if (bpf_probe_read_user(words, 16, (const void *)(start - process->code_header)))
+                return false;
+        words[2] = 0;
         if (!process->code_start)
-                return !bpf_probe_read_user(&code, sizeof(code),
-                                            (const void *)(start - process->code_header)) &&
-                        (code & V8_TAG_MASK) == V8_TAG && v8_is(process, code, process->code_type, &known);
-        return !bpf_probe_read_user(&code, sizeof(code),
-                                    (const void *)(start - process->code_header + 8)) &&
-               (code & V8_TAG_MASK) == V8_TAG &&
-               !bpf_probe_read_user(&begin, sizeof(begin),
-                                    (const void *)(code - V8_TAG + process->code_start)) &&
-               begin == start;
+                return (words[0] & V8_TAG_MASK) == V8_TAG &&
+                       v8_is(process, words[0], process->code_type, &words[2]);
+        return (words[1] & V8_TAG_MASK) == V8_TAG &&
+               !bpf_probe_read_user(&words[2], sizeof(words[2]),
+                                    (const void *)(words[1] - V8_TAG + process->code_start)) &&
+               words[2] == start;
 }
 
 static inline int v8_stage_of(const struct v8_step *step) {
-        uint64_t start = step->pc & ~(uint64_t)(V8_CODE_LINE - 1);
+        uint64_t start = step->state->pc & ~(uint64_t)(V8_CODE_LINE - 1);
         struct v8 *state = step->state;
 
         if (v8_begins_at(step, start)) {
                 if (bpf_probe_read_user(state->code.bytes, V8_CODE_LINE, (const void *)start))
                         return V8_STAGE_WHOLE;
-                return v8_prologue(&state->code, (uint32_t)(step->pc - start));
+                return v8_prologue(&state->code, (uint32_t)(step->state->pc - start));
         }
-        if (bpf_probe_read_user(state->code.bytes, V8_CODE_BEFORE, (const void *)(step->pc - V8_CODE_BEFORE)))
+        if (bpf_probe_read_user(state->code.bytes, V8_CODE_BEFORE,
+                                (const void *)(step->state->pc - V8_CODE_BEFORE)))
                 return V8_STAGE_WHOLE;
         return v8_epilogue(&state->code);
 }
 
 /* Code made at run time. */
-static inline bool v8_leaf_made(const struct v8_step *step) {
+static inline int v8_leaf_made(const struct v8_step *step) {
         struct unwind *unwind = step->unwind;
         const uint64_t *registers = step->rules->registers;
         int stage = v8_stage_of(step);
@@ -338,7 +343,7 @@ static inline bool v8_leaf_made(const struct v8_step *step) {
         bool is_known;
 
         if (stage == V8_STAGE_WHOLE)
-                return v8_frame(step);
+                return V8_FOUND;
         if (stage == V8_STAGE_RCX || stage == V8_STAGE_R10) {
                 pc = registers[stage == V8_STAGE_RCX ? V8_REGISTER_RCX : V8_REGISTER_R10];
                 sp -= 8;
@@ -346,57 +351,70 @@ static inline bool v8_leaf_made(const struct v8_step *step) {
                 window_read_word(&unwind->window, sp, &pc);
         }
         if (!v8_returns_to(step, pc))
-                return v8_frame(step);
+                return V8_FOUND;
         is_known = (stage == V8_STAGE_NONE || stage == V8_STAGE_PUSHED) &&
                 v8_read_function(step, registers[V8_REGISTER_FUNCTION]);
-        v8_write(step, step->n, RUNTIME_V8_COMPILED, step->pc, is_known ? step->state->info : 0,
+        v8_write(step, step->state->n, RUNTIME_V8_COMPILED, step->state->pc, is_known ? step->state->info : 0,
                  is_known ? step->state->cookie : 0, V8_NO_OFFSET | V8_PC_EXACT);
         return v8_go(step, pc, sp + 8);
 }
 
 /* ---- the step ---- */
 
-/* A frame of code with rows, or of another file. @is_found: there is @rule. */
+/* The frame of code with rows, or of another file. @is_found: there is @rule. */
 static inline bool v8_native(const struct v8_step *step, bool is_found, uint64_t rule) {
         v8_write_native(step);
         step->rules->is_exact = 0;
         if (!is_found) {
                 /* as in rules_native_step() */
-                if (!step->is_first && step->unwind->end == ABI_STACK_NO_MAPPING)
-                        step->unwind->n_frames = step->n;
+                if (!step->state->is_first && step->unwind->end == ABI_STACK_NO_MAPPING)
+                        step->unwind->n_frames = step->state->n;
                 return false;
         }
         return rules_apply(step->unwind, step->rules, rule);
 }
 
-/* As rules_step(), for any pc. Return: whether the walk goes on. */
-static inline bool v8_do_step(struct v8_step *step) {
+/*
+ * Finds out whose the code at the pc is, and does the step of native code. Return: 0, 1; V8_FOUND = it is
+ * V8's: v8_do_leaf() goes on.
+ */
+static inline int v8_do_find(const struct v8_step *step, const struct rows_walk *walk) {
         struct unwind *unwind = step->unwind;
         struct rules *rules = step->rules;
+        struct v8 *state = step->state;
         uint64_t rule = 0;
         uint32_t kind;
-        bool is_found;
 
-        step->n = unwind->n_frames;
-        step->pc = unwind->pc;
-        step->is_exact = rules->is_exact;
-        step->is_first = step->n == rules->first;
-        if (step->n >= unwind->limit || step->n > UNWIND_MAX_FRAMES - RUNTIME_V8_WORDS - 1)
+        state->n = unwind->n_frames;
+        state->pc = unwind->pc;
+        state->is_exact = rules->is_exact;
+        state->is_first = state->n == rules->first;
+        if (state->n >= unwind->limit || state->n > UNWIND_MAX_FRAMES - RUNTIME_V8_WORDS - 1)
                 return rules_end(unwind, ABI_STACK_DEPTH);
-        if (step->pc >> RUNTIME_KIND_SHIFT)
+        if (state->pc >> RUNTIME_KIND_SHIFT)
                 return rules_end(unwind, ABI_STACK_MALFORMED);
-        is_found = rules_find(step->walk, step->pc - !step->is_exact, &rule);
+        state->is_found = rules_find(walk, state->pc - !state->is_exact, &rule);
         kind = (uint32_t)(rule >> 48) & 0xff;
-        if (!is_found && unwind->end != ABI_STACK_NO_MAPPING)
-                return v8_native(step, false, 0);
-        if (is_found && kind != UNWIND_CFA_FP &&
-            (kind != UNWIND_CFA_GAP || step->pc - step->process->text >= step->process->text_size))
+        if (!state->is_found)
+                return unwind->end == ABI_STACK_NO_MAPPING ? V8_FOUND : v8_native(step, false, 0);
+        if (kind != UNWIND_CFA_FP &&
+            (kind != UNWIND_CFA_GAP || state->pc - step->process->text >= step->process->text_size))
                 return v8_native(step, true, rule);
-        step->is_made = v8_is_made(step, step->pc);
+        return V8_FOUND;
+}
+
+/*
+ * Does the step of a leaf in V8's code, which may have no frame; of other frames it looks whether they count.
+ * Return: 0, 1; V8_FOUND = v8_frame() goes on.
+ */
+static inline int v8_do_leaf(const struct v8_step *step) {
+        struct v8 *state = step->state;
+
+        state->is_made = v8_is_made(step, state->pc);
         /* Pages of code lose the right to be executed for moments: only frames of JavaScript count there. */
-        if (!is_found && !step->is_first && !v8_is_function(step))
+        if (!state->is_found && !state->is_first && !v8_is_function(step))
                 return v8_native(step, false, 0);
-        if (!step->is_exact)
-                return v8_frame(step);
-        return step->is_made ? v8_leaf_made(step) : v8_leaf_in_file(step);
+        if (!state->is_exact)
+                return V8_FOUND;
+        return state->is_made ? v8_leaf_made(step) : v8_leaf_in_file(step);
 }

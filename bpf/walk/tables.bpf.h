@@ -523,23 +523,45 @@ struct {
         __type(value, struct v8_process);
 } v8_processes SEC(".maps");
 
-/* A global function, as rows_rule(). Return: whether the walk goes on. */
-__attribute__((noinline)) int v8_step(struct unwind *unwind, struct rules *rules,
+/* Global functions, as rows_rule(). Three, so that none has what the others have on the stack. */
+__attribute__((noinline)) int v8_find(struct unwind *unwind, struct rules *rules,
                                       const struct v8_process *process, struct v8 *state,
                                       struct hotspot_words *frames) {
         struct rows_walk walk = { .unwind = unwind, .rules = rules };
-        struct v8_step step = { .walk = &walk, .unwind = unwind, .rules = rules, .process = process,
-                                .state = state, .frames = frames };
+        const struct v8_step step = { .unwind = unwind, .rules = rules, .process = process, .state = state,
+                                      .frames = frames };
 
         if (!unwind || !rules || !process || !state || !frames)
                 return 0;
         walk.cache = hotspot_cache();
-        return walk.cache && v8_do_step(&step);
+        return walk.cache ? v8_do_find(&step, &walk) : 0;
+}
+
+__attribute__((noinline)) int v8_frame_at(struct unwind *unwind, struct rules *rules,
+                                          const struct v8_process *process, struct v8 *state,
+                                          struct hotspot_words *frames) {
+        const struct v8_step step = { .unwind = unwind, .rules = rules, .process = process, .state = state,
+                                      .frames = frames };
+
+        return unwind && rules && process && state && frames && v8_frame(&step);
+}
+
+__attribute__((noinline)) int v8_leaf_at(struct unwind *unwind, struct rules *rules,
+                                         const struct v8_process *process, struct v8 *state,
+                                         struct hotspot_words *frames) {
+        const struct v8_step step = { .unwind = unwind, .rules = rules, .process = process, .state = state,
+                                      .frames = frames };
+
+        return unwind && rules && process && state && frames ? v8_do_leaf(&step) : 0;
 }
 
 static inline bool rules_v8(const struct rows_walk *walk) {
-        return v8_step(walk->unwind, walk->rules, walk->v8, walk->v8_state,
-                       (struct hotspot_words *)walk->frames);
+        struct hotspot_words *frames = (struct hotspot_words *)walk->frames;
+        int r = v8_find(walk->unwind, walk->rules, walk->v8, walk->v8_state, frames);
+
+        if (r == V8_FOUND)
+                r = v8_leaf_at(walk->unwind, walk->rules, walk->v8, walk->v8_state, frames);
+        return r == V8_FOUND ? v8_frame_at(walk->unwind, walk->rules, walk->v8, walk->v8_state, frames) : r;
 }
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {

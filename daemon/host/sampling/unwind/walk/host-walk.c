@@ -159,11 +159,14 @@ static inline bool rules_hotspot(const struct rows_walk *walk) {
 }
 
 static inline bool rules_v8(const struct rows_walk *walk) {
-        struct v8_step step = { .walk = walk, .unwind = walk->unwind, .rules = walk->rules,
-                                .process = walk->v8, .state = walk->v8_state,
-                                .frames = (struct hotspot_words *)walk->frames };
+        const struct v8_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->v8,
+                                      .state = walk->v8_state,
+                                      .frames = (struct hotspot_words *)walk->frames };
+        int r = v8_do_find(&step, walk);
 
-        return v8_do_step(&step);
+        if (r == V8_FOUND)
+                r = v8_do_leaf(&step);
+        return r == V8_FOUND ? v8_frame(&step) : r;
 }
 
 static inline bool python_write_one(const struct rows_walk *walk) {
