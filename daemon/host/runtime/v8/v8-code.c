@@ -9,6 +9,7 @@
  *
  *     pc 7f..1a48      back to 7f..1a40, 7f..1a00 …: the words in front of one lead to a Code that says that
  *                      its instructions begin there, and are long enough
+ *     baseline         ─▶ bytecode, by a table of its steps (v8-baseline.c), as above
  *     Code             ─▶ deoptimization data ─▶ its function: must be that of the frame
  *                      ─▶ source positions ─▶ place, and which inlined function it is in
  *     inlined          ─▶ function, and the place of its call ─▶ … ─▶ the function itself
@@ -98,11 +99,8 @@ static bool read_bytes(const V8Reader *reader, V8Learnt *learnt, const V8Object 
 
 /* ---- bytecode ---- */
 
-static bool find_bytecode(const V8Reader *reader, const V8Object *info, V8Object *bytecode) {
-        V8Object object;
-
-        if (!v8_object_in(reader, info, INFO_DATA, &object))
-                return false;
+/* Goes to the bytecode from what a SharedFunctionInfo, or baseline code, leads to. */
+static bool follow_bytecode(const V8Reader *reader, V8Object object, V8Object *bytecode) {
         for (unsigned i = 0; i < MAX_DATA_STEPS; i++) {
                 if (object.type == v8_value(reader, V8_TYPE_BYTECODE)) {
                         *bytecode = object;
@@ -116,6 +114,12 @@ static bool find_bytecode(const V8Reader *reader, const V8Object *info, V8Object
                         return false;
         }
         return false;
+}
+
+static bool find_bytecode(const V8Reader *reader, const V8Object *info, V8Object *bytecode) {
+        V8Object object;
+
+        return v8_object_in(reader, info, INFO_DATA, &object) && follow_bytecode(reader, object, bytecode);
 }
 
 typedef struct Range {
@@ -381,12 +385,39 @@ static int name_function(const V8Reader *reader, V8Learnt *learnt, const V8Objec
                                                                                            : V8_CODE_E_GONE;
 }
 
+/* V8's table of sizes, which is looked for when the first frame needs it. */
+static const V8Sizes *sizes_of(V8Learnt *learnt) {
+        if (!learnt->has_looked && !v8_sizes_find(learnt->fd, learnt->file_size, &learnt->sizes))
+                learnt->sizes.n = 0;
+        learnt->has_looked = true;
+        return learnt->sizes.n ? &learnt->sizes : NULL;
+}
+
+static int32_t place_of_baseline(const V8Reader *reader, V8Learnt *learnt, const Code *code,
+                                 const Frame *frame, const V8Object *info) {
+        const V8Sizes *sizes = sizes_of(learnt);
+        V8Object object, bytecode;
+        int32_t n_table, n, index;
+
+        if (!sizes || !v8_object_in(reader, &code->object, v8_value(reader, V8_CODE_DEOPT), &object) ||
+            !follow_bytecode(reader, object, &bytecode) ||
+            !v8_length_of(reader, &bytecode, sizeof(learnt->bytecodes), &n) || !n ||
+            !v8_read(reader, bytecode.address + (uint64_t)v8_value(reader, V8_BYTECODE_DATA),
+                     learnt->bytecodes, (size_t)n) ||
+            !v8_object_in(reader, &code->object, v8_value(reader, V8_CODE_POSITIONS), &object) ||
+            !read_bytes(reader, learnt, &object, &n_table))
+                return -1;
+        index = v8_baseline_index(learnt->table, (size_t)n_table, learnt->bytecodes, (size_t)n, sizes,
+                                  (uint32_t)(frame->pc - code->begin), frame->is_exact);
+        return index < 0 ? -1 : place_of_bytecode(reader, learnt, info, index, &bytecode);
+}
+
 /* A copy of the interpreter runs the bytecode of the frame (--interpreted-frames-native-stack). */
 static int32_t place_of_code(const V8Reader *reader, V8Learnt *learnt, const Code *code, const Frame *frame,
                              const V8Object *info) {
         return code->kind == (uint32_t)v8_value(reader, V8_KIND_INTERPRETED)
                 ? place_of_interpreted(reader, learnt, info, frame->offset)
-                : -1;
+                : place_of_baseline(reader, learnt, code, frame, info);
 }
 
 static int name_compiled(const V8Reader *reader, V8Learnt *learnt, const Frame *frame, const V8Object *info,

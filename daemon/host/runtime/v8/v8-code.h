@@ -8,6 +8,7 @@
  * been inlined into the one whose frame it is.
  */
 
+#include "host/runtime/v8/v8-baseline.h"
 #include "host/runtime/v8/v8-script.h"
 
 enum {
@@ -21,9 +22,14 @@ typedef struct V8Answer {
 
 /* Facts that a reader has learnt of one process. */
 typedef struct V8Learnt {
+        int fd;                         /* V8's file, borrowed; -1 = none: baseline code has no lines */
+        uint64_t file_size;
+        bool has_looked;                /* for `sizes`, in the file */
+        V8Sizes sizes;
         V8Lines *lines;                 /* NULL = lines that V8 has not counted stay unknown */
         uint32_t votes[16];             /* word of a BytecodeArray's header: how often it was its positions */
-        uint8_t table[64 << 10];        /* the table in work */
+        uint8_t table[64 << 10];        /* the table in work, and the bytecode */
+        uint8_t bytecodes[64 << 10];
 } V8Learnt;
 
 enum {

@@ -77,6 +77,8 @@ static int make_here(V8Here **herep, const RuntimeSubject *subject) {
         here->pid = subject->pid;
         here->start_time_ns = subject->start_time_ns;
         here->learnt.lines = v8_lines_new();
+        here->learnt.fd = subject->fd;
+        here->learnt.file_size = subject->size;
         *herep = here;
         return 0;
 }

@@ -142,6 +142,8 @@ void v8_serve(int socket, int fd, const ReaderRequest *first) {
         if (say_opened(socket, &worker.opened, r) || r)
                 return;
         worker.learnt.lines = v8_lines_new();
+        worker.learnt.fd = fd;
+        worker.learnt.file_size = first->size;
         while (!answer(socket, &worker))
                 ;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Node.js under the daemon, without a flag: functions and lines of tests/victims/node/victim-node.js, as V8 has
-said them of the same chains. This machine's release and npm's newest two; `--long` takes more of npm's
+"""Node.js under the daemon, without a flag: functions and lines of tests/victims/node/victim-node.js are what
+V8 has said of the same chains. This machine's release and npm's newest two; `--long` takes more of npm's
 (SPANPROF_TEST_NODES names others)."""
 import oracle
 
@@ -26,12 +26,14 @@ BURN = range(TEXT.index("function burn(seed) {") + 1, TEXT.index("function deepA
 BESIDE = [["closures", "maker"]]
 N = 4000 if tap.LONG else 1500
 WHOLE = 0.9             # of samples: the others are in a chain before or behind its `burn`
-LEAVES = 0.97           # of lines of leaves: right ones
-# one kind of code alone; Maglev is there from 20 on
+UNNAMED = 0.2           # a collector that moves everything all the time leaves so many without a name
+LEAVES = 0.97           # of lines of leaves: right ones; of callers: known ones
+# one kind of code alone, or a collector that moves all; Maglev is there from 20 on
 TIERS = {
     "interpreter": ("--no-opt", "--no-sparkplug", "--no-maglev"),
     "baseline": ("--no-opt", "--always-sparkplug", "--no-maglev"),
     "native stack": ("--interpreted-frames-native-stack",),
+    "collector": ("--stress-compaction", "--gc-interval=500"),
 }
 RELEASES = ("18.20.8", "20.20.2", "22.23.5", "24.22.3", "26.12.1")     # of npm: packages with the program alone
 
@@ -140,28 +142,33 @@ class Node(session.NamingCase):
         child.stop(9)
         return [s for s in result.of(child.pid) if own(s)], result
 
-    def check(self, what, samples, truth, has_lines=True):
+    def check(self, what, samples, truth):
         verdicts, wrong, lines = collections.Counter(), collections.Counter(), collections.Counter()
         for sample in samples:
             names = [f.name for f in own(sample)]
-            said = verdict(names, truth)
+            # a function that has moved before its name was read has none
+            said = "unnamed" if "unknown" in {f.type for f in sample.frames} else verdict(names, truth)
             verdicts[said] += sample.value
             if said == "wrong":
                 wrong[tuple(names)] += sample.value
-            elif names not in BESIDE:
+            elif said != "unnamed" and names not in BESIDE:
                 lines.update(lines_of(own(sample), truth))
         print(f"# {what}: {sum(verdicts.values())} samples, {dict(verdicts)}", flush=True)
         print(f"# lines: {dict(lines.most_common(8))}", flush=True)
-        self.assertFalse(wrong, wrong.most_common(3))
-        self.assertGreater(verdicts["whole"], WHOLE * sum(verdicts.values()))
+        print(f"# wrong: {dict(wrong.most_common(3))}", flush=True)
+        self.assertFalse(wrong)
+        n = sum(verdicts.values())
+        self.assertLess(verdicts["unnamed"], UNNAMED * n)
+        self.assertGreater(verdicts["whole"], WHOLE * (n - verdicts["unnamed"]))
         self.check_lines(lines)
-        self.assertEqual(lines["caller", "right"] > 0, has_lines)
 
     def check_lines(self, lines):
         bad = {key: n for key, n in lines.items() if key[0] == "caller" and key[1] not in ("right", "unknown")}
         self.assertFalse(bad)
+        self.assertGreater(lines["caller", "right"], 0)
+        self.assertLess(lines["caller", "unknown"], (1 - LEAVES) * lines["caller", "right"])
         leaves = sum(n for (who, _), n in lines.items() if who == "leaf")
-        self.assertGreater(lines["leaf", "right"] + lines["leaf", "unknown"], LEAVES * leaves)
+        self.assertGreater(lines["leaf", "right"], LEAVES * leaves)
 
     def test_chains_and_lines(self):
         for version, node in all_nodes().items():
@@ -180,8 +187,7 @@ class Node(session.NamingCase):
             for name, arguments in TIERS.items():
                 some = [word for word in arguments if version >= (20,) or word != "--no-maglev"]
                 with self.subTest(version=version, code=name):
-                    self.check(f"{version}, {name}", self.sampled(node, *some)[0], truth,
-                               has_lines=name != "baseline")
+                    self.check(f"{version}, {name}", self.sampled(node, *some)[0], truth)
 
     def test_off_is_off(self):
         nodes = all_nodes()

@@ -157,6 +157,7 @@ static void setup(void) {
         layout = v8_constants_of_12();
         cr_assert_eq(v8_layout_finish(&layout, NULL, reason), 0, "%s", reason);
         learnt.lines = v8_lines_new();
+        learnt.fd = -1;
 }
 
 static void teardown(void) {
