@@ -62,6 +62,7 @@ static inline bool rules_hotspot(const struct rows_walk *walk) {
 }
 
 static struct python *shim_python;      /* NULL = SHIM_SPACE runs no Python */
+static const struct v8_process *shim_v8;        /* NULL = SHIM_SPACE runs no V8 */
 
 static inline bool rules_v8(const struct rows_walk *walk) {
         const struct v8_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->v8,
@@ -95,12 +96,14 @@ static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32
 static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,
                              struct rows_cache *cache) {
         static struct hotspot state;
+        static struct v8 v8;
         const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames, .cache = cache,
                                         .hotspot = shim_hotspot, .state = &state,
-                                        .python = shim_python };
+                                        .python = shim_python, .v8 = shim_v8, .v8_state = &v8 };
 
         shim_cache = cache;
         hotspot_begin(&state);
+        v8_begin(&v8);
         while (python_step(&walk))
                 ;
 }

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes corpus/v8/: a shape of Code, a kind of frame, places, memory with a heap of node 22 (fuzz-v8.c);
+corpus/v8-wire/: what a worker says (fuzz-v8-wire.c); and corpus/v8-walk/: an entry of
+bpf/border/runtime_abi.h, places, memory with a stack, functions and code (fuzz-v8-walk.c).
+
+usage: make-v8-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
+"""
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parents[1] / "corpus"
+BASE = 0x20000000
+INFO, SCRIPT, SCOPE, BYTECODE, CODE, STREAM = 274, 167, 272, 205, 206, 210
+BYTES, ARRAY, WEAK, ONE_BYTE, CONS, SLICED, ODDBALL, FUNCTION = 212, 211, 213, 8, 9, 11, 131, 2066
+AT = 0x3000                     # where code made at run time begins
+
+
+class Heap:
+    """Objects, one behind the other."""
+
+    def __init__(self):
+        self.bytes, self.end, self.maps = bytearray(0x4000), 0x200, {}
+
+    def put(self, offset, *words):
+        for i, word in enumerate(words):
+            self.bytes[offset + 8 * i:offset + 8 * i + 8] = struct.pack("<Q", word & (1 << 64) - 1)
+
+    def object(self, kind, *words, raw=b""):
+        if kind not in self.maps:
+            self.maps[kind] = self.end
+            self.bytes[self.end + 12:self.end + 14] = struct.pack("<H", kind)
+            self.end += 16
+        offset = self.end
+        self.put(offset, BASE + self.maps[kind] + 1, *words)
+        self.bytes[offset + 8 + 8 * len(words):offset + 8 + 8 * len(words) + len(raw)] = raw
+        self.end += 8 + 8 * len(words) + (len(raw) + 7) // 8 * 8
+        return BASE + offset + 1
+
+    def text(self, words):
+        return self.object(ONE_BYTE, len(words) << 32, raw=words)
+
+    def array(self, kind, data):
+        return self.object(kind, len(data) << 32, raw=data)
+
+
+def small(number):
+    return number << 32
+
+
+def function(heap, name, number, script, data=0):
+    scope = heap.object(SCOPE, 0, 0, 0, heap.text(name), small(-1), heap.object(ODDBALL, 0), small(10),
+                        small(38))
+    return heap.object(INFO, data, scope, 0, script, 0x10001, number << 32 | 0x1234, number + 1000)
+
+
+def heap_of(name=b"work"):
+    heap = Heap()
+    source = heap.text(b"aaaaaaaaa\nbbbbbbbbb\r\nccccccccc\rddddddddd")
+    script = heap.object(SCRIPT, source, heap.text(b"file:///srv/app.js"), 0, 0, 0, 0, 0, 0)
+    positions, handlers = heap.array(BYTES, bytes([2, 48, 9, 80])), heap.array(BYTES, b"\xff" * 16)
+    bytecode = heap.object(BYTECODE, small(10), 0, positions, handlers, 0, 0, 0)
+    own, inner = function(heap, name, 7, script, bytecode), function(heap, b"inner", 8, script)
+    literals = heap.object(WEAK, small(2), 0, inner | 2)
+    inlined = heap.array(BYTES, struct.pack("<2Q", 22 << 1, 1))
+    data = heap.object(ARRAY, small(12), 0, 0, literals, 0, 0, 0, own, inlined, 0, 0, 0, 0)
+    table = heap.array(BYTES, bytes([2, 48, 32, 0xd0, 0x80, 0x80, 0x80, 0x10]))
+    heap.object(STREAM, 0)
+    code = heap.object(CODE, data, table, 0, 0, BASE + AT, 256 << 32 | 13)
+    heap.put(AT - 32, BASE + heap.maps[STREAM] + 1, code)
+    return heap, own - BASE - 1
+
+
+def named(shape, is_compiled, pc, info, rest, heap):
+    return struct.pack("<2B3HI", shape, is_compiled, pc, info, 0, rest) + bytes(heap.bytes)
+
+
+def names():
+    heap, own = heap_of()
+    offset = 63 + 5
+    yield "interpreted", named(0, 0, 0x100, own, offset, heap)
+    yield "compiled", named(0, 1, AT + 100, own, 0x7fffffff, heap)
+    yield "leaf", named(0, 1, AT + 8, 0, 0xffffffff, heap)
+    for shape in 1, 2, 3:
+        yield f"shape-{shape}", named(shape, 1, AT + 100, own, 0x7fffffff, heap)
+        yield f"shape-{shape}-interpreted", named(shape, 0, 0x100, own, offset, heap)
+    empty, own = heap_of(b"")
+    yield "anonymous", named(0, 0, 0x100, own, offset, empty)
+    circle, own = heap_of()
+    pair = circle.object(CONS, small(9), BASE + circle.end + 1, BASE + circle.end + 1)
+    circle.put(own + 16, pair)
+    yield "circle", named(0, 0, 0x100, own, offset, circle)
+    part, own = heap_of()
+    part.put(own + 16, part.object(SLICED, small(3), part.text(b"xxfoo"), small(2)))
+    yield "sliced", named(0, 0, 0x100, own, offset, part)
+    yield "cut", named(0, 1, AT + 100, own, 0x7fffffff, part)[:0x900]
+
+
+def says():
+    texts = b"work\0/srv/app.js\0"
+    yield "name", b"n" + struct.pack("<2Ii2I", 0x56384a31, 2, 0, 1, len(texts)) + struct.pack(
+        "<2I2H", 12, 10, 5, 12) + texts
+    yield "short", b"n" + struct.pack("<2Ii2I", 0x56384a31, 2, 2, 1, len(texts)) + struct.pack(
+        "<2I2H", 0, 0, 5, 12) + texts
+    yield "gone", b"n" + struct.pack("<2Ii2I", 0x56384a31, 2, 1, 0, 0)
+    yield "too-long", b"n" + struct.pack("<2Ii2I", 0x56384a31, 2, 0, 1, 9) + struct.pack(
+        "<2I2H", 1, 1, 5, 99) + texts
+    yield "opened", b"o" + bytes(1024)
+    yield "torn", b"o" + b"\xff" * 1024
+
+
+def walks():
+    heap, own = heap_of()
+    entry = struct.pack("<3Q12H", 1, 0x55000000, 0x1000, 12, 32, 40, 1, INFO, BYTECODE, CODE, 32, 40, 0, 0, 0)
+    callee = heap.object(FUNCTION, 0, 0, 0, BASE + own + 1)
+    bytecode = BASE + heap.end + 1
+    heap.object(BYTECODE, 0)
+    for i in range(6):
+        bp = 0x2000 + 0x80 * i
+        heap.put(bp - 40, small(70), bytecode if i % 2 else 0, 0, callee, BASE + 1, BASE + bp + 0x80,
+                 BASE + AT + 100)
+    places = struct.pack("<4H", AT + 200, 0x1fc0, 0x2000, 0x3000)
+    yield "frames", entry + places + bytes(heap.bytes)
+    heap.bytes[AT:AT + 4] = b"\x55\x48\x89\xe5"
+    heap.put(0x1fc0, BASE + AT + 100)
+    heap.bytes[AT + 95] = 0xe8
+    yield "prologue", entry + struct.pack("<4H", AT, 0x1fc0, 0x2000, callee - BASE - 5) + bytes(heap.bytes)
+    heap.bytes[AT + 180:AT + 185] = b"\x48\x8b\xe5\x5d\x59"
+    yield "epilogue", entry + places + bytes(heap.bytes)
+    yield "builtin", struct.pack("<3Q", 1, BASE, 0x4000) + entry[24:] + places + bytes(heap.bytes)
+
+
+def main():
+    for folder, files in ("v8", names()), ("v8-wire", says()), ("v8-walk", walks()):
+        (CORPUS / folder).mkdir(parents=True, exist_ok=True)
+        for name, data in files:
+            (CORPUS / folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
