@@ -27,7 +27,8 @@ bool v8_sizes_find_in(const uint8_t *data, size_t n, V8Sizes *sizes);
 
 /*
  * Pure. The bytecode that the code at @pc, from the first instruction on, was made of; a return address
- * counts as the call before it, unless it @is_exact. @table: of the code's steps. Return: its offset; -1 = not known.
+ * counts as the call before it, unless it @is_exact. @table: of the code's steps. Return: its offset; -1 = it
+ * is not known.
  */
 int32_t v8_baseline_index(const uint8_t *table, size_t n_table, const uint8_t *bytecodes, size_t n_bytecodes,
                           const V8Sizes *sizes, uint32_t pc, bool is_exact);

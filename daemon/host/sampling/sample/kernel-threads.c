@@ -95,6 +95,9 @@ void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t gen
         runtimes->has_python = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_PYTHON),
                                                     &tgid, &runtimes->python) &&
                 runtimes->python.generation == generation;
+        runtimes->has_v8 = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_V8), &tgid,
+                                                &runtimes->v8) &&
+                runtimes->v8.generation == generation;
 }
 
 /* Our own thread has just been given a CPU, as it has slept. */

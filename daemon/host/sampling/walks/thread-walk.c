@@ -220,6 +220,8 @@ static void enter_runtimes(ThreadWalker *walker) {
                 walker->live.hotspot = &walker->runtimes.hotspot;
         if (walker->runtimes.has_python)
                 walker->live.python = &walker->runtimes.python;
+        if (walker->runtimes.has_v8)
+                walker->live.v8 = &walker->runtimes.v8;
         host_walk_enter(walker->walk, &walker->live);
 }
 

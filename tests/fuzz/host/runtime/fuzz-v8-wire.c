@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzz: what a worker that reads V8 says. The input is a letter, then a V8Said with functions and texts (n), or
- * a V8Opened (o). What is taken of it is whole, and a layout that is sound gives an entry within the kernel
- * half's bounds. Recipe of the corpus: make-v8-corpus.py.
+ * Fuzz: what a worker that reads V8 says. The input is a letter, then a V8Said with functions and texts (n),
+ * or a V8Opened (o). What is taken of it is whole, and a sound layout gives an entry within the kernel half's
+ * bounds. Recipe of the corpus: make-v8-corpus.py.
  */
 
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzz: functions, scripts and code of a V8 that nobody has made. The input is a byte (which shape of Code), a
- * byte (interpreted or compiled), places of pc and SharedFunctionInfo in the memory, the rest of the last
+ * Fuzz: functions, scripts and code of a V8 that nobody has made. The input is a byte (which shape of Code),
+ * a byte (interpreted or compiled), places of pc and SharedFunctionInfo in the memory, the rest of the last
  * word, then memory. Whatever it holds: names have an end, and a line is none or positive. Recipe of the
  * corpus: make-v8-corpus.py.
  */

@@ -189,6 +189,22 @@ class Node(session.NamingCase):
                 with self.subTest(version=version, code=name):
                     self.check(f"{version}, {name}", self.sampled(node, *some)[0], truth)
 
+    def test_a_thread_that_waits_shows_its_functions(self):
+        """`spanprof stacks`: by the rules of the kernel half, on the host."""
+        script = self.directory() / "hang.js"
+        script.write_text("function hangs() { return Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); }\n"
+                          "const outer = () => {\n    return hangs() + 1;\n};\nconsole.log('ready');\nouter();\n")
+        for version, node in all_nodes().items():
+            with self.subTest(version=version):
+                child = self.spawn([node, script])
+                child.wait_for("ready")
+                shown = re.compile(r"^ +hangs +hang\.js:1$\n^ +outer +hang\.js:3$\n"
+                                   r"^ +\(anonymous hang\.js:1\) +hang\.js:6$", re.M)
+                # it may not wait yet
+                tap.wait_until(lambda: shown.search(self.run_command([tap.SPANPROF, "stacks", child.pid]).stdout),
+                               "functions of the thread that waits")
+                child.stop(9)
+
     def test_off_is_off(self):
         nodes = all_nodes()
         child = self.spawn([nodes[max(nodes)], SOURCE, "deep"])

@@ -132,6 +132,7 @@ struct HostWalk {
         struct rows_cache cache;
         struct hotspot hotspot;
         struct python python;
+        struct v8 v8;
         uint64_t frames[UNWIND_MAX_FRAMES];
 };
 
@@ -249,7 +250,7 @@ static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc
         mapping = answer.mapping;
         if (!mapping)
                 return ABI_STACK_NO_MAPPING;
-        if (walk->has_runtime && mapping->kind == MAPPING_ANONYMOUS)
+        if (walk->has_runtime && mapping->kind == MAPPING_ANONYMOUS && !(walk->live && walk->live->v8))
                 return ABI_STACK_RUNTIME;
         *place = (struct rows_place){ .start = mapping->start,
                                       .size = mapping->end - mapping->start,
@@ -400,9 +401,12 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
                                   .frames = walk->frames,
                                   .cache = &walk->cache,
                                   .hotspot = walk->live ? walk->live->hotspot : NULL,
-                                  .state = &walk->hotspot };
+                                  .state = &walk->hotspot,
+                                  .v8 = walk->live ? walk->live->v8 : NULL,
+                                  .v8_state = &walk->v8 };
 
         hotspot_begin(&walk->hotspot);
+        v8_begin(&walk->v8);
         walk->process = process;
         walk->has_runtime = has_runtime;
         walk->stack = stack;
