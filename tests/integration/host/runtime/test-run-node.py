@@ -26,7 +26,7 @@ BURN = range(TEXT.index("function burn(seed) {") + 1, TEXT.index("function deepA
 BESIDE = [["closures", "maker"]]
 N = 4000 if tap.LONG else 1500
 WHOLE = 0.9             # of samples: the others are in a chain before or behind its `burn`
-UNNAMED = 0.2           # a collector that moves everything all the time leaves so many without a name
+UNNAMED = 0.3           # a collector that moves everything all the time leaves so many without a name
 LEAVES = 0.97           # of lines of leaves: right ones; of callers: known ones
 # one kind of code alone, or a collector that moves all; Maglev is there from 20 on
 TIERS = {
