@@ -226,11 +226,11 @@ static void check_obi(Doctor *doctor) {
 
         if (state == OBI_MAP_CLOSED || state == OBI_MAP_FOREIGN)
                 doctor_add(doctor, "obi", DOCTOR_WARN,
-                           "sudo grep -rn obi-map /etc/spanprof   # set it to the path of OBI's map, or to nothing",
+                           "spanprof config show   # set obi-map to the path of OBI's map, or to nothing",
                            "%s %s", path, reason);
         else if (state == OBI_MAP_EMPTY)
                 doctor_add(doctor, "obi", DOCTOR_WARN,
-                           "sudo systemctl edit obi   # [Service] Environment=OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT=true, and restart it; or kubectl set env",
+                           "kubectl set env daemonset/obi OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT=true   # or in OBI's environment elsewhere",
                            "%s is empty: no request is under way, or OBI does not fill it, as since 0.14 unless asked", path);
         else if (state == OBI_MAP_FILLED)
                 doctor_add(doctor, "obi", DOCTOR_OK, NULL, "%s has spans: those of processes that publish none", path);
