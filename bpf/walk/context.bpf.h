@@ -253,8 +253,8 @@ static __always_inline void context_read(const struct abi_process *process, stru
 
 /*
  * OBI's map is the last source: of a process with an SDK it has an id of OBI's own, which is sent nowhere.
- * So it is not asked of one that publishes anything, or of a thread with a context of Python's SDK. Labels of a
- * goroutine stay, and win if they have a span.
+ * So it is not asked of one that publishes anything, or of a thread with a context of Python's SDK. Labels of
+ * a goroutine stay, and win if they have a span.
  */
 static __always_inline void obi_part(const struct abi_process *process, struct abi_sample *sample) {
         struct abi_obi_ids ids = {};

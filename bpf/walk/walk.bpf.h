@@ -177,8 +177,8 @@ static __always_inline bool python_recall(const struct python_walk *walk, const 
 
 /*
  * Finds the thread's states. One that was found is known from then on, if there is one interpreter; so is
- * that there is none, if that took long. A sample's span and its chain are of the same states. Return: whether
- * it has one.
+ * that there is none, if that took long. A sample's span and its chain are of the same states. Return:
+ * whether it has one.
  */
 static __always_inline bool python_find(const struct python_walk *walk, const struct abi_sample *sample) {
         struct python *python = walk->python;

@@ -358,7 +358,8 @@ static int print_all(Show *show, ObjectCache *objects) {
                 r = adopt_threads(process->pid, publication->ring_capacity, print_slot, show);
         if (!r)
                 r = print_runtime(show, &printed);
-        if (!publication->ring_address && !publication->invalid_ring && !publication->context && !publication->thread.form && !printed)
+        if (!publication->ring_address && !publication->invalid_ring && !publication->context &&
+            !publication->thread.form && !printed)
                 printf("it publishes nothing\n");
         fflush(stdout);
         show->last_ns = now_ns;

@@ -384,7 +384,8 @@ class Convert(tap.TestCase):
         strings = ["", "space", "bytes", "main", "work", "work|malloc", *(f"key{i}" for i in range(200))]
         labels = [wire.field(3, wire.field(1, 6 + i) + wire.field(2, 3)) for i in range(200)]
         rows = [
-            wire.field(2, wire.packed(1, [1] * (depth - 1) + [2]) + wire.packed(2, [value]) + b"".join(labels[:n]))
+            wire.field(2, wire.packed(1, [1] * (depth - 1) + [2]) + wire.packed(2, [value])
+                       + b"".join(labels[:n]))
             for depth, value, n in samples
         ]
         locations = [wire.field(1, i) + wire.field(4, wire.field(1, i)) for i in (1, 2)]

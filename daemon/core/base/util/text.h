@@ -28,7 +28,8 @@ bool text_is_utf8(const char *text, size_t size);
 
 /*
  * Copies with every bad byte (and NUL) as U+FFFD. JVMs write a character above U+FFFF as two surrogates of
- * three bytes each, and NUL as C0 80: these become that character, and one U+FFFD. @to has 3 × @size + 1 bytes.
+ * three bytes each, and NUL as C0 80: these become that character, and one U+FFFD. @to has 3 × @size + 1
+ * bytes.
  * Return: length of the result.
  */
 size_t text_repair_utf8(char *to, const char *text, size_t size);
