@@ -746,7 +746,7 @@ class Demo(tap.TestCase):
                 child.wait_for(run.until, PATIENCE)
                 os.killpg(child.pid, signal.SIGINT)
             self.assertEqual(child.wait(PATIENCE), 0, child)
-            self.assertIn(run.says, child.out, child)
+            self.assertIn(run.says, child.out + child.err, child)
             self.assertTrue(not run.leaves or (out / run.leaves).stat().st_size)
 
 

@@ -661,7 +661,7 @@ class KernelHalf(tap.TestCase):
                 verified[info["prog_tag"]] = int(info["verified_insns"])
         if not verified:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
-        self.assertEqual(len(verified), 8, "the walk over runtimes is loaded when it is wanted")
+        self.assertEqual(len(verified), 9, "the walk over runtimes is loaded when it is wanted")
         self.assertLess(max(verified.values()), 20000, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]
