@@ -58,6 +58,29 @@ typedef struct CpuEvent {
         uint32_t draw;                  /* state of event_draw_period(), 0 = not begun */
 } CpuEvent;
 
+/* The first sample that waits for the next drain. */
+typedef struct Held {
+        uint64_t release_ns;            /* younger samples wait */
+        size_t size;                    /* 0 = none waits */
+        uint64_t bytes[MAX_SAMPLE_BYTES / sizeof(uint64_t)];
+} Held;
+
+/* Arrays by number of a possible CPU. */
+typedef struct Cpus {
+        CpuEvent *events;
+        bool *online;
+        uint64_t *entries;              /* entries of the sampler, when the counters were last read */
+        size_t n;
+} Cpus;
+
+/* How often a CPU is sampled. */
+typedef struct Rate {
+        uint64_t period_ns;             /* nominal */
+        uint64_t drawn_ticks;           /* counted ticks at the last draw of periods */
+        uint32_t n_draws;
+        EventLimit limit;
+} Rate;
+
 struct Sampler {
         SamplerConfig config;
         KernelHalf *half;
@@ -73,19 +96,10 @@ struct Sampler {
         Sideband *sideband;             /* NULL = not asked for, or not possible */
         SidebandVisit on_mapping;
         SamplerPause on_mapped;
-        uint64_t release_ns;            /* younger samples wait for the next drain */
-        size_t held_size;               /* size of the first sample that waits; 0 = none */
-        uint64_t held[MAX_SAMPLE_BYTES / sizeof(uint64_t)];
-        CpuEvent *cpus;                 /* n_possible entries */
-        bool *online;                   /* the same */
-        /* n_possible entries: entries of the sampler, when the counters were last read */
-        uint64_t *entries;
-        size_t n_possible;
-        uint64_t period_ns;             /* nominal */
+        Held held;
+        Cpus cpus;
+        Rate rate;
         uint64_t counted[COUNTER_N_KERNEL];     /* sums that have been added to stat */
-        uint64_t jittered_ticks;        /* counted ticks at the last draw */
-        uint32_t n_jitters;
-        EventLimit rate;
         bool is_watching;
         bool is_running;
         enum abi_wait_limit wait_limit; /* waits that are left out */
@@ -95,8 +109,8 @@ struct Sampler {
 static bool is_too_young(const Sampler *sampler, const void *data, size_t size) {
         const struct abi_sample *header = data;
 
-        return size >= sizeof(*header) && size <= sizeof(sampler->held) &&
-                header->time_ns > sampler->release_ns;
+        return size >= sizeof(*header) && size <= sizeof(sampler->held.bytes) &&
+                header->time_ns > sampler->held.release_ns;
 }
 
 /*
@@ -125,21 +139,21 @@ static int read_sample(const void *data, size_t size, void *userdata) {
                 return 0;
         if (!is_too_young(sampler, data, size))
                 return find_stack(sampler, data, size) ?: sampler->on_sample(data, size, sampler->userdata);
-        memcpy(sampler->held, data, size);
-        sampler->held_size = size;
+        memcpy(sampler->held.bytes, data, size);
+        sampler->held.size = size;
         return HELD;
 }
 
 static int drain_samples(Sampler *sampler) {
-        size_t size = sampler->held_size;
+        size_t size = sampler->held.size;
         int r;
 
-        if (size && is_too_young(sampler, sampler->held, size))
+        if (size && is_too_young(sampler, sampler->held.bytes, size))
                 return 0;
-        sampler->held_size = 0;
-        r = size ? find_stack(sampler, sampler->held, size) : 0;
+        sampler->held.size = 0;
+        r = size ? find_stack(sampler, sampler->held.bytes, size) : 0;
         if (!r && size)
-                r = sampler->on_sample(sampler->held, size, sampler->userdata);
+                r = sampler->on_sample(sampler->held.bytes, size, sampler->userdata);
         if (r >= 0)
                 r = kernel_half_drain_samples(sampler->half);
         return r == HELD ? 0 : MIN(r, 0);
@@ -149,11 +163,11 @@ static int drain_samples(Sampler *sampler) {
 static int drain_sideband(Sampler *sampler) {
         int r;
 
-        sampler->release_ns = UINT64_MAX;
+        sampler->held.release_ns = UINT64_MAX;
         if (!sampler->sideband)
                 return 0;
         if (sampler->is_running)
-                sampler->release_ns = clock_monotonic_ns() - SAMPLER_DELAY_NS;
+                sampler->held.release_ns = clock_monotonic_ns() - SAMPLER_DELAY_NS;
         r = sideband_drain(sampler->sideband, sampler->on_mapping, sampler->userdata);
         return r ? r : sampler->on_mapped(sampler->userdata);
 }
@@ -169,14 +183,14 @@ static int read_notice(const void *data, size_t size, void *userdata) {
 static int allocate_cpus(Sampler *sampler) {
         size_t n = kernel_half_n_cpus(sampler->half);
 
-        sampler->cpus = calloc(n, sizeof(*sampler->cpus));
-        sampler->online = calloc(n, sizeof(*sampler->online));
-        sampler->entries = calloc(n, sizeof(*sampler->entries));
-        if (!sampler->cpus || !sampler->online || !sampler->entries)
+        sampler->cpus.events = calloc(n, sizeof(*sampler->cpus.events));
+        sampler->cpus.online = calloc(n, sizeof(*sampler->cpus.online));
+        sampler->cpus.entries = calloc(n, sizeof(*sampler->cpus.entries));
+        if (!sampler->cpus.events || !sampler->cpus.online || !sampler->cpus.entries)
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < n; i++)
-                sampler->cpus[i].event = (Event)EVENT_INIT;
-        sampler->n_possible = n;
+                sampler->cpus.events[i].event = (Event)EVENT_INIT;
+        sampler->cpus.n = n;
         return 0;
 }
 
@@ -206,7 +220,7 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
                 return error_origin(-ENOMEM);
         sampler->config = *config;
         sampler->poll_fd = -1;
-        sampler->period_ns = NS_PER_SEC / config->frequency;
+        sampler->rate.period_ns = NS_PER_SEC / config->frequency;
         r = kernel_half_check(config->btf_path ?: SAMPLER_BTF_PATH);
         if (r)
                 return r;
@@ -240,9 +254,9 @@ Sampler *sampler_free(Sampler *sampler) {
         kernel_half_free(sampler->half);
         sideband_free(sampler->sideband);
         closep(&sampler->poll_fd);
-        free(sampler->cpus);
-        free(sampler->online);
-        free(sampler->entries);
+        free(sampler->cpus.events);
+        free(sampler->cpus.online);
+        free(sampler->cpus.entries);
         free(sampler);
         return NULL;
 }
@@ -319,7 +333,7 @@ int sampler_limit_waits(Sampler *sampler, enum abi_wait_limit limit) {
 }
 
 static int drain_waits(Sampler *sampler) {
-        int r = sampler->waits ? kernel_waits_drain(sampler->waits, sampler->release_ns) : 0;
+        int r = sampler->waits ? kernel_waits_drain(sampler->waits, sampler->held.release_ns) : 0;
 
         sampler->drained.n_samples += (size_t)MAX(r, 0);
         return MIN(r, 0);
@@ -337,19 +351,19 @@ static void close_cpu(CpuEvent *cpu) {
 }
 
 static void close_events(Sampler *sampler, size_t cpu) {
-        close_cpu(&sampler->cpus[cpu]);
+        close_cpu(&sampler->cpus.events[cpu]);
         if (sampler->sideband)
                 sideband_close(sampler->sideband, cpu);
 }
 
 static uint64_t next_period(const Sampler *sampler, CpuEvent *cpu) {
-        return sampler->config.jitter ? event_draw_period(sampler->period_ns, &cpu->draw)
-                                      : sampler->period_ns;
+        return sampler->config.jitter ? event_draw_period(sampler->rate.period_ns, &cpu->draw)
+                                      : sampler->rate.period_ns;
 }
 
 /* A CPU that goes offline between the list and the open is no error. */
 static int open_cpu(Sampler *sampler, size_t i) {
-        CpuEvent *cpu = &sampler->cpus[i];
+        CpuEvent *cpu = &sampler->cpus.events[i];
         int r;
 
         r = event_init(&cpu->event, sampler->config.opener, (uint32_t)i, next_period(sampler, cpu));
@@ -381,14 +395,14 @@ static void open_sideband(Sampler *sampler, size_t cpu) {
 static int follow_cpus(Sampler *sampler) {
         int r;
 
-        if (machine_online_cpus(sampler->online, sampler->n_possible))
-                memset(sampler->online, true, sampler->n_possible);
-        for (size_t i = 0; i < sampler->n_possible; i++) {
-                bool is_open = sampler->cpus[i].event.fd >= 0;
+        if (machine_online_cpus(sampler->cpus.online, sampler->cpus.n))
+                memset(sampler->cpus.online, true, sampler->cpus.n);
+        for (size_t i = 0; i < sampler->cpus.n; i++) {
+                bool is_open = sampler->cpus.events[i].event.fd >= 0;
 
-                if (is_open && !sampler->online[i])
+                if (is_open && !sampler->cpus.online[i])
                         close_events(sampler, i);
-                if (is_open || !sampler->online[i])
+                if (is_open || !sampler->cpus.online[i])
                         continue;
                 open_sideband(sampler, i);
                 r = sampler->is_paused ? 0 : open_cpu(sampler, i);
@@ -400,8 +414,8 @@ static int follow_cpus(Sampler *sampler) {
 
 void sampler_pause(Sampler *sampler) {
         sampler->is_paused = true;
-        for (size_t i = 0; i < sampler->n_possible; i++)
-                close_cpu(&sampler->cpus[i]);
+        for (size_t i = 0; i < sampler->cpus.n; i++)
+                close_cpu(&sampler->cpus.events[i]);
         follow_waits(sampler);
 }
 
@@ -414,7 +428,7 @@ int sampler_resume(Sampler *sampler) {
 }
 
 int sampler_renew(Sampler *sampler) {
-        for (size_t i = 0; i < sampler->n_possible; i++)
+        for (size_t i = 0; i < sampler->cpus.n; i++)
                 close_events(sampler, i);
         return sampler->is_running ? follow_cpus(sampler) : 0;
 }
@@ -424,25 +438,28 @@ void sampler_follow_obi(Sampler *sampler) {
 }
 
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
-        sampler->period_ns = NS_PER_SEC / frequency;
-        sampler->rate.frequency = frequency;
-        for (size_t i = 0; i < sampler->n_possible; i++)
-                if (sampler->cpus[i].event.fd >= 0)
-                        event_set_period(&sampler->cpus[i].event, next_period(sampler, &sampler->cpus[i]));
+        sampler->rate.period_ns = NS_PER_SEC / frequency;
+        sampler->rate.limit.frequency = frequency;
+        for (size_t i = 0; i < sampler->cpus.n; i++) {
+                CpuEvent *cpu = &sampler->cpus.events[i];
+
+                if (cpu->event.fd >= 0)
+                        event_set_period(&cpu->event, next_period(sampler, cpu));
+        }
 }
 
 int sampler_watch(Sampler *sampler) {
         int r = kernel_half_watch(sampler->half);
 
         if (!r && sampler->on_mapping)
-                r = sideband_new(&sampler->sideband, sampler->n_possible,
+                r = sideband_new(&sampler->sideband, sampler->cpus.n,
                                  kernel_half_n_online(sampler->half));
         if (!r && sampler->sideband)
                 r = poll_ring(sampler, sideband_fd(sampler->sideband));
         if (r)
                 return r;
         sampler->is_watching = true;
-        for (size_t i = 0; i < sampler->n_possible; i++)
+        for (size_t i = 0; i < sampler->cpus.n; i++)
                 open_sideband(sampler, i);
         return 0;
 }
@@ -453,15 +470,15 @@ int sampler_start(Sampler *sampler) {
         if (r)
                 return r;
         runtime_walk_wait(sampler->runtime_walk, clock_monotonic_ns() + RUNTIMES_WAIT_NS);
-        event_limit_begin(&sampler->rate, sampler->config.frequency);
+        event_limit_begin(&sampler->rate.limit, sampler->config.frequency);
         sampler->is_running = true;
         r = follow_cpus(sampler);
         return r ? r : follow_waits(sampler);
 }
 
 void sampler_stop(Sampler *sampler) {
-        for (size_t i = 0; i < sampler->n_possible; i++)
-                close_cpu(&sampler->cpus[i]);
+        for (size_t i = 0; i < sampler->cpus.n; i++)
+                close_cpu(&sampler->cpus.events[i]);
         sampler->is_running = false;
         follow_waits(sampler);
 }
@@ -540,13 +557,13 @@ int sampler_read_counters(Sampler *sampler) {
         uint64_t sums[COUNTER_N_KERNEL];
         int r;
 
-        for (size_t i = 0; i < sampler->n_possible; i++)
-                stat_add(COUNTER_THROTTLED, event_read_throttles(&sampler->cpus[i].event));
-        r = kernel_half_read_counters(sampler->half, sums, sampler->entries);
+        for (size_t i = 0; i < sampler->cpus.n; i++)
+                stat_add(COUNTER_THROTTLED, event_read_throttles(&sampler->cpus.events[i].event));
+        r = kernel_half_read_counters(sampler->half, sums, sampler->cpus.entries);
         if (r)
                 return error_fold(r);
         if (sums[COUNTER_TICKS] != sampler->counted[COUNTER_TICKS])
-                event_limit_watch(&sampler->rate);     /* before a tick the rate has done no harm */
+                event_limit_watch(&sampler->rate.limit);     /* before a tick the rate has done no harm */
         for (int i = 0; i < COUNTER_N_KERNEL; i++) {
                 stat_add((enum counter)i, sums[i] - sampler->counted[i]);
                 sampler->counted[i] = sums[i];
@@ -562,11 +579,11 @@ static int renew_stopped(Sampler *sampler) {
         uint64_t now_ns = clock_monotonic_ns();
         size_t n = 0;
 
-        for (size_t i = 0; i < sampler->n_possible; i++) {
-                CpuEvent *cpu = &sampler->cpus[i];
+        for (size_t i = 0; i < sampler->cpus.n; i++) {
+                CpuEvent *cpu = &sampler->cpus.events[i];
 
                 if (cpu->event.fd < 0 ||
-                    !event_is_silent(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
+                    !event_is_silent(&cpu->pulse, sampler->cpus.entries[i], now_ns, sampler->rate.period_ns))
                         continue;
                 if (!event_has_stopped(&cpu->pulse, event_enabled_ns(&cpu->event)))
                         continue;
@@ -586,7 +603,7 @@ int sampler_jitter(Sampler *sampler) {
 
         if (!sampler->is_running)
                 return 0;
-        if (sampler->n_jitters++ % CPU_CHECK_INTERVAL == 0) {
+        if (sampler->rate.n_draws++ % CPU_CHECK_INTERVAL == 0) {
                 r = follow_cpus(sampler);
                 if (r)
                         return r;
@@ -594,14 +611,16 @@ int sampler_jitter(Sampler *sampler) {
         r = renew_stopped(sampler);
         if (r)
                 return r;
-        if (ticks == sampler->jittered_ticks)
+        if (ticks == sampler->rate.drawn_ticks)
                 /* nothing was sampled: a new period would cost an interrupt of each CPU for nothing */
                 return 0;
-        sampler->jittered_ticks = ticks;
-        for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)
-                if (sampler->cpus[i].event.fd >= 0)
-                        event_set_period(&sampler->cpus[i].event,
-                                         event_draw_period(sampler->period_ns, &sampler->cpus[i].draw));
+        sampler->rate.drawn_ticks = ticks;
+        for (size_t i = 0; i < sampler->cpus.n && sampler->config.jitter; i++) {
+                CpuEvent *cpu = &sampler->cpus.events[i];
+
+                if (cpu->event.fd >= 0)
+                        event_set_period(&cpu->event, event_draw_period(sampler->rate.period_ns, &cpu->draw));
+        }
         return 0;
 }
 
@@ -614,16 +633,16 @@ uint64_t sampler_entries(Sampler *sampler) {
 double sampler_programmed(const Sampler *sampler) {
         double sum = 0;
 
-        for (size_t i = 0; i < sampler->n_possible; i++)
-                sum += event_programmed(&sampler->cpus[i].event);
+        for (size_t i = 0; i < sampler->cpus.n; i++)
+                sum += event_programmed(&sampler->cpus.events[i].event);
         return sum;
 }
 
 uint32_t sampler_n_cpus(const Sampler *sampler) {
         uint32_t n = 0;
 
-        for (size_t i = 0; i < sampler->n_possible; i++)
-                n += sampler->cpus[i].event.fd >= 0;
+        for (size_t i = 0; i < sampler->cpus.n; i++)
+                n += sampler->cpus.events[i].event.fd >= 0;
         return n;
 }
 
