@@ -19,6 +19,11 @@
  *
  * The process context is one page of a memfd named OTEL_CTX, mapped private. An update stores the time 0,
  * then the rest, then a new time, with fences of the processor: its readers run on other CPUs.
+ *
+ * A child must not say what its parent said of itself, so the kernel leaves that page out of it, also after a
+ * bare clone, where no handler runs. The handler of fork() maps a new page there, with the payload that the
+ * child has in its copy of the heap, and a time of its own. A second page, which the kernel wipes in a child,
+ * says whether the first one is mapped: ids of processes could not, since two parents may both be process 1.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +33,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,8 +89,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int key_error;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* the process context */
-static struct spanprof_process_header *header;                  /* NULL = nothing was published yet */
+static struct spanprof_process_header *header;  /* NULL = none was mapped yet; see has_header() */
+static bool *header_is_here;                    /* in the page that is wiped in a child */
 static uint8_t *payload;
+static uint32_t payload_size;                   /* 0 = nothing was published yet */
+static uint64_t published_ns;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;   /* threads, and who renames */
 static struct thread *threads;
 static bool keys_are_names = true;      /* the first keys that are published are those of names */
@@ -119,11 +128,12 @@ static void list(struct thread *thread) {
         pthread_mutex_unlock(&list_lock);
 }
 
+static void republish(void);
+
 /* The child's only thread works for nobody yet. */
 static void fork_child(void) {
         otel_thread_ctx_v1 = NULL;
-        if (header && header->published_ns)
-                header->published_ns++;         /* another process: its readers must read again */
+        republish();
         pthread_mutex_init(&lock, NULL);
         pthread_mutex_init(&list_lock, NULL);
         threads = NULL;
@@ -528,43 +538,82 @@ static uint64_t boottime_ns(void) {
         return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* A memfd's name shows on every kernel; where there are none, a reader finds the page by its signature. */
-static int map_header(void) {
-        int fd = (int)syscall(SYS_memfd_create, SPANPROF_PROCESS_NAME,
-                              3U /* MFD_CLOEXEC | MFD_ALLOW_SEALING */);
-        int flags = MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0);
-        void *memory, *text;
+/* A child that was made without handlers has the addresses, and none of the memory. */
+static bool has_header(void) {
+        return header && *header_is_here;
+}
 
+/* A memfd's size is a file's: where the limit is lower, a signal would end the process. */
+static int make_memfd(void) {
+        struct rlimit limit;
+        int fd;
+
+        if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < PAGE)
+                return -1;
+        fd = (int)syscall(SYS_memfd_create, SPANPROF_PROCESS_NAME, 3U /* MFD_CLOEXEC | MFD_ALLOW_SEALING */);
         if (fd >= 0 && ftruncate(fd, PAGE)) {
                 close(fd);
-                return -ENOMEM;
+                return -1;
         }
-        memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
+        return fd;
+}
+
+/* A memfd's name shows on every kernel; where there are none, a reader finds the page by its signature. */
+static void *map_page(int fd) {
+        int flags = MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0);
+        void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+        return page == MAP_FAILED ? NULL : page;
+}
+
+/*
+ * What a process needs once, and a child has, too. Before Linux 4.14 no page is wiped: then a child keeps the
+ * header and publishes in it.
+ */
+static int prepare(void) {
+        payload = payload ? payload : malloc(SPANPROF_PROCESS_MAX_PAYLOAD);
+        header_is_here = header_is_here ? header_is_here : map_page(-1);
+        return payload && header_is_here ? 0 : -ENOMEM;
+}
+
+/* Called in a child of fork(), too: system calls alone. */
+static int map_header(void) {
+        int fd = make_memfd();
+
+        header = map_page(fd);
         if (fd >= 0)
                 close(fd);
-        text = malloc(SPANPROF_PROCESS_MAX_PAYLOAD);
-        if (memory == MAP_FAILED || !text) {
-                free(text);
+        if (!header)
                 return -ENOMEM;
-        }
-        (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)memory, (unsigned long)PAGE,
+        if (!madvise(header_is_here, PAGE, MADV_WIPEONFORK))
+                (void)madvise(header, PAGE, MADV_DONTFORK);
+        (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)header, (unsigned long)PAGE,
                     (unsigned long)SPANPROF_PROCESS_NAME);
-        payload = text;
-        header = memory;
+        *header_is_here = true;
         return 0;
 }
 
-static void publish(const Writer *writer) {
-        uint64_t now_ns = boottime_ns(), last_ns = header->published_ns;
+/* @from: NULL = the payload stays as it is. */
+static void publish(const uint8_t *from, size_t size) {
+        uint64_t now_ns = boottime_ns();
 
+        published_ns = now_ns > published_ns ? now_ns : published_ns + 1;
         __atomic_store_n(&header->published_ns, 0, __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        memcpy(payload, writer->to, writer->size);
+        if (from)
+                memcpy(payload, from, size);
+        payload_size = (uint32_t)size;
         memcpy(header->signature, SPANPROF_PROCESS_SIGNATURE, sizeof(header->signature));
         header->version = SPANPROF_PROCESS_VERSION;
-        header->payload_size = (uint32_t)writer->size;
+        header->payload_size = payload_size;
         header->payload = (uintptr_t)payload;
-        __atomic_store_n(&header->published_ns, now_ns > last_ns ? now_ns : last_ns + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&header->published_ns, published_ns, __ATOMIC_RELEASE);
+}
+
+/* A child says the same at a later time; without memory for a header, nothing. */
+static void republish(void) {
+        if (payload_size && (has_header() || map_header() == 0))
+                publish(NULL, payload_size);
 }
 
 /* Indexes of names mean what they say if no keys are given, or those two come first. */
@@ -587,11 +636,13 @@ int spanprof_otel_publish(const struct spanprof_otel_process *process) {
         pthread_mutex_lock(&lock);
         if (writer.full || process->size < sizeof(*process))
                 r = writer.full ? -E2BIG : -EINVAL;
-        else if (!header)
+        else
+                r = prepare();
+        if (!r && !has_header())
                 r = map_header();
         if (!r) {
                 keys_are_names = has_name_keys(process);
-                publish(&writer);
+                publish(writer.to, writer.size);
         }
         pthread_mutex_unlock(&lock);
         free(writer.to);
@@ -603,7 +654,7 @@ int otel_publish_empty(void) {
         bool published;
 
         pthread_mutex_lock(&lock);
-        published = header;
+        published = has_header();
         pthread_mutex_unlock(&lock);
         return published ? 0 : spanprof_otel_publish(&process);
 }

@@ -2,11 +2,13 @@
 /*
  * victim-otel: the SDK's process and thread contexts
  *
- * Threads as those of victim-context, of which the first sets nothing, but written by the SDK's library; a
- * forked child does the same anew. Prints `pid N` and `thread TID set|none`, and burns until SIGTERM.
+ * Threads as those of victim-context, of which the first sets nothing, but written by the SDK's library.
+ * With `fork`, a child that publishes nothing itself does the same. Each prints `pid N` and
+ * `thread TID set|none`, and burns until SIGTERM, a child at most until its parent's end.
  */
 #include <pthread.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "spanprof/otel.h"
@@ -31,7 +33,7 @@ static void *live(void *data) {
         return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
         struct spanprof_otel_attribute resource[] = { { "service.name", "shop" },
                                                       { "service.version", "1.2" } };
         const char *keys[] = { "http.route", "parity" };
@@ -42,6 +44,8 @@ int main(void) {
         victim_stop_after(0);
         if (spanprof_otel_publish(&process))
                 return 1;
+        if (argc == 2 && strcmp(argv[1], "fork") == 0 && fork() == 0)
+                prctl(PR_SET_PDEATHSIG, SIGTERM);
         printf("pid %d\n", getpid());
         for (uintptr_t i = 0; i < 4; i++)
                 if (pthread_create(&threads[i], NULL, live, (void *)i))

@@ -150,6 +150,27 @@ class Check(tap.TestCase):
         self.assertEqual({rule for rule, state in found.items() if state != "ok"}, {"go-labels"})
         self.assertEqual({rule for each in FAULTS.values() for rule in each} - set(found), set())
 
+    def look_at_family(self, program, expected):
+        """The rules that our library's writer is seen to hold to, and those of a child that it forks. No rule is violated."""
+        parent = self.spawn([tap.VICTIMS / program, "fork"])
+        found = []
+        for pid in tap.wait_until(lambda: (lambda x: x if len(x) == 2 else None)(
+                re.findall(r"^pid (\d+)", parent.out, re.M)), "both processes"):
+            for seconds in SECONDS:
+                looked = rules(self.check(pid, seconds, expect=0).stdout)
+                held = {rule for rule, state in looked.items() if state == "ok"}
+                if expected <= held:
+                    break
+            found.append(held)
+        parent.stop()
+        return found
+
+    def test_our_own_library_violates_nothing_nor_does_a_child_that_it_forks(self):
+        expected = {"process-mapping", "process-single", "process-clock", "process-fork", "process-dontfork",
+                    "process-schema", "process-keys", "thread-symbol", "thread-keys"}
+        for held in self.look_at_family("victim-otel", expected):
+            self.assertEqual(expected - held, set())
+
     def test_a_key_that_is_named_after_its_first_use_violates_nothing(self):
         child, pid = self.start_wrong("late-key")
         found = rules(self.check(pid, SECONDS[0], expect=0).stdout)

@@ -573,8 +573,24 @@ class Contexts(session.TestCase):
         threads = self.threads(child, 4)
         run.wait_events(500, pid=child.pid)
         session.wait_cpu([child.pid], 1.0)
+        self.check_sdk_samples(run.stop(), child.pid, threads)
+
+    def test_a_forked_child_is_read_at_its_own_header(self):
+        run = self.start("--frequency", "499")
+        parent = self.spawn([tap.VICTIMS / "victim-otel", "fork"])
+        threads = self.threads(parent, 8)
+        pids = [int(pid) for pid in re.findall(r"^pid (\d+)", parent.out, re.M)]
+        self.assertEqual(len(pids), 2)
+        for pid in pids:
+            run.wait_events(500, pid=pid)
+        session.wait_cpu(pids, 2.0)
         result = run.stop()
-        samples = [x for x in result.of(child.pid) if x.thread_id in threads]
+        parent.stop()
+        for pid in pids:
+            self.check_sdk_samples(result, pid, threads)
+
+    def check_sdk_samples(self, result, pid, threads):
+        samples = [x for x in result.of(pid) if x.thread_id in threads]
         spans = [x for x in samples if x.trace_id]
         self.assertGreater(len(spans), 100)
         self.assertTrue([x for x in samples if threads[x.thread_id] == "none"])
