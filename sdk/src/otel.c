@@ -25,7 +25,11 @@
  * child has in its copy of the heap, and a time of its own. A second page, which the kernel wipes in a child,
  * says whether the first one is mapped: ids of processes could not, since two parents may both be process 1.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* dl_iterate_phdr() */
+#endif
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -531,6 +535,104 @@ static void put_keys(Writer *writer, const struct spanprof_otel_process *process
         }
 }
 
+/* ---- whether readers find the variable ---- */
+
+/* The table of symbols of a loaded file that other files may use. */
+typedef struct Exports {
+        const ElfW(Sym) *symbols;
+        const char *names;
+        const uint32_t *sysv, *gnu;     /* tables of hashes; NULL = has none */
+} Exports;
+
+/* glibc has replaced the file's addresses by those in memory, musl has not. */
+static const void *place(const struct dl_phdr_info *file, ElfW(Addr) address) {
+        return (const void *)(uintptr_t)(address < file->dlpi_addr ? file->dlpi_addr + address : address);
+}
+
+static Exports exports(const struct dl_phdr_info *file, const ElfW(Dyn) *entry) {
+        Exports found = { 0 };
+
+        for (; entry->d_tag != DT_NULL; entry++) {
+                if (entry->d_tag == DT_SYMTAB)
+                        found.symbols = place(file, entry->d_un.d_ptr);
+                else if (entry->d_tag == DT_STRTAB)
+                        found.names = place(file, entry->d_un.d_ptr);
+                else if (entry->d_tag == DT_HASH)
+                        found.sysv = place(file, entry->d_un.d_ptr);
+                else if (entry->d_tag == DT_GNU_HASH)
+                        found.gnu = place(file, entry->d_un.d_ptr);
+        }
+        return found;
+}
+
+static bool is_variable(const Exports *exports, uint32_t i) {
+        const ElfW(Sym) *symbol = &exports->symbols[i];
+
+        return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_TLS &&
+                strcmp(exports->names + symbol->st_name, SPANPROF_THREAD_SYMBOL) == 0;
+}
+
+/* The table: numbers of buckets, of the first symbol in it, of words of a filter; these; buckets; hashes. */
+static bool has_variable_gnu(const Exports *exports) {
+        const uint32_t *table = exports->gnu, n_buckets = table[0], first = table[1];
+        const uint32_t *buckets = table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(*table));
+        const uint32_t *hashes = buckets + n_buckets;
+        uint32_t hash = 5381, i;
+
+        for (const char *c = SPANPROF_THREAD_SYMBOL; *c; c++)
+                hash = hash * 33 + (uint8_t)*c;
+        i = n_buckets ? buckets[hash % n_buckets] : 0;
+        if (i < first)
+                return false;
+        for (;; i++) {
+                if ((hashes[i - first] | 1) == (hash | 1) && is_variable(exports, i))
+                        return true;
+                if (hashes[i - first] & 1)
+                        return false;
+        }
+}
+
+static bool has_variable(const Exports *exports) {
+        if (!exports->symbols || !exports->names)
+                return false;
+        if (exports->gnu)
+                return has_variable_gnu(exports);
+        for (uint32_t i = 1; exports->sysv && i < exports->sysv[1]; i++)
+                if (is_variable(exports, i))
+                        return true;
+        return false;
+}
+
+static int look_for_variable(struct dl_phdr_info *file, size_t size, void *data) {
+        const ElfW(Dyn) *dynamic = NULL;
+        bool has_tls = false;
+        Exports found;
+
+        (void)size, (void)data;
+        for (unsigned i = 0; i < file->dlpi_phnum; i++) {
+                const ElfW(Phdr) *part = &file->dlpi_phdr[i];
+
+                has_tls = has_tls || part->p_type == PT_TLS;
+                if (part->p_type == PT_DYNAMIC)
+                        dynamic = (const void *)(uintptr_t)(file->dlpi_addr + part->p_vaddr);
+        }
+        if (!has_tls || !dynamic)
+                return 0;
+        found = exports(file, dynamic);
+        return has_variable(&found);
+}
+
+/*
+ * Readers look in each file of the process for a symbol that it exports. A program that has this library
+ * linked in exports it only if its linker was told to. dlsym() does not tell: it leaves out what a plugin has
+ * for itself.
+ */
+static bool is_variable_found(void) {
+        return dl_iterate_phdr(look_for_variable, NULL);
+}
+
+/* ---- the header ---- */
+
 static uint64_t boottime_ns(void) {
         struct timespec ts;
 
@@ -631,8 +733,10 @@ int spanprof_otel_publish(const struct spanprof_otel_process *process) {
         if (!writer.to)
                 return -ENOMEM;
         put_resource(&writer, process);
-        put_pair(&writer, 2, "threadlocal.schema_version", "tlsdesc_v1_dev");
-        put_keys(&writer, process);
+        if (is_variable_found()) {
+                put_pair(&writer, 2, "threadlocal.schema_version", "tlsdesc_v1_dev");
+                put_keys(&writer, process);
+        }
         pthread_mutex_lock(&lock);
         if (writer.full || process->size < sizeof(*process))
                 r = writer.full ? -E2BIG : -EINVAL;

@@ -46,6 +46,7 @@ struct spanprof_otel_process {
 /*
  * Publishes it, in place of what was published before. Copies everything. Not for signal handlers. A child of
  * fork() publishes the same anew, in some 25 us; one of a bare clone() publishes nothing until it calls this.
+ * Keys are left out where no file of the process exports the variable that leads to attributes.
  * Return: 0; -E2BIG = over 64 KiB in all; -EINVAL = no such size; -ENOMEM.
  */
 SPANPROF_PUBLIC int spanprof_otel_publish(const struct spanprof_otel_process *process);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process context as a reader finds it: a mapping that begins with OTEL_CTX, taken apart by offset. Each
- * look goes through /proc, in the process itself, in children of fork() and of a bare clone.
+ * look goes through /proc, in the process itself, in children of fork() and of a bare clone. Built twice: in
+ * one program no file exports the variable of threads, in the other the shared library does.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -266,4 +267,14 @@ Test(sdk_process, an_old_kernel_s_child_has_one_header_with_a_time_of_its_own) {
         if (pid == 0)
                 _exit(child_of_an_old_kernel_looks(forked_ns));
         cr_assert_eq(status_of(pid), 0);
+}
+
+Test(sdk_process, names_the_schema_of_threads_where_readers_find_their_variable) {
+        struct found found;
+
+        cr_assert_eq(publish("shop"), 0);
+        found = look();
+        cr_assert(says(&found, "shop"));
+        cr_assert_eq(says(&found, "threadlocal.schema_version"), IS_EXPORTED);
+        cr_assert_eq(says(&found, "threadlocal.attribute_key_map"), IS_EXPORTED);
 }

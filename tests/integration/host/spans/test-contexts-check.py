@@ -171,6 +171,12 @@ class Check(tap.TestCase):
         for held in self.look_at_family("victim-otel", expected):
             self.assertEqual(expected - held, set())
 
+    def test_our_own_library_names_no_schema_of_threads_where_readers_find_no_variable(self):
+        expected = {"process-single", "process-fork", "process-dontfork", "process-attributes"}
+        for held in self.look_at_family("victim-otel-hidden", expected):
+            self.assertEqual(expected - held, set())
+            self.assertFalse({"process-keys", "thread-symbol"} & held)
+
     def test_a_key_that_is_named_after_its_first_use_violates_nothing(self):
         child, pid = self.start_wrong("late-key")
         found = rules(self.check(pid, SECONDS[0], expect=0).stdout)

@@ -65,6 +65,17 @@ class OtelCpp(otel_case.TestCase):
     def test_the_same_by_the_ring_where_no_variable_is_exported(self):
         self.check_stretches([self.static, "requests", "3"])
 
+    def test_what_it_publishes_holds_to_the_rules_for_writers_in_either_form(self):
+        for program, form in ((self.shared, "thread-whole"), (self.static, "ring-whole")):
+            with self.subTest(form):
+                service = self.spawn([program, "requests", "100"], env=self.environment())
+                service.wait_for(r"^busy ")
+                told = self.run_command([tap.SPANPROF, "contexts", "--check", "--duration", "3s", service.pid],
+                                        expect=0)
+                service.kill()
+                for rule in ("process-dontfork", "process-fork", form):
+                    self.assertRegex(told.stdout, f"(?m)^{rule} +ok$")
+
     def test_what_is_published_is_the_current_span_wherever_contexts_change(self):
         self.assertEqual(self.everywhere(self.shared), f"24 looks, storage {THREAD}\n")
         self.assertEqual(self.everywhere(self.static), f"24 looks, storage {RING}\n")
