@@ -257,7 +257,8 @@ static __always_inline void context_read(const struct abi_process *process, stru
  * a goroutine stay, and win if they have a span. A function of its own: its ids are gone from the stack before
  * frames are walked (tests/oracles/bpf_stacks.py).
  */
-static __attribute__((noinline)) void obi_part(const struct abi_process *process, struct abi_sample *sample) {
+static __attribute__((noinline)) void obi_part(const struct abi_process *process,
+                                               struct abi_sample *sample) {
         struct abi_obi_ids ids = {};
         uint8_t outcome;
 
