@@ -8,6 +8,7 @@
 #include "core/otlp/spool-file.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "core/base/data/intern.h"
@@ -59,6 +60,13 @@ int spool_file_pack(const SpoolHeader *header, const void *request, size_t reque
         return 0;
 }
 
+/* The sum shows that a file is whole, and not that its writer told the truth. */
+static bool is_possible(const RawHeader *raw) {
+        return (raw->form == SPOOL_PROTOBUF || raw->form == SPOOL_JSON) &&
+                raw->request_size <= SPOOL_MAX_REQUEST && raw->n_profiles <= SPOOL_MAX_REQUEST &&
+                raw->n_events <= SPOOL_MAX_EVENTS && raw->time_ns <= INT64_MAX;
+}
+
 static int read_raw(const void *bytes, size_t size, RawHeader *raw) {
         if (size < sizeof(*raw))
                 return SPOOL_FILE_E_CORRUPT;
@@ -66,9 +74,7 @@ static int read_raw(const void *bytes, size_t size, RawHeader *raw) {
         if (memcmp(raw->magic, MAGIC, sizeof(raw->magic)) || raw->header_size != sizeof(*raw) ||
             raw->header_hash != hash_stable(raw, offsetof(RawHeader, header_hash)))
                 return SPOOL_FILE_E_CORRUPT;
-        if (raw->request_size > SPOOL_MAX_REQUEST || (raw->form != SPOOL_PROTOBUF && raw->form != SPOOL_JSON))
-                return SPOOL_FILE_E_CORRUPT;
-        return 0;
+        return is_possible(raw) ? 0 : SPOOL_FILE_E_CORRUPT;
 }
 
 int spool_file_head(const void *bytes, size_t size, SpoolHeader *headerp) {

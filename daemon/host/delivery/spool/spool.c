@@ -93,13 +93,17 @@ void spool_entry_name(const SpoolEntry *entry, char *name, size_t size) {
                  entry->n_events);
 }
 
-/* An entry must print as the same name: a file with any other name is not ours, and is not touched. */
+/*
+ * An entry must print as the same name, and its numbers must be possible: a file with any other name is not
+ * ours, and is not touched.
+ */
 static int parse_name(const char *name, SpoolEntry *entry) {
         char again[NAME_ROOM];
 
         *entry = (SpoolEntry){ 0 };
         if (sscanf(name, "%19" SCNu64 "-%" SCNu32 "-%" SCNu64, &entry->time_ns, &entry->sequence,
-                   &entry->n_events) != 3)
+                   &entry->n_events) != 3 ||
+            entry->time_ns > INT64_MAX || entry->n_events > SPOOL_MAX_EVENTS)
                 return 1;
         spool_entry_name(entry, again, sizeof(again));
         return strcmp(name, again) != 0;
@@ -589,7 +593,12 @@ int spool_read(const Spool *spool, const SpoolEntry *entry, SpoolHeader *headerp
         r = file_read_fd(fd, MAX_FILE_BYTES, &bytes, &size);
         if (r)
                 return r < 0 ? r : SPOOL_FILE_E_CORRUPT;
-        return spool_file_unpack(bytes, size, headerp, requestp);
+        r = spool_file_unpack(bytes, size, headerp, requestp);
+        if (r || headerp->n_events == entry->n_events)
+                return r;
+        /* what is counted when a file comes is taken off when it goes: its name and its header must agree */
+        free(take(*requestp));
+        return SPOOL_FILE_E_CORRUPT;
 }
 
 /* Keeps it for a person, under a name that is never read again. */

@@ -151,8 +151,62 @@ Test(spool, drops_what_is_too_old_but_nothing_of_the_future) {
         spool_free(spool);
 }
 
-/* As another version would write it: its schema in the header, which proves itself. */
-static void change_schema(const char *name) {
+/* Numbers that no request has. INT64_MAX is the last ns that a clock can show, in 2262. */
+Test(spool, believes_no_name_whose_numbers_cannot_be) {
+        static const char *const names[] = {
+                "0000000000000000001-000001-18446744073709551615.batch",
+                "0000000000000000001-000002-1099511627777.batch",
+                "9999999999999999999-000001-5.batch",
+                "9223372036854775808-000001-5.batch",
+                "0000000000000000001-4294967296-5.batch",
+        };
+        SpoolLimits limits = { .max_age_ns = 1000, .max_files = 2 };
+        char path[200];
+        Spool *spool;
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+                snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+                fclose(fopen(path, "w"));
+        }
+        spool = open_spool(&limits);
+        cr_expect_eq(spool_n(spool), 0);
+        put(spool, "one", 7, 5000);
+        put(spool, "two", 20, 9000);
+        expect_next(spool, "two", 9000);
+        cr_expect_eq(spool_take_counts(spool).lost_age, 7);
+        cr_expect_eq(spool_events(spool), 0);
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+                snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+                cr_expect_eq(access(path, F_OK), 0, "%s is a stranger's, and left alone", names[i]);
+        }
+        spool_free(spool);
+}
+
+/* What is counted when a file comes is taken off when it goes. */
+Test(spool, sets_aside_a_file_whose_name_and_header_differ) {
+        char from[200], to[200], name[128];
+        Spool *spool = open_spool(NULL);
+        SpoolCounts counts;
+
+        put(spool, "one", 7, 1000);
+        put(spool, "two", 20, 2000);
+        spool_entry_name(spool_entry(spool, 0), name, sizeof(name));
+        spool_free(spool);
+        snprintf(from, sizeof(from), "%s/%s", directory, name);
+        snprintf(to, sizeof(to), "%s/%s", directory, "0000000000000001000-000001-9.batch");
+        cr_assert_eq(rename(from, to), 0);
+        spool = open_spool(NULL);
+        cr_expect_eq(spool_events(spool), 29);
+        expect_next(spool, "two", 3000);
+        counts = spool_take_counts(spool);
+        cr_expect_eq(counts.lost_corrupt, 9);
+        cr_expect_eq(counts.n_files_corrupt, 1);
+        cr_expect_eq(spool_events(spool), 0);
+        spool_free(spool);
+}
+
+/* As another program would write it: the header proves itself. */
+static void change_header(const char *name, size_t at, const void *word, size_t size) {
         char path[200], bytes[SPOOL_HEADER_SIZE];
         uint64_t hash;
         FILE *file;
@@ -161,7 +215,7 @@ static void change_schema(const char *name) {
         file = fopen(path, "r+");
         cr_assert_not_null(file);
         cr_assert_eq(fread(bytes, sizeof(bytes), 1, file), 1);
-        memcpy(bytes + 16, "profiles/v1\0\0\0\0\0\0\0\0\0\0\0\0", SPOOL_SCHEMA_ROOM);
+        memcpy(bytes + at, word, size);
         hash = hash_stable(bytes, 88);
         memcpy(bytes + 88, &hash, sizeof(hash));
         rewind(file);
@@ -179,7 +233,7 @@ Test(spool, never_gives_what_is_of_another_schema) {
         put(spool, "one", 7, 1000);
         put(spool, "two", 20, 2000);
         spool_entry_name(spool_entry(spool, 0), name, sizeof(name));
-        change_schema(name);
+        change_header(name, 16, "profiles/v1\0\0\0\0\0\0\0\0\0\0\0\0", SPOOL_SCHEMA_ROOM);
         cr_assert_eq(spool_read(spool, spool_entry(spool, 0), &header, &request), SPOOL_FILE_E_SCHEMA);
         cr_assert_str_eq(header.schema, "profiles/v1");
         expect_next(spool, "two", 3000);
@@ -188,6 +242,26 @@ Test(spool, never_gives_what_is_of_another_schema) {
         cr_assert_eq(counts.n_files_schema, 1);
         cr_assert_eq(counts.n_files_corrupt, 0);
         spool_free(spool);
+}
+
+/* Places of the words: the table in spool-file.h. */
+Test(spool, gives_no_file_whose_header_has_numbers_that_cannot_be) {
+        static const struct {
+                size_t at;
+                uint64_t value;
+        } words[] = { { 40, UINT64_MAX }, { 48, (64 << 20) + 1 }, { 56, (uint64_t)INT64_MAX + 1 } };
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+                Spool *spool = open_spool(NULL);
+                char name[128];
+
+                put(spool, "one", 7, 1000 + i);
+                spool_entry_name(spool_entry(spool, 0), name, sizeof(name));
+                change_header(name, words[i].at, &words[i].value, sizeof(words[i].value));
+                expect_empty(spool, 3000);
+                cr_expect_eq(spool_take_counts(spool).lost_corrupt, 7, "%zu", words[i].at);
+                spool_free(spool);
+        }
 }
 
 Test(spool, removes_from_the_middle) {
