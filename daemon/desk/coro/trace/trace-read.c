@@ -78,11 +78,11 @@ bool trace_read_tell(const TraceReadCounts *counts, Text *problem) {
 bool trace_mentions_payload(const char *path) {
         static const char word[] = "payload";
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        _cleanup_(freep) char *buffer = malloc(READ_SIZE);
+        static char buffer[READ_SIZE];
         size_t kept = 0;
         ssize_t n;
 
-        if (fd < 0 || !buffer)
+        if (fd < 0)
                 return false;
         while ((n = read(fd, buffer + kept, READ_SIZE - kept)) > 0) {
                 size_t size = kept + (size_t)n;
