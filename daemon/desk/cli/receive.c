@@ -242,9 +242,21 @@ static int put_whole(Receive *receive, const ReceiverRequest *request, const Sto
         return store_put_parts(receive->store, request->sender, &whole, 1, firstp, lastp);
 }
 
+static void complain_of_directories(const Receive *receive, const char *sender) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("%s has made its share of the directories in %s (7/8 of what is left for all): new services and "
+                            "hosts of it go to " PARTITION_OTHER " (%" PRIu64 " more since the last message)",
+                            sender, receive->output, n_skipped);
+}
+
 static int put_parts(Receive *receive, const ReceiverRequest *request, const OtlpParts *parts,
                      uint64_t *firstp, uint64_t *lastp) {
         _cleanup_(freep) StorePart *stored = calloc(parts->n + 1, sizeof(*stored));
+        uint64_t n_over_share = store_n_over_share(receive->store);
+        int r;
 
         if (!stored)
                 return error_origin(-ENOMEM);
@@ -253,7 +265,10 @@ static int put_parts(Receive *receive, const ReceiverRequest *request, const Otl
                                            parts->parts[i].host, false },
                                          parts->parts[i].data,
                                          parts->parts[i].size };
-        return store_put_parts(receive->store, request->sender, stored, parts->n, firstp, lastp);
+        r = store_put_parts(receive->store, request->sender, stored, parts->n, firstp, lastp);
+        if (store_n_over_share(receive->store) > n_over_share)
+                complain_of_directories(receive, request->sender);
+        return r;
 }
 
 static int put_split(Receive *receive, const ReceiverRequest *request, const Stored *stored, uint64_t *firstp,
@@ -435,10 +450,14 @@ static void print_refused(const Receive *receive) {
 }
 
 static void print_unparted(const Receive *receive) {
-        uint64_t n_crowded = receive->store ? store_n_crowded(receive->store) : 0;
+        uint64_t n_crowded = receive->store ? store_n_crowded(receive->store) : 0,
+                 n_over_share = receive->store ? store_n_over_share(receive->store) : 0;
 
         if (n_crowded)
                 printf(", %" PRIu64 " parts in " PARTITION_OTHER " (too many directories)", n_crowded);
+        if (n_over_share)
+                printf(", %" PRIu64 " parts in " PARTITION_OTHER " (of senders with their share of directories)",
+                       n_over_share);
         if (receive->n_unsplit)
                 printf(", %" PRIu64 " requests whole in " PARTITION_OTHER " (too many parts)",
                        receive->n_unsplit);

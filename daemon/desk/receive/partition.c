@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -33,6 +34,8 @@ enum {
         MAX_ESCAPED = 120,
         KEPT_OF_LONG = 60,
         SECONDS_PER_DAY = 86400,
+        OWNER_PLACES = 2 * PARTITION_MAX_DIRECTORIES,
+        MAX_OWNED = OWNER_PLACES / 4 * 3,       /* so that a search ends soon */
 };
 
 static const char hex[] = "0123456789ABCDEF";
@@ -144,16 +147,76 @@ int partition_parse_name(const char *name, char text[PARTITION_NAME_ROOM]) {
         return (*name && strcmp(name, "%")) || !text_is_utf8(text, n);
 }
 
+/* ---- whose a directory is ---- */
+
+/* The place of an inode, or the free one where it belongs. */
+static PartitionOwner *place_of(const PartitionCounts *counts, uint64_t inode) {
+        size_t at = (size_t)((inode * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % OWNER_PLACES;
+
+        while (counts->owners[at].sender && counts->owners[at].inode != inode)
+                at = (at + 1) % OWNER_PLACES;
+        return &counts->owners[at];
+}
+
+unsigned partition_owner(const PartitionCounts *counts, uint64_t inode) {
+        const PartitionOwner *owner = counts->owners ? place_of(counts, inode) : NULL;
+
+        return owner && owner->sender ? owner->sender - 1 : PARTITION_NOBODY;
+}
+
+void partition_note_owner(PartitionCounts *counts, uint64_t inode, unsigned sender) {
+        PartitionOwner *owner;
+
+        if (!counts->owners)
+                counts->owners = calloc(OWNER_PLACES, sizeof(*counts->owners));
+        if (!counts->owners || counts->n_owned >= MAX_OWNED)
+                return;
+        owner = place_of(counts, inode);
+        counts->n_owned += !owner->sender;
+        *owner = (PartitionOwner){ inode, sender + 1 };
+}
+
 /* ---- making ---- */
 
-static bool is_full(int directory) {
+/* Entries of a directory: all, and those that one sender has made. */
+typedef struct Entries {
+        uint64_t n, n_own;
+} Entries;
+
+static Entries count_entries(int directory, const PartitionCounts *counts, unsigned sender) {
         int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _cleanup_(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        unsigned n = 0;
+        const struct dirent *entry;
+        Entries entries = { 0 };
 
-        while (dir && n < PARTITION_MAX_ENTRIES && readdir(dir))
-                n++;
-        return n == PARTITION_MAX_ENTRIES;
+        while (dir && entries.n < PARTITION_MAX_ENTRIES && (entry = readdir(dir))) {
+                entries.n++;
+                entries.n_own += partition_owner(counts, entry->d_ino) == sender;
+        }
+        return entries;
+}
+
+typedef enum Room {
+        ROOM_LEFT,
+        ROOM_NONE,
+        ROOM_OVER_SHARE,
+} Room;
+
+static Room judge(uint64_t max, uint64_t used, uint64_t own) {
+        if (used >= max)
+                return ROOM_NONE;
+        return own + 1 > STORE_SHARE * (max - used - 1) ? ROOM_OVER_SHARE : ROOM_LEFT;
+}
+
+/* Whether there is room for one more directory of @sender in @parent and in the store. */
+static Room find_room(int parent, const PartitionSender *sender, const PartitionCounts *counts) {
+        Room room = judge(PARTITION_MAX_DIRECTORIES, counts->n_directories, sender->n_directories);
+        Entries entries;
+
+        if (room != ROOM_LEFT)
+                return room;
+        entries = count_entries(parent, counts, sender->number);
+        return judge(PARTITION_MAX_ENTRIES, entries.n, entries.n_own);
 }
 
 static int open_there(int parent, const char *name) {
@@ -162,21 +225,36 @@ static int open_there(int parent, const char *name) {
         return fd < 0 ? -errno : fd;
 }
 
+static void count_made(int directory, PartitionSender *sender, PartitionCounts *counts) {
+        struct stat st;
+
+        counts->n_directories++;
+        sender->n_directories++;
+        if (!fstat(directory, &st))
+                partition_note_owner(counts, st.st_ino, sender->number);
+}
+
 /* Return: a descriptor, -errno. */
-static int open_level(int parent, const char *name, PartitionCounts *counts, bool *crowdedp) {
+static int open_level(int parent, const char *name, PartitionSender *sender, PartitionCounts *counts,
+                      Room *roomp) {
         int fd = open_there(parent, name);
+        Room room;
+        bool made;
 
         if (fd != -ENOENT)
                 return fd;
-        if (counts->n_directories >= PARTITION_MAX_DIRECTORIES || is_full(parent)) {
-                *crowdedp = true;
+        room = find_room(parent, sender, counts);
+        if (room != ROOM_LEFT) {
+                *roomp = room;
                 name = PARTITION_OTHER;
         }
-        if (!mkdirat(parent, name, 0700))
-                counts->n_directories++;
-        else if (errno != EEXIST)
+        made = !mkdirat(parent, name, 0700);
+        if (!made && errno != EEXIST)
                 return -errno;
-        return open_there(parent, name);
+        fd = open_there(parent, name);
+        if (made && fd >= 0)
+                count_made(fd, sender, counts);
+        return fd;
 }
 
 static void make_names(char names[PARTITION_LEVELS][PARTITION_NAME_ROOM], const Partition *partition) {
@@ -189,20 +267,22 @@ static void make_names(char names[PARTITION_LEVELS][PARTITION_NAME_ROOM], const 
         partition_name(names[2], partition->host);
 }
 
-int partition_open(int store, const Partition *partition, PartitionCounts *counts, int *fdp) {
+int partition_open(int store, const Partition *partition, PartitionSender *sender, PartitionCounts *counts,
+                   int *fdp) {
         char names[PARTITION_LEVELS][PARTITION_NAME_ROOM];
-        bool crowded = false;
+        Room room = ROOM_LEFT;
         int parent = store;
 
         make_names(names, partition);
         for (unsigned level = 0; level < PARTITION_LEVELS && parent >= 0; level++) {
-                int fd = open_level(parent, names[level], counts, &crowded);
+                int fd = open_level(parent, names[level], sender, counts, &room);
 
                 if (parent != store)
                         close(parent);
                 parent = fd;
         }
-        counts->n_crowded += crowded;
+        counts->n_crowded += room == ROOM_NONE;
+        counts->n_over_share += room == ROOM_OVER_SHARE;
         if (parent < 0)
                 return parent;
         *fdp = parent;

@@ -18,6 +18,7 @@
 #include "core/base/file/directory.h"
 #include "core/base/file/file.h"
 #include "core/base/file/outfile.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/receive/partition.h"
@@ -38,6 +39,7 @@ typedef struct Usage {
 typedef struct Sender {
         char name[SENDER_ROOM];
         Usage used;
+        uint64_t n_directories;
 } Sender;
 
 struct Store {
@@ -46,6 +48,7 @@ struct Store {
         uint64_t next;                  /* number of the next request */
         Usage used;                     /* in the directory, as last seen */
         PartitionCounts partitions;
+        uint64_t looked_ns;             /* MONOTONIC: the last look for directories that are gone */
         unsigned n_senders;
         Sender senders[MAX_SENDERS];
         /* Sender of each request since the start, its number + 1; 0 = not known. */
@@ -96,14 +99,33 @@ static void count_file(Store *store, uint64_t number, uint64_t bytes) {
 
 static void forget_counts(Store *store) {
         store->used = (Usage){ 0 };
-        store->partitions.n_directories = 0;
-        for (unsigned i = 0; i < MAX_SENDERS; i++)
+        store->partitions.n_directories = store->partitions.n_owned = 0;
+        store->partitions.owners = NULL;
+        for (unsigned i = 0; i < MAX_SENDERS; i++) {
                 store->senders[i].used = (Usage){ 0 };
+                store->senders[i].n_directories = 0;
+        }
 }
 
-static void scan_entry(Store *store, int directory, const struct dirent *entry, unsigned level);
+/* A look at the whole store, and what was known before. */
+typedef struct Scan {
+        Store *store;
+        PartitionCounts before;
+} Scan;
 
-static int scan_directory(Store *store, int parent, const char *name, unsigned level) {
+static void count_directory(const Scan *scan, uint64_t inode) {
+        unsigned sender = partition_owner(&scan->before, inode);
+
+        scan->store->partitions.n_directories++;
+        if (sender == PARTITION_NOBODY)
+                return;
+        scan->store->senders[sender].n_directories++;
+        partition_note_owner(&scan->store->partitions, inode, sender);
+}
+
+static void scan_entry(const Scan *scan, int directory, const struct dirent *entry, unsigned level);
+
+static int scan_directory(const Scan *scan, int parent, const char *name, unsigned level) {
         int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *entry;
@@ -113,13 +135,14 @@ static int scan_directory(Store *store, int parent, const char *name, unsigned l
                 return STORE_E_DIRECTORY;
         }
         while ((entry = readdir(dir)))
-                scan_entry(store, dirfd(dir), entry, level);
+                scan_entry(scan, dirfd(dir), entry, level);
         closedir(dir);
         return 0;
 }
 
 /* Counts an entry that is a file of a store, or a directory of partitions; other entries are not ours. */
-static void scan_entry(Store *store, int directory, const struct dirent *entry, unsigned level) {
+static void scan_entry(const Scan *scan, int directory, const struct dirent *entry, unsigned level) {
+        Store *store = scan->store;
         struct stat st;
         uint64_t number;
 
@@ -129,15 +152,20 @@ static void scan_entry(Store *store, int directory, const struct dirent *entry, 
                 store->next = MAX(store->next, number + 1);
         } else if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && level < PARTITION_LEVELS &&
                    partition_is_name(entry->d_name, level) &&
-                   !scan_directory(store, directory, entry->d_name, level + 1)) {
-                store->partitions.n_directories++;
+                   !scan_directory(scan, directory, entry->d_name, level + 1)) {
+                count_directory(scan, entry->d_ino);
         }
 }
 
 /* Counts what is there. Numbers never go back, also when files were removed while we run. */
-static int scan(Store *store) {
+static int scan_all(Store *store) {
+        const Scan scan = { store, store->partitions };
+        int r;
+
         forget_counts(store);
-        return scan_directory(store, store->fd, ".", 0);
+        r = scan_directory(&scan, store->fd, ".", 0);
+        free(scan.before.owners);
+        return r;
 }
 
 const char *store_problem(void) {
@@ -172,7 +200,7 @@ int store_new(Store **storep, const char *path, uid_t heir, const StoreLimits *l
                 errno = MAX(-r, 0);
                 return STORE_E_DIRECTORY;
         }
-        if (faccessat(store->fd, ".", W_OK | X_OK, AT_EACCESS) || scan(store)) {
+        if (faccessat(store->fd, ".", W_OK | X_OK, AT_EACCESS) || scan_all(store)) {
                 problem = strerror(errno);
                 return STORE_E_DIRECTORY;
         }
@@ -185,6 +213,7 @@ Store *store_free(Store *store) {
         if (!store)
                 return NULL;
         closep(&store->fd);
+        free(store->partitions.owners);
         free(store);
         return NULL;
 }
@@ -232,7 +261,7 @@ static int judge_files(const Store *store, unsigned sender, Usage more) {
 static int find_room(Store *store, unsigned sender, Usage more) {
         int r = judge_files(store, sender, more);
 
-        return r && !scan(store) ? judge_files(store, sender, more) : r;
+        return r && !scan_all(store) ? judge_files(store, sender, more) : r;
 }
 
 static Usage pair_of(uint64_t size) {
@@ -369,10 +398,18 @@ typedef struct Written {
         uint64_t number;                /* 0 = has none yet */
 } Written;
 
-static int write_part(Store *store, const StorePart *part, Written *written) {
+static int open_partition(Store *store, unsigned index, const Partition *partition, int *fdp) {
+        PartitionSender sender = { index, store->senders[index].n_directories };
+        int r = partition_open(store->fd, partition, &sender, &store->partitions, fdp);
+
+        store->senders[index].n_directories = sender.n_directories;
+        return r;
+}
+
+static int write_part(Store *store, unsigned sender, const StorePart *part, Written *written) {
         _cleanup_(closep) int fd = -1;
         char temporary[32];
-        int r = partition_open(store->fd, &part->partition, &store->partitions, &written->directory);
+        int r = open_partition(store, sender, &part->partition, &written->directory);
 
         if (!r) {
                 r = fd = outfile_open_temporary(written->directory, temporary);
@@ -411,11 +448,11 @@ static void drop_part(const Written *written) {
 }
 
 /* All or none. Return: 0, STORE_E_WRITE. */
-static int write_parts(Store *store, const StorePart *parts, Written *written, size_t n) {
+static int write_parts(Store *store, unsigned sender, const StorePart *parts, Written *written, size_t n) {
         int r = 0;
 
         for (size_t i = 0; i < n && !r; i++)
-                r = write_part(store, &parts[i], &written[i]);
+                r = write_part(store, sender, &parts[i], &written[i]);
         for (size_t i = 0; i < n && !r; i++)
                 r = number_part(store, &written[i]);
         for (size_t i = 0; i < n && r; i++)
@@ -433,10 +470,30 @@ static Usage usage_of(const StorePart *parts, size_t n) {
         return usage;
 }
 
+/* Parts that found no directory. */
+static uint64_t count_outside(const Store *store) {
+        return store->partitions.n_crowded + store->partitions.n_over_share;
+}
+
+/*
+ * Directories may have been removed: after a part that found none, all are counted once more, for the next.
+ * Once a minute, since there may be 65,536 of them.
+ */
+static void look_for_room(Store *store, uint64_t n_outside) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (count_outside(store) == n_outside ||
+            (store->looked_ns && now_ns - store->looked_ns < 60 * NS_PER_SEC))
+                return;
+        store->looked_ns = now_ns;
+        scan_all(store);
+}
+
 int store_put_parts(Store *store, const char *sender, const StorePart *parts, size_t n, uint64_t *firstp,
                     uint64_t *lastp) {
         _cleanup_(freep) Written *written = calloc(n + 1, sizeof(*written));
         unsigned index = find_sender(store, sender);
+        uint64_t n_outside = count_outside(store);
         int r;
 
         if (!written)
@@ -445,16 +502,21 @@ int store_put_parts(Store *store, const char *sender, const StorePart *parts, si
                 written[i].directory = -1;
         r = find_room(store, index, usage_of(parts, n));
         if (!r)
-                r = write_parts(store, parts, written, n);
+                r = write_parts(store, index, parts, written, n);
         if (r)
                 return r;
         for (size_t i = 0; i < n; i++)
                 count_stored(store, written[i].number, index, usage_of(&parts[i], 1));
         *firstp = n ? written[0].number : 0;
         *lastp = n ? written[n - 1].number : 0;
+        look_for_room(store, n_outside);
         return 0;
 }
 
 uint64_t store_n_crowded(const Store *store) {
         return store->partitions.n_crowded;
+}
+
+uint64_t store_n_over_share(const Store *store) {
+        return store->partitions.n_over_share;
 }

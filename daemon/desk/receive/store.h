@@ -10,8 +10,8 @@
  * is worth more than what a sender may send again.
  *
  * No sender can fill it: each may have at most STORE_SHARE times what is then left for others, so that the
- * first may have 7/8, who comes next 7/8 of the rest, and so on. What an earlier process has stored belongs
- * to nobody.
+ * first may have 7/8, who comes next 7/8 of the rest, and so on: of bytes, of files, and of directories. What
+ * an earlier process has stored belongs to nobody.
  *
  * Or a tree of partitions (partition.h), each with files NNNNNN.pb: what one request says of a service, a
  * host and a day. Numbers are of the whole store.
@@ -22,8 +22,6 @@
 
 #include "core/base/util/macro.h"
 #include "desk/receive/partition.h"
-
-enum { STORE_SHARE = 7 };
 
 typedef struct Store Store;
 
@@ -97,5 +95,6 @@ typedef struct StorePart {
 int store_put_parts(Store *store, const char *sender, const StorePart *parts, size_t n, uint64_t *firstp,
                     uint64_t *lastp);
 
-/* Parts that went to `+other` since there are too many directories. */
+/* Parts that went to `+other` since there are too many directories, or since their sender has its share. */
 uint64_t store_n_crowded(const Store *store);
+uint64_t store_n_over_share(const Store *store);

@@ -265,3 +265,86 @@ Test(store, says_when_there_can_be_no_directory) {
         cr_assert_eq(store_new(&store, path_of("new"), OUTFILE_NO_HEIR, &wide), 0);
         store_free(store);
 }
+
+/* Return: whether the part went where its service says. */
+static bool put_service(Store *store, const char *sender, unsigned service) {
+        char name[16], path[64];
+        const StorePart part = { .partition = { .day = 0, .service = name, .host = "h" },
+                                 .data = "x", .size = 1 };
+        uint64_t first, last;
+
+        snprintf(name, sizeof(name), "s%u", service);
+        cr_assert_eq(store_put_parts(store, sender, &part, 1, &first, &last), 0);
+        snprintf(path, sizeof(path), "1970-01-01/s%u", service);
+        return access(path_of(path), F_OK) == 0;
+}
+
+static unsigned fill(Store *store, const char *sender, unsigned first) {
+        unsigned n = 0;
+
+        while (put_service(store, sender, first + n))
+                n++;
+        return n;
+}
+
+/* One day of 4,096 entries: `.`, `..`, and 4,000 that are nobody's. */
+static void make_day(void) {
+        char name[32];
+
+        cr_assert_eq(mkdir(path_of("1970-01-01"), 0700), 0);
+        for (unsigned i = 0; i < 4000; i++) {
+                snprintf(name, sizeof(name), "1970-01-01/x%u", i);
+                cr_assert_eq(mkdir(path_of(name), 0700), 0);
+        }
+}
+
+static const StoreLimits many = { .max_bytes = 1 << 20, .max_files = 1 << 20 };
+
+Test(store, keeps_directories_from_each_sender_for_the_next) {
+        const StoreRequest large = { .sender = "192.0.2.9", .protobuf_size = 2 << 20 };
+        char command[128];
+        uint64_t number;
+        Store *store;
+
+        make_day();
+        store = open_store(&many);
+        cr_assert_eq(fill(store, "192.0.2.1", 10000), 82, "7/8 of the 94 that are left");
+        cr_assert_eq(fill(store, "192.0.2.2", 20000), 9, "7/8 of the 11 that are left: one is `+other`");
+        cr_assert_eq(fill(store, "2001:db8::/64", 30000), 1);
+        cr_assert_eq(store_n_over_share(store), 3);
+        cr_assert_eq(store_n_crowded(store), 0);
+        cr_assert(put_service(store, "192.0.2.1", 10000), "what is there is used");
+
+        snprintf(command, sizeof(command), "rm -r %s/1970-01-01", root);
+        cr_assert_eq(system(command), 0);
+        cr_assert_eq(store_put(store, &large, &number), STORE_E_LIMIT, "which looks for room");
+        cr_assert(put_service(store, "192.0.2.1", 40000), "what was removed is nobody's any more");
+        store_free(store);
+}
+
+Test(store, takes_directories_of_an_earlier_process_for_nobodys) {
+        Store *store;
+
+        make_day();
+        store = open_store(&many);
+        cr_assert_eq(fill(store, "192.0.2.1", 10000), 82);
+        store_free(store);
+        store = open_store(&many);
+        cr_assert_eq(fill(store, "192.0.2.1", 20000), 9, "as one that comes new");
+        store_free(store);
+}
+
+/* A look at all of the store, as for new room, forgets no owner. */
+Test(store, knows_whose_directories_are_after_a_look) {
+        const StoreRequest large = { .sender = "192.0.2.9", .protobuf_size = 2 << 20 };
+        uint64_t number;
+        Store *store;
+
+        make_day();
+        store = open_store(&many);
+        for (unsigned i = 0; i < 80; i++)
+                cr_assert(put_service(store, "192.0.2.1", 10000 + i));
+        cr_assert_eq(store_put(store, &large, &number), STORE_E_LIMIT);
+        cr_assert_eq(fill(store, "192.0.2.1", 20000), 2);
+        store_free(store);
+}
