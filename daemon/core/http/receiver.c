@@ -208,6 +208,31 @@ static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, 
         return 0;
 }
 
+/* Judges a request by who sends it. Return: 0, or the status. */
+static int judge_sender(Receiver *receiver, Upload *upload) {
+        const char *address = connection_address(upload->connection);
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (turns_begin(receiver->turns, address, clock_monotonic_ns()))
+                return 0;
+        receiver->counts.n_too_many++;
+        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("refused a request from %s: more than %d in %d s (%" PRIu64
+                            " more since the last message)",
+                            address, TURNS_REQUESTS, TURNS_WINDOW_S, n_skipped);
+        upload->why = "this sender sends too many requests";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+static int judge(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
+                 Upload *upload) {
+        int status = judge_headers(receiver, connection, path, method, upload),
+            earlier = judge_sender(receiver, upload);
+
+        return earlier ? earlier : status;
+}
+
 static void forget(Upload *upload) {
         free(take(upload->data));
         upload->size = upload->room = 0;
@@ -445,7 +470,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
                 if (!upload)
                         return MHD_NO;
                 if (!receiver->config.on_page)
-                        upload->failed = judge_headers(receiver, connection, path, method, upload);
+                        upload->failed = judge(receiver, connection, path, method, upload);
                 return MHD_YES;
         }
         if (receiver->config.on_page)

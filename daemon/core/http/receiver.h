@@ -74,6 +74,7 @@ typedef struct ReceiverCounts {
         uint64_t n_misplaced;           /* 404, 405, 415 */
         uint64_t n_too_large;           /* 413 */
         uint64_t n_overexpanded;        /* part of n_too_large: gzip that expands too far */
+        uint64_t n_too_many;            /* part of n_busy: more than one sender may have in a time */
 } ReceiverCounts;
 
 enum {

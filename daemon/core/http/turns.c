@@ -16,11 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/clock.h"
 #include "core/http/connections.h"
 
 typedef struct Sender {
         char name[CONNECTIONS_ADDRESS_ROOM];
         uint64_t place_ns;
+        uint64_t window;                /* the number of it, since the machine's start */
+        unsigned n_requests;            /* in that window */
 } Sender;
 
 struct Turns {
@@ -61,15 +64,32 @@ static Sender *least(Turns *turns) {
         return found;
 }
 
-void turns_served(Turns *turns, const char *sender, uint64_t took_ns) {
-        uint64_t place_ns = turns_of(turns, sender);
-        Sender *known = find(turns, sender);
+static Sender *find_or_add(Turns *turns, const char *name) {
+        Sender *sender = find(turns, name);
 
-        turns->now_ns = place_ns;
-        if (!known) {
-                known = turns->n < TURNS_MAX ? &turns->senders[turns->n++] : least(turns);
-                *known = (Sender){ 0 };
-                strncpy(known->name, sender, sizeof(known->name) - 1);
+        if (sender)
+                return sender;
+        sender = turns->n < TURNS_MAX ? &turns->senders[turns->n++] : least(turns);
+        *sender = (Sender){ .place_ns = turns->now_ns };
+        strncpy(sender->name, name, sizeof(sender->name) - 1);
+        return sender;
+}
+
+void turns_served(Turns *turns, const char *sender, uint64_t took_ns) {
+        turns->now_ns = turns_of(turns, sender);
+        find_or_add(turns, sender)->place_ns = turns->now_ns + took_ns;
+}
+
+bool turns_begin(Turns *turns, const char *name, uint64_t now_ns) {
+        uint64_t window = now_ns / (TURNS_WINDOW_S * NS_PER_SEC);
+        Sender *sender = find_or_add(turns, name);
+
+        if (sender->window != window) {
+                sender->window = window;
+                sender->n_requests = 0;
         }
-        known->place_ns = place_ns + took_ns;
+        if (sender->n_requests == TURNS_REQUESTS)
+                return false;
+        sender->n_requests++;
+        return true;
 }

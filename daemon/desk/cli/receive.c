@@ -447,6 +447,8 @@ static void print_refused(const Receive *receive) {
                " for want of room (of which %" PRIu64 " of senders with their share)",
                counts->n_malformed, counts->n_misplaced, counts->n_too_large,
                counts->n_overexpanded + receive->n_overexpanded, counts->n_busy, receive->n_over_share);
+        if (counts->n_too_many)
+                printf(", %" PRIu64 " of senders with too many requests", counts->n_too_many);
 }
 
 static void print_unparted(const Receive *receive) {
@@ -601,7 +603,8 @@ const Verb verb_receive = {
                 "days by UTC. `report` and `convert` of it read what --service, --host, --start and --end leave.\n"
                 "Nothing stored is ever removed: at --max-bytes or --max-files, or when the disk is full, requests are\n"
                 "answered 503 with Retry-After, so that senders keep their samples and try again. One address may have at most\n"
-                "7/8 of that, the next 7/8 of what is left then, and so on, so that nobody can fill it alone.\n"
+                "7/8 of that, the next 7/8 of what is left then, and so on, so that nobody can fill it alone; the same\n"
+                "holds of directories. One address may send 10,000 requests in 10 s.\n"
                 "\n"
                 "A request that expands too far is answered 413, and not stored: gzip to more than 64 times its size (16 MiB\n"
                 "are free), a message of more than 64 MiB and 128 times what was sent, JSON beside it of more than 16 MiB and\n"

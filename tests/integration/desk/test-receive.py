@@ -323,6 +323,37 @@ class Full(Receive):
         self.assertIn("cannot store a request from 127.0.0.2 in", child.err)
         self.assertIn("1 for want of room (of which 1 of senders with their share)", child.out)
 
+    def test_one_sender_leaves_turns_for_others(self):
+        child = self.receive()
+        one = f"POST /x HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 0\r\n\r\n".encode()
+        with socket.create_connection(("127.0.0.1", self.port), tap.PATIENCE, ("127.0.0.2", 0)) as flood:
+            answers = flood.makefile("rb")
+            n_answered = 0
+            while n_answered < 200_000:         # the windows of ten seconds are the receiver's
+                flood.sendall(one * 50)
+                codes = [self.read_answer(answers) for _ in range(50)]
+                n_answered += 50
+                self.assertLessEqual(set(codes), {404, 503})
+                if 503 in codes:
+                    break
+            self.assertIn(503, codes)
+            self.assertGreaterEqual(n_answered, 10_000)
+            self.assertEqual(self.post(a_request(), source="127.0.0.3")[0], 200)
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("refused a request from 127.0.0.2: more than 10000 in 10 s", child.err)
+        self.assertRegex(child.out, r", \d+ of senders with too many requests")
+
+    @staticmethod
+    def read_answer(answers):
+        """Reads one answer with its body. Returns its status."""
+        code = int(answers.readline().split()[1])
+        size = 0
+        while (line := answers.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                size = int(line.split(b":")[1])
+        answers.read(size)
+        return code
+
 
 class Slow(Receive):
     """Hundreds of clients that are never silent, and never done."""

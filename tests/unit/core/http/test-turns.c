@@ -63,3 +63,23 @@ Test(turns, forget_who_owes_least) {
         }
         cr_expect_eq(turns_of(turns, "10.0.0.7"), 1000000);
 }
+
+Test(turns, give_each_sender_so_many_requests_in_a_time) {
+        const uint64_t second = 1000000000;
+        char name[32];
+
+        for (int i = 0; i < 10000; i++)
+                cr_assert(turns_begin(turns, "10.0.0.7", 100 * second));
+        cr_expect_not(turns_begin(turns, "10.0.0.7", 109 * second));
+        cr_expect(turns_begin(turns, "10.0.0.8", 109 * second), "another one has its own");
+        cr_expect(turns_begin(turns, "10.0.0.7", 110 * second));
+
+        for (int i = 0; i < 10000; i++)
+                turns_begin(turns, "10.0.0.7", 110 * second);
+        turns_served(turns, "10.0.0.7", 1000);
+        for (int i = 0; i < 4 * TURNS_MAX; i++) {
+                snprintf(name, sizeof(name), "10.1.%d.%d", i / 256, i % 256);
+                cr_assert(turns_begin(turns, name, 111 * second));
+        }
+        cr_expect_not(turns_begin(turns, "10.0.0.7", 112 * second), "who sends much is not forgotten");
+}
