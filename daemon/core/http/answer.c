@@ -13,6 +13,8 @@
 /* google.rpc.Code for a status: the specification asks for a google.rpc.Status in error bodies. */
 static unsigned char rpc_code(int status) {
         switch (status) {
+        case 401:
+                return 16;
         case 404:
                 return 5;
         case 405:

@@ -103,6 +103,8 @@ static void count(Receiver *receiver, int status) {
                 receiver->counts.n_busy++;
         else if (status == MHD_HTTP_CONTENT_TOO_LARGE)
                 receiver->counts.n_too_large++;
+        else if (status == MHD_HTTP_UNAUTHORIZED)
+                receiver->counts.n_unauthorized++;
         else
                 receiver->counts.n_misplaced++;
 }
@@ -142,6 +144,8 @@ static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connect
                 return MHD_NO;
         lib.MHD_add_response_header(response, "Content-Type",
                                     json ? "application/json" : "application/x-protobuf");
+        if (status == MHD_HTTP_UNAUTHORIZED)
+                lib.MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
         if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
                 lib.MHD_add_response_header(response, "Allow", "POST");
         if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
@@ -225,12 +229,30 @@ static int judge_sender(Receiver *receiver, Upload *upload) {
         return MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
+static int judge_token(Receiver *receiver, struct MHD_Connection *connection, Upload *upload) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (!receiver->config.bearer ||
+            bearer_accepts(receiver->config.bearer, header(connection, "Authorization")))
+                return 0;
+        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("refused a request from %s: it has no token of ours (%" PRIu64
+                            " more since the last message)",
+                            connection_address(upload->connection), n_skipped);
+        upload->why = "this receiver wants one of its tokens: the header `Authorization: Bearer TOKEN`";
+        return MHD_HTTP_UNAUTHORIZED;
+}
+
+/* The headers say in which form a refusal is written, too. */
 static int judge(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
                  Upload *upload) {
-        int status = judge_headers(receiver, connection, path, method, upload),
-            earlier = judge_sender(receiver, upload);
+        int of_headers = judge_headers(receiver, connection, path, method, upload),
+            status = judge_sender(receiver, upload);
 
-        return earlier ? earlier : status;
+        if (!status)
+                status = judge_token(receiver, connection, upload);
+        return status ? status : of_headers;
 }
 
 static void forget(Upload *upload) {

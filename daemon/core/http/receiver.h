@@ -23,6 +23,7 @@
 
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
+#include "core/http/bearer.h"
 
 typedef struct Receiver Receiver;
 
@@ -61,6 +62,7 @@ typedef struct ReceiverConfig {
         const char *address;            /* numeric or a name */
         uint16_t port;                  /* 0 = any free one */
         uint64_t max_request_bytes;     /* bytes of one body, before and after expanding */
+        const Bearer *bearer;           /* requests need one of its tokens; NULL = they need none; borrowed */
         ReceiverTake on_request;
         /* NULL = none; with it nothing is taken in, and on_request is not called */
         ReceiverPage on_page;
@@ -72,6 +74,7 @@ typedef struct ReceiverCounts {
         uint64_t n_malformed;           /* 400 */
         uint64_t n_busy;                /* 503 */
         uint64_t n_misplaced;           /* 404, 405, 415 */
+        uint64_t n_unauthorized;        /* 401 */
         uint64_t n_too_large;           /* 413 */
         uint64_t n_overexpanded;        /* part of n_too_large: gzip that expands too far */
         uint64_t n_too_many;            /* part of n_busy: more than one sender may have in a time */

@@ -14,6 +14,7 @@
 #include <systemd/sd-event.h>
 #include <unistd.h>
 
+#include "core/base/file/file.h"
 #include "core/base/sandbox/confine.h"
 #include "core/base/sandbox/landlock.h"
 #include "core/base/util/clock.h"
@@ -21,6 +22,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/stop-signals.h"
+#include "core/http/bearer.h"
 #include "core/http/endpoint.h"
 #include "core/http/receiver.h"
 #include "core/otlp/decode.h"
@@ -57,6 +59,7 @@ typedef struct Receive {
         Store *store;                   /* NULL = forward only */
         Exporter *exporter;             /* NULL = not forwarded */
         const char *output;
+        Bearer bearer;                  /* empty = no request needs a token */
         RightsUser user;                /* the user that root becomes */
         bool becomes, stays;            /* root has started us; it stays user 0, without rights */
         StopSignals signals;
@@ -387,11 +390,47 @@ static int open_exporter(Receive *receive) {
         return exporter_new(&receive->exporter, receive->event, &exporter) ? STATUS_FAILURE : 0;
 }
 
+static const char *describe_bearer(int r) {
+        switch (r) {
+        case BEARER_E_NONE:
+                return "no token in it: write one on each line";
+        case BEARER_E_MANY:
+                return "more than 16 tokens";
+        default:
+                return "a line with other characters than letters, digits and -._~+/=";
+        }
+}
+
+/* While root still may: a file of secrets is root's alone. */
+static int read_tokens(Receive *receive) {
+        const char *path = receive->config->receiver.token_file;
+        _cleanup_(freep) char *text = NULL;
+        size_t size = 0;
+        int r;
+
+        if (!*path)
+                return 0;
+        r = file_read_regular(path, BEARER_MAX_TEXT, &text, &size);
+        if (r) {
+                log_error("token-file: %s: %s", path,
+                          r == FILE_E_KIND              ? "not a regular file"
+                                  : r == FILE_E_TOO_LARGE ? "too large for tokens"
+                                                          : strerror(r < 0 ? -r : errno));
+                return STATUS_CONFIG;
+        }
+        r = strlen(text) == size ? bearer_parse(&receive->bearer, text) : BEARER_E_CHARACTER;
+        explicit_bzero(text, size);
+        if (r > 0)
+                log_error("token-file: %s: %s", path, describe_bearer(r));
+        return r > 0 ? STATUS_CONFIG : r < 0 ? STATUS_FAILURE : 0;
+}
+
 static int open_receiver(Receive *receive) {
         const ReceiverConfig config = {
                 .address = receive->config->receiver.listen,
                 .port = (uint16_t)receive->config->receiver.port,
                 .max_request_bytes = receive->config->receiver.max_request_bytes,
+                .bearer = receive->bearer.n ? &receive->bearer : NULL,
                 .on_request = on_request,
                 .userdata = receive,
         };
@@ -416,16 +455,26 @@ static int add_signals(Receive *receive) {
         return 0;
 }
 
-/* There is no password: every client that reaches the port can fill the store. */
-static void warn_of_non_targets(const char *url) {
-        if (strncmp(url, "http://127.", 11) && strncmp(url, "http://[::1]", 12))
-                log_notice("%s can be reached from other machines, and takes requests from anybody", url);
+/* Without a token every client that reaches the port can fill the store. */
+static void warn_of_strangers(const Receive *receive) {
+        const char *url = receiver_url(receive->receiver);
+
+        if (!strncmp(url, "http://127.", 11) || !strncmp(url, "http://[::1]", 12))
+                return;
+        if (receive->bearer.n)
+                log_notice("%s can be reached from other machines, and tokens come in the clear: let a proxy with TLS stand "
+                           "before it where others can listen",
+                           url);
+        else
+                log_warning("%s can be reached from other machines, and takes requests from anybody: set `token-file`, or "
+                            "listen on 127.0.0.1 behind a proxy that knows its clients",
+                            url);
 }
 
 static void print_start(const Receive *receive) {
         _cleanup_(text_deinit) Text forward = { 0 };
 
-        warn_of_non_targets(receiver_url(receive->receiver));
+        warn_of_strangers(receive);
         printf("listening on %s", receiver_url(receive->receiver));
         if (receive->store)
                 printf(", storing in %s", receive->output);
@@ -440,6 +489,8 @@ static void print_start(const Receive *receive) {
 static void print_refused(const Receive *receive) {
         const ReceiverCounts *counts = receiver_counts(receive->receiver);
 
+        if (counts->n_unauthorized)
+                printf(", refused %" PRIu64 " without a token", counts->n_unauthorized);
         if (!(counts->n_malformed + counts->n_misplaced + counts->n_too_large + counts->n_busy))
                 return;
         printf(", refused %" PRIu64 " malformed, %" PRIu64 " misplaced, %" PRIu64
@@ -572,6 +623,8 @@ static int run(Cli *cli) {
         if (!r)
                 r = open_store(&receive);
         if (!r)
+                r = read_tokens(&receive);
+        if (!r)
                 r = open_exporter(&receive);
         if (!r)
                 r = open_receiver(&receive);
@@ -586,6 +639,7 @@ static int run(Cli *cli) {
         receiver_free(receive.receiver);
         exporter_free(receive.exporter);
         store_free(receive.store);
+        bearer_deinit(&receive.bearer);
         sd_event_unref(receive.event);
         return r;
 }
@@ -614,11 +668,15 @@ const Verb verb_receive = {
                 "Started as root, it becomes the user of --run-as without any capability once it listens, and its directory\n"
                 "goes to that user; to one that belongs to somebody else it writes as its owner.\n"
                 "\n"
+                "With --token-file a request needs `Authorization: Bearer TOKEN`, or is answered 401. Several lines are several\n"
+                "tokens. Set it where other machines reach the port, and have a proxy with TLS before it.\n"
+                "\n"
                 "With --forward each request is passed on as well, or alone if there is no --output. Stops at Ctrl-C.\n"
                 "\n"
                 "Examples:\n"
                 "  spanprof receive -o profiles\n"
                 "  spanprof receive -o /srv/profiles --store-layout partitioned\n"
+                "  spanprof receive --listen 0.0.0.0 --token-file /etc/spanprof/tokens -o /srv/profiles\n"
                 "  spanprof receive --port 0 --forward http://collector:4318",
         .run = run,
 };

@@ -141,6 +141,9 @@ RUN = {
                      "--max-files 10000000"),
                     Run(until=PORT, apart=True, turn="srv", then=SEND + " && ls /srv/profiles/*/*/*/*.pb")),
     "spanprof receive --port 0 --forward http://collector:4318": Run(until=PORT),
+    "spanprof receive --listen 0.0.0.0 --token-file /etc/spanprof/tokens -o /srv/profiles":
+        Run(swap={"/etc/spanprof/tokens": "tokens", "/srv/profiles": "profiles"}, first="umask 077; echo abc > tokens", until=PORT,
+            apart=True, then=SEND + " --headers Authorization=Bearer%20abc", leaves="profiles/*.pb"),
     "rm -r /srv/profiles/2026-01-*": Run(then="test ! -e /srv/profiles/2026-01-31"),
     "spanprof report /srv/profiles --service checkout --host 'web-*' --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z":
         Run(swap={"2026-01-31T12": "{hour_ago}", "2026-01-31T13": "{next_hour}"}, says="checkout"),

@@ -273,6 +273,36 @@ class Refuses(Receive):
             self.assertEqual(self.post(a_request())[0], 200)
 
 
+class Tokens(Receive):
+    def setUp(self):
+        path = self.directory() / "tokens"
+        path.write_text("mF_9.B5f-4.1JqM\nold-one\n")
+        path.chmod(0o600)
+        self.child = self.receive("--token-file", path)
+
+    def test_are_needed(self):
+        for authorization in ({}, {"Authorization": "Bearer old"}, {"Authorization": "Basic old-one"}):
+            headers = self.refused(401, "Authorization: Bearer TOKEN", a_request(), **authorization)
+            self.assertEqual(headers["WWW-Authenticate"], "Bearer")
+        headers = self.refused(401, "Authorization: Bearer TOKEN", b"{}", JSON)
+        self.assertEqual(headers["Content-Type"], JSON)
+        self.refused(401, "Authorization: Bearer TOKEN", a_request(), path="/")
+        for token in ("mF_9.B5f-4.1JqM", "old-one"):
+            self.assertEqual(self.post(a_request(), Authorization=f"Bearer {token}")[0], 200)
+        self.assertEqual(self.child.stop(), 0)
+        self.assertIn("refused a request from 127.0.0.1: it has no token of ours", self.child.err)
+        self.assertIn(", refused 5 without a token", self.child.out)
+        self.assertNotIn("old-one", self.child.err)
+
+    def test_are_what_a_sender_of_ours_gives_in_its_headers(self):
+        first = self.store
+        sender = self.receive("--forward", f"http://127.0.0.1:{self.port}", "--headers",
+                              "Authorization=Bearer%20old-one")
+        self.assertEqual(self.post(a_request(b"passed on"))[0], 200)
+        self.assertEqual(sender.stop(), 0)
+        self.assertEqual((first / "000001.pb").read_bytes(), a_request(b"passed on"))
+
+
 class Full(Receive):
     def test_limits_refuse_the_newest_and_notice_new_room(self):
         child = self.receive("--max-files", "6")
@@ -534,6 +564,31 @@ class Starts(Receive):
              self.directory()])
         child.wait_for(r"^listening on http://0\.0\.0\.0:\d+")
         self.assertIn("takes requests from anybody", child.err)
+
+    def test_without_a_warning_where_a_token_is_asked_for(self):
+        path = self.directory() / "tokens"
+        path.write_text("s3cret\n")
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "--listen", "0.0.0.0", "--token-file", path, "-o",
+                            self.directory()])
+        child.wait_for(r"^listening on http://0\.0\.0\.0:\d+")
+        self.assertNotIn("takes requests from anybody", child.err)
+        self.assertIn("tokens come in the clear", child.err)
+        self.assertNotIn("s3cret", child.err)
+
+    def test_not_with_a_token_file_that_has_none(self):
+        path = self.directory() / "tokens"
+        for text, problem in ((b"\n", "no token in it"), (b"two words\n", "a line with other characters"),
+                              (b"a\0b\n", "a line with other characters"), (b"t\n" * 17, "more than 16 tokens"),
+                              (b"t" * 20000, "too large for tokens")):
+            path.write_bytes(text)
+            done = self.spanprof("receive", "--port", "0", "--token-file", path, "-o", str(self.directory()),
+                                 expect=78)
+            self.assertIn(f"token-file: {path}: {problem}", done.stderr)
+        path.unlink()
+        os.mkfifo(path)
+        for path, problem in ((path, "not a regular file"), (path.parent / "none", "No such file")):
+            done = self.spanprof("receive", "--port", "0", "--token-file", path, expect=78)
+            self.assertIn(f"token-file: {path}: {problem}", done.stderr)
 
     def test_in_a_default_directory_of_the_current_one(self):
         where = self.directory()

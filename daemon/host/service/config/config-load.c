@@ -525,6 +525,12 @@ static int check_pods_files(LoadState *state, const Config *config, int verb) {
         return r ? r : check_file(state, config, verb, "pods-certificate", config->pods.certificate);
 }
 
+static int check_token_file(LoadState *state, const Config *config, int verb) {
+        if (!(verb & (VERB_RECEIVE | VERB_CONFIG)))
+                return 0;
+        return check_file(state, config, verb, "token-file", config->receiver.token_file);
+}
+
 static int check_together(LoadState *state) {
         const Config *config = state->config;
         int r = 0;
@@ -649,6 +655,8 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 r = check_tls_files(&state, config, source->verb);
         if (!r)
                 r = check_pods_files(&state, config, source->verb);
+        if (!r)
+                r = check_token_file(&state, config, source->verb);
         if (!r)
                 r = make_urls(config);
         if (r)

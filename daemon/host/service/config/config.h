@@ -171,6 +171,7 @@ typedef struct ConfigReceiver {
         uint64_t max_stored_bytes;
         uint64_t max_stored_files;
         char *store_layout;             /* flat, partitioned */
+        char *token_file;
 } ConfigReceiver;
 
 /* The part of recordings that `report` and `convert` read. */

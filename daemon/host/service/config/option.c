@@ -283,6 +283,8 @@ const Option option_table[] = {
         { "store-layout", 0, OPTION_CHOICE, RECEIVE, "receiver", FIELD(receiver.store_layout), "flat",
           .choices = "flat partitioned", .argument = "LAYOUT", .advanced = true,
           .help = "of the directory: each request as a pair of files, or split into DAY/SERVICE/HOST/NNNNNN.pb for many hosts" },
+        { "token-file", 0, OPTION_STRING, RECEIVE, "receiver", FIELD(receiver.token_file), "", .argument = "FILE",
+          .advanced = true, .help = "take only requests with one of the bearer tokens in FILE, one a line; read at the start" },
         { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | VERB_STACKS,
           NULL, FIELD(command.output), "", .argument = "PATH",
           .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report`, "
