@@ -32,6 +32,9 @@ enum {
         MAX_OWNERS = 1 << 20,
 };
 
+/* Further than any receiver counts: a million requests a second for thirty years. */
+#define MAX_NUMBER UINT64_C(999999999999999)
+
 typedef struct Usage {
         uint64_t bytes, n_files;
 } Usage;
@@ -149,7 +152,7 @@ static void scan_entry(const Scan *scan, int directory, const struct dirent *ent
         if (entry->d_type != DT_DIR && !parse_name(entry->d_name, &number) &&
             !fstatat(directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)) {
                 count_file(store, number, (uint64_t)st.st_size);
-                store->next = MAX(store->next, number + 1);
+                store->next = number < MAX_NUMBER ? MAX(store->next, number + 1) : store->next;
         } else if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && level < PARTITION_LEVELS &&
                    partition_is_name(entry->d_name, level) &&
                    !scan_directory(scan, directory, entry->d_name, level + 1)) {

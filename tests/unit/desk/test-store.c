@@ -130,6 +130,21 @@ Test(store, goes_on_behind_the_highest_number_of_either_kind) {
         store_free(store);
 }
 
+Test(store, does_not_go_on_behind_a_number_that_no_receiver_reaches) {
+        const StoreLimits limits = { .max_bytes = 1 << 20, .max_files = 7 };
+        uint64_t number = 0;
+        Store *store;
+
+        write_file("000007.pb", 1);
+        write_file("9223372036854775807.pb", 1);
+        write_file("999999999999999.json", 1);
+        store = open_store(&limits);
+        cr_assert_eq(put(store, "", "", &number), 0);
+        cr_assert_eq(number, 8);
+        cr_assert_eq(put(store, "", "", &number), STORE_E_SHARE, "it counts as a file");
+        store_free(store);
+}
+
 Test(store, never_writes_over_a_file_that_came_in_the_meantime) {
         Store *store = open_store(&wide);
         uint64_t number = 0;

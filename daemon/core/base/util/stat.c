@@ -40,3 +40,9 @@ uint64_t stat_lost(void) {
                         sum += stat_values[i];
         return sum;
 }
+
+uint64_t stat_pending(void) {
+        uint64_t ticks = stat_get(COUNTER_TICKS), ended = stat_get(COUNTER_SAMPLES_DELIVERED) + stat_lost();
+
+        return ended < ticks ? ticks - ended : 0;
+}

@@ -29,3 +29,9 @@ const char *stat_help(enum counter counter);
 
 /* Sum of all LOST_* counters, kernel and daemon. */
 uint64_t stat_lost(void);
+
+/*
+ * Ticks that are neither delivered nor lost yet. What an earlier process left in the spool is delivered, or
+ * lost, beyond the ticks of this one: then 0.
+ */
+uint64_t stat_pending(void);

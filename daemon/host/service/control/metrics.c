@@ -95,7 +95,7 @@ static void append_number(Text *text, const char *name, const char *type, double
 static uint32_t n_unwalked(const Runtimes *runtimes) {
         RuntimesState state = runtimes_state(runtimes);
 
-        return state.n_processes - state.n_walked;
+        return state.n_processes - MIN(state.n_walked, state.n_processes);
 }
 
 static void append_gauges(Text *text, const Metrics *m) {
@@ -298,10 +298,6 @@ void metrics_print_open(Text *text, const Metrics *metrics) {
 }
 
 /* ---- status ---- */
-
-static uint64_t n_pending(void) {
-        return stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost();
-}
 
 static void append_losses(Text *text) {
         const char *separator = "";
@@ -547,7 +543,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
                     "ticks        %" PRIu64 " = %" PRIu64 " delivered + %" PRIu64 " lost + %" PRIu64
                     " under way\n",
                     stat_get(COUNTER_TICKS) - not_targets, stat_get(COUNTER_SAMPLES_DELIVERED),
-                    stat_lost() - not_targets, n_pending());
+                    stat_lost() - not_targets, stat_pending());
         if (stat_lost() > not_targets) {
                 text_printf(text, "lost         ");
                 append_losses(text);
@@ -588,7 +584,7 @@ static void append_json_sampling(JsonWriter *json, const Metrics *m) {
         json_number(json, "ticks", stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET));
         json_number(json, "delivered", stat_get(COUNTER_SAMPLES_DELIVERED));
         json_number(json, "lost", stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
-        json_number(json, "pending", n_pending());
+        json_number(json, "pending", stat_pending());
         json_number(json, "not_target", stat_get(COUNTER_LOST_NOT_TARGET));
         json_line(json, 2);
         json_decimal(json, "coverage_ratio", coverage_ratio(&m->coverage), 4);

@@ -346,7 +346,7 @@ void daemon_summarize(const Daemon *daemon, Summary *summary) {
                 .target_cpu_ns = totals->target_cpu_ns,
                 .sampler_entries = totals->sampler_entries,
                 .programmed = totals->programmed,
-                .n_pending = stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost(),
+                .n_pending = stat_pending(),
                 .first_sample_ns = since_start(daemon, totals->first_sample_ns),
                 .first_delivery_ns = since_start(daemon, totals->first_delivery_ns),
                 .map_bytes = sampler_map_bytes(daemon->stages.sampler) + tables_bytes(daemon->stages.tables),

@@ -38,6 +38,18 @@ static double number(const cJSON *json, const char *name) {
         return item->valuedouble;
 }
 
+Test(summary, has_nothing_under_way_when_more_ended_than_was_sampled) {
+        stat_reset();
+        stat_add(COUNTER_TICKS, 10);
+        stat_add(COUNTER_SAMPLES_DELIVERED, 6);
+        stat_add(COUNTER_LOST_RING_FULL, 3);
+        cr_expect_eq(stat_pending(), 1);
+        stat_add(COUNTER_SAMPLES_DELIVERED, 1);
+        cr_expect_eq(stat_pending(), 0);
+        stat_add(COUNTER_LOST_SPOOL_AGE, 100);
+        cr_expect_eq(stat_pending(), 0, "an earlier process sampled these");
+}
+
 Test(summary, writes_every_counter_once) {
         Summary summary = { .duration_ns = NS_PER_SEC, .frequency = 99, .n_cpus = 2 };
         cJSON *json, *counters;
