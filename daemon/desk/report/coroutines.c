@@ -415,8 +415,10 @@ static int compare_addresses(const void *left, const void *right) {
 }
 
 void coroutine_report_sort(CoroutineReport *report) {
-        qsort(report->runs.rows, report->runs.n, sizeof(Stretch), compare_stretches);
-        qsort(report->suspensions.rows, report->suspensions.n, sizeof(Stretch), compare_stretches);
+        if (report->runs.n)
+                qsort(report->runs.rows, report->runs.n, sizeof(Stretch), compare_stretches);
+        if (report->suspensions.n)
+                qsort(report->suspensions.rows, report->suspensions.n, sizeof(Stretch), compare_stretches);
         if (report->n_addresses) {
                 qsort(report->addresses, report->n_addresses, sizeof(*report->addresses), compare_addresses);
                 hashmap_deinit(&report->by_address);    /* the addresses have changed places */

@@ -70,9 +70,13 @@ static bool is_function(const Elf64_Sym *symbol) {
  */
 static uint16_t name_length(const ImageBytes *strings, uint32_t at) {
         uint64_t left = at < strings->size ? strings->size - at : 0;
-        const char *name = strings->data + at, *version;
-        size_t n = left ? strnlen(name, MIN(left, (uint64_t)SYMBOL_MAX_NAME)) : 0;
+        const char *name, *version;
+        size_t n;
 
+        if (!left)                      /* perhaps there is no table */
+                return 0;
+        name = strings->data + at;
+        n = strnlen(name, MIN(left, (uint64_t)SYMBOL_MAX_NAME));
         version = n > 1 ? memmem(name + 1, n - 1, "@@", 2) : NULL;
         return (uint16_t)(version ? version - name : (ptrdiff_t)n);
 }

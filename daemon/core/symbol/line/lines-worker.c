@@ -409,7 +409,8 @@ static void answer_all(Run *run) {
                 run->wanted[i].unit = unit_of(run, run->wanted[i].address);
                 run->wanted[i].node = NO_NODE;
         }
-        qsort(run->wanted, run->n_wanted, sizeof(*run->wanted), compare_wanted);
+        if (run->n_wanted)
+                qsort(run->wanted, run->n_wanted, sizeof(*run->wanted), compare_wanted);
         for (uint32_t i = 0, k; i < run->n_wanted && run->wanted[i].unit < run->n_units; i = k) {
                 for (k = i; k < run->n_wanted && run->wanted[k].unit == run->wanted[i].unit;)
                         k++;

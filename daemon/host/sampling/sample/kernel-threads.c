@@ -162,6 +162,7 @@ int kernel_threads_look(KernelThreads *threads, ThreadsLook *look) {
                 *look = (ThreadsLook){ 0 };
                 return r;
         }
-        qsort(look->threads, look->n, sizeof(*look->threads), compare);
+        if (look->n)
+                qsort(look->threads, look->n, sizeof(*look->threads), compare);
         return 0;
 }

@@ -34,7 +34,8 @@ static void fill(struct unwind_node *node, const struct unwind_mapping *mappings
         node->generation = generation;
         node->n = (uint16_t)n;
         node->is_leaf = true;
-        memcpy(node->mappings, mappings, n * sizeof(*mappings));
+        if (n)                          /* a process may have none left */
+                memcpy(node->mappings, mappings, n * sizeof(*mappings));
 }
 
 void nodes_build(Nodes *nodes, const struct unwind_mapping *mappings, uint32_t n, uint64_t generation) {
