@@ -288,6 +288,22 @@ class Caps(Partitions):
         self.assertEqual(child.stop(), 0)
         self.assertIn(", 2 parts in +other (too many directories)", child.out)
 
+    def test_of_names_for_each_of_many_senders(self):
+        child = self.receive()
+        (self.store / DAY).mkdir(mode=0o700)
+        for i in range(4000):
+            (self.store / DAY / f"s{i}").mkdir()
+        for path in (self.store, self.store / DAY):
+            os.chown(path, *self.owner(child))
+        self.assertEqual(self.answer([named(self.base, f"x{k}", "a", k) for k in range(100)], "127.0.0.2")[0], 200)
+        services = [name.split("/")[1] for name in self.files()]
+        self.assertEqual(services.count("+other"), 18, "82 of 94 (with `.` and `..`) are 7/8")
+        self.assertEqual(self.answer([named(self.base, "honest", "a", 1)], "127.0.0.3")[0], 200)
+        self.assertIn(f"{DAY}/honest/a/000101.pb", self.files())
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("127.0.0.2 has made its share of the directories", child.err)
+        self.assertIn(", 18 parts in +other (of senders with their share of directories)", child.out)
+
     def owner(self, child):
         status = os.stat(f"/proc/{child.process.pid}")
         return status.st_uid, status.st_gid
