@@ -225,6 +225,19 @@ class Damage(SpoolCase):
         self.assertEqual(secret.read_text(), "nobody's business")
         self.assertEqual(len(list(self.spool.iterdir())), 5, "four of others, and the lock")
 
+    def test_names_with_numbers_that_cannot_be_are_no_losses(self):
+        self.fill(1)
+        names = [f"{1:019d}-000001-{2**64 - 1}.batch", f"{1:019d}-000001-{2**40 + 1}.batch", f"{10**19 - 1}-000001-5.batch"]
+        for name in names:
+            (self.spool / name).write_text("x")
+        server = self.serve(ok())
+        values = self.drive(server.url(), batches=0, drained=1, spool_age_ms=7 * 86400 * 1000)
+        self.assertEqual(server.markers(), ["batch-0"])
+        self.assertEqual(values[DELIVERED], EVENTS)
+        self.assertEqual([key for key, n in values.items() if key.startswith("lost_total") and n], [])
+        for name in names:
+            self.assertTrue((self.spool / name).exists(), name)
+
     def test_of_damaged_files_the_last_sixteen_are_kept(self):
         self.spool.mkdir(mode=0o700)
         for i in range(20):
