@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
@@ -39,6 +40,11 @@ static void work(int socket) {
                 while (letter == 'e')           /* it never stops, unless nobody listens */
                         if (channel_send(socket, &letter, 1, -1))
                                 _exit(0);
+                if (letter == 'm') {            /* three pieces of an answer, with gifts, and no more */
+                        for (int i = 0; i < 3; i++)
+                                channel_send(socket, &letter, 1, socket);
+                        _exit(0);
+                }
                 if (letter == 'l')
                         channel_send(socket, memset(large, 'l', sizeof(large)), sizeof(large), -1);
                 else if (letter == 'f' && pread(fd, &first, 1, 0) == 1)
@@ -133,6 +139,32 @@ Test(session, who_dies_is_known_to_be_dead_and_the_next_question_has_another) {
         cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), 2);
         cr_assert_eq(stat_get(COUNTER_WORKERS_MALFORMED), 1);
         cr_assert_eq(stat_get(COUNTER_WORKERS_LATE), 0);
+}
+
+static unsigned count_descriptors(void) {
+        DIR *dir = opendir("/proc/self/fd");
+        unsigned n = 0;
+
+        while (readdir(dir))
+                n++;
+        closedir(dir);
+        return n;
+}
+
+Test(session, who_dies_in_the_middle_of_an_answer_leaves_no_descriptor) {
+        WorkerSession session = make(&counts, TIME_LIMIT_NS);
+        int fd = memfd_create("test", MFD_CLOEXEC);
+        unsigned before = count_descriptors();
+        char answer[4] = { 0 };
+
+        for (int i = 0; i < 20; i++) {
+                cr_assert_eq(ask(&session, 'm', fd, answer), 0);
+                cr_assert_eq(worker_session_receive(&session, answer + 1, 3), WORKER_SESSION_E_DIED);
+                cr_assert_eq(answer[2], 'm');
+        }
+        cr_assert_eq(counts.n_died, 20);
+        cr_assert_eq(count_descriptors(), before);
+        close(fd);
 }
 
 Test(session, who_takes_too_long_is_late_and_killed) {
