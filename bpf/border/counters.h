@@ -489,7 +489,7 @@
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", \
                 "malformed lines and records") \
         X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", \
-          "functions left out for want of room") \
+          "functions dropped for want of room, the oldest first, or left out") \
         X(CODE_FRAMES_NAMED, "code_frames_total", "result=\"named\"", \
                 "frames in memory without a file that have a name") \
         X(CODE_FRAMES_LATER, "code_frames_total", "result=\"later\"", \

@@ -191,6 +191,11 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
 
+        /* a program that writes names has its flag set already */
+        if (stat_get(COUNTER_CODE_RECORDS_OVER_CAP))
+                return "its names are read, but are more than are kept: those that came first were dropped";
+        if (stat_get(COUNTER_CODE_RECORDS))
+                return "names that a program writes are read, but none of them is for this code";
         if (counts_rows(counts, COUNTS_PROCESSES, COUNTS_BY_SELF, &rows, &n) || !n)
                 return hint;
         for (size_t i = 0; i < ARRAY_SIZE(hints); i++)

@@ -193,6 +193,9 @@ static void schedule(CodeTarget *target, const CodeJob *code) {
                                          look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
         target->next_ns = code->end_ns +
                 MAX(target->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
+        /* a recording may end soon, and the newest code stands at the end of a long file */
+        if (look->has_more && code->place.keep_root)
+                target->next_ns = code->end_ns;
         target->is_wanted = target->is_wanted || look->has_more;
 }
 

@@ -258,10 +258,11 @@ static void remember_last(CodeFile *file, const char *piece, size_t size) {
 
 static int take_range(void *userdata, const CodeRange *range) {
         CodeSource *source = userdata;
+        uint64_t n_dropped = code_index_n_dropped(source->index);
         int r = code_index_add(source->index, range);
 
         source->look->n_taken += !r;
-        source->look->n_over_cap += r > 0;
+        source->look->n_over_cap += (r > 0) + code_index_n_dropped(source->index) - n_dropped;
         return r < 0 ? r : 0;
 }
 

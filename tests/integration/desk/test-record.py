@@ -586,6 +586,19 @@ class Unnamed(Record):
                 self.assertNotIn("  unnamed  ", child.out)
             tell("map")
 
+    def test_a_program_that_writes_names_of_other_code_is_not_told_to_write_names(self):
+        victim, tell = self.commanded("code")
+        tell("make work")
+        names = pathlib.Path(f"/tmp/perf-{victim.pid}.map")
+        names.write_text("10 10 elsewhere\n")
+        self.addCleanup(names.unlink, missing_ok=True)
+        child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off")
+        child.wait_for("chosen: 1 process")
+        session.wait_cpu([victim.pid], 1)
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        self.assertRegex(child.out, r"(?m)^  unnamed    \d+\.\d % of the stacks go through code outside of files: "
+                                    r"names that a program writes are read, but none of them is for this code$")
+
     def test_names_that_come_late_name_what_was_sampled_before(self):
         """By a map, also one that a program has written as its last act; by a jitdump, which says when code was made."""
         for names, ends in (("map", False), ("map", True), (f"dump {self.where}", False)):

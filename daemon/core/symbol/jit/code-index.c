@@ -10,6 +10,9 @@
  *
  * A compiler fills its memory mostly upwards, but comes back to what it has freed: an array would move all of
  * its ranges for that, a chunk moves 256.
+ *
+ * A full index drops the ranges that came first, an eighth of them in one pass: a program runs what it
+ * compiles now, and a pass for each new range would read all of them every time.
  */
 #include "core/symbol/jit/code-index.h"
 
@@ -26,11 +29,13 @@ enum {
         DEFAULT_MAX_NAME_BYTES = 16 << 20,
         CHUNK_RANGES = 256,
         MAX_PAST = 4096,
+        DROP_PART = 8,                  /* a full index drops so large a part of its ranges at once */
 };
 
 typedef struct Range {
         uint64_t start, end, from_ns;
         uint32_t name;
+        uint32_t turn;                  /* number of the addition, which may wrap around */
 } Range;
 
 typedef struct PastRange {
@@ -49,6 +54,8 @@ struct CodeIndex {
         uint32_t n_chunks, chunks_size;
         uint32_t n_ranges;
         uint32_t n_gone;                /* ranges that went since names were looked through */
+        uint32_t turn;                  /* turn of the next addition */
+        uint64_t n_dropped;             /* ranges that made room for later ones, ever */
         Intern names;
         PastRange *history;                /* a ring, made for the first one */
         uint64_t n_past;                /* ever */
@@ -235,20 +242,109 @@ static int look_through_names(CodeIndex *index) {
         return 0;
 }
 
+/* ---- dropping ---- */
+
+/* Additions since this one; right across a wrap of the number. */
+static uint32_t age_of(const CodeIndex *index, const Range *range) {
+        return index->turn - range->turn;
+}
+
+static int compare_ages(const void *left, const void *right) {
+        uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+        return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* *agep: the age that only the oldest @n ranges reach. Return: 0, -ENOMEM. */
+static int find_age(const CodeIndex *index, uint32_t n, uint32_t *agep) {
+        _cleanup_(freep) uint32_t *ages = malloc(index->n_ranges * sizeof(*ages));
+        uint32_t n_ages = 0;
+
+        if (!ages)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < index->n_chunks; i++)
+                for (uint32_t j = 0; j < index->chunks[i]->n; j++)
+                        ages[n_ages++] = age_of(index, &index->chunks[i]->ranges[j]);
+        qsort(ages, n_ages, sizeof(*ages), compare_ages);
+        *agep = ages[n - 1];
+        return 0;
+}
+
+static void drop_from_chunk(CodeIndex *index, Chunk *chunk, uint32_t age) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < chunk->n; i++)
+                if (age_of(index, &chunk->ranges[i]) < age)
+                        chunk->ranges[n++] = chunk->ranges[i];
+        index->n_ranges -= chunk->n - n;
+        index->n_gone += chunk->n - n;
+        index->n_dropped += chunk->n - n;
+        chunk->n = n;
+}
+
+/* Moves what is left of a chunk into the one before it, if it fits, and frees it. Return: whether it did. */
+static bool join(Chunk *before, Chunk *chunk) {
+        if (chunk->n && (!before || before->n + chunk->n > CHUNK_RANGES))
+                return false;
+        if (chunk->n)
+                memcpy(before->ranges + before->n, chunk->ranges, chunk->n * sizeof(*chunk->ranges));
+        if (before)
+                before->n += chunk->n;
+        free(chunk);
+        return true;
+}
+
+/* Drops the oldest ranges: an eighth, two at least, since an addition may need two. Return: 0, -ENOMEM. */
+static int drop_oldest(CodeIndex *index) {
+        uint32_t n = MIN(MAX(index->n_ranges / DROP_PART, 2u), index->n_ranges), n_chunks = 0, age = 0;
+        int r = n ? find_age(index, n, &age) : 0;
+
+        if (r || !n)
+                return r;
+        for (uint32_t i = 0; i < index->n_chunks; i++) {
+                Chunk *chunk = index->chunks[i];
+
+                drop_from_chunk(index, chunk, age);
+                if (!join(n_chunks ? index->chunks[n_chunks - 1] : NULL, chunk))
+                        index->chunks[n_chunks++] = chunk;
+        }
+        index->n_chunks = n_chunks;
+        return 0;
+}
+
+static bool has_room_for(const CodeIndex *index, const CodeRange *range) {
+        return index->names.arena.total + range->name_size <= index->limits.max_name_bytes;
+}
+
+/*
+ * Looking through names takes long: first only where it may yield something, then once the oldest ranges have
+ * gone. Return: 0, CODE_INDEX_E_FULL = the name alone is too long, -ENOMEM.
+ */
+static int make_room_for_name(CodeIndex *index, const CodeRange *range) {
+        int r;
+
+        if (range->name_size > index->limits.max_name_bytes)
+                return CODE_INDEX_E_FULL;
+        r = index->n_gone > index->n_ranges / 4 ? look_through_names(index) : 0;
+        while (!r && !has_room_for(index, range) && index->n_ranges) {
+                r = drop_oldest(index);
+                if (!r)
+                        r = look_through_names(index);
+        }
+        if (r)
+                return error_fold(r);
+        return has_room_for(index, range) ? 0 : CODE_INDEX_E_FULL;
+}
+
 static int add_name(CodeIndex *index, const CodeRange *range, uint32_t *namep) {
         int r;
 
         if (!intern_find(&index->names, range->name, range->name_size, namep))
                 return 0;
-        if (index->names.arena.total + range->name_size > index->limits.max_name_bytes) {
-                /* Looking through takes long: only where it may yield something. */
-                if (index->n_gone <= index->n_ranges / 4)
-                        return CODE_INDEX_E_FULL;
-                r = look_through_names(index);
+        if (!has_room_for(index, range)) {
+                r = make_room_for_name(index, range);
                 if (r)
-                        return error_fold(r);
-                if (index->names.arena.total + range->name_size > index->limits.max_name_bytes)
-                        return CODE_INDEX_E_FULL;
+                        return r;
         }
         r = intern_add(&index->names, range->name, range->name_size, namep);
         return r < 0 ? error_fold(r) : 0;
@@ -302,21 +398,31 @@ static int clear(CodeIndex *index, const Range *new, Place *placep) {
 
 int code_index_add(CodeIndex *index, const CodeRange *range) {
         Range new = { .start = range->start, .end = range->start + range->size, .from_ns = range->time_ns };
-        const Range *old;
+        Range *old;
         Place place;
         int r;
 
-        /* a range in the middle of another makes two more */
-        if (index->n_ranges + 2 > index->limits.max_ranges)
-                return CODE_INDEX_E_FULL;
         r = add_name(index, range, &new.name);
         if (r)
                 return r;
+        new.turn = index->turn++;
         old = range_at(index, find_place(index, new.start));
-        if (old && old->start == new.start && old->end == new.end && old->name == new.name)
+        if (old && old->start == new.start && old->end == new.end && old->name == new.name) {
+                old->turn = new.turn;
                 return 0;               /* a file that is read again */
+        }
+        /* a range in the middle of another makes two more */
+        if (index->n_ranges + 2 > index->limits.max_ranges) {
+                r = drop_oldest(index);
+                if (r)
+                        return error_fold(r);
+        }
         r = clear(index, &new, &place);
         return r ? error_fold(r) : insert(index, place, &new);
+}
+
+uint64_t code_index_n_dropped(const CodeIndex *index) {
+        return index->n_dropped;
 }
 
 /* ---- finding ---- */

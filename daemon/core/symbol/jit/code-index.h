@@ -9,7 +9,8 @@
  * was covered stays known for a while, for samples of a time before.
  *
  * Adding and finding take a time that grows with the logarithm of the number of ranges. Bounded in ranges and
- * in bytes of names; names of ranges that are gone are forgotten when room is needed.
+ * in bytes of names: where room is needed, names of ranges that are gone are forgotten first, then the ranges
+ * that came first go, an eighth at once, and are counted.
  */
 
 #include <stdbool.h>
@@ -23,11 +24,11 @@ typedef struct CodeIndex CodeIndex;
 
 enum {
         _CODE_INDEX_E_SUCCESS,
-        CODE_INDEX_E_FULL,              /* the range was left out */
+        CODE_INDEX_E_FULL,              /* the name is longer than all names may be: the range was left out */
 };
 
 typedef struct CodeIndexLimits {
-        uint32_t max_ranges;            /* 0 = 262,144 at 32 bytes each */
+        uint32_t max_ranges;            /* 0 = 262,144 at 32 bytes each; 4 at least */
         size_t max_name_bytes;          /* 0 = 16 MiB */
 } CodeIndexLimits;
 
@@ -38,6 +39,9 @@ DEFINE_CLEANUP(CodeIndex, code_index_free)
 
 /* Return: 0, CODE_INDEX_E_FULL, -ENOMEM. */
 int code_index_add(CodeIndex *index, const CodeRange *range);
+
+/* Ranges that made room for later ones, since the index was made. */
+uint64_t code_index_n_dropped(const CodeIndex *index);
 
 /*
  * The function that was at @address at @time_ns (MONOTONIC), as far as ranges have times; with one range

@@ -129,16 +129,70 @@ Test(code_index, agrees_with_a_slow_one) {
         }
 }
 
-Test(code_index, leaves_out_what_is_over_the_cap) {
-        CodeIndexLimits limits = { .max_ranges = 10 };
-
+static void limit(const CodeIndexLimits *limits) {
         code_index_free(code_index);
-        cr_assert_eq(code_index_new(&code_index, &limits), 0);
-        for (uint64_t i = 0; i < 9; i++)
+        cr_assert_eq(code_index_new(&code_index, limits), 0);
+}
+
+/* What a program compiles now is what it runs. */
+Test(code_index, drops_what_came_first_when_it_is_full) {
+        limit(&(CodeIndexLimits){ .max_ranges = 10 });
+        /* downwards, so that age and address differ */
+        for (uint64_t i = 9; i > 0; i--)
                 add(0x1000 * i, 0x10, "x");
-        cr_assert_eq(add_at(0x100000, 0x10, 0, "over"), CODE_INDEX_E_FULL);
-        assert_name(0x100000, 0, NULL, 0);
-        assert_name(0x8000, 0, "x", 0x8000);
+        cr_assert_eq(code_index_n_dropped(code_index), 0);
+        add(0x100000, 0x10, "newest");
+        assert_name(0x100000, 0, "newest", 0x100000);
+        assert_name(0x9000, 0, NULL, 0);
+        assert_name(0x8000, 0, NULL, 0);
+        assert_name(0x7000, 0, "x", 0x7000);
+        assert_name(0x1000, 0, "x", 0x1000);
+        cr_assert_eq(code_index_n_dropped(code_index), 2);
+}
+
+/* A file that is read again says the same, so its code is in use. */
+Test(code_index, counts_a_range_as_new_that_is_told_again) {
+        limit(&(CodeIndexLimits){ .max_ranges = 10 });
+        for (uint64_t i = 1; i < 10; i++)
+                add(0x1000 * i, 0x10, "x");
+        add(0x1000, 0x10, "x");
+        add(0x100000, 0x10, "newest");
+        assert_name(0x1000, 0, "x", 0x1000);
+        assert_name(0x2000, 0, NULL, 0);
+        assert_name(0x3000, 0, NULL, 0);
+        assert_name(0x4000, 0, "x", 0x4000);
+}
+
+/* The numbers of a large service: 400,000 functions, and what runs is at the end of the list. */
+Test(code_index, names_the_newest_code_of_a_large_service) {
+        enum { N = 400000, MAX = 256 << 10 };
+        uint64_t n_named = 0;
+        char name[80], last[80];
+
+        for (uint64_t i = 0; i < N; i++) {
+                snprintf(name, sizeof(name), "LazyCompile:~pad%lu /srv/app/lib/file%lu.js:%lu:3", i, i % 900,
+                         i % 4000);
+                /* an odd factor modulo a power of two: all places differ, in no order */
+                add(0x200000000000 + (i * 0x9e3779b1 & 0xffffffff) * 64, 0x40, name);
+        }
+        snprintf(last, sizeof(last), "LazyCompile:~pad%d /srv/app/lib/file%d.js:%d:3", N - 1, (N - 1) % 900,
+                 (N - 1) % 4000);
+        for (uint64_t i = 0; i < N; i++) {
+                uint64_t at = 0x200000000000 + (i * 0x9e3779b1 & 0xffffffff) * 64, start;
+                bool is_past;
+                size_t size;
+
+                if (code_index_find(code_index, at, 0, &size, &start, &is_past)) {
+                        cr_assert_geq(i, N - MAX, "an old one is kept, and newer ones are not");
+                        n_named++;
+                } else {
+                        cr_assert_lt(i, N - MAX / 2, "number %lu has gone", i);
+                }
+        }
+        cr_assert_eq(n_named + code_index_n_dropped(code_index), N);
+        assert_name(0x200000000000 + ((N - 1ULL) * 0x9e3779b1 & 0xffffffff) * 64, 0, last,
+                    0x200000000000 + ((N - 1ULL) * 0x9e3779b1 & 0xffffffff) * 64);
+        cr_assert_leq(code_index_memory(code_index), 64 << 20);
 }
 
 /* A compiler that runs for weeks gives names of functions that are long gone. */
@@ -156,19 +210,39 @@ Test(code_index, forgets_names_that_no_range_has) {
         cr_assert_leq(code_index_memory(code_index), 2 << 20);
 }
 
-Test(code_index, is_full_of_names_that_all_have_a_range) {
+Test(code_index, drops_what_came_first_when_names_have_no_room) {
         CodeIndexLimits limits = { .max_name_bytes = 64 << 10 };
         unsigned n = 0;
         char name[64];
 
-        code_index_free(code_index);
-        cr_assert_eq(code_index_new(&code_index, &limits), 0);
+        limit(&limits);
         for (uint64_t i = 0; i < 100000; i++) {
                 snprintf(name, sizeof(name), "function number %06lu of a very long run", i);
-                n += add_at(0x1000 + i * 0x10, 0x10, 0, name) == CODE_INDEX_E_FULL;
+                add(0x1000 + i * 0x10, 0x10, name);
         }
-        cr_assert_geq(n, 100000 - (64 << 10) / 40);
-        assert_name(0x1000, 0, "function number 000000 of a very long run", 0x1000);
-        /* a name that is known needs no room */
-        add(0x1000, 0x10, "function number 000001 of a very long run");
+        assert_name(0x1000, 0, NULL, 0);
+        assert_name(0x1000 + 99999 * 0x10, 0, "function number 099999 of a very long run",
+                    0x1000 + 99999 * 0x10);
+        for (uint64_t i = 0; i < 100000; i++) {
+                uint64_t start;
+                bool is_past, found;
+                size_t size;
+
+                found = code_index_find(code_index, 0x1000 + i * 0x10, 0, &size, &start, &is_past);
+                cr_assert(found || !n, "number %lu has gone, an older one is kept", i);
+                n += found;
+        }
+        /* names have 41 bytes, and blocks of names are as large as all before them */
+        cr_assert_leq(n, 2 * (64 << 10) / 41);
+        cr_assert_geq(n, (64 << 10) / 41 / 2);
+        cr_assert_eq(n + code_index_n_dropped(code_index), 100000);
+}
+
+Test(code_index, leaves_out_a_name_longer_than_all_may_be) {
+        limit(&(CodeIndexLimits){ .max_name_bytes = 16 });
+        add(0x1000, 0x10, "short");
+        cr_assert_eq(add_at(0x2000, 0x10, 0, "longer than sixteen bytes"), CODE_INDEX_E_FULL);
+        assert_name(0x2000, 0, NULL, 0);
+        assert_name(0x1000, 0, "short", 0x1000);
+        cr_assert_eq(code_index_n_dropped(code_index), 0);
 }
