@@ -107,6 +107,10 @@ ROUNDED = {
     event for event, read in VALUES.items()
     if event.startswith(("jdk.JavaMonitor", "jdk.ThreadPark", "profiler.NativeLock"))
 }
+# what a JVM puts into the names of classes that it makes: addresses, and numbers in the order of their making
+ADDRESS = re.compile(r"[+/.]0x[0-9a-f]+$|[+/][0-9]+$")
+NUMBER = re.compile(r"(?<=\$\$Lambda)\$?[0-9]+$|(?<=Accessor)[0-9]+$|(?<=/\$Proxy)[0-9]+$|(?<=LambdaForm\$[DB]MH)[0-9]+$|"
+                    r"(?<=LambdaForm\$MH)[0-9]+$")
 SPAN_MASK = (1 << 64) - 1
 
 
@@ -120,7 +124,8 @@ def printed_frame(frame):
     method = frame["method"]
     if not method:
         return ("", "", 0, None, 0)
-    class_name = ((method["type"] or {}).get("name") or "").replace("/", ".")
+    class_name = NUMBER.sub("", ADDRESS.sub("", (method["type"] or {}).get("name") or ""))
+    class_name = re.sub(r"^jdk/proxy[0-9]+", "jdk/proxy", class_name).replace("/", ".")
     name, descriptor = method["name"] or "", method["descriptor"] or ""
     address = re.fullmatch(r"\(?0x([0-9a-f]+)\)?", descriptor)
     if name == "<remote>" and address:

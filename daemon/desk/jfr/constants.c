@@ -12,6 +12,7 @@
 
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
+#include "core/base/util/java-name.h"
 #include "core/base/util/macro.h"
 
 enum {
@@ -197,6 +198,15 @@ int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Tex
         return text->failed ? error_origin(-ENOMEM) : 0;
 }
 
+static void append_class_name(Text *text, const char *name, size_t size) {
+        size_t begin = text->size;
+
+        text_append(text, name, size);
+        text_append(text, "", 1);       /* room for the NUL */
+        if (!text->failed)
+                text->size = begin + java_class_name(text->data + begin, name, size);
+}
+
 /* [[Ljava/lang/String; → java.lang.String[][] */
 static void print_array(const char *name, Text *text) {
         static const char *const types[] = { "Bbyte", "Cchar", "Ddouble", "Ffloat",
@@ -210,7 +220,7 @@ static void print_array(const char *name, Text *text) {
         if (word)
                 text_append(text, word, strlen(word));
         else if (*element == 'L' && name[size - 1] == ';')
-                text_append(text, element + 1, size - dimensions - 2);
+                append_class_name(text, element + 1, size - dimensions - 2);
         else {
                 text_append(text, name, size);
                 return;
@@ -221,8 +231,6 @@ static void print_array(const char *name, Text *text) {
 
 /* A class as people write it. */
 int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t index, Text *text) {
-        size_t begin = text->size;
-
         if (jfr_constant(names->pools, class, index)) {
                 names->text.size = 0;
                 read_text(names, class, index, 0, &names->text);
@@ -232,12 +240,9 @@ int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t inde
                         if (names->text.data[0] == '[')
                                 print_array(names->text.data, text);
                         else
-                                text_append(text, names->text.data, names->text.size);
+                                append_class_name(text, names->text.data, names->text.size);
                 }
         }
-        for (size_t i = begin; i < text->size; i++)
-                if (text->data[i] == '/')
-                        text->data[i] = '.';
         return text->failed ? error_origin(-ENOMEM) : 0;
 }
 

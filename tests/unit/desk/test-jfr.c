@@ -386,6 +386,48 @@ Test(jfr, knows_remote_frames_in_each_spelling) {
         }
 }
 
+/* The address differs from run to run, so that two recordings would have no function in common. */
+Test(jfr, cuts_addresses_from_names_of_hidden_classes) {
+        static const struct {
+                const char *class, *function;
+        } cases[] = { { "a/Main$$Lambda$14+0x0000000800c03000", "a.Main$$Lambda.run" },
+                      { "a/Main$$Lambda/0x00007fcaa0001800", "a.Main$$Lambda.run" },
+                      { "jdk/proxy2/$Proxy11", "jdk.proxy.$Proxy.run" },
+                      { "a/Main$1", "a.Main$1.run" } };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                JfrMaker maker = make();
+                const WindowFunction *function;
+                const FrameWord *words;
+                WindowSample sample;
+                WindowFrame frame;
+                size_t n;
+                Read read;
+
+                maker.remote = true;
+                maker.remote_names[0] = cases[i].class;
+                maker.remote_names[1] = "run";
+                maker.remote_names[2] = "()V";
+                maker_begin_chunk(&maker);
+                MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+                MAKER_EVENT(&maker, MAKER_ALLOC_SAMPLE, { 5000 }, { 1 }, { 1 }, { 1 }, { 300 });
+                maker_end_chunk(&maker);
+                read = read_all(&maker);
+                cr_assert_eq(read.r, 0, "%s", read.problem.data);
+                window_get_sample(read.window, 0, 0, &sample);
+                words = window_get_stack(read.window, sample.stack, &n);
+                cr_assert_eq(n, 3);
+                frame = window_expand_frame(read.window, words[0]);
+                function = window_get_function(read.window, frame.function);
+                cr_expect_str_eq(window_get_string(read.window, function->name, NULL), cases[i].function);
+                cr_expect(!has_string(&read, "0x0000"));
+                window_get_sample(read.window, 1, 0, &sample);
+                cr_expect_eq(strlen(attribute(&read, sample.attributes, "jvm.object.class")),
+                             strlen(cases[i].function) - strlen(".run"));
+                end(&maker, &read);
+        }
+}
+
 Test(jfr, never_lets_out_what_the_environment_holds) {
         JfrMaker maker = make();
         Read read;

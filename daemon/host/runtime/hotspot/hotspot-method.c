@@ -24,6 +24,7 @@
 
 #include "core/base/data/intern.h"
 #include "core/base/util/error.h"
+#include "core/base/util/java-name.h"
 #include "core/base/util/text.h"
 #include "host/runtime/hotspot/hotspot-number.h"
 
@@ -152,71 +153,6 @@ static int find_names(Names *names, Symbols *symbols, uint64_t address) {
 
 /* ---- names ---- */
 
-static bool is_number(const char *text, size_t size, const char *digits) {
-        for (size_t i = 0; i < size; i++)
-                if (!memchr(digits, text[i], strlen(digits)))
-                        return false;
-        return size;
-}
-
-/*
- * Cuts what a class has got at run time: `+0x0000000800c03000` or `/0x…` (hidden classes since 15) and
- * `/1234567` (anonymous ones before), where a class name of the language has neither + nor a part that begins
- * with a digit.
- */
-static size_t cut_address(const char *name, size_t size) {
-        for (size_t i = size; i-- > 1;) {
-                const char *rest = name + i + 1;
-                size_t n = size - i - 1;
-
-                if (name[i] != '+' && name[i] != '/')
-                        continue;
-                if ((n > 2 && !memcmp(rest, "0x", 2) && is_number(rest + 2, n - 2, "0123456789abcdef")) ||
-                    is_number(rest, n, "0123456789"))
-                        return i;
-                return size;
-        }
-        return size;
-}
-
-static bool ends_with(const char *name, size_t size, const char *end) {
-        size_t n = strlen(end);
-
-        return size >= n && !memcmp(name + size - n, end, n);
-}
-
-/* Cuts the number that the JDK gives classes which it makes, in the order of their making. */
-static size_t cut_counter(const char *name, size_t size) {
-        static const char *const made[] = { "$$Lambda$",         "$$Lambda",
-                                            "MethodAccessor",    "ConstructorAccessor",
-                                            "/$Proxy",           "LambdaForm$MH",
-                                            "LambdaForm$DMH",    "LambdaForm$BMH" };
-        size_t n = size;
-
-        while (n && name[n - 1] >= '0' && name[n - 1] <= '9')
-                n--;
-        if (n == size)
-                return size;
-        for (size_t i = 0; i < ARRAY_SIZE(made); i++)
-                if (ends_with(name, n, made[i]))
-                        return ends_with(name, n, "$$Lambda$") ? n - 1 : n;
-        return size;
-}
-
-void hotspot_class_name(char *to, const char *name, size_t size) {
-        static const char proxies[] = "jdk/proxy";
-        size_t n = 0, i = 0;
-
-        size = cut_counter(name, cut_address(name, size));
-        for (; i < size; i++) {
-                to[n++] = name[i] == '/' ? '.' : name[i];
-                if (i + 1 == sizeof(proxies) - 1 && !memcmp(name, proxies, sizeof(proxies) - 1))
-                        while (i + 1 < size && name[i + 1] >= '0' && name[i + 1] <= '9')
-                                i++;
-        }
-        to[n] = '\0';
-}
-
 /* `I` → int; a class is in @class, with a NUL. *atp: behind it, on success. NULL = no type is there. */
 static const char *type_name(const char **atp, const char *end,
                              char class[static HOTSPOT_MAX_SIGNATURE + 1]) {
@@ -231,7 +167,7 @@ static const char *type_name(const char **atp, const char *end,
                 stop = memchr(at, ';', (size_t)(end - at));
                 if (!stop)
                         return NULL;
-                hotspot_class_name(class, at + 1, (size_t)(stop - at - 1));
+                java_class_name(class, at + 1, (size_t)(stop - at - 1));
                 *atp = stop + 1;
                 return class;
         }
@@ -293,7 +229,7 @@ static HotspotMethod *make_method(const Symbols *symbols, const char *file, size
 
         if (!method)
                 return NULL;
-        hotspot_class_name(class, symbols->class, symbols->n_class);
+        java_class_name(class, symbols->class, symbols->n_class);
         at = method->name = method->text;
         at += text_repair_utf8(at, class, strlen(class));
         *at++ = '.';

@@ -68,12 +68,6 @@ DEFINE_CLEANUP(HotspotMethod, hotspot_method_free)
 uint32_t hotspot_method_line(const HotspotMethod *method, int32_t bci);
 
 /*
- * Pure. A class as people write it, into @to with a NUL, without what differs from run to run:
- * `a/Main$$Lambda$14+0x0000000800c03000` → `a.Main$$Lambda`. @size: bytes of @name; @to has @size + 1.
- */
-void hotspot_class_name(char *to, const char *name, size_t size);
-
-/*
  * Pure. A method's parameters as people write them: `(ILjava/lang/String;[J)V` → `(int, java.lang.String,
  * long[])`, with a NUL. What is cut, does not fit or is none ends as `…)`. @text: at most
  * HOTSPOT_MAX_SIGNATURE bytes. Return: bytes without the NUL.

@@ -417,31 +417,6 @@ Test(hotspot, ends_parameters_that_do_not_fit) {
         cr_assert_str_eq(to, "(…)");
 }
 
-static void check_class(const char *name, const char *want) {
-        char to[256];
-
-        hotspot_class_name(to, name, strlen(name));
-        cr_assert_str_eq(to, want);
-}
-
-/* Names as Thread.print of JDK 8 to 25 and their symbols have them. */
-Test(hotspot, names_classes_that_are_made_at_run_time_alike_in_each_run) {
-        check_class("java/lang/String", "java.lang.String");
-        check_class("a/Main$$Lambda$14+0x0000000800c03000", "a.Main$$Lambda");
-        check_class("a/Main$$Lambda+0x000000005d0032f0", "a.Main$$Lambda");
-        check_class("a/Main$$Lambda/0x000000005d0032f0", "a.Main$$Lambda");
-        check_class("Main$$Lambda$1", "Main$$Lambda");
-        check_class("Main$$Lambda$1/1234567", "Main$$Lambda");
-        check_class("java/lang/invoke/LambdaForm$MH+0x0000000800c03000", "java.lang.invoke.LambdaForm$MH");
-        check_class("sun/reflect/GeneratedMethodAccessor12", "sun.reflect.GeneratedMethodAccessor");
-        check_class("com/sun/proxy/$Proxy7", "com.sun.proxy.$Proxy");
-        check_class("jdk/proxy2/$Proxy11", "jdk.proxy.$Proxy");
-        check_class("a/Utf8", "a.Utf8");
-        check_class("a/Main$1", "a.Main$1");
-        check_class("a/b1", "a.b1");
-        check_class("", "");
-}
-
 /* 392 = 200 + 3 × 64; with one more in each byte where 0 is left out. */
 Test(hotspot, reads_compressed_numbers) {
         HotspotNumbers plain = { .data = (const uint8_t *)"\x4d\xc8\x03\x05", .size = 4 };
