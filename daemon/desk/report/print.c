@@ -24,6 +24,7 @@ typedef struct Printer {
         uint32_t section;
         const char *unit;
         uint64_t value;                 /* of the section: what shares are of */
+        bool has_spans;                 /* some sample of the report has one */
 } Printer;
 
 /* Tables: each of one section. */
@@ -433,10 +434,14 @@ static int print_process_list(const Printer *printer, const uint32_t *sections, 
         static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
                                           { "with span", COLUMN_RIGHT }, { "incomplete", COLUMN_RIGHT },
                                           { "process", COLUMN_CUT }, { "service", COLUMN_CUT } };
+        static const Column spanless[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
+                                           { "incomplete", COLUMN_RIGHT }, { "process", COLUMN_CUT },
+                                           { "service", COLUMN_CUT } };
         const Report *report = printer->report;
         TextTable table;
 
-        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        text_table_init(&table, printer->has_spans ? columns : spanless,
+                        printer->has_spans ? ARRAY_SIZE(columns) : ARRAY_SIZE(spanless));
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 const ReportSums *sums = &report->sums[sections[i]];
                 uint32_t process = report_section(report, sections[i])->process;
@@ -444,7 +449,8 @@ static int print_process_list(const Printer *printer, const uint32_t *sections, 
 
                 print_process_name(report, process, name, sizeof(name));
                 add_value(&table, printer, sums->value);
-                text_table_add(&table, "%.1f%%", sheet_share(sums->linked, sums->value));
+                if (printer->has_spans)
+                        text_table_add(&table, "%.1f%%", sheet_share(sums->linked, sums->value));
                 text_table_add(&table, "%.1f%%", sheet_share(sums->truncated, sums->value));
                 text_table_add(&table, "%s", name);
                 text_table_add(&table, "%s", report_attribute(report, process, "service.name"));
@@ -550,8 +556,9 @@ static int print_sums(const Printer *printer) {
                            report_string(report, kind->period_type));
         else
                 sheet_fact(&printer->sheet, SHEET_INDENT, "value", "%s", value);
-        sheet_fact(&printer->sheet, SHEET_INDENT, "with span", "%5.1f%%",
-                   sheet_share(sums->linked, sums->value));
+        if (printer->has_spans)
+                sheet_fact(&printer->sheet, SHEET_INDENT, "with span", "%5.1f%%",
+                           sheet_share(sums->linked, sums->value));
         if (sums->in_coroutines)
                 sheet_fact(&printer->sheet, SHEET_INDENT, "coroutine", "%5.1f%%",
                            sheet_share(sums->in_coroutines, sums->value));
@@ -681,9 +688,18 @@ static int print_kind(const Printer *base, const ReportFormat *format, uint32_t 
         return format->brief ? print_kind_briefly(&printer) : print_kind_fully(&printer, sections, n);
 }
 
+/* The share of samples with a span says nothing where none could have one. */
+static bool has_spans(const Report *report) {
+        for (uint32_t i = 0; i < report->sections.n_items; i++)
+                if (report->sums[i].linked)
+                        return true;
+        return false;
+}
+
 int report_print(const Report *report, const ReportFormat *format, FILE *out) {
         Printer printer = {
                 .report = report,
+                .has_spans = has_spans(report),
                 .sheet = sheet_make(out, format->width, format->markdown),
                 .top = format->top ? format->top : SHEET_DEFAULT_TOP,
         };

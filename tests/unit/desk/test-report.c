@@ -466,6 +466,9 @@ Test(report, shortens_long_stacks_and_rows_of_frames_without_a_name) {
         fclose(out);
         assert_has(text, " ← f10 ← f11 ← (16 more) ← f28 ← f29 ← ");
         assert_has(text, "f00 ← [unknown] ×3 ← f04\n");
+        /* a share of none says nothing where no sample has a span */
+        assert_has(text, "  incomplete    0.0%\n");
+        assert_lacks(text, "with span");
 }
 
 static uint32_t coroutine(Window *window, int64_t station, const char *state) {
