@@ -91,21 +91,30 @@ VALUES = {
     "datadog.ObjectSample": times("size", "weight"),
     "jdk.CPUTimeSample": None,
     "jdk.ExecutionSample": None,
+    "jdk.FileRead": field("duration", seconds),
+    "jdk.FileWrite": field("duration", seconds),
+    "jdk.JavaExceptionThrow": None,
     "jdk.JavaMonitorEnter": field("duration", seconds),
     "jdk.JavaMonitorWait": field("duration", seconds),
     "jdk.NativeMethodSample": None,
     "jdk.ObjectAllocationInNewTLAB": tlab,
     "jdk.ObjectAllocationOutsideTLAB": field("allocationSize"),
     "jdk.ObjectAllocationSample": field("weight"),
+    "jdk.OldObjectSample": None,
+    "jdk.SocketRead": field("duration", seconds),
+    "jdk.SocketWrite": field("duration", seconds),
     "jdk.ThreadPark": field("duration", seconds),
+    "jdk.ThreadSleep": field("duration", seconds),
+    "jdk.VirtualThreadPinned": field("duration", seconds),
     "profiler.LiveObject": field("allocationSize"),
     "profiler.Malloc": field("size"),
     "profiler.NativeLock": field("duration", seconds),
     "profiler.WallClockSample": field("samples"),
 }
 ROUNDED = {
-    event for event, read in VALUES.items()
-    if event.startswith(("jdk.JavaMonitor", "jdk.ThreadPark", "profiler.NativeLock"))
+    event for event in VALUES
+    if event.startswith(("jdk.File", "jdk.JavaMonitor", "jdk.Socket", "jdk.Thread", "jdk.VirtualThread",
+                         "profiler.NativeLock"))
 }
 # what a JVM puts into the names of classes that it makes: addresses, and numbers in the order of their making
 ADDRESS = re.compile(r"[+/.]0x[0-9a-f]+$|[+/][0-9]+$")

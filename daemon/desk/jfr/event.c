@@ -28,6 +28,14 @@ const JfrEventType jfr_event_types[] = {
         { "profiler.Malloc", JFR_MALLOC, JFR_VALUE_SIZE },
         { "profiler.LiveObject", JFR_ASYNC_LIVE, JFR_VALUE_SIZE },
         { "datadog.HeapLiveObject", JFR_DATADOG_LIVE, JFR_VALUE_SIZE },
+        { "jdk.FileRead", JFR_WAITS, JFR_VALUE_DURATION, true, "read", "file" },
+        { "jdk.FileWrite", JFR_WAITS, JFR_VALUE_DURATION, true, "write", "file" },
+        { "jdk.SocketRead", JFR_WAITS, JFR_VALUE_DURATION, true, "read", "socket" },
+        { "jdk.SocketWrite", JFR_WAITS, JFR_VALUE_DURATION, true, "write", "socket" },
+        { "jdk.ThreadSleep", JFR_WAITS, JFR_VALUE_DURATION, true, "sleep" },
+        { "jdk.VirtualThreadPinned", JFR_WAITS, JFR_VALUE_DURATION, true, "pinned" },
+        { "jdk.OldObjectSample", JFR_OLD_OBJECTS, JFR_VALUE_WEIGHT, true },
+        { "jdk.JavaExceptionThrow", JFR_THROWN, JFR_VALUE_WEIGHT, true },
 };
 
 const uint32_t jfr_n_event_types = ARRAY_SIZE(jfr_event_types);
@@ -54,6 +62,7 @@ static const struct {
         { "objectClass", JFR_SLOT_CLASS, true },
         { "monitorClass", JFR_SLOT_CLASS, true },
         { "parkedClass", JFR_SLOT_CLASS, true },
+        { "thrownClass", JFR_SLOT_CLASS, true },
         { "spanId", JFR_SLOT_SPAN, false },
         { "localRootSpanId", JFR_SLOT_ROOT, false },
         { "traceId", JFR_SLOT_TRACE, false },
@@ -89,7 +98,7 @@ static JfrSlot slot_of(JfrPlan *plan, const JfrField *field) {
                 return known_fields[i].slot;
         }
         /* context attributes: text fields whose names were chosen when the profiler was started */
-        if (is_text(field) && plan->n_attributes < JFR_MAX_ATTRIBUTES) {
+        if (is_text(field) && !plan->type->has_texts && plan->n_attributes < JFR_MAX_ATTRIBUTES) {
                 plan->attribute_names[plan->n_attributes] = field->name;
                 return (JfrSlot)(JFR_SLOT_ATTRIBUTES + plan->n_attributes++);
         }

@@ -11,13 +11,17 @@
 
 #include "desk/jfr/pool.h"
 
+/* In the order in which people see them. */
 typedef enum JfrMeasure {
         JFR_CPU,
         JFR_WALL,
-        JFR_ALLOC,
+        JFR_WAIT,
         JFR_LOCK,
+        JFR_ALLOC,
         JFR_NATIVE_ALLOC,
         JFR_LIVE,
+        JFR_LIVE_COUNT,
+        JFR_EXCEPTION,
         JFR_N_MEASURES,
 } JfrMeasure;
 
@@ -40,6 +44,9 @@ typedef enum JfrGroup {
         JFR_MALLOC,
         JFR_ASYNC_LIVE,
         JFR_DATADOG_LIVE,
+        JFR_WAITS,
+        JFR_OLD_OBJECTS,
+        JFR_THROWN,
         JFR_N_GROUPS,
 } JfrGroup;
 
@@ -57,6 +64,8 @@ typedef struct JfrEventType {
         const char *name;
         JfrGroup group;
         JfrValue value;
+        bool has_texts;                 /* its own (a path, a message), not what the profiler adds */
+        const char *wait, *file;        /* attributes wait.reason and wait.file.kind; NULL = none */
 } JfrEventType;
 
 typedef enum JfrSlot {

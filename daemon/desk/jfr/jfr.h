@@ -26,7 +26,7 @@ typedef struct JfrOptions {
         void *userdata;
 } JfrOptions;
 
-enum { JFR_MAX_TWICE = 8 };
+enum { JFR_MAX_TWICE = 8, JFR_MAX_LEFT = 3 };
 
 typedef struct JfrResult {
         uint64_t start_ns, end_ns;      /* time that the recording says it covers */
@@ -36,6 +36,12 @@ typedef struct JfrResult {
         uint64_t n_lost;                /* samples that the JVM says it has lost */
         uint64_t n_stackless;           /* samples whose stack is referred to and is not there */
         uint64_t n_frames_missing;      /* different frames and methods of which the same is so */
+        uint64_t n_left;                /* events with a stack that are in no profile */
+        uint32_t n_left_types;          /* their types */
+        struct {
+                char name[64];
+                uint64_t n;
+        } left[JFR_MAX_LEFT];           /* the most frequent of these */
         bool times_dropped;       /* there were too many times: no event of the window has its own any more */
         uint32_t n_twice;
         struct {

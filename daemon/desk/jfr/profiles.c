@@ -33,6 +33,9 @@ static const struct {
                        "nanoseconds" },
         [JFR_NATIVE_ALLOC] = { "native-alloc", "native_alloc_space", "bytes", "space", "bytes" },
         [JFR_LIVE] = { "live-objects", "inuse_space", "bytes", "space", "bytes" },
+        [JFR_WAIT] = { "off-cpu", "off_cpu", "nanoseconds", "off_cpu", "nanoseconds" },
+        [JFR_LIVE_COUNT] = { "live-objects", "inuse_objects", "count", "objects", "count" },
+        [JFR_EXCEPTION] = { "exceptions", "exceptions", "count", "exceptions", "count" },
 };
 
 static const struct {
@@ -53,6 +56,9 @@ static const struct {
         [JFR_MALLOC] = { JFR_NATIVE_ALLOC, "native_alloc_space" },
         [JFR_ASYNC_LIVE] = { JFR_LIVE, "live_object_space" },
         [JFR_DATADOG_LIVE] = { JFR_LIVE, "datadog_live_space" },
+        [JFR_WAITS] = { JFR_WAIT, "jfr_off_cpu" },
+        [JFR_OLD_OBJECTS] = { JFR_LIVE_COUNT, "old_objects" },
+        [JFR_THROWN] = { JFR_EXCEPTION, "thrown_exceptions" },
 };
 
 typedef struct Names {
@@ -277,7 +283,7 @@ static uint64_t usual_period(const JfrReader *reader, JfrGroup group) {
 static double period_now(JfrReader *reader, JfrGroup group) {
         JfrMeasure measure = groups[group].measure;
 
-        if (measure == JFR_LOCK)
+        if (measure == JFR_LOCK || measure == JFR_WAIT)
                 return 0;
         if (group == JFR_CPU_TIME && mean_of_own(reader) > 0)
                 return mean_of_own(reader);

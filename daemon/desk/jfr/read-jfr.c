@@ -62,6 +62,22 @@ static void say_doubts(const Convert *convert, const Source *source, const JfrRe
         text_deinit(&pairs);
 }
 
+/* One line for what `--log-level debug` lists. */
+static void say_left(const Convert *convert, const Source *source, const JfrResult *result) {
+        uint32_t n = MIN(result->n_left_types, (uint32_t)JFR_MAX_LEFT);
+        _cleanup_(text_deinit) Text types = { 0 };
+
+        for (uint32_t i = 0; i < n; i++) {
+                text_printf(&types, "%s", i ? ", " : "");
+                text_append_masked(&types, result->left[i].name);
+                text_printf(&types, " (%" PRIu64 ")", result->left[i].n);
+        }
+        if (result->n_left && !types.failed)
+                convert_notice(convert, "%s: %" PRIu64 " events with stacks are in no profile: %s%s",
+                               source->name, result->n_left, types.data,
+                               result->n_left_types > n ? ", …; --log-level debug lists all" : "");
+}
+
 static void note_times(Convert *convert, const Source *source, const JfrResult *result) {
         if (result->end_ns > result->start_ns)
                 convert_cover(convert, result->start_ns, result->end_ns);
@@ -125,6 +141,7 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
                 return r;
         note_times(convert, source, &result);
         say_doubts(convert, source, &result);
+        say_left(convert, source, &result);
         if (asked->payload && result.n_profiles)
                 q = add_payload(convert, source, result.profile, problem);
         return q ? q : r ? CONVERT_E_INPUT : 0;

@@ -60,10 +60,17 @@ static int find_type(JfrReader *reader, const char *name, uint32_t *rowp) {
         return r;
 }
 
+/* The JDK's events about the recording itself have the field, and nothing for a profile. */
+static bool may_have_stack(const JfrClass *class) {
+        return jfr_field(class, "stackTrace") && !jfr_recording_kind(class->name) &&
+                strcmp(class->name, "jdk.ActiveRecording") != 0;
+}
+
 static int plan_class(JfrReader *reader, const JfrClass *class) {
         JfrClassState *state = &reader->current.states[class->number];
         const JfrEventType *type = jfr_event_type(class->name);
         JfrPlan *plan = &reader->current.plans[reader->current.n_plans];
+        int r;
 
         state->about = jfr_recording_kind(class->name);
         if (type && reader->current.n_plans < jfr_n_event_types) {
@@ -75,7 +82,10 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
                         jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out",
                                     reader->current.chunk->offset, class->name);
         }
-        return find_type(reader, class->name, &state->count);
+        r = find_type(reader, class->name, &state->count);
+        if (!r)
+                reader->types.rows[state->count].has_stack |= may_have_stack(class);
+        return r;
 }
 
 /* Pools that fields of samples, and of events about the recording, refer to. */
@@ -230,6 +240,37 @@ static void note_times(JfrReader *reader) {
         }
 }
 
+/* Events of a type that could be in a profile and are in none. */
+static uint64_t n_left_of(const JfrTypeCount *type) {
+        if (!type->is_sample && !type->has_stack)
+                return 0;
+        return type->n_read - type->n_converted - type->n_out_of_time;
+}
+
+/* Adds a type to the most frequent ones. */
+static void note_left_type(JfrResult *result, const char *name, uint64_t n) {
+        uint32_t at = MIN(result->n_left_types, (uint32_t)JFR_MAX_LEFT);
+
+        while (at && result->left[at - 1].n < n)
+                at--;
+        result->n_left += n;
+        result->n_left_types++;
+        if (at == JFR_MAX_LEFT)
+                return;
+        memmove(&result->left[at + 1], &result->left[at], (JFR_MAX_LEFT - at - 1) * sizeof(*result->left));
+        result->left[at].n = n;
+        snprintf(result->left[at].name, sizeof(result->left[at].name), "%s", name);
+}
+
+static void note_left(JfrReader *reader) {
+        for (uint32_t i = 0; i < reader->types.names.n_items; i++) {
+                uint64_t n = n_left_of(&reader->types.rows[i]);
+
+                if (n)
+                        note_left_type(reader->result, intern_get(&reader->types.names, i)->data, n);
+        }
+}
+
 /* Diagnostics */
 
 static const JfrReader *sorted_reader;
@@ -352,6 +393,7 @@ int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, J
                 r = read_chunks(&reader);
         if (r >= 0) {
                 note_times(&reader);
+                note_left(&reader);
                 q = jfr_recording_finish(&reader);
         }
         if (r == JFR_E_FULL)

@@ -109,7 +109,23 @@ static int add_class(JfrReader *reader, const JfrPlan *plan, const uint64_t *slo
         uint32_t name = 0;
         int r = field ? jfr_names_class(&reader->names, field->class, slots[JFR_SLOT_CLASS], &name) : 0;
 
-        return r ? r : add_named(reader, set, "jvm.object.class", name);
+        return r ? r
+                 : add_named(reader, set,
+                             plan->type->group == JFR_THROWN ? "exception.type" : "jvm.object.class", name);
+}
+
+static int add_constant(JfrReader *reader, Set *set, const char *key, const char *value) {
+        return window_attribute_string(reader->window, key, value, strlen(value),
+                                       &set->attributes[set->n++]);
+}
+
+/* As waits that were measured from outside have them (docs/OFFCPU.md). */
+static int add_wait(JfrReader *reader, const JfrEventType *type, Set *set) {
+        int r = type->wait ? add_constant(reader, set, "wait.state", "blocked") : 0;
+
+        if (!r && type->wait)
+                r = add_constant(reader, set, "wait.reason", type->wait);
+        return r || !type->file ? r : add_constant(reader, set, "wait.file.kind", type->file);
 }
 
 static int find_stack(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *stackp,
@@ -159,6 +175,8 @@ static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
                 r = add_class(reader, plan, slots, &set);
         if (!r)
                 r = add_context(reader, plan, slots, &set);
+        if (!r)
+                r = add_wait(reader, plan->type, &set);
         return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
 }
 

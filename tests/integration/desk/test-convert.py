@@ -117,6 +117,7 @@ class Convert(tap.TestCase):
                        self.run_command([jdk / "jfr", "summary", path]).stdout, re.M))
         self.check_counts(said, {k: int(n) for k, n in summary.items() if int(n)})
         events = self.check_sums(document, path, jdk / "jfr")
+        self.assertIn("jdk.ThreadSleep", events)        # of 25 ms, as Work.locked() does
         self.check_ways(document, path, jdk / "jfr")
         periods = {type_: period for type_, (_, period) in self.profiles(document).items()}
         if version >= 25:

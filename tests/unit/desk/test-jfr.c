@@ -428,6 +428,79 @@ Test(jfr, cuts_addresses_from_names_of_hidden_classes) {
         }
 }
 
+/* Sum of the samples of a profile that have a value of an attribute. */
+static int64_t total_with(const Read *read, const char *type, const char *key, const char *value) {
+        int64_t sum = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(read->window); i++) {
+                const WindowProfile *profile = window_get_profile(read->window, i);
+
+                if (strcmp(window_get_string(read->window, profile->names.type, NULL), type))
+                        continue;
+                for (uint32_t j = 0; j < profile->n_samples; j++) {
+                        WindowSample sample;
+
+                        window_get_sample(read->window, i, j, &sample);
+                        if (!strcmp(attribute(read, sample.attributes, key), value))
+                                sum += sample.value;
+                }
+        }
+        return sum;
+}
+
+/* Texts of these events are no attributes that a profiler added: a path or a message may hold a secret. */
+Test(jfr, makes_waits_exceptions_and_live_objects_of_events_of_the_jdk) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_FILE_READ, { 5000 }, { 7000 }, { 1 }, { 1 }, { .text = "/" SECRET }, { 9 });
+        MAKER_EVENT(&maker, MAKER_FILE_READ, { 6000 }, { 500 }, { 1 }, { 2 }, { .text = "/tmp" }, { 9 });
+        MAKER_EVENT(&maker, MAKER_SOCKET_WRITE, { 6000 }, { 40 }, { 1 }, { 1 }, { .text = SECRET }, { 9 });
+        MAKER_EVENT(&maker, MAKER_SLEEP, { 6000 }, { 3 }, { 1 }, { 1 }, { 77 });
+        MAKER_EVENT(&maker, MAKER_PINNED, { 6000 }, { 20000 }, { 1 }, { 1 });
+        for (uint64_t i = 0; i < 5; i++)
+                MAKER_EVENT(&maker, MAKER_THROW, { 6000 }, { 1 }, { 1 }, { .text = SECRET }, { 1 + i / 3 });
+        for (uint64_t i = 0; i < 4; i++)
+                MAKER_EVENT(&maker, MAKER_OLD_OBJECT, { 6000 }, { 1 }, { 1 + i % 2 }, { 4000 }, { 64 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_assert_eq(read.r, 0, "%s", read.problem.data);
+        cr_expect_eq(total(&read, "off_cpu", "nanoseconds"), 27543);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.reason", "read"), 7500);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.file.kind", "file"), 7500);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.reason", "write"), 40);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.file.kind", "socket"), 40);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.reason", "sleep"), 3);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.reason", "pinned"), 20000);
+        cr_expect_eq(total_with(&read, "off_cpu", "wait.state", "blocked"), 27543);
+        cr_expect_eq(total(&read, "exceptions", "count"), 5);
+        cr_expect_eq(total_with(&read, "exceptions", "exception.type", "pkg.Class0"), 3);
+        cr_expect_eq(total_with(&read, "exceptions", "exception.type", "pkg.Class1"), 2);
+        cr_expect_eq(total(&read, "inuse_objects", "count"), 4);
+        cr_expect_eq(read.result.n_left, 0);
+        cr_expect_not(has_string(&read, SECRET));
+        end(&maker, &read);
+}
+
+Test(jfr, says_which_events_with_stacks_are_in_no_profile) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker_begin_chunk(&maker);
+        for (uint64_t i = 0; i < 3; i++)
+                MAKER_EVENT(&maker, MAKER_CLASS_LOAD, { 5000 }, { 7000 }, { 1 }, { 1 });
+        MAKER_EVENT(&maker, MAKER_CPU_LOAD, { 5000 }, { .real = 0.5 });
+        MAKER_EVENT(&maker, MAKER_SLEEP, { 6000 }, { 3 }, { 1 }, { 1 }, { 77 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(read.result.n_left, 3);
+        cr_expect_eq(read.result.n_left_types, 1);
+        cr_expect_str_eq(read.result.left[0].name, "jdk.ClassLoad");
+        cr_expect_eq(read.result.left[0].n, 3);
+        end(&maker, &read);
+}
+
 Test(jfr, never_lets_out_what_the_environment_holds) {
         JfrMaker maker = make();
         Read read;
