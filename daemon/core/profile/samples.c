@@ -510,6 +510,35 @@ int window_close(Window *window, uint64_t end_ns) {
         return 0;
 }
 
+/* Samples stay where they are: a profile knows its first one. */
+int window_order_profiles(Window *window, WindowRank rank) {
+        uint32_t n = window->tables.profile_keys.n_items, n_placed = 0;
+        _cleanup_(freep) WindowProfile *profiles = calloc(MAX(n, 1u), sizeof(*profiles));
+        _cleanup_(freep) uint32_t *first = calloc(n + 1, sizeof(*first)),
+                                  *ranks = calloc(MAX(n, 1u), sizeof(*ranks));
+
+        if (!profiles || !first || !ranks)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n; i++)
+                ranks[i] = rank(window, &window->profiles[i]);
+        for (uint32_t next, now = 0; n_placed < n; now = next) {
+                next = UINT32_MAX;
+                for (uint32_t i = 0; i < n; i++) {
+                        if (ranks[i] == now) {
+                                profiles[n_placed] = window->profiles[i];
+                                first[n_placed++] = window->sorted.profile_first[i];
+                        } else if (ranks[i] > now) {
+                                next = MIN(next, ranks[i]);
+                        }
+                }
+        }
+        if (n) {
+                memcpy(window->profiles, profiles, n * sizeof(*profiles));
+                memcpy(window->sorted.profile_first, first, n * sizeof(*first));
+        }
+        return 0;
+}
+
 void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep) {
         uint32_t row = window->sorted.order[window->sorted.profile_first[profile] + index];
         const WindowSampleKey *key = intern_get(&window->tables.samples, row)->data;

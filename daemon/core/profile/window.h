@@ -199,6 +199,13 @@ uint64_t window_serial(const Window *window);
 int window_close(Window *window, uint64_t end_ns);
 
 /*
+ * Puts the profiles of a closed window in order of their rank, equal ones as they are. Numbers of profiles
+ * change. Return: 0, -ENOMEM (nothing changed).
+ */
+typedef unsigned (*WindowRank)(const Window *window, const WindowProfile *profile);
+int window_order_profiles(Window *window, WindowRank rank);
+
+/*
  * Filling. Each returns 0, WINDOW_E_FULL or -ENOMEM, and sets *indexp (1 or higher, or 0 for the
  * empty row) on success only.
  *

@@ -246,6 +246,8 @@ int convert_close(Convert *convert) {
                 return r;
         window_move_start(convert->window, MIN(convert->start_ns, convert->end_ns));
         r = window_close(convert->window, convert->end_ns);
+        if (!r && convert->rank)
+                r = window_order_profiles(convert->window, convert->rank);
         if (!r && convert->options->closed)
                 r = convert->options->closed(convert->window, convert->options->userdata);
         return r ? r : select_samples(convert);

@@ -67,6 +67,7 @@ typedef struct Convert {
         uint64_t n_repeated;            /* profiles left out since their id was seen before */
         /* an input was read whose times are still to be compared with start and end */
         bool times_open;
+        WindowRank rank;                /* order of profiles; NULL = as they come */
         CopyCounts counts;              /* counts of the filter, after convert_close() */
         uint64_t n_timed;               /* events whose time is kept */
         bool times_dropped;             /* there were too many of them */

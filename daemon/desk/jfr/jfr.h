@@ -55,6 +55,9 @@ enum {
         JFR_E_FULL,                     /* a cap of the window is reached: the rest is missing */
 };
 
+/* The place of a profile among others: time of CPUs, of the clock, waits, locks, allocations, the rest. */
+unsigned jfr_profile_rank(const Window *window, const WindowProfile *profile);
+
 /* @diagnostics: what was in it, for people; NULL = not wanted. Return: 0, JFR_E_*, -ENOMEM. */
 int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result,
              Text *diagnostics, Text *problem);

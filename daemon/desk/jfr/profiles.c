@@ -69,6 +69,21 @@ bool jfr_group_is_timed(JfrGroup group) {
         return measures[groups[group].measure].timed;
 }
 
+/* Of profiles by their names, as these are what the window has; what async-profiler was told is the last. */
+unsigned jfr_profile_rank(const Window *window, const WindowProfile *profile) {
+        const char *type = window_get_string(window, profile->names.type, NULL);
+
+        if (!strcmp(type, "cpu"))
+                return JFR_CPU;
+        for (unsigned i = 0; i < JFR_N_MEASURES; i++)
+                if (!strcmp(type, measures[i].type))
+                        return i;
+        for (unsigned i = 0; i < JFR_N_GROUPS; i++)
+                if (!strcmp(type, groups[i].type))
+                        return groups[i].measure;
+        return JFR_N_MEASURES;
+}
+
 /* async-profiler takes jdk.ExecutionSample at whatever it was told: cache-misses, calls of a method. */
 static bool is_cpu_event(const Text *event) {
         static const char *const names[] = { "cpu", "itimer", "ctimer", "cpu-clock", "task-clock" };

@@ -139,6 +139,7 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         r = jfr_read(&input, &options, convert->window, &result, convert->diagnostics, problem);
         if (r < 0)
                 return r;
+        convert->rank = jfr_profile_rank;
         note_times(convert, source, &result);
         say_doubts(convert, source, &result);
         say_left(convert, source, &result);

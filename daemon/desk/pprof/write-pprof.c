@@ -348,20 +348,25 @@ static void put_strings(Pprof *pprof) {
         }
 }
 
-/*
- * The profile that tools shall show: that with the most events, of equal ones that in time. A program's own
- * profile has both columns already.
- */
+/* A program's own profile has both columns, events and time, already: of equal ones time is shown. */
+static bool is_shown_before(const Window *window, const WindowProfile *profile, const WindowProfile *other) {
+        bool is_cpu = nanoseconds(window, profile), other_is_cpu = nanoseconds(window, other);
+
+        if (is_cpu != other_is_cpu)
+                return is_cpu;
+        return profile->n_events > other->n_events ||
+                (profile->n_events == other->n_events && !is_text(window, other->names.unit, "nanoseconds") &&
+                 is_text(window, profile->names.unit, "nanoseconds"));
+}
+
+/* The profile that tools shall show: time of CPUs, or else the one with the most events. */
 static const WindowProfile *find_first(const Window *window) {
         const WindowProfile *first = NULL;
 
         for (uint32_t i = 0; i < window_n_profiles(window); i++) {
                 const WindowProfile *profile = window_get_profile(window, i);
 
-                if (!first || profile->n_events > first->n_events ||
-                    (profile->n_events == first->n_events &&
-                     !is_text(window, first->names.unit, "nanoseconds") &&
-                     is_text(window, profile->names.unit, "nanoseconds")))
+                if (!first || is_shown_before(window, profile, first))
                         first = profile;
         }
         return first;

@@ -444,6 +444,10 @@ class Convert(tap.TestCase):
         profile = wire.parse(gzip.decompress((self.dir / "a.pb.gz").read_bytes()))
         strings = [s.decode() for s in profile[6]]
         types = [strings[wire.parse(t)[1][0]] for t in profile[1]]
+        # what tools show first: the time of CPUs, though the clock has more samples
+        self.assertGreater(sums["wall"], sums["samples"])
+        self.assertEqual(types, ["samples", "wall", "lock_contention", "alloc_space", "cpu"])
+        self.assertEqual(strings[profile[14][0]], "cpu")
         made = collections.Counter()
         for sample in map(wire.parse, profile[2]):
             for type_, value in zip(types, wire.unpack(sample[2][0]), strict=True):

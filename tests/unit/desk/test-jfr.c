@@ -501,6 +501,43 @@ Test(jfr, says_which_events_with_stacks_are_in_no_profile) {
         end(&maker, &read);
 }
 
+/* Whatever came first in the recording. */
+Test(jfr, puts_time_of_cpus_before_waits_locks_and_allocations) {
+        /* of two that measure the same the one that came first is first */
+        static const char *const types[] = { "samples",     "wall",        "off_cpu", "lock_contention",
+                                             "sampled_alloc_space", "alloc_space", "exceptions" };
+        JfrMaker maker = make();
+        Read read;
+
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_THROW, { 6000 }, { 1 }, { 1 }, { .text = "" }, { 1 });
+        MAKER_EVENT(&maker, MAKER_ALLOC_SAMPLE, { 5000 }, { 1 }, { 3 }, { 1 }, { 300 });
+        MAKER_EVENT(&maker, MAKER_TLAB, { 5000 }, { 1 }, { 3 }, { 1 }, { 16 }, { 2048 });
+        MAKER_EVENT(&maker, MAKER_PARK, { 5000 }, { 20 }, { 1 }, { 4 });
+        MAKER_EVENT(&maker, MAKER_SLEEP, { 6000 }, { 3 }, { 1 }, { 1 }, { 77 });
+        MAKER_EVENT(&maker, MAKER_WALL, { 5000 }, { 1 }, { 1 }, { 2 }, { 5 });
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 4 }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_assert_eq(window_order_profiles(read.window, jfr_profile_rank), 0);
+        cr_assert_eq(window_n_profiles(read.window), sizeof(types) / sizeof(*types));
+        for (uint32_t i = 0; i < 7; i++) {
+                const WindowProfile *profile = window_get_profile(read.window, i);
+                const char *type = window_get_string(read.window, profile->names.type, NULL);
+
+                cr_expect_str_eq(type, types[i]);
+        }
+        /* samples went with their profiles */
+        cr_expect_eq(total(&read, "samples", "count"), 1);
+        cr_expect_eq(total(&read, "wall", "count"), 5);
+        cr_expect_eq(total(&read, "off_cpu", "nanoseconds"), 3);
+        cr_expect_eq(total(&read, "lock_contention", "nanoseconds"), 20);
+        cr_expect_eq(total(&read, "alloc_space", "bytes"), 2048);
+        cr_expect_eq(total(&read, "sampled_alloc_space", "bytes"), 300);
+        cr_expect_eq(total(&read, "exceptions", "count"), 1);
+        end(&maker, &read);
+}
+
 Test(jfr, never_lets_out_what_the_environment_holds) {
         JfrMaker maker = make();
         Read read;
