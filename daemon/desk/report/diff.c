@@ -2,7 +2,9 @@
 
 /*
  * Pairs functions by name and object, compares their shares, and judges a change against the noise of both
- * samples.
+ * samples. Functions that only one side has are paired by their plain names then:
+ *
+ *     before   sort<Order*>, f            after   sort<Item*>, f       →   f, ≈ sort
  */
 
 #include "desk/report/diff.h"
@@ -16,6 +18,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "desk/report/glossary.h"
+#include "desk/report/plain-name.h"
 #include "desk/report/report-private.h"
 #include "desk/report/sheet.h"
 
@@ -27,6 +30,7 @@ typedef struct Change {
         uint64_t self[SIDES], total[SIDES];
         /* change of the self share (or the total one), in percent of the whole */
         double by;
+        bool is_plain;                  /* of functions whose names differ, and have this in common */
 } Change;
 
 typedef struct Kind {
@@ -36,7 +40,14 @@ typedef struct Kind {
         Change *changes;
         uint32_t n_changes, room;
         Intern names;                   /* name, NUL, object → index */
+        Intern plain_names;             /* the same of plain names → group */
 } Kind;
+
+/* Functions of one plain name that only one side has. */
+typedef struct Group {
+        uint32_t n[SIDES];
+        uint32_t row;                   /* + 1, once it has one */
+} Group;
 
 typedef struct Diff {
         const Report *sides[SIDES];
@@ -49,6 +60,7 @@ static void diff_deinit(Diff *diff) {
         for (uint32_t i = 0; i < diff->n_kinds; i++) {
                 free(diff->kinds[i].changes);
                 intern_deinit(&diff->kinds[i].names);
+                intern_deinit(&diff->kinds[i].plain_names);
         }
         free(diff->kinds);
 }
@@ -68,6 +80,7 @@ static int find_kind(Diff *diff, const char *type, const char *unit, Kind **kind
         *kindp = &bigger[diff->n_kinds++];
         **kindp = (Kind){ .type = type, .unit = unit };
         intern_init(&(*kindp)->names, MAX_FUNCTIONS);
+        intern_init(&(*kindp)->plain_names, MAX_FUNCTIONS);
         return 0;
 }
 
@@ -152,6 +165,78 @@ static int add_side(Diff *diff, int side) {
         return r;
 }
 
+/* The side that alone has the function; SIDES = both have it. */
+static int only_side(const Change *change) {
+        return !change->total[0] ? 1 : !change->total[1] ? 0 : SIDES;
+}
+
+/* Return: 0, -ENOMEM. */
+static int find_group(Kind *kind, const Change *change, uint32_t *groupp) {
+        _cleanup_(text_deinit) Text key = { 0 };
+        int r;
+
+        plain_name_append(&key, change->name);
+        text_append(&key, "", 1);
+        text_append(&key, change->object, strlen(change->object));
+        r = key.failed ? error_origin(-ENOMEM) : intern_add(&kind->plain_names, key.data, key.size, groupp);
+        return r == INTERN_E_FULL ? error_origin(-ENOMEM) : MIN(r, 0);
+}
+
+/* Adds a function to the row of its group. A stack with several of them has more in total than itself. */
+static void add_to_row(const Kind *kind, Change *row, const Change *change) {
+        for (int side = 0; side < SIDES; side++) {
+                row->self[side] = add_saturated(row->self[side], change->self[side]);
+                row->total[side] = MIN(add_saturated(row->total[side], change->total[side]),
+                                       kind->value[side]);
+        }
+}
+
+/* Makes one row of each group that both sides have, in place of its functions. */
+static void join_groups(Kind *kind, Group *groups, const uint32_t *group_of) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < kind->n_changes; i++) {
+                const Change change = kind->changes[i];
+                Group *group = group_of[i] ? &groups[group_of[i] - 1] : NULL;
+
+                if (!group || !group->n[0] || !group->n[1]) {
+                        kind->changes[n++] = change;
+                        continue;
+                }
+                if (group->row) {
+                        add_to_row(kind, &kind->changes[group->row - 1], &change);
+                        continue;
+                }
+                kind->changes[n] = change;
+                kind->changes[n].name = intern_get(&kind->plain_names, group_of[i] - 1)->data;
+                kind->changes[n++].is_plain = true;
+                group->row = n;
+        }
+        kind->n_changes = n;
+}
+
+/* A function whose name changed from build to build is no new one. */
+static int match_plain_names(Kind *kind) {
+        _cleanup_(freep) uint32_t *group_of = calloc(MAX(kind->n_changes, 1u), sizeof(*group_of));
+        _cleanup_(freep) Group *groups = calloc(MAX(kind->n_changes, 1u), sizeof(*groups));
+
+        if (!group_of || !groups)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < kind->n_changes; i++) {
+                int side = only_side(&kind->changes[i]), r;
+
+                if (side == SIDES)
+                        continue;
+                r = find_group(kind, &kind->changes[i], &group_of[i]);
+                if (r)
+                        return r;
+                groups[group_of[i]].n[side]++;
+                group_of[i]++;          /* 0 = both sides have it */
+        }
+        join_groups(kind, groups, group_of);
+        return 0;
+}
+
 static int compare_changes(const void *left, const void *right) {
         const Change *a = left, *b = right;
         double x = a->by < 0 ? -a->by : a->by, y = b->by < 0 ? -b->by : b->by;
@@ -181,8 +266,10 @@ static int diff_init(Diff *diff, const Report *before, const Report *after) {
         r = add_side(diff, 0);
         if (!r)
                 r = add_side(diff, 1);
-        for (uint32_t i = 0; i < diff->n_kinds && !r; i++)
+        for (uint32_t i = 0; i < diff->n_kinds && !r; i++) {
+                r = match_plain_names(&diff->kinds[i]);
                 sort_changes(diff, &diff->kinds[i]);
+        }
         return r;
 }
 
@@ -213,7 +300,7 @@ static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, ui
                                           { "", COLUMN_RIGHT },       { "function", COLUMN_NAME },
                                           { "object", COLUMN_CUT } };
         char before[SHEET_VALUE_MAX], after[SHEET_VALUE_MAX];
-        uint32_t n_changed = 0;
+        uint32_t n_changed = 0, n_plain = 0;
         TextTable table;
 
         sheet_part(sheet, 1, "Profile", "%s in %s: %s before, %s after", kind->type, kind->unit,
@@ -229,11 +316,15 @@ static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, ui
 
                 if (change->by == 0 || n_changed++ >= top)
                         continue;
+                n_plain += change->is_plain;
                 text_table_add(&table, "%+.1f", change->by);
                 add_pair(&table, kind, diff->by_total ? change->total : change->self);
-                text_table_add(&table, "%s", change->name);
+                text_table_add(&table, "%s%s", change->is_plain ? "≈ " : "", change->name);
                 text_table_add(&table, "%s", change->object);
         }
+        if (n_plain)
+                sheet_note(sheet,
+                           "≈ Names differ: matched without template arguments, lambda numbers, Rust hashes.");
         if (!n_changed)
                 sheet_note(sheet, "No function has another share than before.");
         return sheet_table(sheet, &table,
@@ -300,6 +391,7 @@ static void say_change(const Diff *diff, const Kind *kind, const Change *change,
                        Text *text) {
         const uint64_t *values = judged_values(diff, change);
 
+        text_printf(text, "%s", change->is_plain ? "≈ " : "");
         text_append_masked(text, change->name);
         text_printf(text, ": %+.1f points of %s (%.1f%% → %.1f%%), %s noise (±%.1f)", change->by, kind->type,
                     sheet_share(values[0], kind->value[0]), sheet_share(values[1], kind->value[1]), verdict,
@@ -375,6 +467,7 @@ static void add_kind(JsonWriter *json, const Kind *kind, uint32_t top) {
                 json_open(json, NULL, '{');
                 json_text(json, "function", change->name);
                 json_text(json, "object", change->object);
+                json_bool(json, "matched_by_plain_name", change->is_plain);
                 json_real(json, "share_change", change->by);
                 json_number(json, "self_before", change->self[0]);
                 json_number(json, "self_after", change->self[1]);

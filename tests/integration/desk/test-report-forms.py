@@ -516,6 +516,26 @@ class Diff(Forms):
         self.spanprof("report", "--diff", before, after, "-o", self.dir / "diff.html")
         self.assertIn("<!doctype html>", (self.dir / "diff.html").read_text()[:50])
 
+    def test_matches_names_that_differ_from_build_to_build_and_says_so(self):
+        """What has a namesake stays with it; what only one side has without another like it stays alone."""
+        before, after = self.dir / "before.folded", self.dir / "after.folded"
+        before.write_text("main;Sort<Order>::run() 50\nmain;shop::total::h0123456789abcdef 20\n"
+                          "main;Keep<int>() 20\nmain;Gone<int>() 10\n")
+        after.write_text("main;Sort<Item>::run() 20\nmain;Sort<Line>::run() 5\nmain;shop::total::hfedcba9876543210 45\n"
+                         "main;Keep<int>() 20\nmain;Keep<long>() 10\n")
+        diff = json.loads(self.spanprof("report", "--diff", "--json", before, after).stdout)["profiles"][0]
+        self.assertEqual(
+            [(f["function"], f["self_before"], f["self_after"], f["matched_by_plain_name"]) for f in diff["functions"]],
+            [("Sort::run()", 50, 25, True), ("shop::total", 20, 45, True), ("Gone<int>()", 10, 0, False),
+             ("Keep<long>()", 0, 10, False), ("Keep<int>()", 20, 20, False), ("main", 0, 0, False)])
+        text = self.spanprof("report", "--diff", before, after).stdout
+        self.assertRegex(text, r"-25\.0 +50 +50\.0% +25 +25\.0%  ≈ Sort::run\(\)")
+        self.assertRegex(text, r"(?m)^ +\+25\.0 .*  ≈ shop::total ")
+        self.assertRegex(text, r"(?m)^ +-10\.0 .*  Gone<int>\(\)")
+        self.assertEqual(text.count("≈"), 3, "two rows, and the line that says what it means")
+        self.assertIn("matched without template arguments, lambda numbers, Rust hashes", text)
+        self.assertNotIn("≈", self.spanprof("report", "--diff", before, before).stdout)
+
     def test_a_side_that_cannot_be_read_is_no_empty_one(self):
         good, bad = self.dir / "good.folded", self.dir / "bad.txt"
         good.write_text("main;hot 60\n")
