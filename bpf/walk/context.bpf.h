@@ -254,8 +254,8 @@ static __always_inline void context_read(const struct abi_process *process, stru
 /*
  * OBI's map is the last source: of a process with an SDK it has an id of OBI's own, which is sent nowhere.
  * So it is not asked of one that publishes anything, or of a thread with a context of Python's SDK. Labels of
- * a goroutine stay, and win if they have a span. A function of its own: its ids are gone from the stack before
- * frames are walked (tests/oracles/bpf_stacks.py).
+ * a goroutine stay, and win if they have a span. A function of its own: its ids are gone from the stack
+ * before frames are walked (tests/oracles/bpf_stacks.py).
  */
 static __attribute__((noinline)) void obi_part(const struct abi_process *process,
                                                struct abi_sample *sample) {
