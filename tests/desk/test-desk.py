@@ -36,11 +36,13 @@ class Desk(session.TestCase):
         return child
 
     def test_what_is_slow_in_this_program(self):
-        """The hottest function first, the losses, and where the page is; which a report reads again."""
+        """The hottest function first, the losses, and where the page is; which a report reads again. Standard
+        output is the program's alone."""
         child = self.record()
-        first = re.search(r"^ +self +total +function.*\n +([\d.]+) % +[\d.]+ % +(\S+)", child.out, re.M)
+        first = re.search(r"^ +self +total +function.*\n +([\d.]+) % +[\d.]+ % +(\S+)", child.err, re.M)
         self.assertEqual(first[2], "share_50", child)
-        self.assertRegex(child.out, r"(?m)^  lost +\d+")
+        self.assertRegex(child.err, r"(?m)^  lost +\d+")
+        self.assertNotIn("total", child.out)
         self.assertRegex(child.err, r"(?m)^spanprof: spanprof\.html: [\d.]+ KiB$")
         again = json.loads(self.at_desk("report", "--json", "spanprof.html").stdout)["profiles"][0]
         self.assertEqual(again["functions"][0]["function"], "share_50")
@@ -71,7 +73,7 @@ class Desk(session.TestCase):
             self.assertEqual(child.stop(signal.SIGTERM), 128 + signal.SIGTERM, child)
             hint = (r"unnamed +[\d.]+ % of the stacks go through code outside of files: functions of JavaScript are "
                     r"not read: `--runtimes` leaves v8 out")
-            self.assertEqual(bool(re.search(hint, child.out)), not is_named, child)
+            self.assertEqual(bool(re.search(hint, child.err)), not is_named, child)
             shown = self.at_desk("report", "--top", "1000", "a.pb.gz").stdout
             # what is called may be a part of who calls it
             self.assertEqual("app.js" in shown, is_named, f"{child}\n{shown}")
@@ -97,10 +99,10 @@ class Desk(session.TestCase):
         """Threads, on what, in which function; and how long they waited together."""
         done = self.at_desk("record", "--off-cpu", "-o", "a.pb", "--", "python3", "-c",
                             "import time\nfor _ in range(20): sum(range(300000)); time.sleep(0.02)")
-        waited = re.search(r"(?m)^  waits +([\d.]+) s of threads without a CPU", done.stdout)
-        self.assertGreater(float(waited[1]), 0.3, done.stdout)
-        share = re.search(r"(?m)^ +([\d.]+) % +python3 +blocked +sleep ", done.stdout)
-        self.assertGreater(float(share[1]), 10, done.stdout)
+        waited = re.search(r"(?m)^  waits +([\d.]+) s of threads without a CPU", done.stderr)
+        self.assertGreater(float(waited[1]), 0.3, done.stderr)
+        share = re.search(r"(?m)^ +([\d.]+) % +python3 +blocked +sleep ", done.stderr)
+        self.assertGreater(float(share[1]), 10, done.stderr)
 
     def test_what_other_profilers_are_asked(self):
         """A word for what has another name here."""
