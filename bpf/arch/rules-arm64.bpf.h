@@ -115,7 +115,7 @@ static inline bool rules_restore(struct unwind *unwind, struct rules *rules, uin
         return true;
 }
 
-static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint64_t rule) {
+static __always_inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint64_t rule) {
         uint32_t kind = (uint32_t)(rule >> 48) & 0xff;
         uint64_t base = unwind->sp, cfa;
 

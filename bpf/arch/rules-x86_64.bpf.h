@@ -270,7 +270,7 @@ APART int rules_rare(struct unwind *unwind, struct rules *rules, uint64_t rule) 
         return (kind & 0x70) == UNWIND_CFA_RETURN ? rules_leaf_return(unwind, rules, rules->cfa) : 2;
 }
 
-static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint64_t rule) {
+static __always_inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint64_t rule) {
         uint32_t kind = (uint32_t)(rule >> 48) & 0xff;
         uint64_t cfa = unwind->sp;
         int r;
