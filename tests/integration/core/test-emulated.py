@@ -49,7 +49,7 @@ class Emulated(tap.TestCase):
         objdump = tap.need_tool("aarch64-linux-gnu-objdump")
         said = self.run_command([objdump, "-d", "--no-show-raw-insn", tap.BUILD_DIR / "sdk/libspanprof-context.so"],
                                 expect=0).stdout
-        body = said[said.index("<put_event"):]
+        body = said[said.index("<put_event>:"):]       # other functions name its page as <put_event+0x130>
         body = body[:body.index("\n\n")]
         kinds = {"str": "store", "stp": "store", "strb": "store", "stlr": "release", "dmb": "fence"}
         found = "".join(kinds[name][0] for name in re.findall(r"^ +\w+:\t(\w+)", body, re.M) if name in kinds)
