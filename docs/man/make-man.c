@@ -42,23 +42,25 @@ static void print_italic(const char *text) {
         fputs("\\fR", stdout);
 }
 
-static void print_help(const Option *option, int with_environment) {
+/* @verb: 0 = as a setting of a configuration file, without the variable of the environment. */
+static void print_help(const Option *option, int verb) {
+        const char *fallback = option_fallback(option, verb);
         char name[OPTION_ENVIRONMENT_MAX];
         Text range = { 0 };
 
-        print_escaped(option->help);
+        print_escaped(option_help(option, verb));
         option_print_range(option, &range);
         if (range.size) {
                 fputs("; ", stdout);
                 print_escaped(range.data);
         }
-        if (option->fallback && *option->fallback && option->section) {
+        if (fallback && *fallback && option->section) {
                 fputs(" (default: ", stdout);
-                print_escaped(option->fallback);
+                print_escaped(fallback);
                 fputs(")", stdout);
         }
         fputs(".\n", stdout);
-        if (with_environment && option_is_setting(option)) {
+        if (verb && option_is_setting(option)) {
                 option_environment(option, name);
                 fputs(".br\nEnvironment: ", stdout);
                 print_bold(name);
@@ -120,7 +122,7 @@ static void print_options(const Verb *verb) {
                 if (!(option->verbs & verb->bit) || !option_is_setting(option))
                         continue;
                 print_flags(option);
-                print_help(option, 1);
+                print_help(option, verb->bit);
         }
 }
 

@@ -47,14 +47,15 @@ static void print_wrapped(const char *text, int column) {
 }
 
 static void describe(const Option *option, int verb, Text *text) {
+        const char *fallback = option_fallback(option, verb);
         Text range = { 0 };
 
-        text_printf(text, "%s", option->help);
+        text_printf(text, "%s", option_help(option, verb));
         option_print_range(option, &range);
         if (range.size)
                 text_printf(text, "; %s", range.data);
-        if (option->fallback && *option->fallback && option->section)
-                text_printf(text, " (default: %s)", option->off_for & verb ? "off" : option->fallback);
+        if (fallback && *fallback && option->section)
+                text_printf(text, " (default: %s)", fallback);
         text_deinit(&range);
 }
 
@@ -78,6 +79,17 @@ static void print_option(const Option *option, int verb) {
         text_deinit(&help);
 }
 
+/* Sections are those of configuration files; a verb that reads none has words of its own. */
+static const char *find_title(const Option *option, const Verb *verb) {
+        if (!option->section)
+                return "options";
+        if (!verb->reads_files && !strcmp(option->section, "daemon"))
+                return "general";
+        if (!verb->reads_files && !strcmp(option->section, "export"))
+                return "names and output";
+        return option->section;
+}
+
 /* Prints the options of @verb under their headings. Return: how many advanced ones were left out. */
 static unsigned print_options(const Verb *verb, bool all) {
         const char *section = "";
@@ -85,7 +97,7 @@ static unsigned print_options(const Verb *verb, bool all) {
 
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
-                const char *title = option->section ? option->section : "options";
+                const char *title = find_title(option, verb);
 
                 if (!option_is_for(option, verb->bit) && option_is_setting(option))
                         continue;

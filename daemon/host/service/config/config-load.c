@@ -606,14 +606,17 @@ static int deny_paths(Config *config) {
         return 0;
 }
 
-/* Turns switches off whose default differs by verb, unless the command line has set them. */
+/* Sets switches whose default differs by verb, unless the command line has set them. */
 static int set_defaults(Config *config, int verb) {
         Text none = { 0 };
         int r = 0;
 
-        for (size_t i = 0; i < option_table_size && !r; i++)
-                if (option_table[i].off_for & verb && config->origins[i].level == CONFIG_DEFAULT)
-                        r = option_set(&option_table[i], config, "off", false, &none);
+        for (size_t i = 0; i < option_table_size && !r; i++) {
+                const Option *option = &option_table[i];
+
+                if (option->kind == OPTION_BOOL && config->origins[i].level == CONFIG_DEFAULT)
+                        r = option_set(option, config, option_fallback(option, verb), false, &none);
+        }
         return r;
 }
 

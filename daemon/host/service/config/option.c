@@ -13,6 +13,7 @@
 #define FIELD(_name) .offset = offsetof(Config, _name)
 #define SECONDS(_n) ((_n) * NS_PER_SEC)
 #define MIB(_n) ((uint64_t)(_n) << 20)
+#define USES(...) .uses = (const OptionUse[]){ __VA_ARGS__, { 0 } }
 
 enum {
         RUN = VERB_RUN,
@@ -201,9 +202,10 @@ const Option option_table[] = {
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "lines", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export", FIELD(names.lines),
           "on",
-          .off_for = REPORT | CONVERT | VERB_RECORD | VERB_STACKS,
-          .help = "add source lines and inlined functions, from DWARF and Go's own table of this machine; in `run` with "
-                  "symbols = local, within a budget of time" },
+          USES({ REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "off",
+                 "add source lines and inlined functions, from DWARF and Go's own table of this machine" }),
+          .help = "add source lines and inlined functions, from DWARF and Go's own table of this machine, with "
+                  "symbols = local and within a budget of time" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(form.timestamps), "on",
           .is_form = true, .advanced = true, .help = "send the time of each sample" },
         { "mapping-paths", 0, OPTION_CHOICE, RUN | CONVERT, "export", FIELD(form.mapping_paths), "full",
@@ -244,7 +246,10 @@ const Option option_table[] = {
         { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT | VERB_CONTEXTS, "daemon",
           FIELD(daemon.duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)), .argument = "TIME",
           .bare_seconds = true,
-          .help = "stop after this time (0: run until stopped; `report PID`: a second; `stacks`: 250ms; `contexts --check`: 3s)" },
+          USES({ REPORT, "1s", "of a process (PID instead of files): how long to look" },
+               { VERB_STACKS, "250ms", "how long threads that run are sampled" },
+               { VERB_CONTEXTS, .help = "with --check or --watch, how long to look (0: 3s; --watch: until the process is gone)" }),
+          .help = "stop after this time (0: run until stopped)" },
         { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(daemon.control), "", .argument = "PATH",
           .advanced = true,
           .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT
@@ -256,7 +261,8 @@ const Option option_table[] = {
           .help = "of one CPU that the daemon itself may use; above it the frequency is halved (0: no limit)" },
         { "max-memory", 0, OPTION_SIZE, RUN | RECORD, "daemon", FIELD(daemon.max_memory_bytes), "0", 0,
           MIB(UINT64_C(1) << 20), .argument = "SIZE",
-          .help = "that the daemon itself may have resident; above it sampling pauses (0: no limit). A recording ends there (2GiB)" },
+          USES({ RECORD, "2GiB", "that spanprof itself may have resident; a recording that reaches it ends (0: no limit)" }),
+          .help = "that the daemon itself may have resident; above it sampling pauses (0: no limit)" },
         { "summary", 0, OPTION_STRING, RUN | RECORD, "daemon", FIELD(daemon.summary), "", .argument = "FILE",
           .advanced = true, .help = "write all counters to FILE as JSON at the end" },
         { "run-as", 0, OPTION_STRING, RUN | RECEIVE, "daemon", FIELD(daemon.run_as), "", .argument = "USER",
@@ -287,8 +293,9 @@ const Option option_table[] = {
           .advanced = true, .help = "take only requests with one of the bearer tokens in FILE, one a line; read at the start" },
         { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | VERB_STACKS,
           NULL, FIELD(command.output), "", .argument = "PATH",
-          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report`, "
-                  "`record` and `stacks`, the file, whose suffix says the format (- for standard output)" },
+          USES({ RECEIVE, .help = "the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received)" },
+               { RECORD, .help = "the file, whose suffix says the format (- for standard output; default: spanprof.html)" }),
+          .help = "the file, whose suffix says the format (- for standard output)" },
         { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD | VERB_STACKS, NULL, FIELD(command.format), "auto",
           .choices = "auto text markdown json html svg folded pprof pgo otlp speedscope", .argument = "FORMAT",
           .help = "form of the output, whatever its suffix" },
@@ -348,7 +355,7 @@ const Option option_table[] = {
           FIELD(command.json), "off", .help = "print JSON, for programs" },
         { "probe", 0, OPTION_CHOICE, VERB_STATUS, NULL, FIELD(command.probe), "none", .choices = "none health ready",
           .argument = "WHICH",
-          .help = "of `status`: only whether the daemon answers, or is ready; for health checks, which need no port for that" },
+          .help = "only whether the daemon answers, or is ready; for health checks, which need no port for that" },
         { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(command.watch), "off",
           .help = "look again once a second, until the process is gone" },
         { "check", 0, OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(command.check), "off",
@@ -388,7 +395,8 @@ const Option option_table[] = {
 
         { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS, NULL,
           FIELD(command.config), "", .argument = "FILE",
-          .help = "read FILE instead of the installed configuration (`record` and `top`: instead of none)" },
+          USES({ DESK, .help = "read FILE; without it no configuration is read" }),
+          .help = "read FILE instead of the installed configuration" },
         { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(command.help), "off",
           .help = "show this help; with --all the advanced options, too" },
         { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(command.version), "off", .help = "show the version" },
@@ -410,6 +418,27 @@ const Option *option_find_letter(char letter, int verb) {
                     (option_is_for(&option_table[i], verb) || !option_is_setting(&option_table[i])))
                         return &option_table[i];
         return NULL;
+}
+
+static const OptionUse *find_use(const Option *option, int verb) {
+        static const OptionUse none = { 0 };
+        const OptionUse *use = option->uses ? option->uses : &none;
+
+        while (use->verbs && !(use->verbs & verb))
+                use++;
+        return use;
+}
+
+const char *option_fallback(const Option *option, int verb) {
+        const char *own = find_use(option, verb)->fallback;
+
+        return own ? own : option->fallback;
+}
+
+const char *option_help(const Option *option, int verb) {
+        const char *own = find_use(option, verb)->help;
+
+        return own ? own : option->help;
 }
 
 void option_environment(const Option *option, char *to) {

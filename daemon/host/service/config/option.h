@@ -48,6 +48,13 @@ enum {
         VERB_ANY = -1,
 };
 
+/* What an option means to some verbs, where that differs. */
+typedef struct OptionUse {
+        int verbs;                      /* 0 ends a list */
+        const char *fallback;           /* NULL = as for others; a switch is set to it, a 0 is read as it */
+        const char *help;               /* NULL = as for others */
+} OptionUse;
+
 struct Option {
         const char *name;               /* long name and key in files */
         char letter;                    /* short flag, 0 = none */
@@ -65,7 +72,7 @@ struct Option {
         bool bare_seconds;              /* a duration without a unit is in seconds */
         bool secret;                    /* `config show` hides the value */
         bool is_form;                   /* the form of requests: each receiver may have its own */
-        int off_for;                    /* verbs whose default is off, whatever `fallback` says */
+        const OptionUse *uses;          /* may be NULL */
         bool advanced;                  /* `--help` shows it with --all alone; the manual, always */
         const char *help;
 };
@@ -90,6 +97,10 @@ static inline bool option_is_setting(const Option *option) {
 /* Return: the option, or NULL. A letter means one option of a verb; another verb may use it for another. */
 const Option *option_find(const char *name, size_t size);
 const Option *option_find_letter(char letter, int verb);
+
+/* The default and the help of an option as @verb (one bit) means them; as text, the default may be NULL. */
+const char *option_fallback(const Option *option, int verb);
+const char *option_help(const Option *option, int verb);
 
 /* Name in the environment, e.g. SPANPROF_EXPORT_INTERVAL. @to has OPTION_ENVIRONMENT_MAX bytes. */
 enum { OPTION_ENVIRONMENT_MAX = 64 };
