@@ -22,7 +22,7 @@
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
 #include "desk/cli/inputs.h"
-#include "desk/cli/missing-lines.h"
+#include "desk/cli/line-options.h"
 #include "desk/cli/outputs.h"
 #include "desk/cli/remote-symbols.h"
 #include "desk/coro/trace/trace.h"
@@ -70,9 +70,10 @@ static int check_output(ConvertRun *run) {
 
 static int make_symbolizer(ConvertRun *run) {
         bool needs_lines = run->writer && run->writer->lines;   /* no writer: what a receiver gets */
-        SymbolizerOptions options = { .want_lines = run->config->names.lines || needs_lines };
+        SymbolizerOptions options = { 0 };
         int r = remote_symbols_init(&run->remote, run->config);
 
+        line_options_put(run->config, needs_lines, &options);
         remote_symbols_put(&run->remote, &options);
         return r ? r : symbolizer_new(&run->symbolizer, &options);
 }
@@ -272,7 +273,7 @@ static int convert_all(ConvertRun *run) {
                 return nothing(run);
         r = run->writer ? write_output(run) : 0;
         run->write_ns = clock_monotonic_ns();
-        missing_lines_say(run->symbolizer);
+        line_options_say_missing(run->config, run->symbolizer);
         if (!r && asked(run->config, "endpoint"))
                 r = send_all(run);
         if (r >= 0 && says_all(run->config))

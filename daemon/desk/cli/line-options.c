@@ -4,14 +4,16 @@
  * Groups the objects without lines by their reason, and names the first few of each.
  */
 
-#include "desk/cli/missing-lines.h"
+#include "desk/cli/line-options.h"
 
 #include <string.h>
 
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
+#include "desk/cli/inputs.h"
 
 enum {
+        DEFAULT_MS = 1000,              /* for all objects: a person waits for the answer */
         MAX_NAMED = 4,                  /* objects of one reason */
 };
 
@@ -41,16 +43,29 @@ static size_t list_objects(const Symbolizer *symbolizer, LinesState wanted, Text
         return n;
 }
 
-void missing_lines_say(const Symbolizer *symbolizer) {
+void line_options_put(const Config *config, bool needed, SymbolizerOptions *options) {
+        options->want_lines = config->names.lines || needed;
+        options->lines_ms = needed || inputs_is_set(config, "lines") ? 0 : DEFAULT_MS;
+}
+
+static void say_reason(const Config *config, LinesState state, const char *names) {
+        if (inputs_is_set(config, "lines"))
+                log_notice("%s source lines of %s: %s", state == LINES_STATE_TIMEOUT ? "not all" : "no", names,
+                           reasons[state]);
+        else if (state == LINES_STATE_TIMEOUT)
+                log_notice("not all source lines and inlined functions of %s: a second was not enough; --lines=on "
+                           "takes as long as it needs, --lines=off leaves them out",
+                           names);
+}
+
+void line_options_say_missing(const Config *config, const Symbolizer *symbolizer) {
         if (!symbolizer || !symbolizer_wants_lines(symbolizer))
                 return;
         for (LinesState state = 0; state < LINES_N_STATES; state++) {
                 Text names = { 0 };
 
                 if (reasons[state] && list_objects(symbolizer, state, &names) && !names.failed)
-                        log_notice("%s source lines of %s: %s",
-                                   state == LINES_STATE_TIMEOUT ? "not all" : "no", names.data,
-                                   reasons[state]);
+                        say_reason(config, state, names.data);
                 text_deinit(&names);
         }
 }

@@ -20,7 +20,7 @@
 #include "core/base/util/text.h"
 #include "desk/cli/comparison.h"
 #include "desk/cli/inputs.h"
-#include "desk/cli/missing-lines.h"
+#include "desk/cli/line-options.h"
 #include "desk/cli/outputs.h"
 #include "desk/cli/remote-symbols.h"
 #include "desk/cli/report-process.h"
@@ -449,11 +449,11 @@ static int run_form(ReportRun *run) {
 }
 
 static int make_symbolizer(ReportRun *run) {
-        bool needs_lines = run->writer && run->writer->lines;
-        SymbolizerOptions options = { .want_lines = run->config->names.lines || needs_lines ||
-                                              *run->config->report.annotate };
+        bool needs_lines = (run->writer && run->writer->lines) || *run->config->report.annotate;
+        SymbolizerOptions options = { 0 };
         int r = remote_symbols_init(&run->remote, run->config);
 
+        line_options_put(run->config, needs_lines, &options);
         remote_symbols_put(&run->remote, &options);
         return r ? r : symbolizer_new(&run->symbolizer, &options);
 }
@@ -475,7 +475,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
                 r = make_symbolizer(run);
         if (!r)
                 r = run_form(run);
-        missing_lines_say(run->symbolizer);
+        line_options_say_missing(run->config, run->symbolizer);
         r = r ? r : run->inputs.status;
         drop_output(run);
         report_free(run->report);
@@ -522,8 +522,8 @@ const Verb verb_report = {
                 "where, and whose wake-up seems lost; as a page (-o FILE.html) with a timeline for each. With the id of a\n"
                 "process instead of files it tells that of the process as it runs, after a look of --duration.\n"
                 "Native frames get names from files of this machine with the build id of the profile: .symtab, .dynsym,\n"
-                ".gopclntab, .gnu_debugdata, separate debug files; with --lines also source lines and inlined functions, from\n"
-                "DWARF. With --spans, samples are joined with the operations of their spans.\n"
+                ".gopclntab, .gnu_debugdata, separate debug files; source lines and inlined functions from DWARF, those that a\n"
+                "second is enough for. With --spans, samples are joined with the operations of their spans.\n"
                 "\n"
                 "Writes text to the terminal; by the suffix of -o, or --format: .txt, .md (Markdown), .json (a summary for\n"
                 "programs), .html (a page), .svg, .folded, .speedscope.json, .pb.gz (pprof), .otlp and .pb, with the names that\n"

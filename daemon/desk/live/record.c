@@ -19,7 +19,7 @@
 #include "core/profile/merge.h"
 #include "desk/cli/comparison.h"
 #include "desk/cli/inputs.h"
-#include "desk/cli/missing-lines.h"
+#include "desk/cli/line-options.h"
 #include "desk/cli/remote-symbols.h"
 #include "desk/convert/convert.h"
 #include "desk/live/counts.h"
@@ -350,9 +350,10 @@ static int name_late(Window *window, void *userdata) {
 static int close_window(Record *record) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
         double rate = summary_rate(&record->summary);
-        SymbolizerOptions options = { .want_lines = record->cli->config.names.lines };
+        SymbolizerOptions options = { 0 };
         int r;
 
+        line_options_put(&record->cli->config, false, &options);
         remote_symbols_put(&record->remote, &options);
         r = symbolizer_new(&symbolizer, &options);
         if (r)
@@ -364,7 +365,7 @@ static int close_window(Record *record) {
         record->options.closed = name_late;
         record->options.userdata = record;
         r = convert_close(&record->convert);
-        missing_lines_say(symbolizer);
+        line_options_say_missing(&record->cli->config, symbolizer);
         record->options.symbolizer = NULL;
         return r;
 }

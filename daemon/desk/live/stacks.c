@@ -14,7 +14,7 @@
 #include "core/base/util/log.h"
 #include "core/profile/merge.h"
 #include "desk/cli/inputs.h"
-#include "desk/cli/missing-lines.h"
+#include "desk/cli/line-options.h"
 #include "desk/cli/outputs.h"
 #include "desk/cli/remote-symbols.h"
 #include "desk/convert/convert.h"
@@ -129,9 +129,10 @@ static int close_window(Stacks *stacks) {
         static char *const type[] = { (char *)"off_cpu" };
         const FilterWords waits = { type, 1 };
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
-        SymbolizerOptions options = { .want_lines = stacks->cli->config.names.lines };
+        SymbolizerOptions options = { 0 };
         int r;
 
+        line_options_put(&stacks->cli->config, false, &options);
         remote_symbols_put(&stacks->remote, &options);
         r = symbolizer_new(&symbolizer, &options);
         if (r)
@@ -143,7 +144,7 @@ static int close_window(Stacks *stacks) {
                 stacks->options.filter.types = waits;
         convert_cover(&stacks->convert, stacks->begin_ns, clock_read_ns(CLOCK_REALTIME));
         r = convert_close(&stacks->convert);
-        missing_lines_say(symbolizer);
+        line_options_say_missing(&stacks->cli->config, symbolizer);
         stacks->options.symbolizer = NULL;
         return r;
 }

@@ -61,30 +61,40 @@ class Names(tap.TestCase):
         """The lines of `mix` that a report shows."""
         return {int(n) for n in re.findall(r"mix\(?[^ ]* shop\.cc:(\d+)", text)}
 
-    def test_record_names_cxx_and_with_lines_what_was_inlined(self):
-        plain = self.folded(self.record("plain.folded"))
+    def test_record_names_cxx_and_what_was_inlined(self):
+        plain = self.folded(self.record("plain.folded", "--lines=off"))
         self.assertTrue(plain)
         self.assertTrue(any(stack.endswith("main;shop::checkout") for stack in plain), plain)
         self.assertFalse([stack for stack in plain if "mix" in stack])
-        lines = self.folded(self.record("lines.folded", "--lines"))
-        self.assertTrue(any(stack.endswith("main;shop::checkout;mix") for stack in lines), lines)
+        for options in ((), ("--lines",)):
+            lines = self.folded(self.record("lines.folded", *options))
+            self.assertTrue(any(stack.endswith("main;shop::checkout;mix") for stack in lines), lines)
+
+    def test_stacks_show_what_was_inlined(self):
+        with subprocess.Popen([self.program]) as child:
+            shown = self.spanprof("stacks", child.pid).stdout
+            without = self.spanprof("stacks", "--lines=off", child.pid).stdout
+        self.assertRegex(shown, r"\bmix\b")
+        self.assertRegex(shown, r"shop\.cc:\d+")
+        self.assertNotIn("shop.cc:", without)
 
     def test_report_and_convert_add_lines_to_a_recording(self):
-        recording = self.record("shop.otlp")
-        self.assertFalse(self.in_mix(self.spanprof("report", recording).stdout))
-        text = self.spanprof("report", "--lines", recording).stdout
-        self.assertTrue(self.in_mix(text), text)
-        self.assertLessEqual(self.in_mix(text), set(range(2, 8)))
-        self.assertRegex(text, r"shop::checkout shop\.cc:1[01]")
+        recording = self.record("shop.otlp", "--lines=off")
+        self.assertFalse(self.in_mix(self.spanprof("report", "--lines=off", recording).stdout))
+        for options in ((), ("--lines",)):
+            text = self.spanprof("report", *options, recording).stdout
+            self.assertTrue(self.in_mix(text), text)
+            self.assertLessEqual(self.in_mix(text), set(range(2, 8)))
+            self.assertRegex(text, r"shop::checkout shop\.cc:1[01]")
         converted = self.dir / "shop.folded"
         self.spanprof("convert", "--lines", "-o", converted, recording)
         self.assertTrue(any(stack.endswith("main;shop::checkout;mix") for stack in self.folded(converted)))
         shipped = self.dir / "with-lines.otlp"
         self.spanprof("convert", "--lines", "-o", shipped, recording)
-        self.assertRegex(self.spanprof("report", shipped).stdout, r"\bmix +shop\b")
+        self.assertRegex(self.spanprof("report", "--lines=off", shipped).stdout, r"\bmix +shop\b")
 
     def test_debug_files_have_the_lines_of_stripped_programs(self):
-        recording = self.record("shop.otlp")
+        recording = self.record("shop.otlp", "--lines=off")
         whole = self.dir / "shop.debug"
         self.program.rename(whole)
         subprocess.run(["objcopy", "--strip-all", whole, self.program], check=True)

@@ -27,6 +27,7 @@ typedef struct Pending {
         uint64_t address;
         FrameWord word;
         uint32_t module;
+        uint32_t n_frames;              /* of the module, in all stacks: the fullest is asked for first */
 } Pending;
 
 struct WindowNames {
@@ -36,7 +37,8 @@ struct WindowNames {
         bool want_lines;
         Hashmap rows;                   /* word → Row */
         Arena arena;                    /* rows and their texts */
-        SymbolState *states;            /* by module */
+        SymbolState *states;            /* by module, as the next */
+        uint32_t *n_frames;             /* until lines are asked for */
         Pending *pending;
         size_t n_pending, pending_room;
         const Pending *batch;           /* frames that are asked for now */
@@ -116,6 +118,7 @@ static int name_word(WindowNames *names, FrameWord word) {
         WindowFrame frame = window_expand_frame(names->window, word);
         int r;
 
+        names->n_frames[frame.module]++;
         if (!is_open(names, &frame) || hashmap_get(&names->seen, word))
                 return 0;
         r = hashmap_put(&names->seen, word, names);
@@ -144,6 +147,8 @@ static int name_stacks(WindowNames *names) {
 static int compare_pending(const void *left, const void *right) {
         const Pending *a = left, *b = right;
 
+        if (a->n_frames != b->n_frames)
+                return a->n_frames > b->n_frames ? -1 : 1;
         if (a->module != b->module)
                 return a->module < b->module ? -1 : 1;
         return a->address < b->address ? -1 : a->address > b->address;
@@ -235,6 +240,8 @@ static int ask_lines(WindowNames *names) {
         const Pending *pending = names->pending;
         int r = 0;
 
+        for (size_t i = 0; i < names->n_pending; i++)
+                names->pending[i].n_frames = names->n_frames[names->pending[i].module];
         if (names->n_pending)
                 qsort(names->pending, names->n_pending, sizeof(*pending), compare_pending);
         for (size_t i = 0, k; i < names->n_pending && !r; i = k) {
@@ -250,7 +257,8 @@ static int init_states(WindowNames *names) {
         uint32_t n = window_n_modules(names->window);
 
         names->states = calloc(n + 1u, sizeof(*names->states));
-        if (!names->states)
+        names->n_frames = calloc(n + 1u, sizeof(*names->n_frames));
+        if (!names->states || !names->n_frames)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n; i++)
                 names->states[i] = SYMBOL_N_STATES;
@@ -260,8 +268,10 @@ static int init_states(WindowNames *names) {
 /* Frees memory of the look-ups; options are the caller's for one call. */
 static void forget_work(WindowNames *names) {
         free(names->pending);
+        free(names->n_frames);
         hashmap_deinit(&names->seen);
         names->pending = NULL;
+        names->n_frames = NULL;
         names->options = NULL;
 }
 

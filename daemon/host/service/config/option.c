@@ -202,8 +202,9 @@ const Option option_table[] = {
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "lines", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export", FIELD(names.lines),
           "on",
-          USES({ REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "off",
-                 "add source lines and inlined functions, from DWARF and Go's own table of this machine" }),
+          USES({ CONVERT, "off", "add source lines and inlined functions, from DWARF and Go's own table of this machine" },
+               { REPORT | VERB_RECORD | VERB_STACKS, .help = "add source lines and inlined functions, from DWARF and Go's own "
+                 "table of this machine: those that a second is enough for; with --lines=on, all" }),
           .help = "add source lines and inlined functions, from DWARF and Go's own table of this machine, with "
                   "symbols = local and within a budget of time" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(form.timestamps), "on",

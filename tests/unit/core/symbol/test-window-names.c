@@ -172,6 +172,38 @@ Test(window_names, tell_lines_and_inlined_functions) {
         }
 }
 
+/* The worker never answers for the file that most frames are in; for any other, it would. */
+Test(window_names, spend_a_short_time_on_the_file_with_most_frames) {
+        SymbolizerOptions options = { .debug_directory = "/nowhere", .lines_ms = 500,
+                                      .lines = { .program = work_path("worker") } };
+        _cleanup_(window_freep) Window *window = new_window();
+        uint32_t program = module(window, work_path("program")), full;
+        _cleanup_(window_names_freep) WindowNames *names = NULL;
+        char script[512];
+        FILE *file = fopen(work_path("worker"), "we");
+
+        cr_assert_geq(fprintf(file, "#!/bin/bash\n[ /proc/self/fd/3 -ef %s ] && exec sleep 1000\n",
+                              work_path("full")), 0);
+        snprintf(script, sizeof(script), "exec -a %s %s\n", LINES_WORKER_NAME, getenv("SPANPROF"));
+        cr_assert_geq(fputs(script, file), 0);
+        cr_assert_eq(fclose(file), 0);
+        cr_assert_eq(shell("chmod +x worker && gcc -O0 -g -Wl,--build-id=sha1 -o full program.c"), 0);
+        symbolizer_free(symbolizer);
+        cr_assert_eq(symbolizer_new(&symbolizer, &options), 0);
+        snprintf(id, sizeof(id), "%s",
+                 first_line("readelf -nW %s | sed -n 's/.*Build ID: //p'", work_path("full")));
+        full = module(window, work_path("full"));
+        for (uint64_t i = 0; i < 3; i++) {
+                FrameWord words[] = { native(window, full, outer + i), native(window, program, outer) };
+
+                stack(window, words, i ? 1 : 2);
+        }
+        names = names_of(window, true);
+        cr_assert_eq(lines_state("full"), LINES_STATE_TIMEOUT);
+        cr_assert_eq(lines_state("program"), LINES_STATE_TIMEOUT, "nothing is left for it");
+        cr_assert_eq(symbolizer_stats(symbolizer)->n_line_runs, 1);
+}
+
 Test(window_names, say_why_there_are_no_lines) {
         _cleanup_(window_freep) Window *window = new_window();
         uint32_t program = module(window, work_path("program"));
