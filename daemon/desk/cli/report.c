@@ -16,6 +16,7 @@
 #include "core/base/data/heap.h"
 #include "core/base/file/outfile.h"
 #include "core/base/terminal/terminal.h"
+#include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
 #include "desk/cli/comparison.h"
@@ -45,6 +46,8 @@ typedef struct ReportRun {
         ReportTraces traces;            /* traces of coroutines */
         ReportProcess *process;         /* the running process that the report is about */
         size_t n_profiles;              /* inputs that are no traces */
+        char *source;                   /* of --annotate, owned, and the lines around each with a sample */
+        uint32_t context;
         FILE *out;
         Outfile file;                   /* destination of `out`, if that is a file */
         uint64_t n_repeated, n_filtered, n_untimed;
@@ -307,9 +310,9 @@ static int write_window(ReportRun *run) {
 }
 
 static int print_annotation(ReportRun *run, const Window *window) {
-        const char *path = run->config->report.annotate;
+        const char *path = run->source;
         ReportFormat format = { .width = cli_output_width(), .markdown = run->form == FORM_MARKDOWN,
-                                .page = run->form == FORM_WRITER };
+                                .page = run->form == FORM_WRITER, .context = run->context };
         _cleanup_(text_deinit) Text problem = { 0 };
         struct stat status;
         int r;
@@ -400,9 +403,21 @@ static int check_explain(const ReportRun *run) {
         return STATUS_USAGE;
 }
 
-static int check_annotate(const ReportRun *run) {
+/* `FILE:N`, unless a file has that name: N lines of context, else the whole file. */
+static int take_source(ReportRun *run) {
+        const char *text = run->config->report.annotate, *colon = strrchr(text, ':');
+        size_t n_digits = colon ? strspn(colon + 1, "0123456789") : 0;
+        bool has_context = n_digits && n_digits < 7 && !colon[1 + n_digits] && access(text, F_OK) < 0;
+
+        run->context = has_context ? (uint32_t)strtoul(colon + 1, NULL, 10) : UINT32_MAX;
+        run->source = strndup(text, has_context ? (size_t)(colon - text) : strlen(text));
+        return run->source ? 0 : error_origin(-ENOMEM);
+}
+
+static int check_annotate(ReportRun *run) {
         const Config *config = run->config;
         bool is_page = run->form == FORM_WRITER && !strcmp(run->writer->name, "html");
+        int r;
 
         if (!*config->report.annotate)
                 return 0;
@@ -411,7 +426,10 @@ static int check_annotate(const ReportRun *run) {
                 log_error("--annotate writes text, markdown or html, without --diff and --wall");
                 return STATUS_USAGE;
         }
-        return inputs_is_output(config->report.annotate, config->command.output) ? STATUS_USAGE : 0;
+        r = take_source(run);
+        if (r)
+                return r;
+        return inputs_is_output(run->source, config->command.output) ? STATUS_USAGE : 0;
 }
 
 static int check_diff(const ReportRun *run) {
@@ -480,6 +498,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
         drop_output(run);
         report_free(run->report);
         report_free(run->before);
+        free(run->source);
         report_traces_deinit(&run->traces);
         symbolizer_free(run->symbolizer);
         remote_symbols_deinit(&run->remote);

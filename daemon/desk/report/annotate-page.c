@@ -98,6 +98,11 @@ static void put_lines(const SourceLines *lines, FILE *out) {
         for (uint32_t i = 1; i <= lines->n_lines; i++, line = end + 1) {
                 end = strchrnul(line, '\n');
                 stop = end > line && end[-1] == '\r' ? end - 1 : end;
+                if (!lines->shown[i]) {
+                        if (lines->shown[i - 1])
+                                fputs("<tr><td></td><td></td><td>…</td><td></td></tr>\n", out);
+                        continue;
+                }
                 fprintf(out, "<tr id=\"L%" PRIu32 "\" class=\"h%u\">", i,
                         hottest ? heat_of(lines, lines->self[i], lines->self[hottest]) : 0);
                 put_share(lines, lines->self[i], out);

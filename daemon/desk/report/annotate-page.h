@@ -3,6 +3,7 @@
 
 /* An annotated source as a page: one file without scripts, its hottest lines first in words. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -11,6 +12,7 @@ typedef struct SourceLines {
         const char *path, *source;
         const char *type, *value;       /* the measured type, and its sum */
         const uint64_t *self, *total;
+        const bool *shown;
         uint64_t all;
         uint32_t n_lines;
 } SourceLines;

@@ -25,6 +25,7 @@ typedef struct Annotation {
         const WindowProfile *kind;      /* the profile that is told of */
         uint64_t *self, *total;         /* by line, from 1; row 0 is what lies behind the end */
         uint64_t *seen;                 /* by line: the sample that was counted last */
+        bool *shown;                    /* by line: within the context of a line with samples */
         uint64_t n_samples;
         uint32_t n_lines;
         uint8_t *matches;               /* by string: 0 not asked, 1 means the file, 2 another, 3 told */
@@ -137,7 +138,7 @@ static void say_none(Annotation *annotation, Text *problem) {
 
         text_printf(problem, "no sample has a line in it");
         if (!annotation->any_line) {
-                text_printf(problem, ": this profile has none at all; `--lines` of record puts them into it");
+                text_printf(problem, ": this profile has none at all; is there debug information (-g)?");
                 return;
         }
         for (uint32_t i = 1; i < window_n_functions(window) && n < MAX_NAMES; i++) {
@@ -160,6 +161,20 @@ static void print_share(const Annotation *annotation, uint64_t value, FILE *out)
                 fprintf(out, "%7s ", "");
 }
 
+static void show_context(Annotation *annotation, uint32_t context) {
+        uint32_t done = 0;              /* lines up to here are decided */
+
+        for (uint32_t i = 1; i <= annotation->n_lines; i++) {
+                uint32_t last = annotation->n_lines - i < context ? annotation->n_lines : i + context;
+
+                if (context != UINT32_MAX && !annotation->total[i])
+                        continue;
+                for (uint32_t k = MAX(done + 1, i > context ? i - context : 1); k <= last; k++)
+                        annotation->shown[k] = true;
+                done = MAX(done, last);
+        }
+}
+
 static void print_lines(const Annotation *annotation, const char *source, const ReportFormat *format,
                         FILE *out) {
         const char *line = source, *end, *stop;
@@ -168,6 +183,11 @@ static void print_lines(const Annotation *annotation, const char *source, const 
         for (uint32_t i = 1; i <= annotation->n_lines; i++, line = end + 1) {
                 end = strchrnul(line, '\n');
                 stop = end > line && end[-1] == '\r' ? end - 1 : end;
+                if (!annotation->shown[i]) {
+                        if (annotation->shown[i - 1])
+                                fprintf(out, "%21s\n", "…");
+                        continue;
+                }
                 print_share(annotation, annotation->self[i], out);
                 print_share(annotation, annotation->total[i], out);
                 fprintf(out, "%5" PRIu32 "  ", i);
@@ -195,7 +215,8 @@ static void print_annotation(const Annotation *annotation, const char *source, c
                 annotate_page(&(SourceLines){ annotation->path, source,
                                               window_get_string(annotation->window, names->type, NULL),
                                               sheet_value(value, unit, (double)annotation->all),
-                                              annotation->self, annotation->total, annotation->all,
+                                              annotation->self, annotation->total, annotation->shown,
+                                              annotation->all,
                                               annotation->n_lines },
                               out);
                 return;
@@ -226,8 +247,10 @@ static int annotate(Annotation *annotation, const char *source, const ReportForm
         annotation->self = calloc(n, sizeof(*annotation->self));
         annotation->total = calloc(n, sizeof(*annotation->total));
         annotation->seen = calloc(n, sizeof(*annotation->seen));
+        annotation->shown = calloc(n, sizeof(*annotation->shown));
         annotation->matches = calloc(window_n_strings(annotation->window), 1);
-        if (!annotation->self || !annotation->total || !annotation->seen || !annotation->matches)
+        if (!annotation->self || !annotation->total || !annotation->seen || !annotation->shown ||
+            !annotation->matches)
                 return error_origin(-ENOMEM);
         if (annotation->kind)
                 add_samples(annotation);
@@ -235,6 +258,7 @@ static int annotate(Annotation *annotation, const char *source, const ReportForm
                 say_none(annotation, problem);
                 return ANNOTATE_E_SOURCE;
         }
+        show_context(annotation, format->context);
         print_annotation(annotation, source, format, out);
         return 0;
 }
@@ -258,6 +282,7 @@ int annotate_print(const Window *window, const char *path, const ReportFormat *f
         free(annotation.self);
         free(annotation.total);
         free(annotation.seen);
+        free(annotation.shown);
         free(annotation.matches);
         return r;
 }

@@ -55,7 +55,8 @@ typedef struct ReportFormat {
         uint32_t top;                   /* rows of each table; 0 = 20 */
         unsigned width;                 /* columns of the text, 80 to 200; 0 = 100 */
         bool markdown;                  /* instead of text */
-        bool page;                      /* instead of both: HTML; of an annotation alone */
+        bool page;                      /* instead of both: HTML; of an annotation alone, as the next */
+        uint32_t context;               /* lines around each with a sample; UINT32_MAX = the whole file */
         bool explain;                   /* say what the words mean */
         bool brief;                     /* functions and spans alone, as after a recording */
         size_t n_files;                 /* said in the summary; the following, too */

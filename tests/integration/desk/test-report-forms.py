@@ -427,7 +427,7 @@ class Annotate(Forms):
         (self.dir / "a.folded").write_text("main;hot 60\n")
         (self.dir / "main.go").write_text("package main\n")
         done = self.spanprof("report", "--annotate", "main.go", "a.folded", cwd=self.dir, expect=1)
-        self.assertIn("this profile has none at all; `--lines` of record", done.stderr)
+        self.assertIn("this profile has none at all; is there debug information", done.stderr)
 
     def test_lines_have_what_the_profile_says_of_them(self):
         oracle.need()
@@ -456,6 +456,14 @@ class Annotate(Forms):
                 self.assertEqual([own.strip(), whole.strip()],
                                  [f"{100 * sums[place] / all_:.1f}" if sums[place] else ""
                                   for sums in (self_, total)])
+        for context in (0, 2):
+            shown = self.spanprof("report", "--annotate", f"main.go:{context}", DATA / "go-cpu.pb.gz",
+                                  cwd=self.dir).stdout
+            near = {n for name, line in total if name == recorded
+                    for n in range(line - context, line + context + 1)}
+            self.assertEqual([int(n) for n in re.findall(r"(?m) (\d+) {10}line ", shown)],
+                             sorted(near & set(range(1, last + 3))), shown)
+            self.assertRegex(shown, r"(?m)^ +…$")
         source.write_text("short\n")
         self.assertIn("behind the end", self.spanprof("report", "--annotate", "main.go", DATA / "go-cpu.pb.gz",
                                                       cwd=self.dir).stdout)
@@ -468,6 +476,12 @@ class Annotate(Forms):
         page = (self.dir / "a.html").read_text()
         said = {int(line): [self_ or "", total] for self_, total, line in
                 re.findall(r"^ *([\d.]+%)? +([\d.]+%) +(\d+)  ", text, re.M)}
+        self.spanprof("report", "--annotate", "main.go:3", "-o", "b.html", DATA / "go-cpu.pb.gz", cwd=self.dir)
+        short = (self.dir / "b.html").read_text()
+        self.assertEqual(re.findall(r'<tr id="L\d+"[^>]*><td>[^<]*</td><td>[^<]+</td>', short),
+                         re.findall(r'<tr id="L\d+"[^>]*><td>[^<]*</td><td>[^<]+</td>', page))
+        self.assertIn("<td>…</td>", short)
+        self.assertLess(short.count("<tr id="), 7 * len(said) + 1)
         shown = {int(line): [self_, total] for line, self_, total in
                  re.findall(r'<tr id="L(\d+)"[^>]*><td>([^<]*)</td><td>([^<]+)</td>', page)}
         self.assertGreater(len(said), 3)

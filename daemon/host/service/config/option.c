@@ -337,7 +337,7 @@ const Option option_table[] = {
         { "wall", 0, OPTION_BOOL, REPORT, NULL, FIELD(report.wall), "off",
           .help = "one profile of the time that threads ran and waited (record --off-cpu)" },
         { "annotate", 0, OPTION_STRING, REPORT, NULL, FIELD(report.annotate), "", .argument = "FILE",
-          .help = "print this source file with what was measured beside its lines" },
+          .help = "print this source file with what was measured beside its lines; FILE:5 those with samples alone, and 5 around each" },
         { "fail-above", 0, OPTION_NUMBER, REPORT | VERB_RECORD, NULL, FIELD(report.fail_above), "100", 0, 100,
           .argument = "POINTS",
           .help = "with --diff or --compare: exit status 3 if a function's share grew by more, and by more than noise" },
