@@ -326,7 +326,7 @@ const Verb verb_convert = {
         .description =
                 "Reads files of any known format, told by their content: recordings of Java programs (JFR) by the JDK,\n"
                 "async-profiler or Datadog's profiler, OTLP profiles requests (protobuf, JSON, files of a collector, batches\n"
-                "of a spool), pprof, folded stacks, traces of coroutines. They may be packed by gzip, zstd or lz4; `-` is\n"
+                "of a spool), pprof, folded stacks, perf script, traces of coroutines. Packed by gzip, zstd or lz4, too; `-` is\n"
                 "standard input, a directory all files in it. Several files become one output, with one resource for each\n"
                 "process; a profile that is there twice (same id) counts once.\n"
                 "\n"

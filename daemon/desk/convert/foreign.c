@@ -18,7 +18,7 @@ static const struct {
         const char *name;
 } starts[] = {
 #define START(_bytes, _name) { _bytes, sizeof(_bytes) - 1, _name }
-        START("PERFILE2", "a recording of perf; `perf script | stackcollapse-perf.pl` makes folded stacks, which are read"),
+        START("PERFILE2", "a recording of perf; what `perf script` makes of it is read"),
         START("\177ELF", "a program, a library or a core dump (ELF); `spanprof record -- PROGRAM` profiles one"),
         START("\211PNG", "a picture; of what spanprof writes for people, only pages (.html) have the data in them"),
         START("PK\003\004", "an archive (ZIP or JAR)"),

@@ -17,6 +17,7 @@
 #include "core/base/file/file.h"
 #include "core/base/file/unpack.h"
 #include "core/base/util/array.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 
 enum {
@@ -70,6 +71,14 @@ static int take_lines(const char *data, size_t size, int (*each)(void *, const c
         }
         *usedp = (size_t)(at - data);
         return r;
+}
+
+uint64_t source_time_ns(const Source *source) {
+        const struct stat *status = &source->status;
+
+        if (!S_ISREG(status->st_mode) || status->st_mtim.tv_sec <= 0)
+                return clock_read_ns(CLOCK_REALTIME);
+        return (uint64_t)status->st_mtim.tv_sec * NS_PER_SEC + (uint64_t)status->st_mtim.tv_nsec;
 }
 
 int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size),

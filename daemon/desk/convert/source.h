@@ -47,6 +47,9 @@ void source_deinit(Source *source);
 /* Up to @size bytes from @offset. Return: how many; fewer at the end or when reading fails. */
 size_t source_read(const Source *source, void *to, size_t size, uint64_t offset);
 
+/* When a file was changed last, or now for a pipe: for forms that say no time. In ns, REALTIME. */
+uint64_t source_time_ns(const Source *source);
+
 /*
  * Calls @each for each line, without its newline, until one returns other than 0. A line of more than 1 MiB,
  * which no format of ours has, is its first MiB alone. Return: 0, -ENOMEM, or what @each says.

@@ -8,8 +8,6 @@
 
 #include <inttypes.h>
 
-#include "core/base/util/clock.h"
-
 #include "desk/convert/format.h"
 #include "desk/folded/folded.h"
 
@@ -29,15 +27,6 @@ static int begin(Convert *convert, Reading *reading) {
         names.period_unit = names.unit;
         r = r ? r : window_resource(window, UINT64_MAX - convert->n_inputs, &resource);
         return r ? r : window_profile_named(window, resource, &names, 0, &reading->folded.profile);
-}
-
-/* In ns, REALTIME. */
-static uint64_t time_of(const Source *source) {
-        const struct stat *status = &source->status;
-
-        if (!S_ISREG(status->st_mode) || status->st_mtim.tv_sec <= 0)
-                return clock_read_ns(CLOCK_REALTIME);
-        return (uint64_t)status->st_mtim.tv_sec * NS_PER_SEC + (uint64_t)status->st_mtim.tv_nsec;
 }
 
 static int take_line(void *userdata, const char *line, size_t size) {
@@ -77,7 +66,7 @@ static int read_folded(Convert *convert, const Source *source, Text *problem) {
         Reading reading = { .folded = { .window = convert->window, .carry = 0.5L } };
         int r = begin(convert, &reading);
 
-        convert->untimed_ns = MAX(convert->untimed_ns, time_of(source));
+        convert->untimed_ns = MAX(convert->untimed_ns, source_time_ns(source));
         if (!r)
                 r = source_lines(source, take_line, &reading);
         if (r < 0)

@@ -13,6 +13,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 import zlib
 
@@ -379,6 +380,66 @@ class Convert(tap.TestCase):
                     self.assertRegex(done.stderr, words)
                 else:
                     self.assertNotRegex(done.stderr, "numbers|lines")
+
+    def test_reads_what_perf_script_prints_as_perf_itself_counts_it(self):
+        perf = tap.need_tool("perf")
+        data = self.dir / "perf.data"
+        for events in (["-e", "cpu-clock", "-g"], ["-e", "cpu-clock"]):
+            self.run_command([perf, "record", "-q", *events, "-F", "499", "-o", data, sys.executable, "-c",
+                              "sum(i * i for i in range(8000000))"], expect=0)
+            counted = self.run_command([perf, "report", "-i", data, "--no-children", "--stdio", "-g", "none",
+                                        "-F", "period,sym"], expect=0).stdout
+            expected = {name: int(number) for number, name in re.findall(r"(?m)^ +(\d+) +\[.\] (.+?) *$", counted)
+                        if not name.startswith("0x")}
+            for fields in ("comm,tid,time,period,event,ip,sym,symoff,dso", "comm,pid,tid,time,period,event,ip,sym,dso"):
+                text = self.dir / "perf.txt"
+                text.write_text(self.run_command([perf, "script", "-i", data, "-F", fields], expect=0).stdout)
+                done = self.spanprof("convert", text, "-o", "-", "--format", "folded")
+                found = collections.Counter()
+                for line in done.stdout.splitlines():
+                    stack, _, number = line.rpartition(" ")
+                    found[stack.rpartition(";")[2]] += int(number)
+                named = {name: number for name, number in found.items() if not re.fullmatch(r"\[.*\]", name)}
+                self.assertGreater(sum(expected.values()), 3e8)
+                self.assertEqual(named, expected)
+
+    def test_reads_perf_script_in_its_rare_forms(self):
+        """Names with blanks, numbers and brackets; deleted files, inlined functions, lines, tracepoints."""
+        frame = "\t    15c1a hash+0x5 (/usr/bin/shop)\n"
+        for name, text, stacks, words in (
+            ("blanks", f"GC Thread#1 7/9 [001] 5.25:  3 cycles:u: \n{frame}", {"hash": 3}, None),
+            ("number", f"worker 12 9 [001] 5.25:  3 cycles: \n{frame}", {"hash": 3}, None),
+            ("no time", f"a 9 4 task:\n{frame}", {"hash": 4}, None),
+            ("no period", f"a 9 5.2: cycles:\n{frame}\na 9 5.3: cycles:\n{frame}", {"hash": 2}, None),
+            ("cxx", "a 9 5.2: 2 cycles:\n\t1 f(int (*)(char), x)::operator()(int) const+0x1 (/a (b) (deleted))\n",
+             {"f(int (*)(char), x)::operator()(int) const": 2}, None),
+            ("inlined", f"a 9 5.2: 2 cycles:\n\t15c1a mix (inlined)\n{frame}", {"hash;mix": 2}, None),
+            ("lines", f"a 9 5.2: 2 cycles:\n{frame}  table.c:74\n", {"hash": 2}, None),
+            ("unnamed", "a 9 5.2: 2 cycles:\n\t1 [unknown] (/lib/libc.so.6)\n\t0 [unknown] ([unknown])\n",
+             {"[unknown];[libc.so.6]": 2}, None),
+            ("tracepoint", f"a 9 [000] 5.2: sched:sched_switch: prev_comm=a prev_pid=9 ==> next_comm=b\n{frame}",
+             {"hash": 1}, None),
+            ("bad", f"a 9 5.2: 2 cycles:\n{frame}what is this\n\na 9 5.3: 2 cycles:\n{frame}", {"hash": 4},
+             "1 lines are neither a sample nor a frame of perf script, and were left out, line 3 first"),
+            ("beyond", f"a 9 5.2: {2**64} cycles:\n{frame}", {"hash": 2**63 - 1}, r"1 periods are above 2\^63 - 1"),
+            ("deep", "a 9 5.2: 2 cycles:\n" + frame * 5000, {";".join(["hash"] * 4096): 2},
+             "1 stacks have more than 4,096 frames"),
+            ("flat", "               a 9 5.2:  250 cycles:  ffffffff82231a69 mas_leaf+0x109 ([kernel.kallsyms])\n" * 2,
+             {"mas_leaf": 500}, None),
+            ("header", f"# hostname : x\n# cmdline : perf record\n#\na 9 5.2: 2 cycles:\n{frame}", {"hash": 2}, None),
+        ):
+            with self.subTest(name):
+                path = self.dir / "perf.txt"
+                path.write_text(text)
+                done = self.spanprof("convert", path, "-o", "-", "--format", "folded", expect=int(name == "bad"))
+                read = [line.rpartition(" ") for line in done.stdout.splitlines()]
+                self.assertEqual({stack: int(number) for stack, _, number in read}, stacks)
+                said = "".join(re.findall("perf.txt: .*", done.stderr))
+                self.assertRegex(said, words or "^$")
+        path.write_text(f"a b 7/9 [001] 5.25:  3 cycles:u: \n{frame}  table.c:74\n")
+        written = self.spanprof("convert", path, "-o", "-", "--format", "json").stdout
+        for part in ('"thread.name"', '"a b"', '"thread.id"', '"process.pid"', '"cycles"', '"table.c"', '"line":"74"'):
+            self.assertIn(part, written)
 
     def pprof(self, *samples, drop=0):
         """A profile.proto of space/bytes; samples are (depth, value, number of labels)."""
