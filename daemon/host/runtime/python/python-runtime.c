@@ -35,22 +35,17 @@
 #include "core/base/util/error.h"
 #include "host/runtime/python/python-link.h"
 #include "host/runtime/python/python-span.h"
-#include "host/sampling/process/memory.h"
+#include "host/runtime/reader/reader-process.h"
 
-/* An interpreter that this process reads itself. */
+/* What this process reads of an interpreter itself. */
 typedef struct PythonHere {
         PythonProgram program;
         PythonOpened opened;
-        uint64_t bias;
-        uint64_t start_time_ns;
-        pid_t pid;
-        int fd;
-        int memory;                     /* memory_open(); -1 = not asked for, or refused */
 } PythonHere;
 
 typedef struct PythonState {
-        PythonLink *link;               /* NULL = this process reads it: */
-        PythonHere *here;
+        ReaderProcess process;
+        PythonHere *here;               /* NULL = a worker reads it */
         PythonLayout layout;
         PythonFunction function;        /* answer to the last question */
         char task[PYTHON_MAX_TEXT];     /* the same: a task's or a span's name */
@@ -64,20 +59,11 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         return python_program_read(&program, fd, NULL, size);
 }
 
-static PythonHere *here_free(PythonHere *here) {
-        if (!here)
-                return NULL;
-        closep(&here->fd);
-        closep(&here->memory);
-        free(here);
-        return NULL;
-}
-
 static void detach(void *userdata) {
         PythonState *state = userdata;
 
-        python_link_free(state->link);
-        here_free(state->here);
+        reader_process_deinit(&state->process);
+        free(state->here);
         free(state);
 }
 
@@ -139,60 +125,48 @@ static bool fill_entry(PythonState *state, const PythonOpened *opened, const Run
 
 /* ---- attach ---- */
 
-static int make_here(PythonHere **herep, const RuntimeSubject *subject) {
-        PythonHere *here = calloc(1, sizeof(*here));
-
-        if (!here)
-                return error_origin(-ENOMEM);
-        here->fd = subject->fd;
-        here->memory = -1;
-        here->pid = subject->pid;
-        here->start_time_ns = subject->start_time_ns;
-        here->bias = subject->bias;
-        *herep = here;
-        return 0;
-}
-
 static int make_state(PythonState **statep, RuntimeSubject *subject) {
-        const ReaderSubject reader = { subject->pid, subject->start_time_ns, subject->size, subject->bias,
-                                       subject->fd };
         PythonState *state = calloc(1, sizeof(*state));
-        int r;
+        int r = state ? 0 : error_origin(-ENOMEM);
 
-        if (!state)
-                return error_origin(-ENOMEM);
-        r = subject->userdata ? python_link_new(&state->link, subject->userdata, &reader, subject->object)
-                              : make_here(&state->here, subject);
-        if (r) {
-                free(state);
-                return error_fold(r);
+        if (!r && !subject->userdata) {
+                state->here = calloc(1, sizeof(*state->here));
+                r = state->here ? 0 : error_origin(-ENOMEM);
         }
-        subject->fd = -1;
-        *statep = state;
-        return 0;
+        r = r ?: reader_process_init(&state->process, subject);
+        if (!r)
+                *statep = state;
+        else if (state) {
+                free(state->here);
+                free(state);
+        }
+        return error_fold(r);
 }
 
-/* Return: 0, PYTHON_LINK_E_*. */
-static int open_python(PythonState *state, const RuntimeSubject *subject, const PythonOpened **openedp) {
+/* Return: 0, FILE_LINK_E_*. */
+static int open_python(PythonState *state, const void **openedp) {
+        const ReaderProcess *process = &state->process;
         PythonHere *here = state->here;
 
-        if (state->link)
-                return python_link_open(state->link, openedp);
+        if (process->link)
+                return file_link_open(process->link, openedp);
         *openedp = &here->opened;
-        return python_open(here->fd, subject->size, &here->program, &here->opened) ? PYTHON_LINK_E_NOT : 0;
+        return python_open(process->fd, process->size, &here->program, &here->opened) ? FILE_LINK_E_NOT : 0;
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
-        const PythonOpened *opened = NULL;
+        const PythonOpened *opened;
+        const void *said = NULL;
         PythonState *state = *statep;
         int r = state ? 0 : make_state(&state, subject);
 
         if (r)
                 return error_fold(r);
         *statep = state;
-        r = open_python(state, subject, &opened);
-        if (r == PYTHON_LINK_E_LATER)
+        r = open_python(state, &said);
+        if (r == FILE_LINK_E_LATER)
                 return RUNTIME_E_LATER;
+        opened = said;
         snprintf(text, RUNTIMES_MAX_TEXT, "%s", opened->reason);
         if (r)
                 return RUNTIME_E_UNKNOWN;
@@ -218,14 +192,14 @@ static uint32_t wants(const char *name) {
         return !strncmp(name, "_greenlet.", strlen("_greenlet.")) ? PYTHON_MORE_GREENLETS : 0;
 }
 
-/* Return: 0, PYTHON_LINK_E_*. */
+/* Return: 0, FILE_LINK_E_*. */
 static int read_more(PythonState *state, PythonMoreKind kind, int fd, uint64_t size, PythonMore *more) {
         /* Releases before 3.14 have no such section. */
         if (kind == PYTHON_MORE_TASKS && !state->layout.generator_frame)
-                return PYTHON_LINK_E_NOT;
-        if (state->link)
-                return python_link_more(state->link, kind, fd, size, more);
-        return python_more_read(kind, fd, size, more) ? 0 : PYTHON_LINK_E_NOT;
+                return FILE_LINK_E_NOT;
+        if (state->process.link)
+                return python_link_more(state->process.link, kind, fd, size, more);
+        return python_more_read(kind, fd, size, more) ? 0 : FILE_LINK_E_NOT;
 }
 
 static int extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t bias, void *entry) {
@@ -233,7 +207,7 @@ static int extend(void *userdata, uint32_t kind, int fd, uint64_t size, uint64_t
         PythonMore more;
         int r = read_more(state, kind, fd, size, &more);
 
-        if (r == PYTHON_LINK_E_LATER)
+        if (r == FILE_LINK_E_LATER)
                 return RUNTIME_E_LATER;
         if (r || !add_more(state, &more, bias))
                 return RUNTIME_E_UNKNOWN;
@@ -255,24 +229,17 @@ static const char *span_name(void *userdata, const uint8_t *object, size_t size)
 
 /* Reads memory, or else the file. */
 static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
-        PythonHere *here = userdata;
+        PythonState *state = userdata;
+        ReaderProcess *process = &state->process;
 
-        if (!size || size > MEMORY_MAX_READ || address + size < address)
-                return false;
-        return (here->memory >= 0 && !memory_read_opened(here->pid, here->memory, address, to, size)) ||
-                dynamic_image_read(&here->program.image, address - here->bias, to, size);
-}
-
-static void open_memory(PythonHere *here) {
-        if (here->memory < 0)
-                here->memory = memory_open(here->pid, here->start_time_ns);
+        return reader_process_read(process, address, to, size) ||
+                dynamic_image_read(&state->here->program.image, address - process->bias, to, size);
 }
 
 static int spans_here(PythonState *state) {
-        const PythonReader reader = { read_here, state->here };
-        const PythonSubject subject = { &state->here->program, &state->layout, state->here->bias };
+        const PythonReader reader = { read_here, state };
+        const PythonSubject subject = { &state->here->program, &state->layout, state->process.bias };
 
-        open_memory(state->here);
         return python_span_learn(&reader, &subject, &state->entry.spans);
 }
 
@@ -280,9 +247,9 @@ static int spans(void *userdata, void *entry) {
         PythonState *state = userdata;
         int said = PYTHON_SPAN_E_SOON;
 
-        if (!state->link)
+        if (!state->process.link)
                 said = spans_here(state);
-        else if (python_link_spans(state->link, &state->entry.spans, &said))
+        else if (python_link_spans(state->process.link, &state->entry.spans, &said))
                 return RUNTIME_E_LATER;
         if (said)
                 return said == PYTHON_SPAN_E_SOON ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
@@ -303,22 +270,21 @@ static const char *task_name(void *userdata, const uint8_t *task) {
 }
 
 static int name_here(PythonState *state, const uint64_t *words) {
-        const PythonReader reader = { read_here, state->here };
+        const PythonReader reader = { read_here, state };
 
-        open_memory(state->here);
         return python_code_name(&reader, &state->layout, state->entry.code_type, words, &state->function)
-                ? PYTHON_LINK_E_NOT
+                ? FILE_LINK_E_NOT
                 : 0;
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         PythonState *state = userdata;
         const PythonFunction *function = &state->function;
-        int r = state->link ? python_link_name(state->link, words, &state->function)
+        int r = state->process.link ? python_link_name(state->process.link, words, &state->function)
                             : name_here(state, words);
 
         if (r || !max)
-                return r == PYTHON_LINK_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
+                return r == FILE_LINK_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
         frames[0] = (RuntimeFrame){ .function = function->name,
                                     .file = *function->file ? function->file : NULL,
                                     .line = function->line,
@@ -330,12 +296,7 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
 static uint64_t cpu_ns(const void *userdata) {
         const PythonState *state = userdata;
 
-        return state->link ? python_link_cpu_ns(state->link) : 0;
-}
-
-static void tend(void *userdata, uint64_t now_ns) {
-        if (userdata)
-                python_links_tend(userdata, now_ns);
+        return file_link_cpu_ns(state->process.link);
 }
 
 static const char *const programs[] = { "python", "python[23]", "python3.*", "uwsgi", NULL };
@@ -356,5 +317,5 @@ const RuntimeOps python_runtime = {
         .span_name = span_name,
         .frames = frames,
         .cpu_ns = cpu_ns,
-        .tend = tend,
+        .tend = file_links_tend,
 };

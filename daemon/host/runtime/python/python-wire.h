@@ -37,6 +37,7 @@ typedef struct PythonQuestion {
         uint32_t more_kind, zero;
 } PythonQuestion;
 
+/* Begins as a ReaderSaid. */
 typedef struct PythonSaid {
         uint32_t magic, kind;
         /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*, PYTHON_SPAN_E_*; MORE: 1 = it tells nothing */

@@ -24,6 +24,12 @@ typedef struct ReaderRequest {
         uint64_t bias;                  /* address in the process - ELF address */
 } ReaderRequest;
 
+/* The head of its answer, as of all others, begins so. */
+typedef struct ReaderSaid {
+        uint32_t magic, kind;
+        int32_t result;                 /* 0; anything else: why there is nothing, in the runtime's numbers */
+} ReaderSaid;
+
 typedef struct ReaderHandle {
         int mem, pagemap;               /* -1 = none */
 } ReaderHandle;

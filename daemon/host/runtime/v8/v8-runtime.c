@@ -21,24 +21,15 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
+#include "host/runtime/reader/reader-process.h"
 #include "host/runtime/v8/v8-link.h"
-#include "host/sampling/process/memory.h"
 
 enum { TRUST_MS = 1000 };               /* for how long a name of compiled code is believed at first */
 
-/* A process that this process reads itself. */
-typedef struct V8Here {
-        V8Opened opened;
-        V8Learnt learnt;
-        uint64_t start_time_ns;
-        pid_t pid;
-        int fd;
-        int memory;                     /* memory_open(); -1 = not asked for, or refused */
-} V8Here;
-
 typedef struct V8State {
-        V8Link *link;                   /* NULL = this process reads it: */
-        V8Here *here;
+        ReaderProcess process;
+        V8Learnt *learnt;               /* by this process; NULL = a worker reads it */
+        V8Opened opened;                /* by this process */
         V8Layout layout;
         V8Answer answer;                /* answer to the last question */
 } V8State;
@@ -47,83 +38,76 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         return v8_recognises(fd, NULL, size);
 }
 
-static V8Here *here_free(V8Here *here) {
-        if (!here)
-                return NULL;
-        v8_lines_free(here->learnt.lines);
-        closep(&here->fd);
-        closep(&here->memory);
-        free(here);
+static V8Learnt *learnt_free(V8Learnt *learnt) {
+        if (learnt)
+                v8_lines_free(learnt->lines);
+        free(learnt);
         return NULL;
 }
 
 static void detach(void *userdata) {
         V8State *state = userdata;
 
-        v8_link_free(state->link);
-        here_free(state->here);
+        learnt_free(state->learnt);
+        reader_process_deinit(&state->process);
         free(state);
 }
 
 /* ---- attach ---- */
 
-static int make_here(V8Here **herep, const RuntimeSubject *subject) {
-        V8Here *here = calloc(1, sizeof(*here));
+static V8Learnt *learnt_new(const RuntimeSubject *subject) {
+        V8Learnt *learnt = calloc(1, sizeof(*learnt));
 
-        if (!here)
-                return error_origin(-ENOMEM);
-        here->fd = subject->fd;
-        here->memory = -1;
-        here->pid = subject->pid;
-        here->start_time_ns = subject->start_time_ns;
-        here->learnt.lines = v8_lines_new();
-        here->learnt.fd = subject->fd;
-        here->learnt.file_size = subject->size;
-        *herep = here;
-        return 0;
+        if (!learnt)
+                return NULL;
+        learnt->lines = v8_lines_new();
+        learnt->fd = subject->fd;
+        learnt->file_size = subject->size;
+        return learnt;
 }
 
 static int make_state(V8State **statep, RuntimeSubject *subject) {
-        const ReaderSubject reader = { subject->pid, subject->start_time_ns, subject->size, subject->bias,
-                                       subject->fd };
         V8State *state = calloc(1, sizeof(*state));
-        int r;
+        int r = state ? 0 : error_origin(-ENOMEM);
 
-        if (!state)
-                return error_origin(-ENOMEM);
-        r = subject->userdata ? v8_link_new(&state->link, subject->userdata, &reader, subject->object)
-                              : make_here(&state->here, subject);
-        if (r) {
-                free(state);
-                return error_fold(r);
+        if (!r && !subject->userdata) {
+                state->learnt = learnt_new(subject);
+                r = state->learnt ? 0 : error_origin(-ENOMEM);
         }
-        subject->fd = -1;
-        *statep = state;
-        return 0;
+        r = r ?: reader_process_init(&state->process, subject);
+        if (!r)
+                *statep = state;
+        else if (state) {
+                learnt_free(state->learnt);
+                free(state);
+        }
+        return error_fold(r);
 }
 
-/* Return: 0, V8_LINK_E_*. */
-static int open_v8(V8State *state, const RuntimeSubject *subject, const V8Opened **openedp) {
-        V8Here *here = state->here;
+/* Return: 0, FILE_LINK_E_*. */
+static int open_v8(V8State *state, const void **openedp) {
+        const ReaderProcess *process = &state->process;
 
-        if (state->link)
-                return v8_link_open(state->link, openedp);
-        *openedp = &here->opened;
-        return v8_open(here->fd, NULL, subject->size, &here->opened) ? V8_LINK_E_NOT : 0;
+        if (process->link)
+                return file_link_open(process->link, openedp);
+        *openedp = &state->opened;
+        return v8_open(process->fd, NULL, process->size, &state->opened) ? FILE_LINK_E_NOT : 0;
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
-        const V8Opened *opened = NULL;
         struct v8_process *process = entry;
+        const V8Opened *opened;
+        const void *said = NULL;
         V8State *state = *statep;
         int r = state ? 0 : make_state(&state, subject);
 
         if (r)
                 return error_fold(r);
         *statep = state;
-        r = open_v8(state, subject, &opened);
-        if (r == V8_LINK_E_LATER)
+        r = open_v8(state, &said);
+        if (r == FILE_LINK_E_LATER)
                 return RUNTIME_E_LATER;
+        opened = said;
         snprintf(text, RUNTIMES_MAX_TEXT, "%s%s", opened->reason,
                  r ? "; --perf-basic-prof names its code" : "");
         if (r)
@@ -142,34 +126,24 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
 
 /* ---- names ---- */
 
-static bool read_here(void *userdata, uint64_t address, void *to, size_t size) {
-        V8Here *here = userdata;
+/* Return: 0 with what v8_code_name() *said, FILE_LINK_E_LATER. */
+static int name(V8State *state, const uint64_t *words, int *said) {
+        const V8Reader reader = { reader_process_read, &state->process, &state->layout };
 
-        return size && size <= MEMORY_MAX_READ && address + size >= address && here->memory >= 0 &&
-                !memory_read_opened(here->pid, here->memory, address, to, size);
-}
-
-static int name_here(V8State *state, const uint64_t *words) {
-        const V8Reader reader = { read_here, state->here, &state->layout };
-
-        if (state->here->memory < 0)
-                state->here->memory = memory_open(state->here->pid, state->here->start_time_ns);
-        switch (v8_code_name(&reader, &state->here->learnt, words, &state->answer)) {
-        case V8_CODE_E_GONE:
-                return V8_LINK_E_NOT;
-        case V8_CODE_E_SHORT:
-                return V8_LINK_E_SHORT;
-        default:
-                return 0;
-        }
+        if (state->process.link)
+                return v8_link_name(state->process.link, words, &state->answer, said);
+        *said = v8_code_name(&reader, state->learnt, words, &state->answer);
+        return 0;
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         V8State *state = userdata;
-        int r = state->link ? v8_link_name(state->link, words, &state->answer) : name_here(state, words);
+        int said = V8_CODE_E_GONE;
 
-        if ((r && r != V8_LINK_E_SHORT) || state->answer.n > max)
-                return r == V8_LINK_E_LATER ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
+        if (name(state, words, &said))
+                return RUNTIME_E_LATER;
+        if (said == V8_CODE_E_GONE || state->answer.n > max)
+                return RUNTIME_E_UNNAMED;
         for (uint32_t i = 0; i < state->answer.n; i++) {
                 const V8Function *function = &state->answer.functions[i];
 
@@ -179,7 +153,7 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
                                             .first_line = function->first_line };
         }
         *np = state->answer.n;
-        return r ? RUNTIME_E_SHORT : 0;
+        return said == V8_CODE_E_SHORT ? RUNTIME_E_SHORT : 0;
 }
 
 /* Code may be thrown away, and other code of the same function take its place. */
@@ -190,12 +164,7 @@ static uint32_t trust_ms(const uint64_t *words) {
 static uint64_t cpu_ns(const void *userdata) {
         const V8State *state = userdata;
 
-        return state->link ? v8_link_cpu_ns(state->link) : 0;
-}
-
-static void tend(void *userdata, uint64_t now_ns) {
-        if (userdata)
-                v8_links_tend(userdata, now_ns);
+        return file_link_cpu_ns(state->process.link);
 }
 
 const RuntimeOps v8_runtime = {
@@ -209,5 +178,5 @@ const RuntimeOps v8_runtime = {
         .frames = frames,
         .trust_ms = trust_ms,
         .cpu_ns = cpu_ns,
-        .tend = tend,
+        .tend = file_links_tend,
 };

@@ -5,7 +5,7 @@
  * V8 as a Runtime
  *
  * The entry for all-runtimes.c: Node.js, and whatever else has V8 in it and exports its constants. It is
- * registered with its V8Links (v8-link.h), or with NULL: then this process reads memory itself.
+ * registered with FileLinks of v8_link_ops (v8-link.h), or with NULL: then this process reads memory itself.
  */
 
 #include "host/sampling/runtime/runtimes.h"

@@ -32,6 +32,7 @@ typedef struct V8Question {
         uint64_t words[RUNTIME_V8_WORDS];
 } V8Question;
 
+/* Begins as a ReaderSaid. */
 typedef struct V8Said {
         uint32_t magic, kind;
         int32_t result;                 /* 0, V8_OPEN_E_*, V8_CODE_E_* */

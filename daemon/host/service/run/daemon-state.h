@@ -111,8 +111,8 @@ typedef struct DaemonStages {
         Runtimes *runtimes;
         ReaderLinks *readers;           /* NULL = this process reads memory of runtimes itself, as below */
         HotspotLinks *jvms;             /* NULL = the same of JVMs */
-        PythonLinks *pythons;           /* NULL = the same of CPython */
-        V8Links *v8s;                   /* NULL = the same of V8 */
+        FileLinks *pythons;             /* NULL = the same of CPython */
+        FileLinks *v8s;                 /* NULL = the same of V8 */
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */

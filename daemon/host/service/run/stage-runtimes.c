@@ -47,9 +47,9 @@ static int make_links(Daemon *daemon) {
         if (!r)
                 r = hotspot_links_new(&stages->jvms, stages->readers);
         if (!r)
-                r = python_links_new(&stages->pythons, stages->readers);
+                r = file_links_new(&stages->pythons, stages->readers, &python_link_ops);
         if (!r)
-                r = v8_links_new(&stages->v8s, stages->readers);
+                r = file_links_new(&stages->v8s, stages->readers, &v8_link_ops);
         return error_fold(r);
 }
 
@@ -82,8 +82,8 @@ static void describe(Daemon *daemon, Metrics *metrics) {
 static void release(Daemon *daemon) {
         runtimes_free(daemon->stages.runtimes);
         hotspot_links_free(daemon->stages.jvms);
-        python_links_free(daemon->stages.pythons);
-        v8_links_free(daemon->stages.v8s);
+        file_links_free(daemon->stages.pythons);
+        file_links_free(daemon->stages.v8s);
         reader_links_free(daemon->stages.readers);
 }
 

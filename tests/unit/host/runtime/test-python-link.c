@@ -110,7 +110,7 @@ __attribute__((__constructor__)) static void become_zygote(int argc, char **argv
 
 static Zygotes *zygotes;
 static ReaderLinks *readers;
-static PythonLinks *links;
+static FileLinks *links;
 static uint64_t next_object;
 
 static void setup(void) {
@@ -118,11 +118,11 @@ static void setup(void) {
         cr_assert_eq(zygotes_new(&zygotes), 0);
         cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
         cr_assert_eq(reader_links_new(&readers, zygotes), 0);
-        cr_assert_eq(python_links_new(&links, readers), 0);
+        cr_assert_eq(file_links_new(&links, readers, &python_link_ops), 0);
 }
 
 static void teardown(void) {
-        links = python_links_free(links);
+        links = file_links_free(links);
         readers = reader_links_free(readers);
         zygotes = zygotes_free(zygotes);
         cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a child is left");
@@ -130,29 +130,30 @@ static void teardown(void) {
 
 TestSuite(link, .init = setup, .fini = teardown);
 
-static PythonLink *make_of(pid_t pid, uint64_t object, uint64_t size) {
+static FileLink *make_of(pid_t pid, uint64_t object, uint64_t size) {
         const ReaderSubject pretended = { .pid = pid, .size = size,
                                           .fd = memfd_create("python", MFD_CLOEXEC) };
-        PythonLink *link = NULL;
+        FileLink *link = NULL;
 
-        cr_assert_eq(python_link_new(&link, links, &pretended, object), 0);
+        cr_assert_eq(file_link_new(&link, links, &pretended, object), 0);
         return link;
 }
 
-static PythonLink *make(uint64_t size) {
+static FileLink *make(uint64_t size) {
         return make_of(getpid(), ++next_object, size);
 }
 
-static int open_link(PythonLink *link) {
-        const PythonOpened *opened = NULL;
-        int r = python_link_open(link, &opened);
+static int open_link(FileLink *link) {
+        const void *said = NULL;
+        int r = file_link_open(link, &said);
+        const PythonOpened *opened = said;
 
         for (const char *at = opened ? opened->reason : ""; *at; at++)
                 cr_assert(*at >= ' ' && *at <= '~', "it goes to terminals");
         return r;
 }
 
-static int ask(PythonLink *link) {
+static int ask(FileLink *link) {
         const uint64_t words[2] = { (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | 0x7000, 0 };
         PythonFunction function;
         int r = python_link_name(link, words, &function);
@@ -175,7 +176,7 @@ static uint64_t n_failures(void) {
 }
 
 Test(link, processes_of_one_file_are_opened_by_one_worker) {
-        PythonLink *first = make_of(getpid(), 7, HONEST), *second = make_of(getpid(), 7, HONEST),
+        FileLink *first = make_of(getpid(), 7, HONEST), *second = make_of(getpid(), 7, HONEST),
                    *unknown = make_of(getpid(), 8, IS_UNKNOWN), *again = make_of(getpid(), 8, IS_UNKNOWN);
 
         cr_assert_eq(open_link(first), 0);
@@ -184,21 +185,21 @@ Test(link, processes_of_one_file_are_opened_by_one_worker) {
         for (int i = 0; i < 100; i++)
                 cr_assert_eq(ask(second), 0);
         cr_assert_eq(n_workers(), 2, "the second one has its own memory");
-        cr_assert_eq(open_link(unknown), PYTHON_LINK_E_NOT);
-        cr_assert_eq(open_link(again), PYTHON_LINK_E_NOT);
+        cr_assert_eq(open_link(unknown), FILE_LINK_E_NOT);
+        cr_assert_eq(open_link(again), FILE_LINK_E_NOT);
         cr_assert_eq(n_workers(), 3);
         zygotes_tend(zygotes);
         cr_assert_eq(ask(second), 0);
-        cr_assert_gt(python_link_cpu_ns(second), 0);
+        cr_assert_gt(file_link_cpu_ns(second), 0);
         cr_assert_eq(n_failures(), 0);
-        python_link_free(first);
-        python_link_free(second);
-        python_link_free(unknown);
-        python_link_free(again);
+        file_link_free(first);
+        file_link_free(second);
+        file_link_free(unknown);
+        file_link_free(again);
 }
 
 Test(link, many_files_are_asked_for_anew) {
-        PythonLink *many[40];
+        FileLink *many[40];
 
         for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
                 many[i] = make(HONEST);
@@ -212,30 +213,30 @@ Test(link, many_files_are_asked_for_anew) {
         cr_assert_eq(open_link(many[39]), 0);
         cr_assert_eq(n_workers(), ARRAY_SIZE(many) + 1);
         for (size_t i = 0; i < ARRAY_SIZE(many); i++)
-                python_link_free(many[i]);
+                file_link_free(many[i]);
 }
 
 Test(link, a_process_that_has_gone_is_later) {
-        PythonLink *link = make_of(0x3ffffff, 1, HONEST);
+        FileLink *link = make_of(0x3ffffff, 1, HONEST);
 
-        cr_assert_eq(open_link(link), PYTHON_LINK_E_LATER);
-        cr_assert_eq(ask(link), PYTHON_LINK_E_LATER);
+        cr_assert_eq(open_link(link), FILE_LINK_E_LATER);
+        cr_assert_eq(ask(link), FILE_LINK_E_LATER);
         cr_assert_eq(n_workers(), 0, "none is made for nothing");
-        python_link_free(link);
+        file_link_free(link);
 }
 
 /* The first failure costs one answer, the second one a second. */
 static void check_failure(uint64_t size, bool is_open, enum counter counter) {
-        PythonLink *link = make(size), *other = make(HONEST);
+        FileLink *link = make(size), *other = make(HONEST);
         uint64_t begin_ns = clock_monotonic_ns();
 
         cr_assert_eq(open_link(other), 0);
-        cr_assert_eq(open_link(link), is_open ? PYTHON_LINK_E_LATER : 0);
+        cr_assert_eq(open_link(link), is_open ? FILE_LINK_E_LATER : 0);
         if (!is_open)
-                cr_assert_eq(ask(link), PYTHON_LINK_E_LATER);
+                cr_assert_eq(ask(link), FILE_LINK_E_LATER);
         cr_assert_eq(stat_get(counter), 1);
         while (stat_get(counter) < 2 && clock_monotonic_ns() - begin_ns < 10 * NS_PER_SEC)
-                cr_assert_eq(ask(link), PYTHON_LINK_E_LATER);
+                cr_assert_eq(ask(link), FILE_LINK_E_LATER);
         cr_assert_eq(stat_get(counter), 2, "it was made again");
         begin_ns = clock_monotonic_ns();
         for (int i = 0; i < 10; i++)
@@ -244,8 +245,8 @@ static void check_failure(uint64_t size, bool is_open, enum counter counter) {
                 cr_assert_eq(stat_get(counter), 2, "and now it rests");
         while (ask(other))
                 poll(NULL, 0, 100);
-        python_link_free(link);
-        python_link_free(other);
+        file_link_free(link);
+        file_link_free(other);
 }
 
 Test(link, a_worker_that_dies_when_it_opens) {
@@ -277,33 +278,33 @@ Test(link, a_worker_that_hangs_when_it_is_asked) {
 }
 
 Test(link, a_worker_that_talks_unasked_is_ended) {
-        PythonLink *link = make(CHATTERS);
+        FileLink *link = make(CHATTERS);
 
         cr_assert_eq(open_link(link), 0);
         cr_assert_eq(ask(link), 0);
         for (int i = 0; i < 10000 && !stat_get(COUNTER_WORKERS_MALFORMED); i++, poll(NULL, 0, 1))
-                python_links_tend(links, clock_monotonic_ns());
+                file_links_tend(links, clock_monotonic_ns());
         cr_assert_eq(stat_get(COUNTER_WORKERS_MALFORMED), 1);
-        python_link_free(link);
+        file_link_free(link);
 }
 
 Test(link, an_answer_about_another_kind_of_file_is_a_lie) {
-        PythonLink *link = make(LIES_MORE);
+        FileLink *link = make(LIES_MORE);
         PythonMore more;
 
         cr_assert_eq(open_link(link), 0);
         cr_assert_eq(python_link_more(link, PYTHON_MORE_GREENLETS, STDIN_FILENO, 100, &more),
-                     PYTHON_LINK_E_LATER);
+                     FILE_LINK_E_LATER);
         cr_assert_eq(stat_get(COUNTER_WORKERS_MALFORMED), 1);
-        python_link_free(link);
+        file_link_free(link);
 }
 
 Test(link, a_file_that_is_no_interpreter_is_said_so) {
-        PythonLink *link = make(64);
+        FileLink *link = make(64);
 
-        cr_assert_eq(open_link(link), PYTHON_LINK_E_NOT);
+        cr_assert_eq(open_link(link), FILE_LINK_E_NOT);
         cr_assert_eq(n_failures(), 0);
-        python_link_free(link);
+        file_link_free(link);
 }
 
 /* ---- the real worker ---- */
@@ -350,18 +351,18 @@ static void put_code(const PythonLayout *layout) {
         memcpy(objects + TABLE + layout->bytes_data, table, sizeof(table));
 }
 
-static PythonLink *make_real(void) {
+static FileLink *make_real(void) {
         ReaderSubject made = { .pid = getpid(), .size = sizeof(file), .bias = BIAS };
-        PythonLink *link = NULL;
+        FileLink *link = NULL;
 
         put_python_file();
         made.fd = memfd_create("python", MFD_CLOEXEC);
         cr_assert_eq(write(made.fd, &file, sizeof(file)), (ssize_t)sizeof(file));
-        cr_assert_eq(python_link_new(&link, links, &made, ++next_object), 0);
+        cr_assert_eq(file_link_new(&link, links, &made, ++next_object), 0);
         return link;
 }
 
-static int ask_real(PythonLink *link, const PythonLayout *layout, PythonFunction *function) {
+static int ask_real(FileLink *link, const PythonLayout *layout, PythonFunction *function) {
         const uint64_t words[2] = {
                 (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | address(CODE),
                 (uint64_t)python_cookie(address(NAME), address(TABLE), FIRST_LINE) << 32 |
@@ -372,32 +373,36 @@ static int ask_real(PythonLink *link, const PythonLayout *layout, PythonFunction
 }
 
 Test(link, the_real_worker_reads_file_and_memory) {
-        PythonLink *link = make_real();
-        const PythonOpened *opened = NULL;
+        FileLink *link = make_real();
+        const PythonOpened *opened;
+        const void *said = NULL;
         PythonFunction function;
         PythonLayout layout;
 
-        cr_assert_eq(python_link_open(link, &opened), 0);
+        cr_assert_eq(file_link_open(link, &said), 0);
+        opened = said;
         cr_assert_str_eq(opened->reason, "python 3.11");
         cr_assert_eq(opened->places[PYTHON_SYMBOL_CODE].address, PYTHON_FILE_BASE + 8);
         layout = opened->layout;
-        cr_assert_eq(ask_real(link, &layout, &function), PYTHON_LINK_E_NOT, "nothing is there");
+        cr_assert_eq(ask_real(link, &layout, &function), FILE_LINK_E_NOT, "nothing is there");
         put_code(&layout);
         cr_assert_eq(ask_real(link, &layout, &function), 0);
         cr_assert_str_eq(function.name, name);
         cr_assert_str_eq(function.file, "/srv/a.py");
         cr_assert_eq(function.line, FIRST_LINE + 1);
-        python_link_free(link);
+        file_link_free(link);
 }
 
 Test(link, hostile_memory_costs_the_real_worker_nothing_but_names) {
-        PythonLink *link = make_real();
-        const PythonOpened *opened = NULL;
+        FileLink *link = make_real();
+        const PythonOpened *opened;
+        const void *said = NULL;
         PythonFunction function;
         PythonLayout layout;
         char *absent = mmap(NULL, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-        cr_assert_eq(python_link_open(link, &opened), 0);
+        cr_assert_eq(file_link_open(link, &said), 0);
+        opened = said;
         layout = opened->layout;
         put_code(&layout);
         /* a name of a gibibyte, a table of all there is */
@@ -420,5 +425,5 @@ Test(link, hostile_memory_costs_the_real_worker_nothing_but_names) {
         cr_assert_str_eq(function.file, "");
         cr_assert_eq(n_failures(), 0);
         cr_assert_eq(n_workers(), 1);
-        python_link_free(link);
+        file_link_free(link);
 }
