@@ -2,10 +2,13 @@
 // JavaScript that computes in known chains of calls, one after the other, for test-run-node.py. Each chain
 // begins in its own function and ends in `burn`. Runs on Node 18 and newer.
 //
-// usage: node victim-node.js [CHAIN…]     prints `ready`, runs until it is killed; without a name, all chains
+// usage: node victim-node.js [--workers] [CHAIN…]
+//                                         prints `ready`, runs until it is killed; without a name, all chains;
+//                                         --workers: in two threads more, each with an isolate of its own
 //        node victim-node.js --print      V8's own word on each chain, by its structured stack, as JSON:
 //                                         {chain: [[function or null, line], …]}, the outermost first
 'use strict';
+const { Worker } = require('worker_threads');
 const ROUNDS = 40000;
 const FOREVER = !process.argv.includes('--print');
 let seen = null;
@@ -147,7 +150,18 @@ function main(names) {
             chains[name]();
 }
 
+function begin(words) {
+    const chosen = words.filter((word) => word !== '--workers');
+    const names = chosen.length ? chosen : Object.keys(chains);
+    let awaited = words.length > chosen.length ? 2 : 0;
+    if (!awaited)
+        main(names);
+    // A worker is made by this thread's loop, which `main` never goes back to.
+    for (let i = awaited; i; i--)
+        new Worker(__filename, { argv: names }).once('online', () => --awaited || main(names));
+}
+
 if (!FOREVER)
     print();
 else
-    main(process.argv.length > 2 ? process.argv.slice(2) : Object.keys(chains));
+    begin(process.argv.slice(2));

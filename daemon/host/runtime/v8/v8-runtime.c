@@ -167,11 +167,14 @@ static uint64_t cpu_ns(const void *userdata) {
         return file_link_cpu_ns(state->process.link);
 }
 
+static const char *const programs[] = { "node", "nodejs", NULL };
+
 const RuntimeOps v8_runtime = {
         .name = "v8",
         .frame_type = "v8js",
         .entry_size = sizeof(struct v8_process),
         .bit = RUNTIME_HAS_V8,
+        .programs = programs,
         .recognises = recognises,
         .attach = attach,
         .detach = detach,

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 
+import fresh
 import session
 import tap
 
@@ -31,9 +32,11 @@ LEAVES = 0.97           # of lines of leaves: right ones; of callers: known ones
 TIERS = {
     "interpreter": ("--no-opt", "--no-sparkplug", "--no-maglev"),
     "baseline": ("--no-opt", "--always-sparkplug", "--no-maglev"),
+    "no code made at run time": ("--jitless",),
     "native stack": ("--interpreted-frames-native-stack",),
     "collector": ("--stress-compaction", "--gc-interval=500"),
 }
+OLDEST = "16.20.2"       # not read
 RELEASES = ("18.20.8", "20.20.2", "22.23.5", "24.22.3", "26.12.1")     # of npm: packages with the program alone
 
 
@@ -79,9 +82,11 @@ def all_nodes():
 
 def truth_of(test, node):
     """{chain: [(function or None, line), …]} as V8 says, without what begins all of them."""
-    done = test.run_command([node, SOURCE, "--print"], expect=0)
-    return {name: [tuple(frame) for frame in frames[2:]]
-            for name, frames in json.loads(done.stdout).items()}
+    return by_chain(json.loads(test.run_command([node, SOURCE, "--print"], expect=0).stdout))
+
+
+def by_chain(said):
+    return {name: [tuple(frame) for frame in frames[2:]] for name, frames in said.items()}
 
 
 def own(sample):
@@ -136,9 +141,11 @@ class Node(session.NamingCase):
                 self.assertEqual([name for name, _ in truth["shapes"]],
                                  ["shapes", "Square", "total", "get area", "side", "burn"])
 
-    def sampled(self, node, *arguments):
+    def sampled(self, node, *arguments, behind=()):
         """Samples in chains of the victim, once there are enough, and the run."""
-        child = self.spawn([node, *arguments, SOURCE])
+        return self.sampled_of(self.spawn([node, *arguments, SOURCE, *behind]))
+
+    def sampled_of(self, child):
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)
         self.wait_for(run, lambda samples: sum(bool(own(s)) and is_named(s) for s in samples) >= N,
@@ -191,6 +198,33 @@ class Node(session.NamingCase):
                 some = [word for word in arguments if version >= (20,) or word != "--no-maglev"]
                 with self.subTest(version=version, code=name):
                     self.check(f"{version}, {name}", self.sampled(node, *some)[0], truth)
+
+    def test_workers_with_isolates_of_their_own(self):
+        """Three threads in the same chains: none is without functions, and none has another's."""
+        nodes = all_nodes()
+        for version, node in (nodes if tap.LONG else {max(nodes): nodes[max(nodes)]}).items():
+            with self.subTest(version=version):
+                samples, _ = self.sampled(node, behind=("--workers",))
+                self.check(f"{version}, workers", samples, truth_of(self, node))
+                self.assertEqual(len({s.thread_id for s in samples}), 3)
+
+    if tap.LONG:                        # it makes a root of a Debian 13
+        def test_the_library_of_debian(self):
+            """`node` of Debian 13 has its V8 in libnode.so."""
+            root = fresh.Root(self, "node", ["gcc", "libc6-dev", "nodejs", "npm"])
+            root.write(str(SOURCE), SOURCE.read_text())
+            self.assertIn("libnode.so", root.run(self, "ldd /usr/bin/node"))
+            said = json.loads(root.run(self, f"node {SOURCE} --print"))
+            samples, _ = self.sampled_of(root.spawn(self, f"exec node {SOURCE}"))
+            self.check("libnode.so", samples, by_chain(said))
+
+    def test_a_release_that_is_not_read_is_named(self):
+        node = fetched(OLDEST) or tap.skip("machine: npm has not been reached")
+        child = self.spawn([node, SOURCE, "deep"])
+        child.wait_for("ready")
+        said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
+        child.stop(9)
+        self.assertRegex(said, r"V8 9\.4\.\d+: layout unknown: .+; --perf-basic-prof names its code")
 
     def test_a_thread_that_waits_shows_its_functions(self):
         """`spanprof stacks`: by the rules of the kernel half, on the host."""
