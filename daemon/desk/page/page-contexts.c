@@ -11,6 +11,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/profile/operation.h"
+#include "core/profile/process-identity.h"
 #include "desk/page/build.h"
 
 enum { VALUE_NONE, VALUE_OTHERS };
@@ -22,6 +23,9 @@ typedef struct Contexts {
         Intern known;                   /* {profile, attributes, link} → number */
         uint32_t *contexts;             /* number → context */
         uint32_t room;
+        Intern identities;              /* of processes whose service has a name */
+        uint32_t *named;                /* identity → the first resource with a name */
+        size_t named_room;
         Text label;
 } Contexts;
 
@@ -144,29 +148,67 @@ static void append_process(const Window *window, uint32_t resource, Text *text) 
                 text_printf(text, " (%" PRId64 ")", pid);
 }
 
-/* Told apart by all that is known of them, over both windows. */
-static int process_of(Contexts *contexts, uint32_t resource, uint32_t *valuep) {
-        Text key = { 0 };
-        const uint32_t *attributes;
+/* Notes the processes whose services have names, for resources of before. */
+static int find_names(Contexts *contexts) {
+        const Window *window = contexts->window;
+        _cleanup_(text_deinit) Text identity = { 0 };
+        uint32_t number;
+        int r = 0;
+
+        for (uint32_t i = 1; i < window_n_resources(window) && !r; i++) {
+                identity.size = 0;
+                if (!process_service_has_name(window_get_resource_text(window, i, "service.name")) ||
+                    !process_identity(window, i, &identity) || identity.failed)
+                        continue;
+                r = intern_add(&contexts->identities, identity.data, identity.size, &number);
+                if (r == INTERN_E_FOUND) {
+                        r = 0;
+                        continue;
+                }
+                if (!r)
+                        r = array_reserve(&contexts->named, &contexts->named_room, number + 1u, 64);
+                if (!r)
+                        contexts->named[number] = i;
+        }
+        return r < 0 ? error_fold(r) : 0;
+}
+
+static void append_all_attributes(const Window *window, uint32_t resource, Text *text) {
         size_t n;
-        int r;
+        const uint32_t *attributes = window_get_resource(window, resource, &n);
 
-        attributes = window_get_resource(contexts->window, resource, &n);
         for (size_t i = 0; i < n; i++) {
-                const WindowAttribute *attribute = window_get_attribute(contexts->window, attributes[i]);
+                const WindowAttribute *attribute = window_get_attribute(window, attributes[i]);
 
-                text_printf(&key, "%s=", window_get_string(contexts->window, attribute->key, NULL));
-                append_attribute(contexts->window, attribute, &key);
-                text_append(&key, "\n", 1);
+                text_printf(text, "%s=", window_get_string(window, attribute->key, NULL));
+                append_attribute(window, attribute, text);
+                text_append(text, "\n", 1);
+        }
+}
+
+/* Told apart by what process-identity.h says, over both windows; processes of others by all attributes. */
+static int process_of(Contexts *contexts, uint32_t resource, uint32_t *valuep) {
+        const Window *window = contexts->window;
+        _cleanup_(text_deinit) Text key = { 0 };
+        uint32_t number;
+        const char *service;
+
+        if (process_identity(window, resource, &key)) {
+                service = window_get_resource_text(window, resource, "service.name");
+                if (!process_service_has_name(service) && !key.failed &&
+                    !intern_find(&contexts->identities, key.data, key.size, &number))
+                        resource = contexts->named[number];
+                service = window_get_resource_text(window, resource, "service.name");
+                text_printf(&key, "%s", service);
+        } else {
+                append_all_attributes(window, resource, &key);
         }
         contexts->label.size = 0;
-        append_process(contexts->window, resource, &contexts->label);
-        r = key.failed || contexts->label.failed
+        append_process(window, resource, &contexts->label);
+        return key.failed || contexts->label.failed
                 ? error_origin(-ENOMEM)
                 : add_value(contexts->model, DIMENSION_PROCESS, key.data ? key.data : "?",
                             key.data ? key.size : 1, contexts->label.data, contexts->label.size, valuep);
-        text_deinit(&key);
-        return r;
 }
 
 static int thread_of(Contexts *contexts, Reading *reading) {
@@ -384,6 +426,8 @@ int page_contexts_of(PageModel *model, uint32_t side) {
         int r = side ? 0 : add_dimensions(model);
 
         intern_init(&contexts.known, UINT32_MAX / 4);
+        intern_init(&contexts.identities, UINT32_MAX / 4);
+        r = r ?: find_names(&contexts);
         for (uint32_t i = 0; i < window_n_profiles(window); i++)
                 n += window_get_profile(window, i)->n_samples;
         model->sides[side].contexts = calloc(n + 1, sizeof(*model->sides[side].contexts));
@@ -395,6 +439,8 @@ int page_contexts_of(PageModel *model, uint32_t side) {
                 n += window_get_profile(window, i)->n_samples;
         }
         intern_deinit(&contexts.known);
+        intern_deinit(&contexts.identities);
+        free(contexts.named);
         free(contexts.contexts);
         text_deinit(&contexts.label);
         return r;

@@ -24,6 +24,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "core/profile/operation.h"
+#include "core/profile/process-identity.h"
 #include "desk/report/glossary.h"
 #include "desk/report/report-names.h"
 #include "desk/report/report-private.h"
@@ -91,17 +92,13 @@ static int add_attribute(Adding *adding, uint32_t index, uint32_t *pair) {
 }
 
 /* Key: 1 (so that a resource without attributes is not row 0), then the pairs. */
-static int adding_process(Adding *adding, uint32_t resource, uint32_t *processp) {
+static int adding_resource(Adding *adding, uint32_t resource, uint32_t *numberp) {
         Report *report = adding->report;
         _cleanup_(freep) uint32_t *key = NULL;
         const uint32_t *attributes;
         size_t n;
         int r = 0;
 
-        if (adding->processes[resource]) {
-                *processp = adding->processes[resource] - 1;
-                return 0;
-        }
         attributes = window_get_resource(adding->window, resource, &n);
         key = calloc(1 + 2 * n, sizeof(*key));
         if (!key)
@@ -109,8 +106,66 @@ static int adding_process(Adding *adding, uint32_t resource, uint32_t *processp)
         key[0] = 1;
         for (size_t i = 0; i < n && !r; i++)
                 r = add_attribute(adding, attributes[i], key + 1 + 2 * i);
+        return r ? error_fold(r)
+                 : report_intern(report, &report->resources, key, (1 + 2 * n) * sizeof(*key), numberp);
+}
+
+/*
+ * @identity: of a process, @n_nameless bytes of it without its service's name. Its first name holds for the
+ * samples of before, too, and a later name is a row of its own. Attributes are those of the last resource.
+ */
+static int find_process(Report *report, uint32_t resource, const Text *identity, size_t n_nameless,
+                        uint32_t *processp) {
+        ReportProcesses *processes = &report->processes;
+        uint32_t nameless, number, *of;
+        int r = report_intern(report, &processes->identities, identity->data, n_nameless, &nameless);
+
         if (!r)
-                r = report_intern(report, &report->processes, key, (1 + 2 * n) * sizeof(*key), processp);
+                r = report_intern(report, &processes->identities, identity->data, identity->size, &number);
+        if (!r)
+                r = array_reserve_zero(&processes->of_identity, &processes->of_identity_room,
+                                       MAX(nameless, number) + 1u, 64);
+        *processp = 0;
+        if (r || !nameless || !number)
+                return error_fold(r);
+        of = processes->of_identity;
+        if (!of[number] && of[nameless] &&
+            !process_service_has_name(report_attribute(report, of[nameless], "service.name")))
+                of[number] = of[nameless];
+        else if (!of[number])
+                r = report_add_process(report, resource, &of[number]);
+        if (r)
+                return error_fold(r);
+        of[nameless] = of[nameless] ?: of[number];
+        if (number != nameless)
+                processes->resources[of[number]] = resource;
+        *processp = of[number];
+        return 0;
+}
+
+static int adding_process(Adding *adding, uint32_t resource, uint32_t *processp) {
+        const char *service = window_get_resource_text(adding->window, resource, "service.name");
+        _cleanup_(text_deinit) Text identity = { 0 };
+        uint32_t number;
+        size_t n;
+        int r;
+
+        if (adding->processes[resource]) {
+                *processp = adding->processes[resource] - 1;
+                return 0;
+        }
+        r = adding_resource(adding, resource, &number);
+        if (r)
+                return error_fold(r);
+        if (!process_identity(adding->window, resource, &identity)) {
+                text_append(&identity, (const char *)&number, sizeof(number));
+                service = "";
+        }
+        n = identity.size;
+        if (process_service_has_name(service))
+                text_printf(&identity, "%s", service);
+        r = identity.failed ? error_origin(-ENOMEM)
+                            : find_process(adding->report, number, &identity, n, processp);
         if (r)
                 return error_fold(r);
         adding->processes[resource] = *processp + 1;

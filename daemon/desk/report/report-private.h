@@ -10,7 +10,8 @@
  *     functions    {name, object}
  *     stacks       functions, leaf first
  *     kinds        {type, unit, period type, period unit}
- *     processes    attributes {key, value, key, value …}; 0 = all of them together
+ *     resources    attributes {key, value, key, value …}
+ *     processes    the resource that says most of each; 0 = all of them together
  *     coroutines   {process, station, probe id, birth, id}; 0 = none
  *     sections     {process, kind}                   what the tallies count for
  *     profile_ids  of the profiles added             a request that was sent or stored twice counts once
@@ -40,6 +41,15 @@ typedef struct ReportCoroutine {
         uint32_t process, station;      /* station: number + 1 */
         uint32_t probe_id, id;          /* strings */
 } ReportCoroutine;
+
+/* A process is one row, also where its resource changes later (core/profile/process-identity.h). */
+typedef struct ReportProcesses {
+        Intern identities;              /* number, program, host and service; else all attributes */
+        uint32_t *of_identity;          /* → process */
+        uint32_t *resources;            /* process → its attributes */
+        size_t of_identity_room, resources_room;
+        uint32_t n;
+} ReportProcesses;
 
 typedef struct ReportSection {
         uint32_t process, kind;
@@ -99,7 +109,8 @@ typedef struct ReportTallies {
 
 struct Report {
         ReportOptions options;
-        Intern strings, objects, functions, stacks, kinds, processes, coroutines, sections, profile_ids;
+        Intern strings, objects, functions, stacks, kinds, resources, coroutines, sections, profile_ids;
+        ReportProcesses processes;
         Intern operations;              /* names with their NUL; first the span list's, by its numbers */
         bool has_operations;            /* there is a list, or some sample says its operation */
         SymbolState *object_states;     /* by object; SYMBOL_N_STATES = was not asked */
@@ -115,6 +126,9 @@ struct Report {
 
 /* Adds a row to one of the report's tables; at the cap it is row 0, and counted. Return: 0, -ENOMEM. */
 int report_intern(Report *report, Intern *table, const void *data, size_t size, uint32_t *indexp);
+
+/* Begins a row that these attributes describe. Return: 0, -ENOMEM. */
+int report_add_process(Report *report, uint32_t resource, uint32_t *processp);
 
 /* For printing. Texts live as long as the report. */
 const char *report_string(const Report *report, uint32_t index);

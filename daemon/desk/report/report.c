@@ -11,20 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/report/report-private.h"
 
 enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
 typedef struct Tables {
-        Intern *interns[10];
+        Intern *interns[11];
         Tally *tallies[9];
 } Tables;
 
 static Tables tables_of(Report *report) {
         return (Tables){ { &report->strings, &report->objects, &report->functions, &report->stacks,
-                           &report->kinds, &report->processes, &report->coroutines, &report->sections,
-                           &report->profile_ids, &report->operations },
+                           &report->kinds, &report->resources, &report->coroutines, &report->sections,
+                           &report->profile_ids, &report->operations, &report->processes.identities },
                          { &report->tallies.by_function, &report->tallies.by_stack, &report->tallies.by_link,
                            &report->tallies.by_reason, &report->tallies.by_object,
                            &report->tallies.by_operation, &report->tallies.by_coroutine,
@@ -53,7 +54,7 @@ static int add_listed_operations(Report *report) {
         return r;
 }
 
-/* Row 0: the empty string, no object, an unknown function, an empty stack, all processes, no coroutine. */
+/* Row 0: the empty string, no object, an unknown function, an empty stack, no attributes, no coroutine. */
 static int add_empty_rows(Report *report) {
         static const uint8_t zero[sizeof(ReportObject)];
         const struct {
@@ -64,7 +65,8 @@ static int add_empty_rows(Report *report) {
                 { &report->objects, sizeof(ReportObject) },
                 { &report->functions, sizeof(ReportFunction) },
                 { &report->stacks, 0 },
-                { &report->processes, 0 },
+                { &report->resources, 0 },
+                { &report->processes.identities, 0 },
                 { &report->coroutines, 1 },
         };
 
@@ -91,6 +93,8 @@ int report_new(Report **reportp, const ReportOptions *options) {
         init_tables(report);
         r = add_empty_rows(report);
         if (!r)
+                r = report_add_process(report, 0, &(uint32_t){ 0 });
+        if (!r)
                 r = add_listed_operations(report);
         if (r)
                 return error_fold(r);
@@ -113,6 +117,8 @@ Report *report_free(Report *report) {
                 intern_deinit(tables.interns[i]);
         for (size_t i = 0; i < ARRAY_SIZE(tables.tallies); i++)
                 tally_deinit(tables.tallies[i]);
+        free(report->processes.of_identity);
+        free(report->processes.resources);
         free(report->object_states);
         free(report->sums);
         free(report);
@@ -128,6 +134,17 @@ int report_intern(Report *report, Intern *table, const void *data, size_t size, 
                 return 0;
         }
         return r < 0 ? error_fold(r) : 0;
+}
+
+int report_add_process(Report *report, uint32_t resource, uint32_t *processp) {
+        ReportProcesses *processes = &report->processes;
+        int r = array_reserve(&processes->resources, &processes->resources_room, processes->n + 1u, 64);
+
+        if (r)
+                return error_fold(r);
+        processes->resources[processes->n] = resource;
+        *processp = processes->n++;
+        return 0;
 }
 
 /* Reading: tables, names, and rows in the order in which they are printed. */
@@ -157,7 +174,7 @@ const ReportCoroutine *report_coroutine(const Report *report, uint32_t coroutine
 }
 
 const uint32_t *report_process(const Report *report, uint32_t process, size_t *n_attributesp) {
-        const InternItem *item = intern_get(&report->processes, process);
+        const InternItem *item = intern_get(&report->resources, report->processes.resources[process]);
 
         *n_attributesp = item->size / sizeof(uint32_t) / 2;     /* without the 1 before them */
         return item->size ? (const uint32_t *)item->data + 1 : item->data;
@@ -359,13 +376,13 @@ static bool has_section(const Report *report, uint32_t process) {
 uint32_t report_n_processes(const Report *report) {
         uint32_t n = 0;
 
-        for (uint32_t i = 1; i < report->processes.n_items; i++)
+        for (uint32_t i = 1; i < report->processes.n; i++)
                 n += has_section(report, i);
         return n;
 }
 
 uint32_t report_n_filtered(const Report *report) {
-        return report->processes.n_items - 1 - report_n_processes(report);
+        return report->processes.n - 1 - report_n_processes(report);
 }
 
 static bool is_time(const Report *report, uint32_t kind) {

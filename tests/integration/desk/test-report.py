@@ -95,6 +95,40 @@ class Report(tap.TestCase):
         self.assertRegex(text, r"\nProcess     victim \(pid 4711\)\n  value       20,")
         self.assertRegex(text, r"\nProcess     victim \(pid 4712\)\n  value       10,")
 
+    def described(self, number, **more):
+        """A request of 10 samples whose process has these attributes, too: `_` in a key is a dot."""
+        request = self.payload(f"{number}{number}" * 16)
+        for part in request["resourceProfiles"]:
+            given = {key.replace("_", "."): value for key, value in more.items()}
+            kept = [pair for pair in part["resource"]["attributes"] if pair["key"] not in given]
+            part["resource"]["attributes"] = kept + [
+                {"key": key, "value": {"stringValue": value}} for key, value in given.items()]
+        return self.write(f"{number}.pb", request)
+
+    def test_a_process_is_one_row_also_where_its_service_got_its_name_late(self):
+        def rows(*descriptions, profiler="spanprof"):
+            files = [self.described(i + 1, telemetry_profiler_name=profiler, **description)
+                     for i, description in enumerate(descriptions)]
+            kind, = self.summary(*files)["profiles"]
+            return sorted((row["attributes"]["service.name"], row["attributes"].get("service.version"), row["value"])
+                          for row in kind["processes"])
+
+        unknown, shop = {"service_name": "unknown_service:victim"}, {"service_name": "shop", "service_version": "1"}
+        self.assertEqual(rows(unknown, shop), [("shop", "1", 20)])
+        self.assertEqual(rows(shop, unknown, shop), [("shop", "1", 30)])
+        self.assertEqual(rows(unknown, unknown), [("unknown_service:victim", None, 20)])
+        self.assertEqual(rows(shop, {**shop, "service_version": "2"}), [("shop", "2", 20)])
+        # Two services are two processes that had one number, on one host or on two.
+        self.assertEqual(rows(unknown, shop, {"service_name": "cart"}), [("cart", None, 10), ("shop", "1", 20)])
+        self.assertEqual(rows({**unknown, "host_name": "a"}, {**shop, "host_name": "b"}),
+                         [("shop", "1", 10), ("unknown_service:victim", None, 10)])
+        # A container's SDK calls the host otherwise.
+        self.assertEqual(rows({**unknown, "host_name": "a", "container_id": "c"},
+                              {**shop, "host_name": "b", "container_id": "c"}), [("shop", "1", 20)])
+        # What other profilers write is told apart by all that they say.
+        self.assertEqual(rows(unknown, shop, profiler="another"),
+                         [("shop", "1", 10), ("unknown_service:victim", None, 10)])
+
     def test_reads_one_document_a_line(self):
         lines = [json.dumps(self.payload(f"{i}{i}" * 16)) for i in range(1, 4)]
         path = self.dir / "lines.json"

@@ -22,6 +22,7 @@ import oracle
 oracle.enter()
 
 import otlp_read  # noqa: E402
+import page_read  # noqa: E402
 import session  # noqa: E402
 import tap  # noqa: E402
 from opentelemetry.proto.common.v1 import common_pb2  # noqa: E402
@@ -60,7 +61,7 @@ class Vectors(tap.TestCase):
         self.assertEqual(written, (folder / "vectors.tsv").read_text())
 
 
-class Contexts(session.TestCase):
+class Contexts(session.NamingCase):
     RESOURCE = {
         "service.name": "shop", "service.version": "1.2", "shop.shards": 7, "shop.canary": True,
         "shop.share": 0.25
@@ -271,6 +272,56 @@ class Contexts(session.TestCase):
                 self.check_thread(sample, threads[sample.thread_id])
         self.assertGreater(result.counter("context_attributes_total", "unknown_key"), 0)
         self.assertEqual(result.counter("process_contexts_total", "updated"), 1)
+
+    def published_late(self, resource, **environment):
+        """(result, pid) of a process that is sampled in a window before it says what it is, and in later ones."""
+        child, tell = self.start_victim("-", program="victim-context-exec", **environment)
+        run = self.start("--pid", child.pid, "--frequency", "499")
+        run.wait_events(100, pid=child.pid)
+        self.publish(tell, resource=resource)
+        tap.wait_until(lambda: any("service.version" in x.resource for path in run.receiver.paths()
+                                   for x in otlp_read.samples(path)), "what it published")
+        return run.stop(), child.pid
+
+    def rows_of(self, pid, paths):
+        """What `report` has of a process: [(service, version, value)] of its CPU time."""
+        done = self.run_command([tap.SPANPROF, "report", "--json", "--pid", pid, *paths], expect=0)
+        return [(row["attributes"]["service.name"], row["attributes"]["service.version"], row["value"])
+                for profile in json.loads(done.stdout)["profiles"] for row in profile["processes"]]
+
+    def test_samples_of_a_window_have_the_service_name_that_came_in_it(self):
+        run, wait = self.start_counted("--comm", "victim-context*", "--frequency", "499", "--export-interval", "1h")
+        first, _ = self.start_victim("-", program="victim-context-exec")
+        run.wait_events(1, pid=first.pid)                       # the daemon's own first window is a short one
+        child, tell = self.start_victim("-", program="victim-context-exec")
+        session.wait_cpu([child.pid], 0.5)
+        self.publish(tell)
+        wait(1, "spanprof_process_contexts_total", result="found")
+        session.wait_cpu([child.pid], 0.2)
+        result = run.stop()
+        self.assertEqual({x.resource["service.name"] for x in result.of(child.pid)}, {"shop"})
+        self.assertGreater(sum(x.value for x in result.of(child.pid)), 200)
+
+    def test_a_service_name_that_comes_a_window_later_is_one_row(self):
+        result, pid = self.published_late(self.RESOURCE)
+        names = {x.resource["service.name"] for x in result.of(pid)}
+        self.assertEqual(names, {"unknown_service:victim-context-exec", "shop"})
+        expected = [("shop", "1.2", sum(x.value for x in result.of(pid)))]
+        self.assertEqual(self.rows_of(pid, result.paths), expected)
+        self.assertEqual(self.rows_of(pid, result.paths[::-1]), expected)
+        text = self.run_command([tap.SPANPROF, "report", *result.paths], expect=0).stdout
+        self.assertRegex(text, r"(?m)^Processes +1$")
+        html = self.directory() / "page.html"
+        self.run_command([tap.SPANPROF, "convert", *result.paths, "-o", html], expect=0)
+        self.assertEqual({row.values["process"] for row in page_read.read(html).rows},
+                         {f"shop · victim-context-exec ({pid})"})
+
+    def test_a_service_without_a_name_of_its_own_keeps_that_of_its_environment(self):
+        """An SDK that was given none publishes unknown_service:java, in time or late."""
+        resource = {"service.name": "unknown_service:java", "service.version": "9"}
+        result, pid = self.published_late(resource, OTEL_SERVICE_NAME="cart")
+        self.assertEqual({x.resource["service.name"] for x in result.of(pid)}, {"cart"})
+        self.assertEqual(self.rows_of(pid, result.paths), [("cart", "9", sum(x.value for x in result.of(pid)))])
 
     def test_invalid_records_and_sizes_give_no_span_and_no_attributes(self):
         run = self.start("--frequency", "499")
