@@ -6,7 +6,7 @@ usage: demo.py [SECONDS]        (as root; `./bootstrap demo` builds and calls it
 
 It starts these programs and ends them again, however it ends itself. Shop runs only where there is a JDK:
 
-    example-service ──context ring──▶ spanprof run ──OTLP/HTTP──▶ spanprof receive ──▶ build/demo/payload/
+    example-service ─thread context─▶ spanprof run ──OTLP/HTTP──▶ spanprof receive ──▶ build/demo/payload/
     Shop (Java) ─────context ring──────▲                                └─▶ OTEL_EXPORTER_OTLP_ENDPOINT
 
 `spanprof run` is started as a service manager does it (Type=notify): clean environment, configured by variables and
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
 OUT = pathlib.Path(os.environ.get("DEMO_DIR", BUILD / "demo"))
 SPANPROF = BUILD / "spanprof"
-SERVICE = BUILD / "sdk/example/example-service"
+SERVICE = BUILD / "sdk/example/demo/example-service"
 PATIENCE = 30  # seconds until something that should have happened is an error
 PR_SET_PDEATHSIG = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -134,8 +134,8 @@ def base_environment():
 
 
 def start_service():
-    argv = [SERVICE, "--spans", OUT / "spans.csv", "--json", OUT / "truth.json"]
-    return Program("example-service", argv, base_environment())
+    """Its threads publish names of spans beside them, so nothing else is needed to know its operations."""
+    return Program("example-service", [SERVICE, "--json", OUT / "truth.json"], base_environment())
 
 
 def compile_java():
@@ -228,12 +228,9 @@ def print_summary(summary):
         f"   coverage           {summary['coverage_ratio']:8.3f}   of what the targets' CPU time should give")
 
 
-def read_report(pid, spans):
+def read_report(pid, *options):
     """The profile of one process, or None."""
-    argv = [
-        SPANPROF, "report", "--json", "--pid",
-        str(pid), "--top", "8", "--spans", spans, *payloads()
-    ]
+    argv = [SPANPROF, "report", "--json", "--pid", str(pid), "--top", "8", *options, *payloads()]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise Failed(f"spanprof report failed ({done.returncode}):\n{done.stderr[-2000:]}")
@@ -273,7 +270,7 @@ def print_next(forward):
     print("== Next")
     # tests/integration/core/test-lines.py runs these
     program, payload = shown(SPANPROF), shown(OUT / "payload")
-    print(f"   {program} report --spans {shown(OUT / 'spans.csv')} {payload}/*.pb | less")
+    print(f"   {program} report {payload}/*.pb | less")
     print(f"   {program} convert {payload}/*.pb -o {shown(OUT / 'demo.html')}     # one page, for a browser")
     print(f"   {program} convert {shown(files[-1])} -o {shown(OUT / 'demo.json')} --pretty")
     print(f"   sudo {program} record -- {shown(SERVICE)} --duration 5")
@@ -310,14 +307,14 @@ def run(seconds):
     print("== What spanprof did")
     print_summary(json.loads((OUT / "summary.json").read_text()))
     print(f"== What the payload says of the example service (pid {service.process.pid})")
-    profile = read_report(service.process.pid, OUT / "spans.csv")
+    profile = read_report(service.process.pid)
     if not profile:
         raise Failed(f"no profile of the example service (pid {service.process.pid}) arrived")
     print_operations(profile, json.loads((OUT / "truth.json").read_text()))
     print_spans(profile)
     if java:
         print(f"== … and of the shop in Java (pid {java.process.pid}), which no flag and no agent prepared")
-        profile = read_report(java.process.pid, OUT / "java-spans.csv")
+        profile = read_report(java.process.pid, "--spans", OUT / "java-spans.csv")
         if profile:
             print_operations(profile, json.loads((OUT / "java-truth.json").read_text()))
         else:

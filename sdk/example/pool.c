@@ -8,12 +8,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "pool.h"
 #include "random.h"
 #include "spanprof/context.h"
+#include "spanprof/otel.h"
 
 enum { QUEUE_SIZE = 1024 };
 
@@ -27,6 +29,7 @@ typedef struct Worker {
         pthread_t thread;
         pid_t tid;
         uint64_t random;
+        struct spanprof_otel_root root; /* of the request at hand: its name */
         SpanLogBuffer *log;
         Account accounts[N_OPERATIONS];
         Workbench bench;
@@ -62,7 +65,17 @@ static void worker_serve(Worker *worker, OperationKind operation) {
         account_add(&worker->accounts[operation].n_requests, 1);
 }
 
-/* This is how a service publishes: set when a request begins, clear when it ends. The rest is the log. */
+static void worker_name(Worker *worker, OperationKind operation) {
+        const char *name = operation_name(operation);
+
+        worker->root = (struct spanprof_otel_root){ 0 };
+        spanprof_otel_name(&worker->root, name, strlen(name), NULL, 0);
+}
+
+/*
+ * This is how a service publishes: name and set when a request begins, clear when it ends. The rest is the
+ * log. A ring has ids alone, and leaves the name out.
+ */
 static void worker_serve_with_span(Worker *worker, OperationKind operation) {
         SpanLogEntry entry = { .tid = worker->tid,
                                .operation = operation,
@@ -70,8 +83,9 @@ static void worker_serve_with_span(Worker *worker, OperationKind operation) {
         uint64_t trace_high = worker->pool->options.trace_high ? random_id(&worker->random) : 0;
         uint64_t trace_low = random_id(&worker->random);
 
+        worker_name(worker, operation);
         entry.start_before_ns = clock_ns(CLOCK_MONOTONIC);
-        spanprof_context_set(trace_high, trace_low, entry.span_id);
+        spanprof_context_set_root(trace_high, trace_low, entry.span_id, &worker->root);
         entry.start_after_ns = clock_ns(CLOCK_MONOTONIC);
         worker_serve(worker, operation);
         entry.end_before_ns = clock_ns(CLOCK_MONOTONIC);

@@ -26,6 +26,11 @@
 #include "spanlog.h"
 #include "spanprof/context.h"
 
+/* The demo's build sets it to what carries names, too (demo/meson.build). */
+#ifndef EXAMPLE_STORAGE
+#define EXAMPLE_STORAGE SPANPROF_CONTEXT_UNSAID
+#endif
+
 typedef struct Options {
         double duration_s;              /* 0 = until a signal */
         double load;                    /* share of the workers' time that requests need */
@@ -200,7 +205,9 @@ static int service_report(const Service *service) {
 /* Life */
 
 static int service_publish(Service *service) {
-        int r = spanprof_context_start(NULL);
+        const struct spanprof_context_options options = { .size = sizeof(options),
+                                                          .storage = EXAMPLE_STORAGE };
+        int r = spanprof_context_start(&options);
 
         if (r) {
                 fprintf(stderr, "example-service: cannot publish spans: %s\n", strerror(-r));

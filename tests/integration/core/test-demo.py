@@ -82,6 +82,22 @@ class Demo(tap.TestCase):
             self.assertIn("resourceProfiles", json.load(file))
         self.assertEqual(processes_of(self.out), [])
 
+    def test_the_payload_names_operations_without_a_list_of_spans(self):
+        demo = self.demo(4)
+        self.assertEqual(demo.wait(), 0, demo)
+        self.assertEqual(list(self.out.glob("spans*")), [])
+        told = json.loads((self.out / "truth.json").read_text())
+        truth = {row["name"]: row["share"] for row in told["operations"]}
+        pid = re.search(r"example service \(pid (\d+)\)", demo.out)[1]
+        files = (self.out / "payload").glob("*.pb")
+        done = self.run_command([tap.SPANPROF, "report", "--json", "--pid", pid, *files], expect=0)
+        profile, = json.loads(done.stdout)["profiles"]
+        rows = {row["operation"]: row["value"] for row in profile["operations"]}
+        n = sum(rows[name] for name in truth)
+        self.assertGreater(n, 0.8 * profile["value"])
+        for name, own in truth.items():         # six standard deviations
+            self.assertLess(abs(rows[name] / n - own), 6 * (own * (1 - own) / n) ** 0.5 + 0.05, profile)
+
     def test_profiles_a_service_in_java_beside_it(self):
         tap.need_tool("javac")
         demo = self.demo(6, PATH=os.environ["PATH"])

@@ -718,7 +718,7 @@ class Lines(tap.TestCase):
 class Demo(tap.TestCase):
     # what follows `== Next`
     NEXT = {
-        r"\S+ report --spans \S+ \S+/\*\.pb \| less": Run(says="checkout"),
+        r"\S+ report \S+/\*\.pb \| less": Run(says="checkout"),
         r"\S+ convert \S+/\*\.pb -o \S+\.html": Run(leaves="demo.html"),
         r"\S+ convert \S+\.pb -o \S+\.json --pretty": Run(leaves="demo.json"),
         r"sudo \S+ record -- \S+/example-service --duration 5": Run(says="in spans"),
