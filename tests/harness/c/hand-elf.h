@@ -94,7 +94,8 @@ static inline HandElf hand_elf(const HandSymbol *symbols, size_t n, const uint8_
                               .e_ehsize = sizeof(Elf64_Ehdr), .e_shentsize = sizeof(Elf64_Shdr),
                               .e_shnum = HAND_N_SECTIONS };
         Elf64_Shdr sections[HAND_N_SECTIONS] = { [HAND_TEXT] = { .sh_type = SHT_NOBITS, .sh_addr = 0x1000,
-                                                                 .sh_size = 0x1000 } };
+                                                                 .sh_size = 0x1000,
+                                                                 .sh_flags = SHF_ALLOC | SHF_EXECINSTR } };
         HandElf elf = { 0 };
 
         hand_add(&elf, &header, sizeof(header));

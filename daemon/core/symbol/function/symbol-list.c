@@ -2,6 +2,7 @@
 
 /*
  *     .symtab, .dynsym      every defined FUNC or IFUNC symbol           FileSymbol, 40 bytes
+ *                           global labels in code that is in no function: assembly without `.type`
  *     .gopclntab            where it knows more functions
  *     sort                  by address, of several at one address the best first (better())
  *     first of each address an end for those without size
@@ -64,6 +65,20 @@ static bool is_function(const Elf64_Sym *symbol) {
         return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF;
 }
 
+/* A name that assembly exports without saying what it is of, as gdb and perf read it. */
+static bool is_label(const Reader *reader, const Elf64_Sym *symbol) {
+        const ElfImage *image = reader->images[reader->image];
+        const Elf64_Shdr *section;
+
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_NOTYPE || ELF64_ST_BIND(symbol->st_info) == STB_LOCAL ||
+            symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->n_sections)
+                return false;
+        section = &image->sections[symbol->st_shndx];
+        /* The linker's own labels (`etext`) may be at a section's end. */
+        return section->sh_flags & SHF_EXECINSTR && symbol->st_value >= section->sh_addr &&
+                symbol->st_value - section->sh_addr < section->sh_size;
+}
+
 /*
  * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions
  * (`f@V1` beside `f@@V2`) are other functions, and keep theirs.
@@ -90,9 +105,10 @@ static uint64_t address_of(const Reader *reader, const Elf64_Sym *symbol) {
 
 static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
         const ImageBytes *strings = &reader->list->strings[reader->image][table];
+        bool label = is_label(reader, symbol);
         uint16_t n_name;
 
-        if (!is_function(symbol))
+        if (!is_function(symbol) && !label)
                 return 0;
         n_name = name_length(strings, symbol->st_name);
         if (n_name == 0)
@@ -101,6 +117,7 @@ static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
                 .start = address_of(reader, symbol), .size = symbol->st_size, .section = symbol->st_shndx,
                 .name = strings->data + symbol->st_name, .n_name = n_name,
                 .binding = ELF64_ST_BIND(symbol->st_info), .image = (uint8_t)reader->image,
+                .is_label = label,
         });
 }
 
@@ -202,12 +219,14 @@ static bool is_old_version(const FileSymbol *symbol) {
 }
 
 /*
- * Chooses between two names for one address as perf does, so that reports can be compared. The order: a name
- * with a size, then one that is not weak, then a global one, then fewer leading underscores, then the longer.
- * Before the last rule, where perf would compare the lengths of versions, the default version wins over an
- * old one. Return: < 0 if @a is better.
+ * Chooses between two names for one address as perf does, so that reports can be compared. The order: a
+ * function, then a name with a size, then one that is not weak, then a global one, then fewer leading
+ * underscores, then the longer. Before the last rule, where perf would compare the lengths of versions, the
+ * default version wins over an old one. Return: < 0 if @a is better.
  */
 static int better(const FileSymbol *a, const FileSymbol *b) {
+        if (a->is_label != b->is_label)
+                return a->is_label ? 1 : -1;
         if (!a->size != !b->size)
                 return a->size ? -1 : 1;
         if ((a->binding == STB_WEAK) != (b->binding == STB_WEAK))
@@ -263,13 +282,24 @@ static int sort(SymbolList *list) {
         return 0;
 }
 
-/* Leaves the best symbol of each address. */
+/* Leaves the best symbol of each address, and no label inside of a function: that is a place in it. */
 static void reduce(SymbolList *list) {
+        uint64_t start = 0, size = 0;   /* of the function that reaches furthest */
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < list->n_symbols; i++)
-                if (i == 0 || list->symbols[i].start != list->symbols[n - 1].start)
-                        list->symbols[n++] = list->symbols[i];
+        for (uint32_t i = 0; i < list->n_symbols; i++) {
+                const FileSymbol *symbol = &list->symbols[i];
+
+                if ((n && symbol->start == list->symbols[n - 1].start) ||
+                    (symbol->is_label && symbol->start - start < size))
+                        continue;
+                if (!symbol->is_label && (symbol->start - start >= size ||
+                                          symbol->size > size - (symbol->start - start))) {
+                        start = symbol->start;
+                        size = symbol->size;
+                }
+                list->symbols[n++] = *symbol;
+        }
         list->n_symbols = n;
 }
 

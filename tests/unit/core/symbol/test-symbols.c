@@ -86,6 +86,27 @@ Test(symbols, takes_functions_only) {
         assert_name(table, 0x1044, "resolver", 4);
 }
 
+/* Assembly without `.type`: gdb and perf name it by its global labels, too. */
+Test(symbols, takes_global_labels_in_code_that_is_in_no_function) {
+        HandSymbol symbols[] = {
+                { "function", 0x1000, 0x40, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
+                { "inside", 0x1010, 0, STB_GLOBAL, STT_NOTYPE, HAND_TEXT, 0 },
+                { "start", 0x1040, 0, STB_GLOBAL, STT_NOTYPE, HAND_TEXT, 0 },
+                { "loop", 0x1048, 0, STB_LOCAL, STT_NOTYPE, HAND_TEXT, 0 },
+                { "weak", 0x1060, 0, STB_WEAK, STT_NOTYPE, HAND_TEXT, 0 },
+                { "typed", 0x1080, 0, STB_LOCAL, STT_FUNC, HAND_TEXT, 0 },
+                { "same_place", 0x1080, 8, STB_GLOBAL, STT_NOTYPE, HAND_TEXT, 0 },
+                { "number", 0x1090, 0, STB_GLOBAL, STT_NOTYPE, SHN_ABS, 0 },
+        };
+        _cleanup_(symbol_table_freep) SymbolTable *table = table_of(symbols, ARRAY_SIZE(symbols));
+
+        assert_name(table, 0x1018, "function", 0x18);
+        assert_name(table, 0x1044, "start", 4);
+        assert_name(table, 0x1050, "start", 0x10);
+        assert_name(table, 0x1061, "weak", 1);
+        assert_name(table, 0x1094, "typed", 0x14);
+}
+
 /*
  * The order of perf's choose_best_symbol(): each pair differs in one rule, the loser would win by all later
  * ones.
