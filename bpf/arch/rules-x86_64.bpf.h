@@ -13,12 +13,25 @@
  *     7ff..d8   …the caller's frame         ← CFA, the caller's rsp
  *
  * struct rules keeps the registers of frame 0 by their DWARF number; rsp, rbp and rbx are elsewhere.
+ *
+ * Assembly may keep its CFA in a register across calls of functions that leave it alone (OpenSSL's AES: rax,
+ * r11). Its row says so for the call, and nothing else does: no rule knows what callees do to that register.
+ * So where such a row is a caller's, its CFA counts only if the word below it lies behind a call:
+ *
+ *     aesni_gcm_encrypt   CFA = rax + 8    ─▶ word at rax: 55..84, and the code in front of 55..84 is a call
+ *     its callee          CFA = rsp + 8    leaves rax alone, as the author of both has seen to
  */
 
 enum {
         /* offsets in struct rt_sigframe, from the rsp at its start (arch/x86/include/asm/sigframe.h) */
+        RULES_SIGNAL_R8 = 40,           /* … r15 */
+        RULES_SIGNAL_RDI = 104,
+        RULES_SIGNAL_RSI = 112,
         RULES_SIGNAL_RBP = 120,
         RULES_SIGNAL_RBX = 128,
+        RULES_SIGNAL_RDX = 136,
+        RULES_SIGNAL_RAX = 144,
+        RULES_SIGNAL_RCX = 152,
         RULES_SIGNAL_RSP = 160,
         RULES_SIGNAL_RIP = 168,
 };
@@ -78,8 +91,43 @@ static inline bool rules_signal(struct unwind *unwind, struct rules *rules) {
         unwind->sp = caller_sp;
         unwind->bp = bp;
         rules->bx = bx;
+        rules->signal_frame = sp;
         rules_interrupt(unwind, rules);
         return true;
+}
+
+enum { RULES_CALL_SIZE = 8 };           /* bytes in front of a return address; the longest call has 7 */
+
+/*
+ * A call in front of @end: e8 and a distance, or ff /2 with its operand (Intel SDM, CALL), whose second byte
+ * has the mode in its upper two bits and 4 in the lower three if a third byte follows.
+ */
+static inline bool rules_is_call(const uint8_t code[RULES_CALL_SIZE]) {
+        const uint8_t *end = code + RULES_CALL_SIZE;
+        bool is_plain = end[-2] == 0xff && (end[-1] & 0x38) == 0x10 && (end[-1] & 7) != 4 && end[-1] != 0x15;
+        bool is_third = end[-3] == 0xff && (end[-2] == 0x14 || ((end[-2] & 0xf8) == 0x50 && end[-2] != 0x54));
+        bool is_fourth = end[-4] == 0xff && end[-3] == 0x54;
+        bool is_far = end[-6] == 0xff && (end[-5] == 0x15 || ((end[-5] & 0xf8) == 0x90 && end[-5] != 0x94));
+
+        return end[-5] == 0xe8 || is_plain || is_third || is_fourth || is_far ||
+                (end[-7] == 0xff && end[-6] == 0x94);
+}
+
+/* A walk of a copy has no code to look at; there the word has yet to lie in code that is mapped. */
+#ifndef RULES_HAS_CODE
+#define RULES_HAS_CODE true
+#endif
+
+/* Whether the word below @cfa lies behind a call. One that cannot be read is rules_restore()'s to report. */
+static inline bool rules_is_called(struct unwind *unwind, uint64_t cfa) {
+        uint8_t code[RULES_CALL_SIZE];
+        uint64_t pc;
+
+        if (!window_read_word(&unwind->window, cfa - 8, &pc))
+                return true;
+        if (bpf_probe_read_user(code, sizeof(code), (const void *)(pc - sizeof(code))))
+                return !RULES_HAS_CODE;
+        return rules_is_call(code);
 }
 
 /* CFA in memory: at a register + 24-bit offset, + 8-bit addend. */
@@ -92,17 +140,30 @@ static inline bool rules_deref(struct unwind *unwind, uint64_t base, int32_t off
         return true;
 }
 
+/* CFA in memory that memory leads to: 16-bit offset, 8 bits in between, 8-bit addend. */
+static inline bool rules_deref_twice(struct unwind *unwind, uint64_t base, int32_t offset, uint64_t *cfap) {
+        uint64_t value;
+
+        if (!window_read_word(&unwind->window, base + (int64_t)(offset >> 16), &value) ||
+            !window_read_word(&unwind->window, value + (int64_t)(int8_t)(offset >> 8), &value))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        *cfap = value + (int64_t)(int8_t)offset;
+        return true;
+}
+
 /*
  * The rarer kinds are sums, told apart by a table and not by branches: the verifier
  * follows each branch through all that comes after it. The leaf's value is that of a
- * general register, which is known only where the sample was taken.
+ * general register, which is known where the sample was taken, or where a signal came in.
  */
 struct rules_terms {
         uint8_t sp, bp, leaf;           /* factors of the registers */
-        uint8_t is_leaf;                /* the kind is valid for frame 0 alone */
-        uint8_t is_deref;               /* the CFA lies in memory there */
+        uint8_t is_leaf;                /* the kind needs a general register's value */
+        uint8_t is_kept;                /* … which callees may have kept for it */
+        uint8_t is_deref;               /* the CFA lies in memory there; 2 = where memory leads */
         uint8_t is_stub;
         uint8_t is_switch;              /* the CFA is on another stack than the frame's own */
+        uint8_t may_switch;             /* it may be: OCaml notes the stack that it leaves */
 };
 
 enum {
@@ -113,14 +174,19 @@ enum {
 
 static const struct rules_terms rules_terms[RULES_N_TERMS] = {
         [UNWIND_CFA_RSP] = { .sp = 1 },         /* with LANDING: the others do not come here */
-        [UNWIND_CFA_DEREF_RSP] = { .sp = 1, .is_deref = 1 },
+        [UNWIND_CFA_DEREF_RSP] = { .sp = 1, .is_deref = 1, .may_switch = 1 },
         [UNWIND_CFA_DEREF_RBP] = { .bp = 1, .is_deref = 1 },
         [UNWIND_CFA_PLT] = { .sp = 1, .is_stub = 1 },
         [UNWIND_CFA_SWITCH] = { .bp = 1, .is_switch = 1 },
-        [RULES_TERMS_LEAF + UNWIND_CFA_REGISTER / 16] = { .leaf = 1, .is_leaf = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_REGISTER / 16] = { .leaf = 1, .is_leaf = 1, .is_kept = 1 },
         [RULES_TERMS_LEAF + UNWIND_CFA_RETURN / 16] = { .sp = 1, .is_leaf = 1 },
-        [RULES_TERMS_LEAF + UNWIND_CFA_INDEXED / 16] = { .sp = 1, .leaf = 8, .is_leaf = 1, .is_deref = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_INDEXED / 16] = { .sp = 1,
+                                                         .leaf = 8,
+                                                         .is_leaf = 1,
+                                                         .is_kept = 1,
+                                                         .is_deref = 1 },
         [RULES_TERMS_LEAF + UNWIND_CFA_SUM / 16] = { .bp = 1, .leaf = 1, .is_leaf = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_DEREF_TWICE / 16] = { .sp = 1, .is_deref = 2, .may_switch = 1 },
 };
 
 static inline const struct rules_terms *rules_terms_of(uint32_t kind) {
@@ -132,12 +198,28 @@ static inline const struct rules_terms *rules_terms_of(uint32_t kind) {
         return &rules_terms[index];
 }
 
-static inline uint64_t rules_leaf_register(const struct rules *rules, uint32_t kind) {
+/*
+ * Places in the kernel's frame of registers by their DWARF number. The 17th is that of the return address, so
+ * that it is no constant of 16 bytes: clang gives these a section of their own, which libbpf cannot load.
+ */
+static const uint8_t rules_signal_places[RULES_N_REGISTERS + 1] = {
+        RULES_SIGNAL_RAX,     RULES_SIGNAL_RDX,     RULES_SIGNAL_RCX,     RULES_SIGNAL_RBX,
+        RULES_SIGNAL_RSI,     RULES_SIGNAL_RDI,     RULES_SIGNAL_RBP,     RULES_SIGNAL_RSP,
+        RULES_SIGNAL_R8,      RULES_SIGNAL_R8 + 8,  RULES_SIGNAL_R8 + 16, RULES_SIGNAL_R8 + 24,
+        RULES_SIGNAL_R8 + 32, RULES_SIGNAL_R8 + 40, RULES_SIGNAL_R8 + 48, RULES_SIGNAL_R8 + 56,
+        RULES_SIGNAL_RIP,
+};
+
+static inline uint64_t rules_leaf_register(struct unwind *unwind, const struct rules *rules, uint32_t kind) {
         uint32_t reg = kind & (RULES_N_REGISTERS - 1);
+        uint64_t value = 0;
 
         barrier_var(reg);
         reg &= RULES_N_REGISTERS - 1;
-        return rules->registers[reg];
+        if (!rules->signal_frame)
+                return rules->registers[reg];
+        window_read_word(&unwind->window, rules->signal_frame + rules_signal_places[reg], &value);
+        return value;
 }
 
 /* A stub's offset is 8, and 8 more where pc & 15 is not below the limit that the rule has in its place. */
@@ -193,6 +275,7 @@ static inline bool rules_goroutine(struct unwind *unwind, struct rules *rules) {
 static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind,
                                         int32_t offset, uint64_t *cfap) {
         const struct rules_terms *terms = rules_terms_of(kind & (UNWIND_CFA_LANDING - 1));
+        bool is_known = unwind->n_frames == rules->known, is_down;
         uint64_t base;
 
         if (kind == UNWIND_CFA_END)
@@ -201,15 +284,21 @@ static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rul
                 /* no guess: rbp is 0 where a program begins, as in ld.so's entry, which has no row */
                 return rules_end(unwind, unwind->bp ? ABI_STACK_NO_ROWS : ABI_STACK_FP_END);
         if (!(terms->sp | terms->bp | terms->leaf) ||
-            (terms->is_leaf && unwind->n_frames != rules->first + 1))
+            (terms->is_leaf && !is_known && !(terms->is_kept && rules->known)))
                 return rules_end(unwind, ABI_STACK_UNSUPPORTED);
         rules->is_exact = kind / UNWIND_CFA_LANDING;
-        rules->leaf_value = rules_leaf_register(rules, kind);
+        if (terms->is_leaf)
+                rules->leaf_value = rules_leaf_register(unwind, rules, kind);
         base = terms->sp * unwind->sp + terms->bp * unwind->bp + terms->leaf * rules->leaf_value;
-        if (terms->is_deref)
-                return rules_deref(unwind, base, offset, cfap);
-        *cfap = base + rules_offset(terms, unwind->pc, offset);
-        if (terms->is_switch)
+        if (!terms->is_deref)
+                *cfap = base + rules_offset(terms, unwind->pc, offset);
+        else if (terms->is_deref == 1 ? !rules_deref(unwind, base, offset, cfap)
+                                      : !rules_deref_twice(unwind, base, offset, cfap))
+                return false;
+        is_down = terms->may_switch && *cfap <= unwind->sp;
+        if (((terms->is_leaf && !is_known) || is_down) && !rules_is_called(unwind, *cfap))
+                return rules_end(unwind, is_down ? ABI_STACK_BAD_CFA : ABI_STACK_UNSUPPORTED);
+        if (terms->is_switch || is_down)
                 return rules_switch(unwind, rules);
         return true;
 }

@@ -91,7 +91,8 @@ enum unwind_cfa {
         UNWIND_CFA_RSP = 1,             /* register + offset */
         UNWIND_CFA_RBP = 2,
         UNWIND_CFA_RBX = 3,
-        UNWIND_CFA_DEREF_RSP = 4,       /* *(register + (offset >> 8)) + (int8)offset */
+        /* *(register + (offset >> 8)) + (int8)offset; by rsp it may lead to another stack (OCaml) */
+        UNWIND_CFA_DEREF_RSP = 4,
         UNWIND_CFA_DEREF_RBP = 5,
         UNWIND_CFA_PLT = 6,             /* rsp + 8, and 8 more once pc & 15 >= offset: the stub has pushed */
         UNWIND_CFA_SIGNAL = 7,          /* the kernel's signal frame lies at rsp */
@@ -106,16 +107,19 @@ enum unwind_cfa {
         UNWIND_CFA_SWITCH = 14,
         /* the goroutine that this thread runs, which has stopped itself to get a larger stack: by g in r14 */
         UNWIND_CFA_GOROUTINE = 15,
-        UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
+        /* + DWARF number 0 … 15: register + offset; in a caller if its callees have kept it */
+        UNWIND_CFA_REGISTER = 16,
         UNWIND_CFA_REGISTER_LAST = 31,
         /* + DWARF number: rsp + offset, and the return address is in that register; leaf only */
         UNWIND_CFA_RETURN = 32,
         UNWIND_CFA_RETURN_LAST = 47,
-        /* + DWARF number: as DEREF_RSP, 8 × that register further up; leaf only */
+        /* + DWARF number: as DEREF_RSP, 8 × that register further up; as REGISTER in a caller */
         UNWIND_CFA_INDEXED = 48,
         UNWIND_CFA_INDEXED_LAST = 63,
         UNWIND_CFA_SUM = 64,            /* + DWARF number: rbp + register + offset; leaf only */
         UNWIND_CFA_SUM_LAST = 79,
+        /* *(*(rsp + (offset >> 16)) + (int8)(offset >> 8)) + (int8)offset: OCaml's handlers of effects */
+        UNWIND_CFA_DEREF_TWICE = 80,
         /*
          * Added to RSP, REGISTER, RETURN, SUM: the caller has made no call, so its pc is exact. An exception
          * goes there, or a signal handler has put the call in (Go's asyncPreempt, sigpanic).

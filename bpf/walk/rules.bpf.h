@@ -36,8 +36,12 @@ struct rules {
         uint32_t is_sp_lost;            /* arm64: sp of the frame is not known */
         uint32_t has_searched;          /* a mapping, in the nodes */
         uint32_t is_exact;              /* the current pc was interrupted: it is not a return address */
-        uint64_t leaf_value;            /* value of the register that frame 0's rule names */
+        uint64_t leaf_value;            /* value of the register that the rule names */
         uint64_t cfa;                   /* CFA that rules_rare() has found */
+        /* n_frames of the frame that general registers are of; its callers may have kept them; 0 = lost */
+        uint32_t known;
+        uint32_t reserved;
+        uint64_t signal_frame;          /* the registers lie there, in the kernel's frame; 0 = below */
         /* registers of frame 0, by the processor's part */
         uint64_t registers[RULES_N_REGISTERS];
 };
@@ -75,6 +79,8 @@ static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t gen
         rules->first = first;
         rules->n_signals = 0;
         rules->interrupted = 0;
+        rules->known = first + 1;
+        rules->signal_frame = 0;
         rules->is_exact = 1;
         rules->is_sp_lost = 0;
         rules->has_searched = 0;
@@ -92,6 +98,7 @@ static inline bool rules_switch(struct unwind *unwind, struct rules *rules) {
         if (rules->n_signals >= RULES_MAX_SIGNALS)
                 return rules_end(unwind, ABI_STACK_BAD_CFA);
         rules->n_signals++;
+        rules->known = 0;
         unwind->sp = 0;
         return true;
 }
@@ -100,6 +107,7 @@ static inline bool rules_switch(struct unwind *unwind, struct rules *rules) {
 static inline void rules_interrupt(struct unwind *unwind, struct rules *rules) {
         rules->n_signals++;
         rules->is_exact = 1;
+        rules->known = unwind->n_frames + 1;
         if (!rules->interrupted)
                 rules->interrupted = unwind->n_frames - rules->first;
 }
@@ -116,6 +124,7 @@ static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *r
         if (unwind->bp && unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
                 return rules_end(unwind, ABI_STACK_NO_ROWS);
         rules->bx = 0;                  /* unknown: no rule tells its place */
+        rules->known = 0;
         rules->is_sp_lost = UNWIND_ARM64;
         return unwind_by_frame_pointer(unwind);
 }

@@ -15,7 +15,7 @@ import tap
 
 DUMP = tap.ORACLES / "dump-rows"
 NONE, RSP, RBP, RBX, DEREF_RSP, DEREF_RBP, PLT, SIGNAL, END, BAD = range(10)
-REGISTER, RETURN, INDEXED, SUM, LANDS = 16, 32, 48, 64, 128
+REGISTER, RETURN, INDEXED, SUM, DEREF_TWICE, LANDS = 16, 32, 48, 64, 80, 128
 SAME, AT_CFA, AT_RBP, LOST = range(4)
 RBX_LOST = 63
 NAMES = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15".split()
@@ -104,6 +104,9 @@ def expression_cfa(text):
                          r"|; DW_OP_lit(\d+); DW_OP_plus)?", text):
         offset = int(m[2]) << 8 | int(m[3] or m[4] or 0)
         return (DEREF_RBP if m[1] == "6" else DEREF_RSP), offset
+    if m := re.fullmatch(r"DW_OP_breg7 \(rsp\): (-?\d+); DW_OP_deref(?:; DW_OP_plus_uconst: (\d+))?; DW_OP_deref"
+                         r"(?:; DW_OP_plus_uconst: (\d+))?", text):
+        return DEREF_TWICE, int(m[1]) << 16 | int(m[2] or 0) << 8 | int(m[3] or 0)
     if m := re.fullmatch(
             r"DW_OP_breg7 \(rsp\): (\d+); DW_OP_breg(\d+) \(r\w+\): 0; DW_OP_lit8; DW_OP_mul; DW_OP_plus; "
             r"DW_OP_deref; DW_OP_plus_uconst: (\d+)", text):

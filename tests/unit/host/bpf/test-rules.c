@@ -48,10 +48,12 @@ enum {
         F_LAND_SUM = 0x1600,            /* CFA = rbp + rcx + 16 */
         F_SWITCH = 0x1700,              /* CFA = rbp + 16 on another stack, rbp at CFA - 16 */
         F_GOROUTINE = 0x1800,
-        F_END_OF_ALL = 0x1900,
+        F_DEREF_TWICE = 0x1900,         /* CFA = *(*(rsp + 16) + 24) + 8 */
+        F_END_OF_ALL = 0x1a00,
 };
 
 static uint64_t words[N_WORDS];
+static uint8_t text[F_END_OF_ALL];
 static uint64_t frames[UNWIND_MAX_FRAMES];
 static struct unwind unwind;
 static struct rules rules;
@@ -106,6 +108,7 @@ static void setup(void) {
         add(F_LAND_SUM, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_SUM + 2, 16, UNWIND_RBP_AT_RBP, 0, 0));
         add(F_SWITCH, unwind_rule(UNWIND_CFA_SWITCH, 16, UNWIND_RBP_AT_CFA, -16, UNWIND_RBX_LOST));
         add(F_GOROUTINE, unwind_rule(UNWIND_CFA_GOROUTINE, 0, 0, 0, 0));
+        add(F_DEREF_TWICE, unwind_rule(UNWIND_CFA_DEREF_TWICE, 16 << 16 | 24 << 8 | 8, 0, 0, 0));
         cr_assert_eq(rows_finish(&rows, LOW + F_END_OF_ALL), 0);
         shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
         shim_areas[0] = (ShimArea){ .address = STACK, .size = sizeof(words), .data = words };
@@ -145,6 +148,18 @@ static void check(uint32_t end, unsigned n, const uint64_t *expected) {
 
 #define CHECK(_end, ...) \
         check(_end, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (const uint64_t[]){ __VA_ARGS__ })
+
+/* A call in front of in(@function), in code that is there to be read: @code, @size bytes. */
+static void put_call(uint64_t function, const uint8_t *code, size_t size) {
+        memcpy(text + function + 0x20 - size, code, size);
+        shim_areas[1] = (ShimArea){ .address = TEXT, .size = sizeof(text), .data = text };
+}
+
+static void put_calls(uint64_t function) {
+        static const uint8_t call[] = { 0xe8, 0, 1, 0, 0 };
+
+        put_call(function, call, sizeof(call));
+}
 
 Test(rules, by_rsp_to_the_end) {
         words[1] = in(F_RSP);
@@ -189,6 +204,42 @@ Test(rules, read_the_cfa_from_memory) {
         CHECK(ABI_STACK_COMPLETE, in(F_DEREF_RSP), in(F_DEREF_RBP), in(F_END));
         cr_assert_eq(unwind.bp, at(40));
         cr_assert_eq(unwind.sp, at(30));
+}
+
+/*
+ * OCaml 5 notes on the stack that it goes to where the other one is: caml_c_call, and a handler of effects.
+ * A word that lies behind no call is not followed down.
+ */
+Test(rules, go_to_the_stack_that_memory_leads_to) {
+        words[102] = at(9);             /* *(rsp + 16) + 8 = at(10) */
+        words[9] = in(F_DEREF_TWICE);
+        words[12] = at(50);             /* *(rsp + 16) + 24 = at(53), whose word + 8 = at(4) */
+        words[53] = at(3);
+        words[3] = in(F_END);
+        put_calls(F_DEREF_TWICE);
+        walk_from(in(F_DEREF_RSP), at(100), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_DEREF_RSP), in(F_DEREF_TWICE));
+        put_calls(F_END);
+        walk_from(in(F_DEREF_RSP), at(100), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_DEREF_RSP), in(F_DEREF_TWICE), in(F_END));
+        cr_assert_eq(unwind.sp, at(4));
+        words[53] = at(59);             /* up, as on one stack */
+        words[59] = in(F_END);
+        walk_from(in(F_DEREF_TWICE), at(10), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_DEREF_TWICE), in(F_END));
+        words[12] = 1;
+        walk_from(in(F_DEREF_TWICE), at(10), 0, 0, 512);
+        CHECK(ABI_STACK_FAULT, in(F_DEREF_TWICE));
+}
+
+Test(rules, change_stacks_so_often_only) {
+        words[2] = at(9);               /* its own caller: CFA = at(10), and rsp is at(10) next */
+        words[9] = in(F_DEREF_RSP);
+        words[12] = at(9);
+        put_calls(F_DEREF_RSP);
+        walk_from(in(F_DEREF_RSP), at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_BAD_CFA);
+        cr_assert_eq(unwind.n_frames, RULES_MAX_SIGNALS + 2);
 }
 
 Test(rules, go_to_a_lower_stack_and_so_often_only) {
@@ -254,6 +305,71 @@ Test(rules, use_any_register_in_the_leaf_alone) {
         words[1] = in(F_REGISTER);
         walk_from(in(F_RSP), at(0), 0, 0, 512);
         CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_REGISTER));
+}
+
+/* OpenSSL's AES-GCM: rax is the CFA of a function that calls others, which leave it alone. */
+Test(rules, use_a_register_of_a_caller_where_it_leads_behind_a_call) {
+        words[1] = in(F_RSP);           /* two callees, each with its row */
+        words[3] = in(F_REGISTER);
+        words[8] = in(F_END);
+        rules.registers[10] = at(8);
+        put_calls(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_RSP), in(F_REGISTER), in(F_END));
+        cr_assert_eq(unwind.sp, at(9));
+        rules.registers[10] = at(7);    /* what a callee has left in it: no return address is below */
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_RSP), in(F_REGISTER));
+        rules.registers[10] = at(2);    /* a callee's frame, below this one */
+        words[2] = in(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_RSP), in(F_RSP), in(F_REGISTER));
+}
+
+Test(rules, use_no_register_of_a_caller_where_the_way_to_it_is_not_by_rows) {
+        words[2] = at(10);              /* a frame of code without rows */
+        words[3] = in(F_REGISTER);
+        words[8] = in(F_END);
+        rules.registers[10] = at(8);
+        put_calls(F_END);
+        walk_from(JIT + 4, at(0), at(2), 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, JIT + 4, in(F_REGISTER));
+}
+
+/* The encodings of CALL (Intel SDM, volume 2A), and jumps beside them. */
+Test(rules, know_each_call_by_its_bytes) {
+        static const struct {
+                bool is_call;
+                uint8_t size, code[7];
+        } cases[] = {
+                { true, 5, { 0xe8, 1, 2, 3, 4 } },                    /* call 1f */
+                { true, 2, { 0xff, 0xd0 } },                          /* call *%rax */
+                { true, 3, { 0x41, 0xff, 0xd2 } },                    /* call *%r10 */
+                { true, 2, { 0xff, 0x13 } },                          /* call *(%rbx) */
+                { true, 6, { 0xff, 0x15, 1, 2, 3, 4 } },              /* call *1f(%rip) */
+                { true, 3, { 0xff, 0x14, 0xc8 } },                    /* call *(%rax,%rcx,8) */
+                { true, 3, { 0xff, 0x50, 0x18 } },                    /* call *24(%rax) */
+                { true, 4, { 0xff, 0x54, 0x24, 0x08 } },              /* call *8(%rsp) */
+                { true, 6, { 0xff, 0x90, 0, 1, 0, 0 } },              /* call *256(%rax) */
+                { true, 7, { 0xff, 0x94, 0x24, 0, 1, 0, 0 } },        /* call *256(%rsp) */
+                { false, 5, { 0xe9, 1, 2, 3, 4 } },                   /* jmp 1f */
+                { false, 2, { 0xff, 0xe0 } },                         /* jmp *%rax */
+                { false, 2, { 0xff, 0x33 } },                         /* push (%rbx) */
+                { false, 6, { 0xff, 0x25, 1, 2, 3, 4 } },             /* jmp *1f(%rip) */
+                { false, 2, { 0xff, 0x14 } },                         /* its third byte is missing */
+                { false, 1, { 0xc3 } },
+        };
+
+        words[1] = in(F_REGISTER);
+        words[4] = in(F_END);
+        rules.registers[10] = at(4);
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                memset(text, 0x90, sizeof(text));
+                put_call(F_END, cases[i].code, cases[i].size);
+                walk_from(in(F_RSP), at(0), 0, 0, 512);
+                cr_assert_eq(unwind.end, cases[i].is_call ? ABI_STACK_COMPLETE : ABI_STACK_UNSUPPORTED,
+                             "case %u", i);
+        }
 }
 
 Test(rules, return_to_a_register_from_the_leaf_alone) {
@@ -345,6 +461,22 @@ Test(rules, go_from_a_signal_handler_to_what_it_interrupted) {
         cr_assert_eq(unwind.sp, at(10), "an alternate stack may lie anywhere");
         cr_assert_eq(unwind.bp, 11);
         cr_assert_eq(rules.bx, 12);
+}
+
+/* Where a signal came in all registers are known again: they lie in the kernel's frame (asm/sigcontext.h). */
+Test(rules, use_any_register_where_a_signal_came_in) {
+        words[101] = in(F_SIGNAL);
+        put_signal(102, in(F_REGISTER), at(0), 0, 0);
+        words[102 + 7] = at(4);         /* r10: behind r8, r9 at 40, 48 */
+        words[4] = in(F_RSP);
+        words[6] = in(F_RETURN);
+        rules.registers[10] = at(50);
+        walk_from(in(F_RSP), at(100), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_SIGNAL), in(F_REGISTER) + 1, in(F_RSP), in(F_RETURN));
+        put_signal(102, in(F_RETURN), at(0), 0, 0);
+        words[102 + 19] = in(F_END);    /* rcx at 152 */
+        walk_from(in(F_RSP), at(100), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_SIGNAL), in(F_RETURN) + 1, in(F_END));
 }
 
 Test(rules, have_a_cap_of_signals) {

@@ -6,7 +6,8 @@
  * A frame's caller is found from rsp, rbp and rbx: rsp because each return address
  * lies below a CFA, rbp because it is a frame pointer or holds a realigned frame,
  * rbx because the dynamic linker's lazy binding (_dl_runtime_resolve) keeps its
- * CFA in it. The other callee-saved registers never carry a CFA beyond a leaf.
+ * CFA in it. Others carry a CFA in a leaf, or across calls in assembly whose callees
+ * leave them alone.
  */
 
 #include "host/sampling/unwind/cfi/arch.h"
@@ -98,6 +99,30 @@ static bool is_deref(const uint8_t *code, size_t size, CfiState *state) {
         return true;
 }
 
+/*
+ * A stack that was left, whose pointer lies in memory that a pointer on this one leads to: breg rsp OFFSET,
+ * deref, addend, deref, addend. OCaml 5 says so of a handler of effects. The first addend is a word's place.
+ */
+static bool is_deref_twice(const uint8_t *code, size_t size, CfiState *state) {
+        Cursor cursor = cursor_make(code, size);
+        uint8_t reg = (uint8_t)(cursor_u8(&cursor) - OP_BREG0);
+        int64_t offset = encoding_sleb(&cursor), middle = 0, add;
+
+        if (reg != DWARF_RSP || cursor_u8(&cursor) != OP_DEREF || cursor_left(&cursor) == 0)
+                return false;
+        if (code[cursor.at] != OP_DEREF)
+                middle = read_addend(&cursor);
+        if (cursor_u8(&cursor) != OP_DEREF)
+                return false;
+        add = read_addend(&cursor);
+        if (cursor.failed || cursor.at != size || offset != (int16_t)offset || middle != (int8_t)middle ||
+            add != (int8_t)add)
+                return false;
+        state->deref_offset = (int32_t)((uint32_t)offset << 16 | (uint32_t)(uint8_t)middle << 8);
+        state->deref_add = (int32_t)add;
+        return true;
+}
+
 /* Whether the kernel half keeps the register's value for the leaf (RULES_N_REGISTERS). */
 static bool is_leaf_register(uint8_t reg) {
         return reg < DWARF_GENERAL && reg != DWARF_RBX && reg != DWARF_RBP && reg != DWARF_RSP;
@@ -133,6 +158,8 @@ void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size) {
                 state->cfa_kind = CFA_PLT;
         else if (is_deref(code, size, state))
                 state->cfa_kind = CFA_DEREF;
+        else if (is_deref_twice(code, size, state))
+                state->cfa_kind = CFA_DEREF_TWICE;
         else if (is_indexed(code, size, state))
                 state->cfa_kind = CFA_INDEXED;
         else
@@ -174,6 +201,9 @@ static uint32_t cfa(const CfiState *state, int32_t *offsetp, CfiCounts *counts) 
         case CFA_DEREF:
                 *offsetp = (int32_t)((uint32_t)state->deref_offset << 8 | (uint8_t)state->deref_add);
                 return state->deref_reg == DWARF_RSP ? UNWIND_CFA_DEREF_RSP : UNWIND_CFA_DEREF_RBP;
+        case CFA_DEREF_TWICE:
+                *offsetp = state->deref_offset | (uint8_t)state->deref_add;
+                return UNWIND_CFA_DEREF_TWICE;
         case CFA_INDEXED:
                 *offsetp = (int32_t)((uint32_t)state->deref_offset << 8 | (uint8_t)state->deref_add);
                 return UNWIND_CFA_INDEXED + state->deref_reg;

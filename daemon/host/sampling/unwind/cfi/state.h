@@ -22,6 +22,7 @@ typedef enum CfaKind {
         CFA_UNSET,                      /* no instruction has said it yet */
         CFA_REGISTER,                   /* value of a register + offset */
         CFA_DEREF,                      /* memory at a register + deref_offset, + deref_add */
+        CFA_DEREF_TWICE,                /* the same, by memory: deref_offset has both offsets */
         CFA_INDEXED,                    /* memory at rsp + 8 deref_reg + deref_offset, + deref_add */
         /* the linker's expression for lazy binding stubs; deref_offset: its limit */
         CFA_PLT,

@@ -102,6 +102,9 @@ static inline const struct unwind_node *rows_leaf(uint64_t space, uint32_t leaf)
 static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc,
                                 struct rows_place *place);
 
+#define RULES_HAS_CODE has_code()
+static bool has_code(void);
+
 #include "walk/rules.bpf.h"
 
 static inline struct rows_cache *hotspot_cache(void);
@@ -138,6 +141,10 @@ struct HostWalk {
 
 /* The rules know of no walk but theirs. */
 static _Thread_local HostWalk *under_way;
+
+static bool has_code(void) {
+        return under_way->live;
+}
 
 static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
         const HostWalkLive *live = under_way->live;

@@ -238,6 +238,22 @@ Test(program, recognises_memory_at_rsp_or_rbp) {
         expect(0, 0, UNWIND_CFA_RSP, 8, UNWIND_RBP_AT_RBP, -8, 0);
 }
 
+/* OCaml 5's caml_runstack: breg7 56; deref; plus_uconst 0; deref; plus_uconst 8. */
+Test(program, recognises_memory_that_memory_leads_to) {
+        cr_assert_eq(RUN(0x0f, 8, 0x77, 56, 0x06, 0x23, 0, 0x06, 0x23, 8), 0);
+        expect_cfa(UNWIND_CFA_DEREF_TWICE, 56 << 16 | 8);
+        cr_assert_eq(RUN(0x0f, 8, 0x77, 0x78, 0x06, 0x23, 24, 0x06, 0x23, 16), 0);
+        expect_cfa(UNWIND_CFA_DEREF_TWICE, (int32_t)((uint32_t)-8 << 16 | 24 << 8 | 16));
+        cr_assert_eq(RUN(0x0f, 4, 0x77, 8, 0x06, 0x06), 0);
+        expect_cfa(UNWIND_CFA_DEREF_TWICE, 8 << 16);
+        cr_assert_eq(RUN(0x0f, 8, 0x76, 8, 0x06, 0x23, 0, 0x06, 0x23, 8), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* by rbp */
+        cr_assert_eq(RUN(0x0f, 9, 0x77, 8, 0x06, 0x23, 0x80, 1, 0x06, 0x23, 8), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* 128 in between */
+        cr_assert_eq(RUN(0x0f, 5, 0x77, 8, 0x06, 0x06, 0x06), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* three times */
+}
+
 /* OpenSSL's bn_mul_mont: breg7 8; breg9 0; lit8; mul; plus; deref; plus_uconst 8. */
 Test(program, recognises_an_array_on_the_stack) {
         cr_assert_eq(RUN(0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8), 0);
