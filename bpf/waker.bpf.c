@@ -41,7 +41,7 @@ static __always_inline bool waker_interrupts(struct task_struct *task, uint64_t 
 }
 
 /* The waker is a thread of a target: names it. Return: false = it is not. */
-static __always_inline bool waker_name(struct task_struct *task, struct abi_waker *waker) {
+static __always_inline bool waker_name(struct task_struct *task, uint64_t now_ns, struct abi_waker *waker) {
         struct identity identity = {};
         const struct abi_process *row;
         struct scratch *scratch;
@@ -54,6 +54,7 @@ static __always_inline bool waker_name(struct task_struct *task, struct abi_wake
         if (!row || !scratch || row->state != ABI_STATE_TARGET ||
             !select_copy(row, identity.start_time_ns, &scratch->process))
                 return false;
+        scratch->sample.time_ns = now_ns;       /* what is known of the thread has an age */
         scratch->sample.start_time_ns = identity.start_time_ns;
         scratch->sample.generation = scratch->process.generation;
         scratch->sample.tgid = identity.tgid;
@@ -61,6 +62,7 @@ static __always_inline bool waker_name(struct task_struct *task, struct abi_wake
         scratch->sample.ns_tid = identity_innermost(task);
         scratch->sample.interrupted = 0;
         context_read(&scratch->process, scratch);
+        python_span_part(&scratch->sample);
         obi_part(&scratch->process, &scratch->sample);
         if (scratch->sample.context == ABI_CONTEXT_PRESENT)
                 waker->span = scratch->sample.span;
@@ -73,7 +75,7 @@ static __always_inline bool waker_name(struct task_struct *task, struct abi_wake
  * Walks the waker's own stack for a wait whose stack was drawn: so the chance is known, and has nothing to do
  * with the waker. waker_name() has filled the head.
  */
-static __always_inline bool waker_walk(struct task_struct *task, uint64_t sleeper, uint64_t now_ns) {
+static __always_inline bool waker_walk(struct task_struct *task, uint64_t sleeper) {
         struct counters *counters = counters_get();
         struct scratch *scratch;
         uint32_t zero = 0;
@@ -81,7 +83,6 @@ static __always_inline bool waker_walk(struct task_struct *task, uint64_t sleepe
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!scratch || !counters)
                 return false;
-        scratch->sample.time_ns = now_ns;       /* the walk asks how old its knowledge of the thread is */
         wait_walk(task, &scratch->process, scratch,
                   setting_depth < WAKER_MAX_FRAMES ? setting_depth : WAKER_MAX_FRAMES);
         if (bpf_map_update_elem(&waker_stacks, &sleeper, &scratch->sample, BPF_ANY)) {
@@ -92,14 +93,14 @@ static __always_inline bool waker_walk(struct task_struct *task, uint64_t sleepe
         return true;
 }
 
-static __always_inline void waker_find(struct task_struct *task, uint64_t context,
+static __always_inline void waker_find(struct task_struct *task, uint64_t context, uint64_t now_ns,
                                        struct abi_waker *waker) {
         if (waker_interrupts(task, context))
                 waker->kind = WAKER_INTERRUPT;
         else if (task->flags & KERNEL_PF_KTHREAD)
                 waker->kind = WAKER_KERNEL;
         else
-                waker->kind = waker_name(task, waker) ? WAKER_THREAD : WAKER_PROCESS;
+                waker->kind = waker_name(task, now_ns, waker) ? WAKER_THREAD : WAKER_PROCESS;
 }
 
 SEC("raw_tp/sched_waking")
@@ -124,9 +125,9 @@ int wait_waking(const struct bpf_raw_tracepoint_args *context) {
         waker = &scratch->wait.waker;
         *waker = (struct abi_waker){};
         now_ns = bpf_ktime_get_ns();
-        waker_find(task, (uint64_t)context, waker);
+        waker_find(task, (uint64_t)context, now_ns, waker);
         thread->waker = *waker;
-        if (waker->kind == WAKER_THREAD && wait_has_stack(thread) && waker_walk(task, sleeper, now_ns))
+        if (waker->kind == WAKER_THREAD && wait_has_stack(thread) && waker_walk(task, sleeper))
                 thread->has_waker_stack = 1;
         *(volatile uint64_t *)&thread->waking_ns = now_ns;
         return 0;

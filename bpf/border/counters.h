@@ -83,7 +83,7 @@
         X(PYTHON_CUT, "python_joins_total", "result=\"cut\"", \
           "stacks with more frames of Python than are kept, or whose chain could not be read to its end") \
         X(PYTHON_SPANS_UNREADABLE, "python_spans_unreadable_total", "", \
-          "samples of services with OpenTelemetry's SDK for Python whose current span could not be read: a type that is not known, a fault, or too long a way") \
+          "samples and waits of services with OpenTelemetry's SDK for Python whose current span could not be read: a type that is not known, a fault, or too long a way") \
         X(PYTHON_SPANS_UNNAMED, "python_spans_unnamed_total", "", \
           "samples with a span of OpenTelemetry's SDK for Python, of whose entry span no name is known: no sample has met it, or one between") \
         X(PYTHON_LOCK_WAITS, "python_lock_waits_total", "", \

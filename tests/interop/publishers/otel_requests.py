@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """With OpenTelemetry's SDK for Python: otel_requests.py CPU-SECONDS MODE…; a MODE is threads, tasks, uvloop,
-workers (the same as tasks, in a forked child) or gevent. Each prints what it did without a pause between:
+workers (the same as tasks, in a forked child), naps or gevent. Each prints what it did, one after the other:
 
     busy TRACE SPAN THREAD BEGIN END        CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
+    slept TRACE SPAN THREAD BEGIN END       the same of naps
+    used BEGIN NANOSECONDS                  CPU time of naps between two sleeps in a span, and when that began
 
 The file is read by tests/integration/host/spans/test-otel-python.py.
 """
@@ -37,9 +39,13 @@ def burn(ms, span=None):
     while time.monotonic_ns() < end:
         for _ in range(200):
             x = x * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+    say("busy", span, begin)
+
+
+def say(what, span, begin):
     context = span.get_span_context() if span else None
     ids = f"{context.trace_id:032x} {context.span_id:016x}" if context else "- -"
-    os.write(1, f"busy {ids} {threading.get_native_id()} {begin} {time.monotonic_ns()}\n".encode())
+    os.write(1, f"{what} {ids} {threading.get_native_id()} {begin} {time.monotonic_ns()}\n".encode())
 
 
 def going():
@@ -55,6 +61,27 @@ def in_thread():
                 raise KeyError
             burn(10, outer)
         burn(10)
+
+
+def sleep(ms, span=None):
+    begin = time.monotonic_ns()
+    time.sleep(ms / 1000)
+    say("slept", span, begin)
+
+
+def naps():
+    """Sleeps before it works and behind that, in a span and outside: both ends of a run are in the same one."""
+    while going():
+        with tracer.start_as_current_span("nap") as span:
+            sleep(5, span)
+            begin, used = time.monotonic_ns(), time.thread_time_ns()
+            burn(8, span)
+            used = time.thread_time_ns() - used
+            sleep(20, span)
+        os.write(1, f"used {begin} {used}\n".encode())
+        sleep(5)
+        burn(2)
+        sleep(10)
 
 
 async def task():
@@ -119,7 +146,7 @@ def with_uvloop():
 if "gevent" in sys.argv:
     threads = [gevent.spawn(green) for _ in range(4)]
 else:
-    MODES = {"threads": in_thread, "tasks": lambda: asyncio.run(tasks(eager=True)), "workers": worker,
+    MODES = {"threads": in_thread, "naps": naps, "tasks": lambda: asyncio.run(tasks(eager=True)), "workers": worker,
              "uvloop": with_uvloop}
     threads = [threading.Thread(target=MODES[name]) for name in sys.argv[2:]]
     if "workers" in sys.argv:       # forks before there are threads

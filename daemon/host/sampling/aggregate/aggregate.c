@@ -273,8 +273,80 @@ static int add_to_waker(Aggregator *aggregator, const Program *program, const Sa
         return r ? r : add_at(aggregator, &at, sample, value_ns, times);
 }
 
-int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
-                        const WaitTimes *times) {
+/* A sample with the name of its span as a label: room for it. */
+typedef struct NamedSample {
+        Sample sample;
+        uint8_t label[GO_HEADER_SIZE + 2 + 2 * 255];
+        struct abi_sample header;
+} NamedSample;
+
+static void put_label(NamedSample *named, const char *key, const char *value) {
+        const size_t n_key = strlen(key), n_value = strlen(value);
+        uint8_t *to = named->label + GO_HEADER_SIZE;
+
+        memset(named->label, 0, GO_HEADER_SIZE);
+        to[0] = (uint8_t)n_key;
+        to[1] = (uint8_t)n_value;
+        memcpy(to + 2, key, n_key);
+        memcpy(to + 2 + n_key, value, n_value);
+        named->header.attributes_size = (uint16_t)(GO_HEADER_SIZE + 2 + n_key + n_value);
+        named->header.form = ABI_FORM_LABELS;
+}
+
+int aggregator_span_name(Aggregator *aggregator, const Program *program, const Sample *sample,
+                         const char **namep) {
+        const uint64_t generation = program->process->generation;
+        const struct abi_sample *header = sample->header;
+        struct python_span_facts facts;
+        const char *name = NULL;
+        int r = 0;
+
+        *namep = NULL;
+        if (header->form != ABI_FORM_PYTHON || header->context != ABI_CONTEXT_PRESENT)
+                return 0;
+        if (header->attributes_size != sizeof(facts)) {         /* a wait whose record was not kept */
+                *namep = entry_names_find(&aggregator->entry_names, generation, &header->span);
+        } else {
+                memcpy(&facts, sample->attributes, sizeof(facts));
+                if (facts.name_size && facts.name_size <= sizeof(facts.name))
+                        name = frames_span_name(aggregator->frames, program->process, facts.name,
+                                                facts.name_size);
+                r = entry_names_meet(&aggregator->entry_names, generation, &header->span, facts.place,
+                                     facts.parent, name, namep);
+        }
+        if (*namep && strlen(*namep) > AGGREGATOR_MAX_NAME)
+                *namep = NULL;
+        return error_fold(r);
+}
+
+/*
+ * Puts the name of the span beside it, as a label. @named is room for it. *@samplep: the sample that is
+ * meant. Return: 0, -ENOMEM.
+ */
+static int resolve_span(Aggregator *aggregator, const Program *program, NamedSample *named,
+                        const Sample **samplep) {
+        const Sample *sample = *samplep;
+        const char *name;
+        int r;
+
+        if (sample->header->form != ABI_FORM_PYTHON)
+                return 0;
+        r = aggregator_span_name(aggregator, program, sample, &name);
+        if (r)
+                return r;
+        named->sample = *sample;
+        named->header = *sample->header;
+        named->header.attributes_size = 0;
+        named->sample.header = &named->header;
+        named->sample.attributes = named->label;
+        *samplep = &named->sample;
+        if (name)
+                put_label(named, "span.name", name);
+        return 0;
+}
+
+static int add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                    const WaitTimes *times) {
         const struct {
                 WaitState state;
                 uint64_t ns;
@@ -293,6 +365,15 @@ int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *
                         r = add_to_waker(aggregator, program, sample, parts[i].ns, times);
         }
         return r;
+}
+
+int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                        const WaitTimes *times) {
+        const Sample *known = sample;
+        NamedSample named;
+        int r = resolve_span(aggregator, program, &named, &known);
+
+        return r ? r : add_wait(aggregator, program, known == sample ? sample : &named.sample, reason, times);
 }
 
 /*
@@ -330,57 +411,9 @@ static const Sample *resolve_task(const Aggregator *aggregator, const Program *p
         return known;
 }
 
-/* A sample with the name of its span as a label: room for it. */
-typedef struct NamedSample {
-        Sample sample;
-        uint8_t label[GO_HEADER_SIZE + 2 + 2 * 255];
-        struct abi_sample header;
-} NamedSample;
-
-static void put_label(NamedSample *named, const char *key, const char *value) {
-        const size_t n_key = strlen(key), n_value = strlen(value);
-        uint8_t *to = named->label + GO_HEADER_SIZE;
-
-        memset(named->label, 0, GO_HEADER_SIZE);
-        to[0] = (uint8_t)n_key;
-        to[1] = (uint8_t)n_value;
-        memcpy(to + 2, key, n_key);
-        memcpy(to + 2 + n_key, value, n_value);
-        named->header.attributes_size = (uint16_t)(GO_HEADER_SIZE + 2 + n_key + n_value);
-        named->header.form = ABI_FORM_LABELS;
-}
-
-/*
- * Finds the name of the span that was read out of an SDK's memory: its entry span's, as a label. @named is
- * room for it. *@samplep: the sample that is meant. Return: 0, -ENOMEM.
- */
-static int resolve_span(Aggregator *aggregator, const Program *program, NamedSample *named,
-                        const Sample **samplep) {
-        const Sample *sample = *samplep;
-        struct python_span_facts facts;
-        const char *name = NULL;
-        int r;
-
-        if (sample->header->form != ABI_FORM_PYTHON || sample->header->attributes_size != sizeof(facts))
-                return 0;
-        memcpy(&facts, sample->attributes, sizeof(facts));
-        named->sample = *sample;
-        named->header = *sample->header;
-        named->header.attributes_size = 0;
-        named->sample.header = &named->header;
-        named->sample.attributes = named->label;
-        *samplep = &named->sample;
-        if (facts.name_size && facts.name_size <= sizeof(facts.name))
-                name = frames_span_name(aggregator->frames, program->process, facts.name, facts.name_size);
-        r = entry_names_meet(&aggregator->entry_names, program->process->generation, &sample->header->span,
-                             facts.place, facts.parent, name, &name);
-        if (r)
-                return error_fold(r);
-        if (name && strlen(name) <= AGGREGATOR_MAX_NAME)
-                put_label(named, "span.name", name);
-        else
-                stat_add(COUNTER_PYTHON_SPANS_UNNAMED, 1);
-        return 0;
+/* A span of an SDK's memory with a name has it as a label. */
+static bool is_unnamed(const struct abi_sample *header) {
+        return header->form == ABI_FORM_PYTHON && header->context == ABI_CONTEXT_PRESENT;
 }
 
 int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *raw) {
@@ -395,6 +428,8 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         bool is_late = false;
         int r = resolve_span(aggregator, program, &named, &sample);
 
+        if (!r && is_unnamed(sample->header))
+                stat_add(COUNTER_PYTHON_SPANS_UNNAMED, 1);
         if (!r)
                 r = add(aggregator, program, sample, &end, &is_late);
         if (r == WINDOW_E_FULL) {

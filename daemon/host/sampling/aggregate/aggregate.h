@@ -60,6 +60,14 @@ enum {
 };
 
 /*
+ * The name of the span of @sample, which was read out of an SDK's memory (ABI_FORM_PYTHON): its entry span's.
+ * What the sample says of spans is kept for later ones. *@namep: NULL = it is not known, or published
+ * otherwise; it lives until the next call. Return: 0, -ENOMEM.
+ */
+int aggregator_span_name(Aggregator *aggregator, const Program *program, const Sample *sample,
+                         const char **namep);
+
+/*
  * Adds one sample of @program. A window that is full counts the sample as LOST_WINDOW_FULL.
  * Return: 0, AGGREGATOR_E_LATER, -ENOMEM.
  */

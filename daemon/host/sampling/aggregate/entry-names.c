@@ -90,9 +90,17 @@ static const char *find(const EntryNames *names, SpanKey key) {
         return NULL;
 }
 
+static SpanKey key_of(uint64_t generation, const struct abi_span *span) {
+        return (SpanKey){ generation, span->trace_high, span->trace_low, span->span };
+}
+
+const char *entry_names_find(const EntryNames *names, uint64_t generation, const struct abi_span *span) {
+        return find(names, key_of(generation, span));
+}
+
 int entry_names_meet(EntryNames *names, uint64_t generation, const struct abi_span *span, uint32_t place,
                      uint64_t parent, const char *name, const char **entryp) {
-        const SpanKey key = { generation, span->trace_high, span->trace_low, span->span };
+        const SpanKey key = key_of(generation, span);
         const EntrySpan met = { .parent = parent, .place = place };
         int r = keep(names, &key, &met, name);
 

@@ -38,3 +38,6 @@ void entry_names_deinit(EntryNames *names);
  */
 int entry_names_meet(EntryNames *names, uint64_t generation, const struct abi_span *span, uint32_t place,
                      uint64_t parent, const char *name, const char **entryp);
+
+/* The name of @span's entry span, as samples have met them so far; NULL = not known. It lives as above. */
+const char *entry_names_find(const EntryNames *names, uint64_t generation, const struct abi_span *span);

@@ -371,6 +371,15 @@ static int learn(SpanCpu *cpu, const Program *program, const Sample *sample) {
         return attribute ? name_span(cpu, program, &key, attribute + 2, attribute[1]) : 0;
 }
 
+int span_cpu_add_name(SpanCpu *cpu, const Program *program, const struct abi_span *span, const char *name) {
+        static const char attribute[] = "span.name";
+        const SpanKey key = { program->process->generation, *span };
+
+        if (!*name || !rank_of(cpu, attribute, sizeof(attribute) - 1))
+                return 0;
+        return name_span(cpu, program, &key, (const uint8_t *)name, strlen(name));
+}
+
 /* ---- runs ---- */
 
 static bool is_none(const struct abi_span *span) {

@@ -74,6 +74,12 @@ DEFINE_CLEANUP(SpanCpu, span_cpu_free)
  */
 int span_cpu_add_sample(SpanCpu *cpu, const Program *program, const Sample *sample, uint64_t tick_ns);
 
+/*
+ * @name is the `span.name` of @span, which no thread publishes: it is known otherwise. It is no operation where
+ * another attribute is. Return: 0, -ENOMEM.
+ */
+int span_cpu_add_name(SpanCpu *cpu, const Program *program, const struct abi_span *span, const char *name);
+
 /* @header: whose runs, and the span. @tick_ns: what one tick stands for. Return: 0, -ENOMEM. */
 int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
                  const SpanCpuRuns *runs, uint64_t tick_ns);

@@ -25,14 +25,25 @@
 
 /* ---- from the kernel half ---- */
 
+/* Adds @tick_ns to the span of @sample, and learns its operation. */
+static int add_to_span(Daemon *daemon, const Program *program, const Sample *sample, uint64_t tick_ns) {
+        SpanCpu *cpu = daemon->stages.span_cpu;
+        const char *name;
+        int r;
+
+        if (!cpu)
+                return 0;
+        r = aggregator_span_name(daemon->stages.aggregator, program, sample, &name);
+        if (!r && name)
+                r = span_cpu_add_name(cpu, program, &sample->header->span, name);
+        return r ? r : span_cpu_add_sample(cpu, program, sample, tick_ns);
+}
+
 /* Runs between switches are more exact than ticks, where they are told. */
 static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
-        SpanCpu *cpu = daemon->stages.span_cpu;
         bool counts = !daemon->config->waits.off_cpu && sample->header->kind == ABI_KIND_CPU;
 
-        return cpu ? span_cpu_add_sample(cpu, program, sample,
-                                         counts ? NS_PER_SEC / daemon_frequency(daemon) : 0)
-                   : 0;
+        return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
 }
 
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
@@ -176,7 +187,7 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
 
 static int add_runs(Daemon *daemon, const Program *program, const Sample *sample, const SpanCpuRuns *runs) {
         SpanCpu *cpu = daemon->stages.span_cpu;
-        int r = cpu ? span_cpu_add_sample(cpu, program, sample, 0) : 0;
+        int r = add_to_span(daemon, program, sample, 0);
 
         if (!r && cpu)
                 r = span_cpu_add(cpu, program, sample->header, runs, NS_PER_SEC / daemon_frequency(daemon));

@@ -10,12 +10,14 @@ import json
 import os
 import re
 import subprocess
+import urllib.request
 
 import oracle
 
 oracle.enter()
 
 import otel_case  # noqa: E402
+import prometheus  # noqa: E402
 import tap  # noqa: E402
 
 
@@ -207,6 +209,68 @@ class Plain(otel_case.TestCase):
         self.assertEqual({name for found in names.values() for name in found} - {None}, {"outer", "request"})
         self.assertEqual([trace for trace in named if len(names[trace] - {None}) > 1], [])
         self.assertGreater(len(named), len(names) / 2, "requests whose entry span was met")
+
+    SLEPT = r"^slept (\S+) (\S+) (\d+) (\d+) (\d+)$"
+
+    def test_waits_and_cpu_time_by_switches(self):
+        run = self.start("--frequency", "499", "--exe", os.path.realpath(self.python), "--off-cpu",
+                         "--off-cpu-walks", "100000", "--metrics", "127.0.0.1:0")
+        metrics = run.child.wait_for(r"metrics are at (http://127\.0\.0\.1:\d+/metrics)")[1]
+        child = self.spawn([self.python, self.REQUESTS, 3, "naps", "naps"], env=self.environment(),
+                           cwd=self.directory())
+        self.assertEqual(child.wait(200), 0, child)
+        rows = self.settled_rows(metrics)
+        result = run.stop()
+        since = self.judge_waits(result, child)
+        used = [(int(begin), int(ns)) for begin, ns in re.findall(r"^used (\d+) (\d+)$", child.out, re.M)]
+        print(f"# {rows}, of {sum(ns for _, ns in used) / 1e9:.2f} s")
+        self.assertEqual(set(rows) - {""}, {"nap"})
+        self.assertLessEqual(rows["nap"], 1.05 * sum(ns for _, ns in used) / 1e9 + 0.05)
+        self.assertGreaterEqual(rows["nap"], 0.95 * sum(ns for begin, ns in used if begin > since) / 1e9)
+        self.assertLess(rows.get("", 0), 0.05 * rows["nap"])
+
+    def settled_rows(self, metrics):
+        """{operation: seconds}, once two looks agree."""
+        looks = []
+
+        def look():
+            families = prometheus.parse(urllib.request.urlopen(metrics).read().decode())
+            windows = prometheus.value(families, "spanprof_windows_total")
+            family = families.get("spanprof_span_cpu_seconds_total")
+            rows = {dict(labels)["operation"]: n for labels, n in family.samples.items()} if family else {}
+            looks.append((windows, rows))
+            return any(before and before == rows and at + 3 <= windows for at, before in looks)
+
+        tap.wait_until(look, "rows of spans", 60)
+        return looks[-1][1]
+
+    def judge_waits(self, result, child):
+        """No wait has another span than its thread had as it slept. Returns the time from which each has one."""
+        slept = collections.defaultdict(list)
+        for trace, span, thread, begin, end in re.findall(self.SLEPT, child.out, re.M):
+            slept[int(thread)].append((int(begin), int(end), trace, span))
+        counts, wrong, first = collections.Counter(), [], None
+        for wait in sorted(result.waits, key=lambda wait: wait.time_ns):
+            middle = result.monotonic_ns(wait) - wait.value // 2
+            row = next((row for row in slept[wait.thread_id] if row[0] < middle < row[1]), None)
+            if wait.attributes["wait.reason"] != "sleep" or wait.attributes["wait.state"] != "blocked" or row is None:
+                continue
+            says = (wait.trace_id, wait.span_id) if wait.trace_id else ("-", "-")
+            if wait.trace_id and first is None:
+                first = middle + otel_case.SETTLED_NS
+            if says == row[2:]:
+                counts["right" if wait.trace_id else "outside", wait.attributes.get("span.name")] += 1
+            elif wait.trace_id:
+                wrong.append((says, row))
+            elif first and middle > first:
+                counts["missing"] += 1
+        print(f"# {dict(counts)}, wrong {len(wrong)}")
+        self.assertEqual(wrong[:3], [])
+        self.assertGreater(counts["right", "nap"], otel_case.ENOUGH)
+        self.assertGreater(counts["outside", None], otel_case.ENOUGH)
+        self.assertEqual({name for _, name in filter(lambda key: key != "missing", counts)}, {"nap", None})
+        self.assertLessEqual(counts["missing"], (1 - otel_case.SHARE) * counts["right", "nap"])
+        return first
 
     def test_a_forked_worker(self):
         self.check(2, "workers")

@@ -52,6 +52,18 @@ Test(entry_names, the_last_name_counts_and_one_that_was_not_read_is_none) {
         cr_assert_null(meet(INNER, PYTHON_PLACE_UNKNOWN, 0, "query"), "nothing says whose child it is");
 }
 
+Test(entry_names, a_span_of_whom_nothing_else_is_told_is_found_and_not_kept) {
+        const struct abi_span inner = { .trace_high = 1, .trace_low = TRACE, .span = INNER };
+
+        cr_assert_null(entry_names_find(&names, PROGRAM, &inner));
+        meet(INNER, PYTHON_PLACE_CHILD, ENTRY, "charge");
+        cr_assert_null(entry_names_find(&names, PROGRAM, &inner), "its entry span was not met");
+        meet(ENTRY, PYTHON_PLACE_ENTRY, 0, "POST /order");
+        cr_assert_str_eq(entry_names_find(&names, PROGRAM, &inner), "POST /order");
+        cr_assert_null(entry_names_find(&names, PROGRAM + 1, &inner));
+        cr_assert_eq(names.spans.n_items, 2);
+}
+
 Test(entry_names, another_program_or_trace_is_not_asked) {
         meet(ENTRY, PYTHON_PLACE_ENTRY, 0, "GET /cart");
         cr_assert_null(meet_of(PROGRAM + 1, TRACE, MIDDLE, PYTHON_PLACE_CHILD, ENTRY, "query"));

@@ -370,3 +370,30 @@ Test(span_cpu, takes_span_and_operation_from_labels_of_goroutines) {
         cr_assert_eq(shop.outside_ns, TICK_NS);
         span_cpu_free(shop.cpu);
 }
+
+static void name_span_of(Shop *shop, uint64_t span, const char *name) {
+        const struct abi_span ids = header_of(span).span;
+
+        cr_assert_eq(span_cpu_add_name(shop->cpu, &shop->program, &ids, name), 0);
+}
+
+Test(span_cpu, takes_names_that_no_thread_publishes_unless_another_attribute_is_the_operation) {
+        Shop shop;
+
+        set_up(&shop, NULL);
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 5 });
+        name_span_of(&shop, 1, "GET /cart");
+        name_span_of(&shop, 2, "");
+        cr_assert_str_eq(close_and_look(&shop), "shopGET /cart 5\n");
+        span_cpu_free(shop.cpu);
+        set_up(&shop, "span.name");
+        name_span_of(&shop, 1, "GET /cart");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 5 });
+        cr_assert_str_eq(close_and_look(&shop), "shopGET /cart 5\n");
+        span_cpu_free(shop.cpu);
+        set_up(&shop, "http.route");
+        name_span_of(&shop, 1, "GET /cart");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 5 });
+        cr_assert_str_eq(close_and_look(&shop), "");
+        span_cpu_free(shop.cpu);
+}
