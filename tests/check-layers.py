@@ -119,7 +119,7 @@ LIBRARIES = {
     # the second: answers of three fields, for which no form of OTLP's is of use
     r"cjson/.*": {
         "daemon/core/otlp/json.c",
-        "daemon/desk/page/page-decode.c",
+        "daemon/desk/folded/read-speedscope.c", "daemon/desk/page/page-decode.c",
         "daemon/host/naming/upload-protocol.c",
     },
     r"protobuf-c/.*": {

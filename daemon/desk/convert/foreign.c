@@ -42,8 +42,6 @@ static bool is_text(const char *head, size_t size) {
 static const char *text_name(const char *head, size_t size) {
         char first = head[strspn(head, " \t\r\n")];
 
-        if (has_word(head, size, "speedscope.app/file-format-schema"))
-                return "a file for speedscope, a form that is written only; give what it was made of";
         if (has_word(head, size, "\"nodes\"") && has_word(head, size, "\"callFrame\""))
                 return "a CPU profile of V8 (.cpuprofile), a form that is not read";
         if (has_word(head, size, "<svg"))

@@ -112,7 +112,7 @@ typedef struct ConvertWriter {
 /* All readers and writers, each defined in the room of its format. */
 extern const ConvertReader convert_read_coro, convert_read_folded, convert_read_framed, convert_read_jfr,
         convert_read_otlp, convert_read_page, convert_read_perf_script, convert_read_pprof,
-        convert_read_spool;
+        convert_read_speedscope, convert_read_spool;
 extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof,
         convert_write_pgo, convert_write_html, convert_write_svg, convert_write_speedscope;
 

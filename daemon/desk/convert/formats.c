@@ -15,6 +15,7 @@ const ConvertReader *const convert_readers[] = {
         &convert_read_framed,
         &convert_read_coro,
         &convert_read_pprof,
+        &convert_read_speedscope,
         &convert_read_page,
         &convert_read_perf_script,
         &convert_read_folded,

@@ -2,11 +2,12 @@
 
 /*
  * speedscope's JSON: a table of frames, and for each type of profile its stacks, the outermost frame first,
- * with a weight each. Samples of the CPU weigh their time: a viewer shows the unit.
+ * with a weight each. Samples of the CPU weigh their time: a viewer shows the unit. Behind it, a profile for
+ * each thread has its samples in the order of their times; a viewer draws them from left to right.
  *
  *     {"shared": {"frames": [{"name": "main", "file": "main.c", "line": 12}, …]},
  *      "profiles": [{"type": "sampled", "name": "samples", "unit": "nanoseconds", "samples": [[0, 1], …],
- *                    "weights": [20000000, …], …}]}
+ *                    "weights": [20000000, …], …}, {"name": "samples, thread io (815)", …}]}
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,17 +17,38 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/data/intern.h"
 #include "core/base/data/json-writer.h"
+#include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/convert/format.h"
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
+
+enum {
+        MAX_EVENTS = 1 << 20,           /* samples in the order of time; of more, there are sums alone */
+        MAX_THREADS = 1000,
+};
+
+typedef struct Thread {
+        uint32_t resource, name;        /* name: a string; 0 = none */
+        int64_t id;                     /* -1 = none */
+} Thread;
+
+/* A sample at its time. */
+typedef struct Event {
+        uint64_t time_ns, value;
+        uint32_t thread, stack;
+} Event;
 
 typedef struct Speedscope {
         const Window *window;
         JsonWriter *json;
         Hashmap words;                  /* frame word → number of its frame + 1, as a pointer */
         Intern frames;                  /* FrameKey */
-        uint64_t *sums;                 /* by stack, of one kind */
+        uint64_t *sums;                 /* by stack, of one kind, as the next */
+        Intern threads;                 /* Thread */
+        Event *events;
+        size_t n_events, events_room;
+        bool is_over;                   /* there are more events or threads than fit */
 } Speedscope;
 
 /*
@@ -182,6 +204,141 @@ static void put_kind(Speedscope *scope, const WindowProfile *kind) {
         json_close(scope->json, '}');
 }
 
+/* ---- threads ---- */
+
+static Thread thread_of(const Speedscope *scope, uint32_t resource, uint32_t set) {
+        Thread thread = { .resource = resource, .id = -1 };
+        size_t n;
+        const uint32_t *attributes = window_get_attribute_set(scope->window, set, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *attribute = window_get_attribute(scope->window, attributes[i]);
+                const char *key = text_of(scope->window, attribute->key);
+
+                if (!strcmp(key, "thread.id") && attribute->kind == ATTRIBUTE_INT)
+                        thread.id = attribute->integer;
+                else if (!strcmp(key, "thread.name") && attribute->kind == ATTRIBUTE_STRING)
+                        thread.name = attribute->string;
+        }
+        return thread;
+}
+
+static int add_events(Speedscope *scope, const WindowProfile *profile, const WindowSample *sample,
+                      uint64_t weight) {
+        Thread thread = thread_of(scope, profile->resource, sample->attributes);
+        uint32_t number;
+        int r;
+
+        if (!sample->n_times || (thread.id < 0 && !thread.name))
+                return 0;
+        r = intern_add(&scope->threads, &thread, sizeof(thread), &number);
+        if (r < 0)
+                return r;
+        scope->is_over |= number >= MAX_THREADS || scope->n_events + sample->n_times > MAX_EVENTS;
+        if (scope->is_over)
+                return 0;
+        r = array_reserve(&scope->events, &scope->events_room, scope->n_events + sample->n_times, 1024);
+        for (uint32_t i = 0; i < sample->n_times && !r; i++) {
+                int64_t value = sample->values ? sample->values[i] : 1;
+                Event event = { .time_ns = sample->times_ns[i], .thread = number, .stack = sample->stack };
+
+                if (value > 0 && !__builtin_mul_overflow((uint64_t)value, weight, &event.value))
+                        scope->events[scope->n_events++] = event;
+        }
+        return r;
+}
+
+static int collect_kind(Speedscope *scope, const WindowProfile *kind) {
+        uint64_t common = weight_of(scope->window, kind);
+        int r = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(scope->window) && !r; i++) {
+                const WindowProfile *profile = window_get_profile(scope->window, i);
+                uint64_t own = weight_of(scope->window, profile), weight = MAX(own ? own : common, 1u);
+
+                for (uint32_t j = 0; is_same_kind(profile, kind) && j < profile->n_samples && !r; j++) {
+                        WindowSample sample;
+
+                        window_get_sample(scope->window, i, j, &sample);
+                        r = add_events(scope, profile, &sample, weight);
+                }
+        }
+        return r;
+}
+
+static int compare_events(const void *left, const void *right) {
+        const Event *a = left, *b = right;
+
+        if (a->thread != b->thread)
+                return a->thread < b->thread ? -1 : 1;
+        return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
+}
+
+/* `samples, thread shop io (815)`. */
+static int name_thread(const Speedscope *scope, const WindowProfile *kind, const Thread *thread,
+                       Text *name) {
+        const Window *window = scope->window;
+        const char *program = window_get_resource_text(window, thread->resource, "process.executable.name"),
+                   *own = text_of(window, thread->name);
+
+        text_printf(name, "%s, thread", text_of(scope->window, kind->names.type));
+        if (*program && strcmp(program, own))
+                text_printf(name, " %s", program);
+        if (*own)
+                text_printf(name, " %s", own);
+        if (thread->id >= 0)
+                text_printf(name, " (%" PRId64 ")", thread->id);
+        return name->failed ? error_origin(-ENOMEM) : 0;
+}
+
+/* @events: of one thread. */
+static int put_thread(Speedscope *scope, const WindowProfile *kind, const Event *events, size_t n) {
+        const Thread *thread = intern_get(&scope->threads, events->thread)->data;
+        _cleanup_(text_deinit) Text name = { 0 };
+        uint64_t all = 0;
+        int r = name_thread(scope, kind, thread, &name);
+
+        if (r)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                all = add(all, events[i].value);
+        json_open(scope->json, NULL, '{');
+        json_text(scope->json, "type", "sampled");
+        json_text(scope->json, "name", name.data);
+        json_text(scope->json, "unit", unit_of(scope->window, kind));
+        json_number(scope->json, "startValue", 0);
+        json_number(scope->json, "endValue", all);
+        json_open(scope->json, "samples", '[');
+        for (size_t i = 0; i < n; i++)
+                put_stack(scope, events[i].stack);
+        json_close(scope->json, ']');
+        json_open(scope->json, "weights", '[');
+        for (size_t i = 0; i < n; i++)
+                json_number(scope->json, NULL, events[i].value);
+        json_close(scope->json, ']');
+        json_close(scope->json, '}');
+        return 0;
+}
+
+static int put_threads(Speedscope *scope, const WindowProfile *kind) {
+        size_t n;
+        int r;
+
+        scope->n_events = 0;
+        r = collect_kind(scope, kind);
+        if (r || scope->is_over || !scope->n_events)
+                return r;
+        qsort(scope->events, scope->n_events, sizeof(*scope->events), compare_events);
+        for (size_t i = 0; i < scope->n_events && !r; i += n) {
+                const Event *event = scope->events + i;
+
+                for (n = 1; i + n < scope->n_events && event[n].thread == event->thread;)
+                        n++;
+                r = put_thread(scope, kind, event, n);
+        }
+        return r;
+}
+
 static bool is_first_of_kind(const Window *window, uint32_t profile) {
         for (uint32_t i = 0; i < profile; i++)
                 if (is_same_kind(window_get_profile(window, i), window_get_profile(window, profile)))
@@ -203,8 +360,10 @@ static int put_all(Speedscope *scope) {
         json_close(json, '}');
         json_open(json, "profiles", '[');
         for (uint32_t i = 0; i < window_n_profiles(scope->window) && !r; i++)
-                if (is_first_of_kind(scope->window, i))
+                if (is_first_of_kind(scope->window, i)) {
                         put_kind(scope, window_get_profile(scope->window, i));
+                        r = put_threads(scope, window_get_profile(scope->window, i));
+                }
         json_close(json, ']');
         json_close(json, '}');
         json_end(json);
@@ -218,14 +377,22 @@ static int write_speedscope(const Convert *convert, ConvertSink sink, void *user
         int r;
 
         intern_init(&scope.frames, UINT32_MAX - 1);
+        intern_init(&scope.threads, UINT32_MAX - 1);
         scope.sums = calloc(window_n_stacks(convert->window), sizeof(*scope.sums));
         r = scope.sums ? put_all(&scope) : error_origin(-ENOMEM);
         if (!r && text.failed)
                 r = error_origin(-ENOMEM);
         if (!r)
                 r = sink((const uint8_t *)text.data, text.size, window_n_events(convert->window), userdata);
+        if (scope.is_over)
+                convert_notice(convert,
+                               "there are more than %d samples or %d threads: speedscope's file has sums, and "
+                               "not all threads in the order of time",
+                               MAX_EVENTS, MAX_THREADS);
         hashmap_deinit(&scope.words);
         intern_deinit(&scope.frames);
+        intern_deinit(&scope.threads);
+        free(scope.events);
         free(scope.sums);
         return r;
 }
@@ -234,6 +401,7 @@ const ConvertWriter convert_write_speedscope = {
         .name = "speedscope",
         .suffixes = ".speedscope.json .speedscope",
         .names = true,
+        .times = true,
         .write = write_speedscope,
         .losses = convert_stack_losses,
 };

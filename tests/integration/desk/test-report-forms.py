@@ -378,8 +378,91 @@ class RoundTrips(Forms):
 
 
 class Speedscope(Forms):
-    def test_stacks_weigh_what_the_payload_says(self):
+    def check_threads(self, threads, names, request):
+        """One profile a thread, whose leaves are those of the request in the order of their times."""
+        table = request["dictionary"]
+        strings = table["stringTable"]
+
+        def leaf(sample):
+            place = table["locationTable"][table["stackTable"][sample.get("stackIndex", 0)]["locationIndices"][0]]
+            lines = place.get("lines") or []
+            if not lines:
+                return None
+            return strings[table["functionTable"][lines[0].get("functionIndex", 0)].get("nameStrindex", 0)]
+
+        expected = collections.defaultdict(list)
+        for resource in request["resourceProfiles"]:
+            for profile in (p for scope in resource["scopeProfiles"] for p in scope["profiles"]):
+                for sample in profile["samples"]:
+                    attributes = {strings[a["keyStrindex"]]: a["value"] for i in sample.get("attributeIndices", [])
+                                  for a in [table["attributeTable"][i]]}
+                    for time_ns in sample["timestampsUnixNano"] if "thread.id" in attributes else ():
+                        expected[int(attributes["thread.id"]["intValue"])].append((int(time_ns), leaf(sample)))
+        found = {int(re.search(r"^samples, thread .*\((\d+)\)$", thread["name"])[1]): thread for thread in threads}
+        self.assertGreater(len(expected), 0)
+        self.assertEqual(found.keys(), expected.keys())
+        for tid, events in expected.items():
+            shown = [names[stack[-1]] for stack in found[tid]["samples"]]
+            wanted = [name for _, name in sorted(events, key=lambda event: event[0])]
+            self.assertEqual(len(shown), len(wanted))
+            for ours, theirs in zip(shown, wanted):
+                self.assertTrue(theirs is None or ours == theirs, (tid, shown, wanted))
+            self.assertEqual(found[tid]["weights"], [10**7] * len(wanted))
+
+    def test_what_is_written_is_read_back(self):
         path = self.write("a.pb", payload.Victim(self.dir).payload())
+        out = self.dir / "a.speedscope.json"
+        self.spanprof("convert", path, "-o", out)
+        before = {name: [10**7 * n for n in numbers] for name, numbers in self.functions(path).items()}
+        after = self.functions(out)
+        self.assertEqual({name: after[name] for name in before if name in after},
+                         {name: numbers for name, numbers in before.items() if name in after})
+        self.assertLess({"main", "serve", "hot"}, after.keys())
+
+    def document(self, unit, *profiles, exporter="py-spy@0.4"):
+        return {"$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": exporter,
+                "shared": {"frames": [{"name": "main", "file": "a.py", "line": 3}, {"name": "work"},
+                                      {"name": "idle"}]},
+                "profiles": [{"unit": unit, "name": f"thread {i}", "startValue": 0, "endValue": 9, **profile}
+                             for i, profile in enumerate(profiles)]}
+
+    def test_files_of_others_are_read(self):
+        """Samples with weights, and frames that open and close; units of time are nanoseconds, others a count."""
+        opened = [{"type": kind, "frame": frame, "at": at}
+                  for kind, frame, at in (("O", 0, 0), ("O", 1, 1), ("C", 1, 3), ("O", 2, 3), ("C", 2, 3.5),
+                                          ("C", 0, 4))]
+        sampled = {"type": "sampled", "samples": [[0, 1], [0], [0, 1]], "weights": [0.25, 0.5, 1]}
+        for unit, profiles, stacks, status, words in (
+            ("seconds", [sampled], {"main;work": 1250000000, "main": 500000000}, 0, None),
+            ("none", [sampled], {"main;work": 1}, 0, None),
+            ("bytes", [{**sampled, "weights": [3, 4, 5]}], {"main;work": 8, "main": 4}, 0, None),
+            ("milliseconds", [{"type": "evented", "events": opened}],
+             {"main": 1500000, "main;work": 2000000, "main;idle": 500000}, 0, None),
+            ("none", [{**sampled, "weights": [1, -1, 1]}], {"main;work": 2}, 0, "1 weights are below zero"),
+            ("none", [{**sampled, "samples": [[0, 9], [0], [0]]}], {}, 1, "a frame that is none"),
+            ("none", [{**sampled, "weights": [1]}], {}, 1, "samples and weights do not agree in the profile thread 0"),
+            ("none", [{"type": "evented", "events": opened[:2] + opened[5:]}], {"main": 1, "main;work": 3}, 1,
+             "closes another frame than the one that is open"),
+            ("none", [{"type": "other"}], {}, 1, "neither sampled nor evented"),
+        ):
+            with self.subTest(unit=unit, words=words):
+                path = self.dir / "theirs.json"
+                path.write_text(json.dumps(self.document(unit, *profiles)))
+                done = self.spanprof("convert", path, "-o", "-", "--format", "folded", expect=status)
+                read = [line.rpartition(" ") for line in done.stdout.splitlines()]
+                self.assertEqual({stack: int(number) for stack, _, number in read}, stacks)
+                self.assertRegex(done.stderr, words or "^$|left out, since folded")
+        path.write_text(json.dumps(self.document("none", {**sampled, "weights": [1, 1, 1]},
+                                                 {**sampled, "weights": [1, 1, 1]})))
+        written = self.spanprof("convert", path, "-o", "-", "--format", "json").stdout
+        self.assertIn('"thread 1"', written)
+        path.write_text(path.read_text()[:-20])
+        self.assertIn("is no whole JSON", self.spanprof("report", path, expect=1).stderr)
+
+    def test_stacks_weigh_what_the_payload_says(self):
+        request = payload.Victim(self.dir).payload()
+        path = self.write("a.pb", request)
+        self.write("a.json", request)
         for verb in ("report", "convert"):
             out = self.dir / f"{verb}.speedscope.json"
             said = self.spanprof(verb, path, "-o", out).stderr
@@ -387,7 +470,8 @@ class Speedscope(Forms):
             document = json.loads(out.read_text())
             self.assertEqual(document["$schema"], "https://www.speedscope.app/file-format-schema.json")
             names = [frame["name"] for frame in document["shared"]["frames"]]
-            profile, = document["profiles"]
+            profile, *threads = document["profiles"]
+            self.check_threads(threads, names, json.loads(path.with_suffix(".json").read_text()))
             self.assertEqual([profile[k] for k in ("type", "name", "unit", "startValue", "endValue")],
                              ["sampled", "samples", "nanoseconds", 0, 10 * 10**7])
             weights = collections.Counter()
