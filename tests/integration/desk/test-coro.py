@@ -297,21 +297,34 @@ class Coro(tap.TestCase):
         self.addCleanup(shutil.rmtree, match[1], ignore_errors=True)
         return engine, pathlib.Path(match[1])
 
+    def wait_for_end(self, keeper):
+        """Until then it has the lock, also when it has its signal."""
+        def has_ended():
+            try:
+                return pathlib.Path(f"/proc/{keeper}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+
+        tap.wait_until(has_ended, "the keeper's end")
+
     def kill_both(self, engine):
         (keeper,) = tap.wait_until(lambda: keepers_of(engine.pid), "its keeper")
         for pid in (keeper, engine.pid):
             os.kill(pid, signal.SIGKILL)
         engine.process.wait()
+        self.wait_for_end(keeper)
 
     def test_removes_what_a_killed_engine_and_its_keeper_have_left(self):
         living, its_own = self.begin("cat")
         used, in_use = self.begin(VICTIM, "end=hold")
         used.wait_for("^done")
         kept, empty = self.begin("cat")         # its keeper cleans up, but for the directory
+        (keeper,) = tap.wait_until(lambda: keepers_of(kept.pid), "its keeper")
         kept.process.kill()
         kept.process.wait()
         kept.process.stdin.close()
         tap.wait_until(lambda: is_empty(empty), "the keeper's work")
+        self.wait_for_end(keeper)
         stopped, without_keeper = self.begin("cat")
         (keeper,) = tap.wait_until(lambda: keepers_of(stopped.pid), "its keeper")
         os.kill(keeper, signal.SIGKILL)
