@@ -51,16 +51,38 @@ compile_all() {
         compile "$1" all meson-test-prereq
 }
 
-# Every source file and the program, but none of the hundreds of test programs, whose linking is half the
-# work.
-compile_sources() {
-        local objects
+# Builds of $1 what tests of the suites that follow run.
+compile_for() {
+        local directory=$1 files
+        shift
 
-        compile "$1" build.ninja || return 1            # the list of files may have changed since
-        mapfile -t objects < <(ninja -C "$1" -t targets rule c_COMPILER &&
-                ninja -C "$1" -t targets rule cpp_COMPILER)
-        [ ${#objects[@]} -gt 0 ] || return 1
-        compile "$1" spanprof "${objects[@]}"
+        compile "$directory" build.ninja || return 1            # the list of tests may have changed since
+        mapfile -t files < <(python3 tests/compiled.py --for "$directory" "$@")
+        [ ${#files[@]} -gt 0 ] || return 1
+        compile "$directory" "${files[@]}"
+}
+
+# What build-clang generates, and lists below $TEMPORARY/clang of what is to be read (compiled.py).
+prepare_clang() {
+        local generated
+
+        CC=clang CXX=clang++ configure build-clang --buildtype=plain -Doptimization=0 -Dwerror=true
+        compile build-clang build.ninja || return 1
+        mapfile -t generated < <(ninja -C build-clang -t targets rule CUSTOM_COMMAND | grep '\.[ch]$')
+        compile build-clang "${generated[@]}" &&
+                python3 tests/compiled.py --read build-clang "$TEMPORARY/clang"
+}
+
+# Nothing of it runs: clang reads each file and warns, and makes no code. find_mistakes() reads the others.
+read_by_clang() {
+        local log=$TEMPORARY/clang.log
+
+        [ -s "$TEMPORARY/clang/commands" ] || return 1
+        if ! xargs -a "$TEMPORARY/clang/commands" -d '\n' -P "$(nproc)" -n 1 sh -c 'cd build-clang && eval "$1"' sh \
+                >"$log" 2>&1; then
+                cat "$log" >&2
+                return 1
+        fi
 }
 
 # Runs a step of `test` that passes or fails as a whole; it counts as one test.
@@ -109,13 +131,13 @@ compile_others() {
         fi
         phase clang
         # clang warns before it optimises; warnings that need optimisation are gcc's
-        CC=clang CXX=clang++ configure build-clang --buildtype=plain -Doptimization=0 -Dwerror=true
-        gate "compiling with clang (warnings are errors)" compile_sources build-clang || true
+        gate "generating what clang reads" prepare_clang || true
+        gate "reading tests with clang (warnings are errors)" read_by_clang || true
         phase clang-tidy
-        gate "looking for mistakes (clang-tidy)" find_mistakes || true
+        gate "reading sources with clang (warnings are errors) and clang-tidy" find_mistakes || true
         phase compiling with sanitizers
         configure build-asan --buildtype=debugoptimized -Doptimization=1 -Db_sanitize=address,undefined
-        if gate "compiling with sanitizers" compile_all build-asan; then
+        if gate "compiling with sanitizers" compile_for build-asan unit fuzz sanitized; then
                 touch "$TEMPORARY/asan.compiled"
         fi
         phase compiling with ThreadSanitizer
@@ -151,21 +173,21 @@ share_as_before() {
         SESSION_NICE=
 }
 
-# What .clang-tidy asks, of the sources that build-clang compiles, save what the build makes itself. The
-# analyzer is nearly all of its time: it follows calls into other functions only with `deep`.
+# What clang warns of and .clang-tidy asks, of the sources that build-clang compiles, save what the build makes
+# itself. The analyzer is most of its time: it ends a function after some thousand states, and follows calls
+# into other functions only with `deep`.
 find_mistakes() {
-        local log=$TEMPORARY/tidy.log depth=(--extra-arg=-Xclang --extra-arg=-analyzer-config
-                --extra-arg=-Xclang --extra-arg=mode=shallow)
-        [ "${1:-}" != deep ] || depth=()
+        local log=$TEMPORARY/tidy.log depth=() word
 
-        python3 -c 'import json, os
-for entry in json.load(open("build-clang/compile_commands.json")):
-    name = os.path.relpath(os.path.join(entry["directory"], entry["file"]))
-    if name.startswith(("daemon/", "sdk/src/")) and name.endswith(".c"):
-        print(name)' | sort -u >"$TEMPORARY/tidy.files"
-        [ -s "$TEMPORARY/tidy.files" ] || return 1
-        if ! xargs -a "$TEMPORARY/tidy.files" -P "$(nproc)" -n 8 \
-                clang-tidy-14 -quiet -p build-clang "${depth[@]}" >"$log" 2>&1; then
+        if [ "${1:-}" != deep ]; then
+                for word in mode=shallow max-nodes=2000; do
+                        depth+=(--extra-arg=-Xclang --extra-arg=-analyzer-config)
+                        depth+=(--extra-arg=-Xclang "--extra-arg=$word")
+                done
+        fi
+        [ -s "$TEMPORARY/clang/files" ] || return 1
+        if ! xargs -a "$TEMPORARY/clang/files" -P "$(nproc)" -n 8 \
+                clang-tidy-14 -quiet -p "$TEMPORARY/clang" "${depth[@]}" >"$log" 2>&1; then
                 grep -E 'error:|warning:' "$log" >&2 || tail -n 20 "$log" >&2
                 return 1
         fi
