@@ -87,6 +87,7 @@ class Installed(session.TestCase):
         self.features("by hand", samples, [name for name in installed.LOOKS if name not in installed.SERVICE_ONLY])
         lines = {(f.name, pathlib.Path(f.file).name) for f in installed.frames_of(samples, "/victim-chain")}
         self.assertIn(("chain_leaf", "victim-chain.c"), lines)
+        machine.end_programs("kernel", "user")
         machine.start()
 
     def processes(self):
