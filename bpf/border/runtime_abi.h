@@ -24,6 +24,8 @@
  * A SharedFunctionInfo is an address without its tag; the cookie is v8_cookie(), 48 bits. The offset is that
  * of the bytecode, from the tagged pointer to its array, V8_NO_OFFSET = not known. Compiled code has one, if
  * it goes on in the frame of an interpreter (on-stack replacement), or is a copy of the interpreter.
+ * Code that is no function's (regular expressions, WebAssembly) has no SharedFunctionInfo, and as its low
+ * cookie the mark of its frame: the kind of frame * 2.
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -355,6 +357,7 @@ enum {
 struct v8_process {
         uint64_t generation;            /* generation of the process' row; another = void */
         uint64_t text, text_size;       /* V8's own file: where it has no row, rbp is a frame pointer */
+        uint64_t marks;                 /* bit: a kind of frame whose code is no function's, and has a name */
         uint16_t instance_type;         /* in a Map, two bytes */
         uint16_t shared;                /* in a JSFunction */
         uint16_t cookie;                /* in a SharedFunctionInfo: words for v8_cookie() */
@@ -414,7 +417,7 @@ RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
-RUNTIME_ASSERT(sizeof(struct v8_process) == 24 + 24);
+RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
 RUNTIME_ASSERT(sizeof(struct python_span_facts) == 16 + PYTHON_NAME_SIZE);
 RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 176);

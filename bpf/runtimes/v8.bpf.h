@@ -54,6 +54,7 @@ struct v8 {
         uint64_t info;                  /* SharedFunctionInfo, without its tag; 0 = none */
         uint64_t cookie;
         uint64_t bytecode;              /* tagged, of the frame at rbp */
+        uint64_t mark;                  /* the context's slot of the frame at rbp: in a function's a pointer */
         uint64_t slot, caller;          /* where a leaf's return address lies, and which it is */
         uint64_t function[V8_FUNCTION_WORDS];
         uint64_t words[V8_INFO_WORDS];
@@ -177,12 +178,22 @@ static inline void v8_write_native(const struct v8_step *step) {
 /* Whether the frame at rbp is of JavaScript; then state->info and state->cookie are its function's. */
 static inline bool v8_is_function(const struct v8_step *step) {
         struct unwind *unwind = step->unwind;
-        uint64_t bp = unwind->bp, function, context;
+        uint64_t bp = unwind->bp, function;
 
+        step->state->mark = V8_TAG;
         if ((bp & 7) || bp - unwind->sp > UNWIND_MAX_JUMP)
                 return false;
-        return window_read_pair(&unwind->window, bp + (int64_t)V8_SLOT_FUNCTION, &function, &context) &&
-               (context & V8_TAG_MASK) == V8_TAG && v8_read_function(step, function);
+        return window_read_pair(&unwind->window, bp + (int64_t)V8_SLOT_FUNCTION, &function,
+                                &step->state->mark) &&
+               (step->state->mark & V8_TAG_MASK) == V8_TAG && v8_read_function(step, function);
+}
+
+/* Whether the frame at rbp is of code made at run time that is no function's, and has a name. */
+static inline bool v8_is_marked(const struct v8_step *step) {
+        uint64_t mark = step->state->mark;
+
+        return step->state->is_made && !(mark & 1) && mark >> 1 < 64 &&
+                (step->process->marks >> (mark >> 1 & 63) & 1);
 }
 
 /* Whether the interpreter is in a handler, and runs the bytecode that state->bytecode leads to. */
@@ -236,6 +247,9 @@ static inline bool v8_frame(const struct v8_step *step) {
         else if (is_interpreted)
                 v8_write(step, step->state->n, RUNTIME_V8_INTERPRETED, step->state->pc, step->state->info,
                          step->state->cookie, offset);
+        else if (v8_is_marked(step))
+                v8_write(step, step->state->n, RUNTIME_V8_COMPILED, step->state->pc, 0, step->state->mark,
+                         V8_NO_OFFSET | (step->state->is_exact ? V8_PC_EXACT : 0));
         else
                 v8_write_native(step);
         return v8_leave(step);

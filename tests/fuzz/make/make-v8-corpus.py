@@ -71,8 +71,8 @@ def heap_of(name=b"work"):
     return heap, own - BASE - 1
 
 
-def named(shape, is_compiled, pc, info, rest, heap):
-    return struct.pack("<2B3HI", shape, is_compiled, pc, info, 0, rest) + bytes(heap.bytes)
+def named(shape, is_compiled, pc, info, rest, heap, mark=0):
+    return struct.pack("<2B3HI", shape, is_compiled, pc, info, mark, rest) + bytes(heap.bytes)
 
 
 def names():
@@ -81,6 +81,8 @@ def names():
     yield "interpreted", named(0, 0, 0x100, own, offset, heap)
     yield "compiled", named(0, 1, AT + 100, own, 0x7fffffff, heap)
     yield "leaf", named(0, 1, AT + 8, 0, 0xffffffff, heap)
+    for mark in 29, 4, 5:
+        yield f"mark-{mark}", named(0, 1, AT + 8, 0, 0x7fffffff, heap, 2 * mark)
     for shape in 1, 2, 3:
         yield f"shape-{shape}", named(shape, 1, AT + 100, own, 0x7fffffff, heap)
         yield f"shape-{shape}-interpreted", named(shape, 0, 0x100, own, offset, heap)
@@ -111,7 +113,8 @@ def says():
 
 def walks():
     heap, own = heap_of()
-    entry = struct.pack("<3Q12H", 1, 0x55000000, 0x1000, 12, 32, 40, 1, INFO, BYTECODE, CODE, 32, 40, 0, 0, 0)
+    entry = struct.pack("<4Q12H", 1, 0x55000000, 0x1000, 1 << 4, 12, 32, 40, 1, INFO, BYTECODE, CODE, 32, 40, 0,
+                        0, 0)
     callee = heap.object(FUNCTION, 0, 0, 0, BASE + own + 1)
     bytecode = BASE + heap.end + 1
     heap.object(BYTECODE, 0)
@@ -121,6 +124,8 @@ def walks():
                  BASE + AT + 100)
     places = struct.pack("<4H", AT + 200, 0x1fc0, 0x2000, 0x3000)
     yield "frames", entry + places + bytes(heap.bytes)
+    heap.put(0x2078, 4 << 1)
+    yield "marked", entry + places + bytes(heap.bytes)
     heap.bytes[AT:AT + 4] = b"\x55\x48\x89\xe5"
     heap.put(0x1fc0, BASE + AT + 100)
     heap.bytes[AT + 95] = 0xe8

@@ -65,6 +65,10 @@ static inline V8Layout v8_constants_of_12(void) {
                         [V8_DEOPT_POSITIONS] = 7,
                         [V8_DEOPT_INFO] = 6,
                         [V8_DEOPT_ID] = 5,
+                        [V8_FRAME_REGEXP] = 29,
+                        [V8_FRAME_WASM] = 4,
+                        [V8_FRAME_TO_WASM] = 7,
+                        [V8_FRAME_FROM_WASM] = 5,
                 },
         };
 }

@@ -88,6 +88,13 @@ function tagged(text) {
     return text.replace(/b/, (found) => burn(found.length));
 }
 
+/* (import "m" "burn"); through(n) { return burn(n); } */
+const bytes = Buffer.from('0061736d0100000001060160017f017f020a01016d046275726e0000030201' +
+    '00070b01077468726f75676800010a08010600200010000b', 'hex');
+// without code made at run time there is no WebAssembly
+const { through } = typeof WebAssembly === 'undefined' ? { through: burn }
+    : new WebAssembly.Instance(new WebAssembly.Module(bytes), { m: { burn } }).exports;
+
 const made = new Function('burn', 'return function naïve() { return burn(8); }')(burn);
 
 function überlang(a) { return burn(a); }
@@ -110,6 +117,7 @@ const chains = {
     proxy() { return new Proxy({}, { get(target, name) { return burn(name.length); } }).some; },
     fresh() { return made(); },
     letters() { return überlang(3); },
+    wasm() { return through(10); },
     closures() {
         const maker = (n) => () => {
             const kept = [n];

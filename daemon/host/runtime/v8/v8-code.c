@@ -17,6 +17,9 @@
  * Which word of a BytecodeArray's header has the positions is not exported. Among those that are arrays of
  * bytes it is the one that can be such a table; where two can, the one that was it more often.
  *
+ * Code of regular expressions and of WebAssembly is no function's. Its frame says which of them it is; which
+ * expression, or which function of a module, is not read.
+ *
  * A SharedFunctionInfo may be moved, and another object take its place. The sample has a cookie of what was
  * there, which is compared before everything is read and after.
  */
@@ -420,6 +423,38 @@ static int32_t place_of_code(const V8Reader *reader, V8Learnt *learnt, const Cod
                 : place_of_baseline(reader, learnt, code, frame, info);
 }
 
+/* Code that is no function's, by the field of the layout that has its kind of frame. */
+static int name_marked(V8Field field, V8Answer *answer) {
+        static const char *const names[] = { "(regular expression)", "(WebAssembly)",
+                                             "(JavaScript to WebAssembly)", "(WebAssembly to JavaScript)" };
+
+        answer->n = 1;
+        memset(&answer->functions[0], 0, sizeof(answer->functions[0]));
+        strcpy(answer->functions[0].name, names[field - V8_FRAME_REGEXP]);
+        return 0;
+}
+
+/*
+ * By the mark of a frame. A regular expression's code is a Code, whose kind is kept: its leaves may have no
+ * frame yet.
+ */
+static int name_by_mark(const V8Reader *reader, V8Learnt *learnt, const Frame *frame, V8Answer *answer) {
+        V8Field field = V8_FRAME_REGEXP;
+        Code code;
+
+        while (field <= V8_FRAME_FROM_WASM &&
+               (!v8_value(reader, field) || frame->cookie != 2 * (uint64_t)v8_value(reader, field)))
+                field++;
+        if (field > V8_FRAME_FROM_WASM)
+                return V8_CODE_E_GONE;
+        if (field == V8_FRAME_REGEXP) {
+                if (!find_code(reader, frame->pc, &code))
+                        return V8_CODE_E_GONE;
+                learnt->regexp_kind = code.kind + 1;
+        }
+        return name_marked(field, answer);
+}
+
 static int name_compiled(const V8Reader *reader, V8Learnt *learnt, const Frame *frame, const V8Object *info,
                          V8Answer *answer) {
         bool is_whole = false;
@@ -430,6 +465,8 @@ static int name_compiled(const V8Reader *reader, V8Learnt *learnt, const Frame *
                 is_whole = !is_optimised(reader, &code);
                 if (!is_whole && name_optimised(reader, learnt, &code, frame, answer))
                         return 0;
+                if (!frame->info && code.kind + 1 == learnt->regexp_kind)
+                        return name_marked(V8_FRAME_REGEXP, answer);
                 if (is_whole && frame->info)
                         place = place_of_code(reader, learnt, &code, frame, info);
         }
@@ -451,6 +488,8 @@ int v8_code_name(const V8Reader *reader, V8Learnt *learnt, const uint64_t *words
                         ? name_function(reader, learnt, &info,
                                         place_of_interpreted(reader, learnt, &info, frame.offset), answer)
                         : V8_CODE_E_GONE;
+        else if (!frame.info && frame.cookie)
+                r = name_by_mark(reader, learnt, &frame, answer);
         else
                 r = name_compiled(reader, learnt, &frame, &info, answer);
         if (r != V8_CODE_E_GONE && frame.info && !read_info(reader, &frame, &again))

@@ -101,6 +101,10 @@ static const Constant constants[V8_N_CONSTANTS] = {
         [V8_DEOPT_INFO] = { { "DeoptimizationDataSharedFunctionInfoIndex" } },
         [V8_DEOPT_WRAPPED] = { { "DeoptimizationDataWrappedSharedFunctionInfoIndex" } },
         [V8_DEOPT_ID] = { { "DeoptimizationDataOptimizationIdIndex" } },
+        [V8_FRAME_REGEXP] = { { "frametype_IrregexpFrame" } },
+        [V8_FRAME_WASM] = { { "frametype_WasmFrame" } },
+        [V8_FRAME_TO_WASM] = { { "frametype_JsToWasmFrame" } },
+        [V8_FRAME_FROM_WASM] = { { "frametype_WasmToJsFrame" } },
 };
 
 static const char *const version_names[] = { "_ZN2v88internal7Version6major_E",
@@ -253,10 +257,21 @@ int v8_layout_finish(V8Layout *layout, const char *missing, char reason[V8_MAX_R
         return 0;
 }
 
+/* Kinds of frames that are named, a bit each. */
+static uint64_t marks_of(const int32_t *values) {
+        uint64_t marks = 0;
+
+        for (size_t i = V8_FRAME_REGEXP; i <= V8_FRAME_FROM_WASM; i++)
+                if (values[i] > 0 && values[i] < 64)
+                        marks |= 1ull << values[i];
+        return marks;
+}
+
 bool v8_layout_entry(const V8Layout *layout, struct v8_process *entry) {
         const int32_t *values = layout->values;
 
-        *entry = (struct v8_process){ .instance_type = (uint16_t)values[V8_INSTANCE_TYPE],
+        *entry = (struct v8_process){ .marks = marks_of(values),
+                                      .instance_type = (uint16_t)values[V8_INSTANCE_TYPE],
                                       .shared = (uint16_t)values[V8_SHARED],
                                       .cookie = (uint16_t)values[V8_INFO_LENGTH],
                                       .has_unique_id = (uint16_t)values[V8_HAS_UNIQUE_ID],

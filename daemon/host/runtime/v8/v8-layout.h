@@ -78,6 +78,10 @@ typedef enum V8Field {
         V8_DEOPT_INFO,
         V8_DEOPT_WRAPPED,
         V8_DEOPT_ID,
+        V8_FRAME_REGEXP,
+        V8_FRAME_WASM,
+        V8_FRAME_TO_WASM,
+        V8_FRAME_FROM_WASM,             /* kinds of frames */
         V8_N_CONSTANTS,
         /* derived */
         V8_CODE_HEADER = V8_N_CONSTANTS, /* bytes in front of code made at run time */

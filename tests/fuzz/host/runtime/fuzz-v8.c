@@ -2,9 +2,9 @@
 
 /*
  * Fuzz: functions, scripts and code of a V8 that nobody has made. The input is a byte (which shape of Code),
- * a byte (interpreted or compiled), places of pc and SharedFunctionInfo in the memory, the rest of the last
- * word, then memory. Whatever it holds: names have an end, and a line is none or positive. Recipe of the
- * corpus: make-v8-corpus.py.
+ * a byte (interpreted or compiled), places of pc and SharedFunctionInfo in the memory, the mark of a frame
+ * without a function, the rest of the last word, then memory. Whatever it holds: names have an end, and a
+ * line is none or positive. Recipe of the corpus: make-v8-corpus.py.
  */
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum { BASE = 0x20000000 };
 typedef struct Head {
         uint8_t shape, is_compiled;
         uint16_t pc, info;
-        uint16_t zero;
+        uint16_t mark;                  /* of the frame, where there is no function */
         uint32_t rest;
 } Head;
 
@@ -88,10 +88,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         info = head.info ? BASE + (uint64_t)head.info : 0;
         /* the cookie of what is there, so that names are reached */
         read_here(&memory, info + 40, numbers, sizeof(numbers));
-        cookie = info ? v8_cookie(numbers, layout.values[V8_HAS_UNIQUE_ID]) : 0;
+        cookie = info ? v8_cookie(numbers, layout.values[V8_HAS_UNIQUE_ID]) : head.mark;
         learnt.lines = v8_lines_new();
         learnt.fd = -1;
         memset(learnt.votes, 0, sizeof(learnt.votes));
+        learnt.regexp_kind = 0;
         if (v8_code_name(
                     &(V8Reader){ read_here, &memory, &layout }, &learnt,
                     (uint64_t[]){ (head.is_compiled ? (uint64_t)RUNTIME_V8_COMPILED : RUNTIME_V8_INTERPRETED)

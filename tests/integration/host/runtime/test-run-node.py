@@ -189,6 +189,29 @@ class Node(session.NamingCase):
                 self.assertLessEqual({name for name, _ in truth["inferred"]},
                                      {f.name for s in samples for f in s.frames})
                 self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+                # between the function and its `burn`, in each sample of the chain
+                between = [[f.name for f in s.frames if f.name.startswith("(WebAssembly)")] for s in samples
+                           if [f.name for f in own(s)] == ["wasm", "burn"]]
+                self.assertEqual({tuple(names) for names in between}, {("(WebAssembly)",)})
+
+    def test_code_of_regular_expressions_is_called_so(self):
+        script = self.directory() / "expression.js"
+        script.write_text("function matches(text) { return /(x+x+)+y/.test(text); }\n"
+                          "console.log('ready');\nfor (;;)\n    matches('x'.repeat(17));\n")
+        nodes = all_nodes()
+        child = self.spawn([nodes[max(nodes)], script])     # 18 does not export the mark of such frames
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ)
+
+        def leaves(samples):
+            chains = [[f.name for f in s.frames if f.type != "kernel"] for s in samples]
+            return collections.Counter(names[0] for names in chains if "matches" in names)
+
+        found = self.wait_for(run, lambda samples: sum(leaves(samples).values()) > 1000 and leaves(samples),
+                              "1000 samples of the function")
+        run.stop()
+        child.stop(9)
+        self.assertGreater(found["(regular expression)"], WHOLE * sum(found.values()))
 
     def test_each_kind_of_code_alone(self):
         nodes = all_nodes()

@@ -33,7 +33,7 @@ enum {
         CODES = HEAP + 0x5000,          /* 64 bytes each */
         GENERATION = 7,
         INFO = 274, BYTES = 205, FUNCTION = 2066, CODE = 206, STREAM = 210,
-        MARK_STUB = 17 << 1,
+        MARK_STUB = 17 << 1, MARK_WASM = 4 << 1,
 };
 
 static uint64_t words[N_WORDS], heap[0x8000 / 8], frames[UNWIND_MAX_FRAMES];
@@ -125,6 +125,7 @@ static void setup(void) {
                 .generation = GENERATION,
                 .text = TEXT,
                 .text_size = 0x2000,
+                .marks = 1 << 4,
                 .instance_type = 12,
                 .shared = 32,
                 .cookie = 40,
@@ -320,6 +321,36 @@ Test(v8_walk, what_is_no_function_is_native) {
         words[18] = 0;
         walk(MADE + 200, STACK + 80, bp);
         check_root(1, BUILTINS + 5);
+}
+
+/* Frame at word @place, of code that is no function's. Return: the next frame's word. */
+static uint32_t check_marked(uint32_t place, uint64_t pc, uint64_t mark, uint32_t rest) {
+        cr_assert_eq(frames[place], (uint64_t)RUNTIME_V8_COMPILED << RUNTIME_KIND_SHIFT | pc);
+        cr_assert_eq(frames[place + 1], mark << V8_COOKIE_SHIFT, "%llx",
+                     (unsigned long long)frames[place + 1]);
+        cr_assert_eq(frames[place + 2], rest);
+        return place + RUNTIME_V8_WORDS;
+}
+
+Test(v8_walk, code_of_a_kind_that_has_a_name_keeps_its_mark) {
+        uint64_t bp = put_frame(20, 40, MADE + 300, MARK_WASM, 0);
+
+        put_frame(40, 60, BUILTINS + 5, MARK_WASM, 0);
+        put_root(60);
+        walk(MADE + 200, STACK + 80, bp);
+        uint32_t n = check_marked(0, MADE + 200, MARK_WASM, V8_NO_OFFSET | V8_PC_EXACT);
+        check_root(check_marked(n, MADE + 300, MARK_WASM, V8_NO_OFFSET), BUILTINS + 5);
+}
+
+Test(v8_walk, a_mark_means_nothing_for_code_of_a_file_and_for_kinds_without_a_name) {
+        uint64_t bp = put_frame(20, 40, BUILTINS + 9, MARK_STUB, 0);
+
+        put_frame(40, 60, BUILTINS + 5, MARK_WASM, 0);
+        put_root(60);
+        walk(MADE + 200, STACK + 80, bp);
+        cr_assert_eq(frames[0], MADE + 200);
+        cr_assert_eq(frames[1], BUILTINS + 9);
+        check_root(2, BUILTINS + 5);
 }
 
 Test(v8_walk, frames_of_functions_count_where_no_code_is_known) {

@@ -356,6 +356,37 @@ Test(v8_code, a_leaf_without_a_frame_is_named_by_its_code) {
         cr_assert_eq(name(words), V8_CODE_E_GONE, "behind the code");
 }
 
+static void marked(uint64_t words[3], uint64_t pc, V8Field kind) {
+        frame(words, RUNTIME_V8_COMPILED, pc, 0, V8_NO_OFFSET);
+        words[1] = 2 * (uint64_t)layout.values[kind] << V8_COOKIE_SHIFT;
+}
+
+Test(v8_code, code_that_is_no_functions_is_named_by_the_mark_of_its_frame) {
+        uint64_t words[3];
+
+        marked(words, CODE + 100, V8_FRAME_WASM);
+        cr_assert_eq(name(words), 0);
+        cr_assert_eq(answer.n, 1);
+        cr_assert_str_eq(answer.functions[0].name, "(WebAssembly)");
+        cr_assert_eq(answer.functions[0].line, 0);
+        words[1] = (uint64_t)2 << V8_COOKIE_SHIFT;
+        cr_assert_eq(name(words), V8_CODE_E_GONE, "another kind of frame");
+}
+
+Test(v8_code, a_regular_expression_is_a_code_whose_kind_names_leaves_without_a_frame) {
+        uint64_t own = function(scope("outer", NULL, 10, 38), 7), words[3], leaf[3];
+
+        marked(words, CODE + 100, V8_FRAME_REGEXP);
+        cr_assert_eq(name(words), V8_CODE_E_GONE, "no code is there");
+        set(code(own, own, 5), 8, small(0));
+        frame(leaf, RUNTIME_V8_COMPILED, CODE + 4, 0, V8_NO_OFFSET | V8_PC_EXACT);
+        cr_assert_eq(name(leaf), V8_CODE_E_GONE, "its kind is not known yet");
+        cr_assert_eq(name(words), 0);
+        cr_assert_str_eq(answer.functions[0].name, "(regular expression)");
+        cr_assert_eq(name(leaf), 0);
+        cr_assert_str_eq(answer.functions[0].name, "(regular expression)");
+}
+
 Test(v8_code, a_code_that_says_another_begin_is_none) {
         uint64_t own = function(scope("outer", NULL, 10, 38), 7), words[3];
 
