@@ -220,6 +220,33 @@ CgroupPart cgroup_unit(CgroupPart path) {
         return none();
 }
 
+/* Whether the last component of a path is a container, a unit, or a user's slice of all sessions. */
+static bool begins_share(CgroupPart path) {
+        CgroupPart above = path, name, component;
+
+        if (!pop(&above, &component))
+                return false;
+        name = component;
+        if (part_cut_end(&name, ".service") || part_cut_end(&name, ".scope"))
+                return true;
+        if (part_cut_end(&name, ".slice") && part_cut_start(&name, "user-"))
+                return true;
+        return cgroup_container(path).size;
+}
+
+CgroupPart cgroup_share(CgroupPart path) {
+        CgroupPart pod = cgroup_pod(path);
+        size_t first = pod.size ? (size_t)(pod.text - path.text) + pod.size : 1;
+
+        for (size_t i = first; i < path.size; i++) {
+                CgroupPart start = { path.text, i };
+
+                if (path.text[i] == '/' && (pod.size || begins_share(start)))
+                        return start;
+        }
+        return path;
+}
+
 /* How much a path tells; the root of a hierarchy tells nothing. */
 static unsigned rank(const CgroupEntry *entry, CgroupPart container) {
         if (container.size)

@@ -46,6 +46,12 @@ CgroupPart cgroup_pod(CgroupPart path);
 /* The innermost service or scope of systemd, e.g. `nginx.service`. */
 CgroupPart cgroup_unit(CgroupPart path);
 
+/*
+ * The start of a path that one pod, container or unit, or all of a user's sessions, cannot leave: the
+ * outermost of these, as groups below it are its own to make. The path itself where nothing names one.
+ */
+CgroupPart cgroup_share(CgroupPart path);
+
 /* The parts of a whole text that matter. */
 typedef struct Cgroup {
         /* the path that tells most: of the container, else unified, else systemd's, else any */

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "core/base/data/intern.h"
 #include "core/base/file/file.h"
 #include "core/base/thread/bounded-call.h"
 #include "core/base/util/error.h"
@@ -69,6 +70,21 @@ uint32_t identity_user(int proc_fd) {
 
         return proc_fd >= 0 && !read_user(&identity, proc_fd) && identity.has_uid ? identity.uid
                                                                                   : IDENTITY_NOBODY;
+}
+
+ShareOwner identity_owner(int proc_fd, uint64_t process) {
+        ShareOwner owner = { .group = 1, .user = identity_user(proc_fd), .process = process };
+        _cleanup_(freep) char *groups = NULL;
+        Cgroup cgroup;
+        size_t size;
+
+        if (proc_fd < 0 || file_read_at(proc_fd, "cgroup", GROUPS_MAX, &groups, &size))
+                return owner;
+        cgroup_parse(groups, size, &cgroup);
+        cgroup.path = cgroup_share(cgroup.path);
+        if (cgroup.path.size)
+                owner.group = hash_bytes(cgroup.path.text, cgroup.path.size) | 1;
+        return owner;
 }
 
 /* A part as text of its own, NULL if there is none. */

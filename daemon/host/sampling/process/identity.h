@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/cgroup.h"
 #include "host/sampling/process/environment.h"
@@ -77,6 +78,12 @@ int identity_read_exe(int proc_fd, char **exep);
 
 /* The effective user of the process whose /proc directory is @proc_fd; IDENTITY_NOBODY. */
 uint32_t identity_user(int proc_fd);
+
+/*
+ * Whose shares the process has: its user, and the control group of its pod or unit. What cannot be read is
+ * one group, and one user. @process: number that tells it apart from others.
+ */
+ShareOwner identity_owner(int proc_fd, uint64_t process);
 
 /* Pure. The effective user in the text of /proc/PID/status. Return: 0, 1 = no such line. */
 int identity_parse_status(const char *text, uint32_t *uidp);

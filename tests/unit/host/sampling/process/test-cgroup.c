@@ -122,6 +122,29 @@ Test(cgroup, finds_the_pod_that_kubernetes_made) {
         cr_expect(is(cgroup_pod(part("/kubepods/tripod")), ""));
 }
 
+Test(cgroup, a_share_is_of_the_outermost_group_that_none_of_its_processes_made) {
+        static const char *const paths[][2] = {
+                { "/system.slice/nginx.service", "/system.slice/nginx.service" },
+                { "/system.slice/nginx.service/worker/1", "/system.slice/nginx.service" },
+                { "/user.slice/user-1000.slice/user@1000.service/app.slice/web.service", "/user.slice/user-1000.slice" },
+                { "/user.slice/user-1000.slice/session-2.scope", "/user.slice/user-1000.slice" },
+                { "/docker/" ID "/init.scope", "/docker/" ID },
+                { "/docker/" ID "/docker/" ID2, "/docker/" ID },
+                { "/system.slice/docker-" ID ".scope/x", "/system.slice/docker-" ID ".scope" },
+                { "/kubepods/burstable/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d/" ID,
+                  "/kubepods/burstable/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d" },
+                { "/kubepods.slice/kubepods-pod0f4c1a9e_7f2d_4a1b_9c3e_5d6f7a8b9c0d.slice/crio-" ID ".scope/x",
+                  "/kubepods.slice/kubepods-pod0f4c1a9e_7f2d_4a1b_9c3e_5d6f7a8b9c0d.slice" },
+                { "/machine.slice/systemd-nspawn@web1.service/payload/system.slice/nginx.service",
+                  "/machine.slice/systemd-nspawn@web1.service" },
+                { "/batch/job-17", "/batch/job-17" },
+                { "/", "/" },
+        };
+
+        for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+                cr_expect(is(cgroup_share(part(paths[i][0])), paths[i][1]), "%s", paths[i][0]);
+}
+
 Test(cgroup, leaves_out_lines_that_no_kernel_prints) {
         check("", "", "");
         check("0:\n::\n0::\n0::relative\n\n", "", "");

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Keeps a tree of sums, in which an entry counts for its process and for all above it:
+ *
+ *     all 4,096 ─┬─ shop.service 60 ── user 1000 60 ─┬─ 4711 31
+ *                │                                   └─ 4712 29
+ *                └─ user-61001.slice 4,036 ── user 61001 4,036 ── 815 4,036      ← the next one to give way
+ *
+ * A node begins with its first entry and ends with its last.
+ */
+
+#include "core/base/data/shares.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/data/intern.h"
+#include "core/base/data/list.h"
+#include "core/base/util/error.h"
+#include "core/base/util/macro.h"
+
+enum { DEPTH = 3 };                     /* levels below the root: group, user, process */
+
+struct Share {
+        Share *parent;                  /* NULL = the root */
+        Share *first, *last;            /* children */
+        Share *previous, *next;         /* siblings */
+        uint64_t key;                   /* hash of its path */
+        size_t n;                       /* what it and all below it hold */
+        uint64_t turn;                  /* number of the turn that it had last; 0 = none */
+        ShareOwner owner;
+};
+
+void shares_deinit(Shares *shares) {
+        hashmap_deinit(&shares->nodes);
+        *shares = (Shares){ 0 };
+}
+
+/* Hashes of the owner's path down to each level. */
+static void path_keys(const ShareOwner *owner, uint64_t keys[DEPTH]) {
+        const uint64_t ids[DEPTH] = { owner->group, owner->user, owner->process };
+
+        for (int i = 0; i < DEPTH; i++) {
+                const uint64_t path[] = { i ? keys[i - 1] : 0, ids[i], (uint64_t)i };
+
+                keys[i] = hash_bytes(path, sizeof(path));
+        }
+}
+
+static void end_node(Shares *shares, Share *node) {
+        if (node->parent) {
+                list_remove(node->parent, node);
+                hashmap_remove(&shares->nodes, node->key);
+        } else {
+                shares->root = NULL;
+        }
+        free(node);
+}
+
+/* Return: 0, -ENOMEM. */
+static int add_node(Shares *shares, Share *parent, uint64_t key, const ShareOwner *owner, Share **nodep) {
+        Share *node = calloc(1, sizeof(*node));
+        int r;
+
+        if (!node)
+                return error_origin(-ENOMEM);
+        r = parent ? hashmap_put(&shares->nodes, key, node) : 0;
+        if (r) {
+                free(node);
+                return error_fold(r);
+        }
+        node->parent = parent;
+        node->key = key;
+        node->owner = *owner;
+        if (parent)
+                list_append(parent, node);
+        else
+                shares->root = node;
+        *nodep = node;
+        return 0;
+}
+
+/* Ends nodes that hold nothing, from @node upwards. */
+static void trim(Shares *shares, Share *node) {
+        while (node && !node->n && !node->first) {
+                Share *parent = node->parent;
+
+                end_node(shares, node);
+                node = parent;
+        }
+}
+
+int shares_hold(Shares *shares, const ShareOwner *owner, size_t n, Share **sharep) {
+        Share *node = shares->root;
+        uint64_t keys[DEPTH];
+        int r = node ? 0 : add_node(shares, NULL, 0, owner, &node);
+
+        path_keys(owner, keys);
+        for (int i = 0; i < DEPTH && !r; i++) {
+                Share *child = hashmap_get(&shares->nodes, keys[i]);
+
+                if (!child)
+                        r = add_node(shares, node, keys[i], owner, &child);
+                if (!r)
+                        node = child;
+        }
+        if (r) {
+                trim(shares, node);
+                return r;
+        }
+        share_hold_more(node, n);
+        *sharep = node;
+        return 0;
+}
+
+void share_hold_more(Share *share, size_t n) {
+        for (; share; share = share->parent)
+                share->n += n;
+}
+
+void share_release(Shares *shares, Share *share, size_t n) {
+        for (Share *node = share; node; node = node->parent)
+                node->n -= n;
+        trim(shares, share);
+}
+
+const ShareOwner *share_owner(const Share *share) {
+        return &share->owner;
+}
+
+size_t share_held(const Share *share) {
+        return share->n;
+}
+
+size_t share_held_by_user(const Share *share) {
+        return share->parent->n;
+}
+
+size_t share_held_by_group(const Share *share) {
+        return share->parent->parent->n;
+}
+
+size_t shares_held(const Shares *shares) {
+        return shares->root ? shares->root->n : 0;
+}
+
+/* The child that holds most; of several the first. */
+static Share *greatest(const Share *node) {
+        Share *most = node->first;
+
+        for (Share *child = most; child; child = child->next)
+                if (child->n > most->n)
+                        most = child;
+        return most;
+}
+
+static Share *greatest_process(Share *node) {
+        while (node && node->first)
+                node = greatest(node);
+        return node;
+}
+
+/* The node of @share's path at a level: 0 = group. */
+static Share *path_at(Share *share, int level) {
+        for (int i = DEPTH - 1; i > level; i--)
+                share = share->parent;
+        return share;
+}
+
+Share *shares_victim(const Shares *shares, Share *asking, size_t n) {
+        const Share *node = shares->root;
+
+        for (int i = 0; i < DEPTH; i++) {
+                Share *own = path_at(asking, i), *most = greatest(node);
+
+                if (most != own && most->n > own->n + n)
+                        return greatest_process(most);
+                node = own;
+        }
+        return asking;
+}
+
+bool shares_leave_room(const Shares *shares, const ShareOwner *owner, size_t n, size_t max) {
+        size_t left = max - MIN(shares_held(shares), max);
+        uint64_t keys[DEPTH];
+
+        path_keys(owner, keys);
+        if (left < n)
+                return false;
+        left -= n;
+        for (int i = 0; i < DEPTH; i++) {
+                const Share *node = hashmap_get(&shares->nodes, keys[i]);
+                size_t held = (node ? node->n : 0) + n;
+
+                if (held > left)
+                        return false;
+                left -= held;
+        }
+        return true;
+}
+
+static int compare(uint64_t a, uint64_t b) {
+        return a < b ? -1 : a > b;
+}
+
+int share_compare_turns(const Share *a, const Share *b) {
+        return compare(a->parent->parent->turn, b->parent->parent->turn)
+                       ?: compare(a->parent->turn, b->parent->turn);
+}
+
+int share_compare_process_turns(const Share *a, const Share *b) {
+        return compare(a->turn, b->turn);
+}
+
+void share_take_turn(Shares *shares, Share *share) {
+        shares->n_turns++;
+        for (; share->parent; share = share->parent)
+                share->turn = shares->n_turns;
+}

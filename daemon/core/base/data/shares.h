@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Shares
+ *
+ * Who holds how much of something that has a cap: processes, in users, in control groups. A group with a
+ * thousand processes has one share, as one with a single process. The table that has the cap keeps a Share
+ * beside each of its entries, and asks here who has to give way when it is full.
+ *
+ *     an entry comes            shares_hold()
+ *     … the table is full       shares_victim(): whose entry goes instead
+ *     … must not displace any   shares_leave_room(): a holder leaves as much as it has
+ *     an entry goes             share_release()
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/data/hashmap.h"
+
+/* Numbers that tell holders apart; what they are is the caller's. `group` 0 = not known yet. */
+typedef struct ShareOwner {
+        uint64_t group;                 /* control group of a pod or unit */
+        uint32_t user;
+        uint64_t process;               /* of a user in a group */
+} ShareOwner;
+
+/* What a process holds; lives as long as it holds anything. */
+typedef struct Share Share;
+
+typedef struct Shares {
+        Share *root;                    /* NULL = nothing is held */
+        Hashmap nodes;                  /* hash of a path → Share */
+        uint64_t n_turns;               /* turns that were given so far (share_take_turn()) */
+} Shares;
+
+/* All zeros is an empty one. Every Share must have been released. */
+void shares_deinit(Shares *shares);
+
+/* @owner holds @n more. Return: 0 and *sharep, -ENOMEM. */
+int shares_hold(Shares *shares, const ShareOwner *owner, size_t n, Share **sharep);
+
+/* The same holder holds @n more. */
+void share_hold_more(Share *share, size_t n);
+
+/* The holder gives @n back; with the last of it, the Share ends. NULL is allowed. */
+void share_release(Shares *shares, Share *share, size_t n);
+
+/* The process that holds it; for logs and tests. */
+const ShareOwner *share_owner(const Share *share);
+
+/* What the process holds, its user in the group, and the group. */
+size_t share_held(const Share *share);
+size_t share_held_by_user(const Share *share);
+size_t share_held_by_group(const Share *share);
+
+/* What all hold. */
+size_t shares_held(const Shares *shares);
+
+/*
+ * Whose entry gives way for @n of @asking's in a table that is full: of the greatest control group its
+ * greatest user, of that its greatest process; `asking` itself where none would have more than it.
+ */
+Share *shares_victim(const Shares *shares, Share *asking, size_t n);
+
+/*
+ * Whether @owner may hold @n more of @max: a group leaves as much free as it holds, a user in it as much of
+ * the rest, a process as much of what that leaves.
+ */
+bool shares_leave_room(const Shares *shares, const ShareOwner *owner, size_t n, size_t max);
+
+/* Whether @a's turn comes before @b's: groups take turns, and users in them. Return: < 0, 0 = one user, > 0. */
+int share_compare_turns(const Share *a, const Share *b);
+
+/* The same of two processes of one user. */
+int share_compare_process_turns(const Share *a, const Share *b);
+
+/* It is served now: its next turn comes after all others. */
+void share_take_turn(Shares *shares, Share *share);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "core/base/data/shares.h"
+
+static Share *hold(Shares *shares, uint64_t group, uint32_t user, uint64_t process, size_t n) {
+        const ShareOwner owner = { group, user, process };
+        Share *share = NULL;
+
+        cr_assert_eq(shares_hold(shares, &owner, n, &share), 0);
+        return share;
+}
+
+Test(shares, counts_for_the_process_its_user_its_group_and_all) {
+        Shares shares = { 0 };
+        Share *one = hold(&shares, 1, 1000, 11, 5), *two = hold(&shares, 1, 1000, 12, 7),
+              *three = hold(&shares, 1, 0, 11, 1), *four = hold(&shares, 2, 1000, 11, 100);
+
+        cr_assert_eq(hold(&shares, 1, 1000, 11, 2), one);
+        cr_assert_eq(share_held(one), 7);
+        cr_assert_eq(share_held(two), 7);
+        cr_assert_eq(share_held_by_user(one), 14);
+        cr_assert_eq(share_held_by_user(three), 1);
+        cr_assert_eq(share_held_by_group(one), 15);
+        cr_assert_eq(shares_held(&shares), 115);
+        cr_assert_eq(share_owner(four)->group, 2);
+        share_release(&shares, four, 100);
+        share_release(&shares, one, 7);
+        cr_assert_eq(share_held_by_group(two), 8);
+        share_release(&shares, two, 7);
+        share_release(&shares, three, 1);
+        cr_assert_eq(shares_held(&shares), 0);
+        cr_assert_null(shares.root);
+        cr_assert_eq(shares.nodes.n_entries, 0);
+        shares_deinit(&shares);
+}
+
+Test(shares, the_greatest_process_of_the_greatest_user_of_the_greatest_group_gives_way) {
+        Shares shares = { 0 };
+        /* group 1 has most, though no process of it has as much as that of group 2 */
+        Share *first = hold(&shares, 1, 1000, 11, 30), *second = hold(&shares, 1, 1000, 12, 31),
+              *third = hold(&shares, 1, 1001, 13, 50), *other = hold(&shares, 2, 1000, 21, 60),
+              *asking = hold(&shares, 3, 1000, 31, 1);
+
+        cr_assert_eq(shares_victim(&shares, asking, 1), second);
+        cr_assert_eq(shares_victim(&shares, other, 1), second);
+        cr_assert_eq(shares_victim(&shares, first, 1), first, "31 is not more than 30 and one");
+        share_hold_more(second, 1);
+        cr_assert_eq(shares_victim(&shares, first, 1), second);
+        cr_assert_eq(shares_victim(&shares, third, 1), second, "its user has 62, this one's 50");
+        share_release(&shares, second, 32);
+        cr_assert_eq(shares_victim(&shares, asking, 1), third);
+        share_release(&shares, first, 30);
+        share_release(&shares, third, 50);
+        cr_assert_eq(shares_victim(&shares, asking, 1), other);
+        cr_assert_eq(shares_victim(&shares, other, 1), other, "none has more: it gives way to itself");
+        share_release(&shares, other, 60);
+        share_release(&shares, asking, 1);
+        shares_deinit(&shares);
+}
+
+Test(shares, a_thousand_processes_have_one_share) {
+        Shares shares = { 0 };
+        Share *crowd[1000], *big = hold(&shares, 2, 0, 1, 500);
+
+        for (uint32_t i = 0; i < 1000; i++)
+                crowd[i] = hold(&shares, 1, 1000, i, 1);
+        cr_assert_eq(share_owner(shares_victim(&shares, big, 1))->group, 1);
+        for (uint32_t i = 0; i < 1000; i++)
+                share_release(&shares, crowd[i], 1);
+        share_release(&shares, big, 500);
+        shares_deinit(&shares);
+}
+
+/* Whether so many more are allowed, which are held then. */
+static size_t fill(Shares *shares, uint64_t group, uint32_t user, uint64_t process, size_t max) {
+        const ShareOwner owner = { group, user, process };
+        Share *share = NULL;
+        size_t n = 0;
+
+        for (; shares_leave_room(shares, &owner, 1, max); n++)
+                cr_assert_eq(shares_hold(shares, &owner, 1, &share), 0);
+        return n;
+}
+
+static void release(Shares *shares, uint64_t group, uint32_t user, uint64_t process) {
+        const ShareOwner owner = { group, user, process };
+        Share *share = NULL;
+
+        cr_assert_eq(shares_hold(shares, &owner, 0, &share), 0);
+        share_release(shares, share, share_held(share));
+}
+
+Test(shares, each_leaves_as_much_as_it_holds) {
+        Shares shares = { 0 };
+
+        /* group, user and process are one: 3 times what it holds is free */
+        cr_assert_eq(fill(&shares, 1, 1000, 11, 1024), 256);
+        /* x of the same user: 768 - x is free, less 256 + x for the group and for the user: 4 x = 256 */
+        cr_assert_eq(fill(&shares, 1, 1000, 12, 1024), 64);
+        /* another user of that group: 704 - x, less 320 + x for the group, x for itself: 4 x = 384 */
+        cr_assert_eq(fill(&shares, 1, 1001, 13, 1024), 96);
+        /* another group: 608 - x, less x, x and x */
+        cr_assert_eq(fill(&shares, 2, 1000, 21, 1024), 152);
+        release(&shares, 1, 1000, 11);
+        release(&shares, 1, 1000, 12);
+        release(&shares, 1, 1001, 13);
+        release(&shares, 2, 1000, 21);
+        shares_deinit(&shares);
+}
+
+Test(shares, a_group_never_has_more_than_half_however_many_processes_it_has) {
+        Shares shares = { 0 };
+        size_t n = 0;
+
+        for (uint32_t i = 0; i < 100; i++)
+                for (uint32_t j = 0; j < 100; j++)
+                        n += fill(&shares, 1, i, j, 1024);
+        cr_assert_gt(n, 480);
+        cr_assert_leq(n, 512);
+        cr_assert_geq(fill(&shares, 2, 1000, 1, 1024), 128);
+        for (uint32_t i = 0; i < 100; i++)
+                for (uint32_t j = 0; j < 100; j++)
+                        release(&shares, 1, i, j);
+        release(&shares, 2, 1000, 1);
+        shares_deinit(&shares);
+}
+
+Test(shares, groups_take_turns_and_users_in_them) {
+        Shares shares = { 0 };
+        Share *a1 = hold(&shares, 1, 1000, 11, 1), *a2 = hold(&shares, 1, 1000, 12, 1),
+              *a3 = hold(&shares, 1, 1001, 13, 1), *b = hold(&shares, 2, 1000, 21, 1);
+
+        cr_assert_eq(share_compare_turns(a1, b), 0);
+        share_take_turn(&shares, a1);
+        cr_assert_gt(share_compare_turns(a1, b), 0);
+        cr_assert_gt(share_compare_turns(a3, b), 0, "its group had its turn");
+        cr_assert_lt(share_compare_turns(a3, a1), 0, "of one group, it is the other user's");
+        cr_assert_eq(share_compare_turns(a1, a2), 0);
+        cr_assert_gt(share_compare_process_turns(a1, a2), 0);
+        share_take_turn(&shares, b);
+        cr_assert_lt(share_compare_turns(a1, b), 0);
+        share_release(&shares, a1, 1);
+        share_release(&shares, a2, 1);
+        share_release(&shares, a3, 1);
+        share_release(&shares, b, 1);
+        shares_deinit(&shares);
+}
