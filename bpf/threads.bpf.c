@@ -94,6 +94,7 @@ static __always_inline void slot_of(const struct abi_process *process, struct ab
         struct ring_slot key = { .tgid = thread->tgid };
         const struct ring_thread *known;
         const struct ring_owners *owners;
+        const struct ring_holder *holder;
 
         if (!process->ring_capacity)
                 return;
@@ -104,7 +105,8 @@ static __always_inline void slot_of(const struct abi_process *process, struct ab
                 thread->flags |= THREAD_SLOT_SHARED;
         if (owners && owners->left != SLOT_TRUSTED)
                 thread->flags |= THREAD_SLOT_LEFT;
-        if (!known && slots_overflowed)
+        holder = bpf_map_lookup_elem(&ring_holders, &thread->tgid);
+        if (!known && holder && holder->overflowed)
                 thread->flags |= THREAD_SLOT_SHARED;
         if (!known || !known->is_unwritten || known->tgid != key.tgid || known->slot != key.slot)
                 return;

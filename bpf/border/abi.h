@@ -43,6 +43,9 @@ enum {
         ABI_MAX_PROGRAM_NAMES = 512,    /* names of each of two tables; over it the oldest one goes */
         /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,
+        /* threads of processes with a ring, and slots in use, together: shares by slots.bpf.h */
+        ABI_RING_ENTRIES = 32768,
+        ABI_RING_SHARES = 1024,         /* numbers that tell control groups apart, and users in them */
         ABI_STACK_CHUNK = 1024,         /* a copy of a stack consists of whole ones; a page is a multiple */
         ABI_STACK_MAX_CHUNKS = 17,
         /* a tick of /proc: USER_HZ is 100 on every architecture that we run on */
@@ -185,10 +188,17 @@ enum abi_names {
 /* A thread of a process with a ring, found by the daemon: input of the program `adopt`. */
 struct abi_adoption {
         uint64_t tgid, tid;             /* in the daemon's namespace */
-        uint64_t slot;                  /* index; ABI_ADOPTION_GONE = the thread has ended */
+        uint64_t slot;                  /* index, or ABI_ADOPTION_* */
 };
 
-#define ABI_ADOPTION_GONE 0xffffffffffffffffULL
+#define ABI_ADOPTION_GONE 0xffffffffffffffffULL         /* the thread has ended */
+/* whose share the process has: `tid` is abi_adoption_share(); before its first thread is told */
+#define ABI_ADOPTION_SHARE 0xfffffffffffffffeULL
+#define ABI_ADOPTION_ENDS 0xfffffffffffffffdULL         /* the process has no ring any more */
+
+static inline uint64_t abi_adoption_share(uint64_t group, uint64_t user) {
+        return group % ABI_RING_SHARES << 32 | user % ABI_RING_SHARES;
+}
 
 /* Ids as numbers, independent of the form that they were published in. */
 struct abi_span {

@@ -52,7 +52,7 @@
         X(FORKS_OVER_CAP, "forks_over_cap_total", "", \
           "forked children of targets that the table had no room for: no rows until the daemon knows them") \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "", \
-          "threads of processes with a ring that the table had no room for: slots count as ambiguous since") \
+          "threads of processes with a ring over the process' share of the table: its slots count as ambiguous since") \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"", \
           "attributes of a thread context that are too long or unreadable: left out, the span stays") \
         X(HOTSPOT_UNREADABLE, "hotspot_ends_total", "reason=\"unreadable\"", \

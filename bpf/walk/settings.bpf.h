@@ -51,6 +51,9 @@ const volatile uint32_t setting_starts = ABI_STARTS_NONE;
 /* Age of a process from which on its first sample does not wait, ns. */
 const volatile uint64_t setting_start_wait_ns = 0;
 
+/* Entries that ring_threads and ring_slots have room for, together (slots.bpf.h). */
+const volatile uint32_t setting_ring_entries = ABI_RING_ENTRIES;
+
 /*
  * Section of the variables that change while the programs run. An object that is loaded later takes this map
  * over from the first one, so that both see the same (offcpu.bpf.c).
@@ -99,5 +102,5 @@ volatile uint32_t obi_on SETTINGS_SHARED = 0;
 /* By abi_obi_mark(): 1 = an entry that was there before has such a key. Daemon and births write. */
 volatile uint8_t obi_marks[ABI_OBI_MARKS] SETTINGS_SHARED = {};
 
-/* A table of slots.bpf.h was full once. */
-volatile uint32_t slots_overflowed SETTINGS_SHARED = 0;
+/* Entries of ring_threads and ring_slots that count for somebody (slots.bpf.h). */
+uint32_t ring_used SETTINGS_SHARED = 0;

@@ -15,8 +15,17 @@
  * a ring. The daemon tells of threads that were there before the ring was found
  * (adopt), and trusts what their slots hold.
  *
- * At the cap nothing is known of a thread's neighbours any more. From then on a
- * slot that is counted for the first time counts as shared.
+ * Both tables have one number of entries, which threads and slots share. A
+ * control group holds no more of them than it leaves free. So does a user of
+ * what the group may still have, and a process of what the user may: who comes
+ * later finds a part of what is left, however many processes were there before.
+ *
+ *     32,768    group A ≤ ½ of all:    16,384     one process of one user alone: 8,192
+ *               group B ≤ ½ of the rest: 8,192     …
+ *
+ * Once a process was refused an entry, nothing is known of its threads'
+ * neighbours any more. From then on a slot of its that is counted for the first
+ * time counts as shared.
  */
 
 #include "walk/identity.bpf.h"
@@ -34,29 +43,81 @@ enum {
         SLOTS_KEPT = ABI_KEPT_SLOTS,
 };
 
-static __always_inline void slots_over_cap(void) {
+static __always_inline void slots_over_cap(struct ring_holder *holder) {
         struct counters *counters = counters_get();
 
-        slots_overflowed = true;
+        holder->overflowed = true;
         if (counters)
                 __sync_fetch_and_add(&counters->values[COUNTER_RING_THREADS_OVER_CAP], 1);
 }
 
-static __always_inline void slots_enter(uint32_t tgid, uint32_t slot) {
-        struct ring_slot key = { .tgid = tgid, .slot = slot };
-        struct ring_owners first = { .n = slots_overflowed }, *owners;
+/* The daemon tells the share before it tells the first thread. */
+static __always_inline struct ring_holder *slots_holder(uint32_t tgid) {
+        struct ring_holder first = { .user = ABI_RING_SHARES };
 
-        bpf_map_update_elem(&ring_slots, &key, &first, BPF_NOEXIST);
-        owners = bpf_map_lookup_elem(&ring_slots, &key);
+        bpf_map_update_elem(&ring_holders, &tgid, &first, BPF_NOEXIST);
+        return bpf_map_lookup_elem(&ring_holders, &tgid);
+}
+
+/* Adds to what a process, its user, its control group and all hold. */
+static __always_inline void slots_add(struct ring_holder *holder, uint32_t *group, uint32_t *user,
+                                      uint32_t n) {
+        __sync_fetch_and_add(&holder->n, n);
+        __sync_fetch_and_add(group, n);
+        __sync_fetch_and_add(user, n);
+        __sync_fetch_and_add(&ring_used, n);
+}
+
+static __always_inline bool slots_may_hold(uint32_t group, uint32_t user, uint32_t process) {
+        int64_t left = (int64_t)setting_ring_entries - ring_used;
+
+        left -= group;
+        if (left <= 0)
+                return false;
+        left -= user;
+        return left > 0 && left > process;
+}
+
+/* An entry more. Return: whether there is a share of it left. */
+static __always_inline bool slots_charge(struct ring_holder *holder) {
+        uint32_t *group = bpf_map_lookup_elem(&ring_shares, &holder->group),
+                 *user = bpf_map_lookup_elem(&ring_shares, &holder->user);
+
+        if (!group || !user || !slots_may_hold(*group, *user, holder->n))
+                return false;
+        slots_add(holder, group, user, 1);
+        return true;
+}
+
+/* @n entries less; those of a process without a row any more were given back together. */
+static __always_inline void slots_give_back(struct ring_holder *holder, uint32_t n) {
+        uint32_t *group = bpf_map_lookup_elem(&ring_shares, &holder->group),
+                 *user = bpf_map_lookup_elem(&ring_shares, &holder->user);
+
+        if (group && user && holder->n >= n)
+                slots_add(holder, group, user, -n);
+}
+
+static __always_inline void slots_enter(struct ring_holder *holder, uint32_t tgid, uint32_t slot) {
+        struct ring_slot key = { .tgid = tgid, .slot = slot };
+        struct ring_owners first = { .n = holder->overflowed },
+                           *owners = bpf_map_lookup_elem(&ring_slots, &key);
+
+        if (!owners && slots_charge(holder)) {
+                if (bpf_map_update_elem(&ring_slots, &key, &first, BPF_NOEXIST))
+                        slots_give_back(holder, 1);     /* another CPU was faster */
+                owners = bpf_map_lookup_elem(&ring_slots, &key);
+        }
         if (owners)
                 __sync_fetch_and_add(&owners->n, 1);
         else
-                slots_over_cap();
+                slots_over_cap(holder);
 }
 
 static __always_inline void slots_leave(uint32_t tgid, uint32_t slot) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
         struct ring_owners *owners = bpf_map_lookup_elem(&ring_slots, &key);
+        struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &tgid);
 
         if (!owners)
                 return;
@@ -64,28 +125,79 @@ static __always_inline void slots_leave(uint32_t tgid, uint32_t slot) {
                 owners->left = SLOT_LEFT_BEHIND;
         if (owners->n)
                 __sync_fetch_and_add(&owners->n, -1);
-        if (slot >= SLOTS_KEPT && !*(volatile uint32_t *)&owners->n)
-                bpf_map_delete_elem(&ring_slots, &key);
+        if (slot >= SLOTS_KEPT && !*(volatile uint32_t *)&owners->n &&
+            !bpf_map_delete_elem(&ring_slots, &key) && holder)
+                slots_give_back(holder, 1);
 }
 
 /* The thread is gone, or has another slot now. */
 static __always_inline void slots_forget(uint32_t tid) {
         const struct ring_thread *thread = bpf_map_lookup_elem(&ring_threads, &tid);
+        struct ring_holder *holder;
         struct ring_slot key;
 
         if (!thread)
                 return;
         key.tgid = thread->tgid;
         key.slot = thread->slot;
-        if (!bpf_map_delete_elem(&ring_threads, &tid))
-                slots_leave(key.tgid, key.slot);
+        if (bpf_map_delete_elem(&ring_threads, &tid))
+                return;
+        slots_leave(key.tgid, key.slot);
+        holder = bpf_map_lookup_elem(&ring_holders, &key.tgid);
+        if (holder)
+                slots_give_back(holder, 1);
 }
 
 static __always_inline void slots_remember(uint32_t tid, const struct ring_thread *thread) {
+        struct ring_holder *holder = slots_holder(thread->tgid);
+
         slots_forget(tid);      /* an earlier owner of the id whose end was missed */
-        slots_enter(thread->tgid, thread->slot);
-        if (bpf_map_update_elem(&ring_threads, &tid, thread, BPF_ANY))
-                slots_over_cap();
+        if (!holder)
+                return;
+        slots_enter(holder, thread->tgid, thread->slot);
+        if (!slots_charge(holder))
+                slots_over_cap(holder);
+        else if (bpf_map_update_elem(&ring_threads, &tid, thread, BPF_ANY)) {
+                slots_give_back(holder, 1);
+                slots_over_cap(holder);
+        }
+}
+
+/* Notes whose share a process has. @share: abi_adoption_share(). */
+static __always_inline void slots_share(uint32_t tgid, uint64_t share) {
+        struct ring_holder *holder = slots_holder(tgid);
+        uint32_t n;
+
+        if (!holder)
+                return;
+        n = holder->n;          /* entries from before the daemon knew */
+        slots_give_back(holder, n);
+        holder->group = (uint32_t)(share >> 32) & (ABI_RING_SHARES - 1);
+        holder->user = ABI_RING_SHARES | ((uint32_t)share & (ABI_RING_SHARES - 1));
+        for (int i = 0; i < 2; i++) {
+                uint32_t *held = bpf_map_lookup_elem(&ring_shares, i ? &holder->user : &holder->group);
+
+                if (held)
+                        __sync_fetch_and_add(held, n);
+        }
+        __sync_fetch_and_add(&holder->n, n);
+        __sync_fetch_and_add(&ring_used, n);
+}
+
+/* All entries of a process are given back; the daemon, or the ends of its threads, remove them. */
+static __always_inline void slots_end(uint32_t tgid) {
+        struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &tgid);
+
+        if (!holder)
+                return;
+        slots_give_back(holder, holder->n);
+        bpf_map_delete_elem(&ring_holders, &tgid);
+}
+
+static __always_inline bool slots_overflowed(uint32_t tgid) {
+        const struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &tgid);
+
+        return holder && holder->overflowed;
 }
 
 /* Ids of a task that is not the current one. They are read by copies, since its pointer is not trusted. */
@@ -144,20 +256,27 @@ int watch_thread(struct bpf_raw_tracepoint_args *context) {
         return 0;
 }
 
-/* Run by the daemon for each thread that it finds, with a struct abi_adoption. */
+static __always_inline void slots_adopt(uint32_t tid, const struct ring_thread *thread) {
+        const struct ring_thread *known = bpf_map_lookup_elem(&ring_threads, &tid);
+
+        if (!known || known->tgid != thread->tgid || known->slot != thread->slot)
+                slots_remember(tid, thread);
+}
+
+/* Run by the daemon with a struct abi_adoption, for each thread that it finds and for whole processes. */
 SEC("raw_tp")
 int adopt(struct bpf_raw_tracepoint_args *context) {
-        struct ring_thread thread = { .tgid = context->args[0], .slot = context->args[2] };
-        const struct ring_thread *known;
+        const struct ring_thread thread = { .tgid = context->args[0], .slot = context->args[2] };
         uint32_t tid = context->args[1];
 
-        if (context->args[2] == ABI_ADOPTION_GONE) {
+        if (context->args[2] == ABI_ADOPTION_SHARE)
+                slots_share(thread.tgid, context->args[1]);
+        else if (context->args[2] == ABI_ADOPTION_ENDS)
+                slots_end(thread.tgid);
+        else if (context->args[2] == ABI_ADOPTION_GONE)
                 slots_forget(tid);
-                return 0;
-        }
-        known = bpf_map_lookup_elem(&ring_threads, &tid);
-        if (!known || known->tgid != thread.tgid || known->slot != thread.slot)
-                slots_remember(tid, &thread);
+        else
+                slots_adopt(tid, &thread);
         return 0;
 }
 
@@ -191,7 +310,7 @@ static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t
         if (owners && slots_left(owners, span))
                 return ABI_CONTEXT_STALE;
         if (!thread)            /* over the cap, or not counted yet */
-                return slots_overflowed ? ABI_CONTEXT_AMBIGUOUS : ABI_CONTEXT_PRESENT;
+                return slots_overflowed(tgid) ? ABI_CONTEXT_AMBIGUOUS : ABI_CONTEXT_PRESENT;
         if (!thread->is_unwritten || thread->tgid != tgid || thread->slot != slot)
                 return ABI_CONTEXT_PRESENT;
         if (slots_same(&thread->born, span))

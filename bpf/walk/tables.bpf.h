@@ -164,8 +164,6 @@ struct ring_owners {
         struct abi_span ids;
 };
 
-enum { RING_THREADS = 16384 };
-
 /*
  * Threads of processes with a ring, by tid (daemon's namespace). Birth and death of each are written here,
  * and by the daemon threads that were there before; the sampler reads. Over the cap: slots.bpf.h.
@@ -173,7 +171,7 @@ enum { RING_THREADS = 16384 };
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
-        __uint(max_entries, RING_THREADS);
+        __uint(max_entries, ABI_RING_ENTRIES);
         __type(key, uint32_t);
         __type(value, struct ring_thread);
 } ring_threads SEC(".maps");
@@ -182,10 +180,37 @@ struct {
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
-        __uint(max_entries, RING_THREADS);
+        __uint(max_entries, ABI_RING_ENTRIES);
         __type(key, struct ring_slot);
         __type(value, struct ring_owners);
 } ring_slots SEC(".maps");
+
+/* What a process with a ring holds of the two tables above. */
+struct ring_holder {
+        uint32_t n;                     /* its entries in both */
+        uint32_t overflowed;            /* an entry was refused: neighbours are not known */
+        uint32_t group, user;           /* indexes in ring_shares */
+};
+
+/* By tgid, for as long as the process has a row. The same writers and reader. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct ring_holder);
+} ring_holders SEC(".maps");
+
+/*
+ * Entries of all processes of a control group, and behind them of a user in one. Several may have one
+ * number; then they have one share. The same writers.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, 2 * ABI_RING_SHARES);
+        __type(key, uint32_t);
+        __type(value, uint32_t);
+} ring_shares SEC(".maps");
 
 /* Data that was sent of a process at its exit, until the process is reaped. */
 struct leaver {

@@ -179,6 +179,20 @@ Targets *targets_free(Targets *targets) {
 
 /* ---- the kernel's table ---- */
 
+/* Return: 0, < 0. */
+static int tell_share(Targets *targets, uint32_t tgid) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        struct abi_adoption adoption = { .tgid = tgid, .slot = ABI_ADOPTION_SHARE };
+        _cleanup_(closep) int fd = -1;
+        ShareOwner owner;
+
+        if (process_open((pid_t)tgid, 0, &fd))
+                fd = -1;
+        owner = identity_owner(fd, tgid);
+        adoption.tid = abi_adoption_share(owner.group, hash_number(owner.group ^ owner.user));
+        return callbacks->adopt(callbacks->userdata, &adoption);
+}
+
 /*
  * The row goes first: from then on the kernel half counts births and deaths itself, and leaves the slots
  * alone until all are known.
@@ -196,6 +210,8 @@ static int adopt(Targets *targets, Target *target, struct abi_process *row) {
         row->flags |= ABI_PROCESS_ADOPTING;
         r = callbacks->row_set(callbacks->userdata, tgid, row);
         row->flags &= (uint8_t)~ABI_PROCESS_ADOPTING;
+        if (!r)
+                r = tell_share(targets, tgid);
         if (!r)
                 r = adopt_threads(tgid, row->ring_capacity, callbacks->adopt, callbacks->userdata);
         if (r)

@@ -39,7 +39,8 @@ enum {
         PREALLOCATED_LEAVERS = 1024,    /* entries of exiting targets, of 0.1 KiB each, there */
         PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
         PREALLOCATED_FORKS = 1024,      /* forked children of targets, there */
-        PREALLOCATED_THREADS = 2048,    /* threads of processes with a ring, there */
+        PREALLOCATED_RINGS = 8192,      /* threads of processes with a ring and their slots, there */
+        PREALLOCATED_HOLDERS = 1024,    /* processes with a ring, there */
         TYPES_PATH_SIZE = 32,
 };
 
@@ -215,8 +216,9 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.go_processes, 0 },
                                        { skeleton->maps.python_processes, 0 },
                                        { skeleton->maps.v8_processes, 0 },
-                                       { skeleton->maps.ring_threads, PREALLOCATED_THREADS },
-                                       { skeleton->maps.ring_slots, PREALLOCATED_THREADS },
+                                       { skeleton->maps.ring_threads, PREALLOCATED_RINGS },
+                                       { skeleton->maps.ring_slots, PREALLOCATED_RINGS },
+                                       { skeleton->maps.ring_holders, PREALLOCATED_HOLDERS },
                                        { NULL, 0 } };
         uint32_t namespace = 0;
 
@@ -246,6 +248,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         if (config->names == ABI_NAMES_NONE)
                 bpf_map__set_max_entries(skeleton->maps.rejected_names, 1);
         kernel_half_preallocate(maps);
+        skeleton->rodata->setting_ring_entries = bpf_map__max_entries(skeleton->maps.ring_slots);
 }
 
 /*
@@ -513,13 +516,17 @@ int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption) {
         return r ? error_origin(r) : 0;
 }
 
-/* Forgets slots of small rings, whose counts the kernel half keeps. */
+/* Gives back what the process holds, and forgets slots of small rings, whose counts the kernel half keeps. */
 static void forget_slots(KernelHalf *half, uint32_t tgid) {
+        const struct abi_adoption ends = { .tgid = tgid, .slot = ABI_ADOPTION_ENDS };
         struct abi_process row;
         uint32_t key[2] = { tgid };
 
         if (bpf_map__lookup_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), 0) ||
-            !row.ring_address || row.ring_capacity > ABI_KEPT_SLOTS)
+            !row.ring_address)
+                return;
+        (void)kernel_half_adopt(half, &ends);
+        if (row.ring_capacity > ABI_KEPT_SLOTS)
                 return;
         for (key[1] = 0; key[1] < row.ring_capacity; key[1]++)
                 bpf_map__delete_elem(half->skeleton->maps.ring_slots, key, sizeof(key), 0);
