@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/data/shares.h"
 #include "core/symbol/object/maps.h"
 #include "core/symbol/object/mounts.h"
 
@@ -40,6 +41,8 @@ typedef struct ObjectSource {
         const MapsEntry *entry;
         const char *path;               /* maps_path() of it */
         Mounts *mounts;                 /* mounts of the process; its owner keeps them for the next source */
+        /* whose share a new file is of; read once it is needed, while `group` is 0; NULL = nothing knows */
+        ShareOwner *owner;
 } ObjectSource;
 
 /*

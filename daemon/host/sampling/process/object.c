@@ -26,7 +26,7 @@
 #include "host/sampling/process/process-directory.h"
 
 enum {
-        /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
+        /* used and unused, in shares: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
         OBJECT_MAX_IN_ALL = 16384,
         MIN_RUNTIME_CODE = 1 << 20,     /* bytes; Zing and the minimal HotSpot have 5 MiB */
         N_SEEN = 64,
@@ -38,6 +38,7 @@ struct Entry {
         Object object;                  /* first, so that an Object is its Entry */
         ObjectCache *cache;
         ObjectFile key;
+        Share *share;                   /* holds it, from the first process that has it mapped on */
         Entry *next_same;               /* files whose keys have the same hash */
         Entry *older, *newer;           /* in the list of the unused */
 };
@@ -52,6 +53,7 @@ struct ObjectCache {
         Seen seen[N_SEEN];              /* by device and inode; a later one takes an earlier one's place */
         uint64_t turn;
         Hashmap files;                  /* hash of ObjectFile → chain of Entry */
+        Shares shares;
         Entry *oldest, *newest;         /* without users */
         size_t n_unused, n_all, max_unused;
         uint64_t last_id;
@@ -147,6 +149,7 @@ static void forget(ObjectCache *cache, Entry *entry) {
                 hashmap_remove(&cache->files, hash);
         unlink_unused(cache, entry);
         cache->n_all--;
+        share_release(&cache->shares, entry->share, 1);
         free(entry);
 }
 
@@ -157,6 +160,7 @@ ObjectCache *object_cache_free(ObjectCache *cache) {
         while (cache->oldest)
                 forget(cache, cache->oldest);
         hashmap_deinit(&cache->files);
+        shares_deinit(&cache->shares);
         free(cache);
         return NULL;
 }
@@ -194,26 +198,37 @@ static Entry *find_file(const ObjectCache *cache, const ObjectFile *key) {
         return entry;
 }
 
+/* A file without users gives its place. Return: whether there is room in the process' share. */
+static bool make_room(ObjectCache *cache, const ShareOwner *owner) {
+        if (cache->n_all >= OBJECT_MAX_IN_ALL && cache->oldest) {
+                stat_add(COUNTER_OBJECTS_EVICTED, 1);
+                forget(cache, cache->oldest);
+        }
+        return shares_leave_room(&cache->shares, owner, 1, OBJECT_MAX_IN_ALL);
+}
+
 /* A new entry without users. */
-static int add_file(ObjectCache *cache, const ObjectFile *key, Entry **entryp) {
+static int add_file(ObjectCache *cache, const ObjectFile *key, const ShareOwner *owner, Entry **entryp) {
         uint64_t hash = key_hash(key);
         Entry *entry;
         int r;
 
-        if (cache->n_all >= OBJECT_MAX_IN_ALL) {
-                if (!cache->oldest)
-                        return OBJECT_E_FULL;
-                stat_add(COUNTER_OBJECTS_EVICTED, 1);
-                forget(cache, cache->oldest);
-        }
+        if (!make_room(cache, owner))
+                return OBJECT_E_FULL;
         entry = calloc(1, sizeof(*entry));
         if (!entry)
                 return error_origin(-ENOMEM);
+        r = shares_hold(&cache->shares, owner, 1, &entry->share);
+        if (r) {
+                free(entry);
+                return error_fold(r);
+        }
         entry->cache = cache;
         entry->key = *key;
         entry->next_same = hashmap_get(&cache->files, hash);
         r = hashmap_put(&cache->files, hash, entry);
         if (r) {
+                share_release(&cache->shares, entry->share, 1);
                 free(entry);
                 return error_fold(r);
         }
@@ -286,11 +301,16 @@ static int read_object(ObjectCache *cache, int path_fd, uint64_t size, int proc_
 }
 
 /* Files that could not be read stay known by their key too: a damaged one is not parsed again and again. */
-static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, Entry **entryp) {
+static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, ShareOwner *owner,
+                     Entry **entryp) {
+        ShareOwner unknown = { .group = 1 };
         Entry *entry = NULL;
         int r;
 
-        r = add_file(cache, key, &entry);
+        owner = owner ?: &unknown;
+        if (!owner->group)
+                *owner = identity_owner(proc_fd, owner->process);
+        r = add_file(cache, key, owner, &entry);
         if (r)
                 return r;
         r = read_object(cache, fd, key->size, proc_fd, &entry->object);
@@ -314,7 +334,8 @@ static int ask_again(ObjectCache *cache, int path_fd, uint64_t size, int proc_fd
         return fd < 0 ? 0 : cache->ask(cache->userdata, object, fd, size, identity_user(proc_fd));
 }
 
-static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, Object **objectp) {
+static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, ShareOwner *owner,
+                      Object **objectp) {
         Entry *entry = find_file(cache, key);
         int r = 0;
 
@@ -325,7 +346,7 @@ static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int pro
                 if (r)
                         return r;
         } else {
-                r = load_file(cache, fd, key, proc_fd, &entry);
+                r = load_file(cache, fd, key, proc_fd, owner, &entry);
                 if (r)
                         return r;
         }
@@ -338,13 +359,13 @@ static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int pro
 
 /* @r: what the look for a file returned, which found @fd and @key if it is 0. @proc_fd: -1 = no process. */
 static int open_looked(ObjectCache *cache, int r, int fd, const ObjectFile *key, int proc_fd,
-                       Object **objectp) {
+                       ShareOwner *owner, Object **objectp) {
         static const enum counter counters[] = { [OBJECT_E_UNREADABLE] = COUNTER_OBJECTS_UNREADABLE,
                                                  [OBJECT_E_REMOTE] = COUNTER_OBJECTS_REMOTE,
                                                  [OBJECT_E_FULL] = COUNTER_OBJECTS_OVER_CAP };
 
         if (!r)
-                r = open_found(cache, fd, key, proc_fd, objectp);
+                r = open_found(cache, fd, key, proc_fd, owner, objectp);
         if (r > 0)
                 stat_add(counters[r], 1);
         return r;
@@ -355,17 +376,18 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         ObjectFile key;
         int r = object_file_look(source, cache->memfd_device, &fd, &key);
 
-        return open_looked(cache, r, fd, &key, source->proc_fd, objectp);
+        return open_looked(cache, r, fd, &key, source->proc_fd, source->owner, objectp);
 }
 
 int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object **objectp) {
         _cleanup_(closep) int fd = -1, proc = -1;
+        ShareOwner owner = { .process = pid };
         ObjectFile key;
         int r = object_file_look_here(path, &fd, &key);
 
         if (!r && pid && !find_file(cache, &key) && process_open((pid_t)pid, 0, &proc))
                 proc = -1;              /* the process has ended: no user's share */
-        return open_looked(cache, r, fd, &key, proc, objectp);
+        return open_looked(cache, r, fd, &key, proc, &owner, objectp);
 }
 
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode) {

@@ -409,6 +409,7 @@ struct ProcessReading {
         Mapping *mappings;
         size_t n, room;
         Mounts mounts;
+        ShareOwner owner;               /* the process, for files that are new */
         MapsReader reader;
         char path[MAPS_MAX_NAME];
 };
@@ -449,7 +450,7 @@ static int identify_vdso(ProcessReading *reading, const MapsEntry *entry, Mappin
 
 static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
         ObjectSource source = { .proc_fd = reading->proc_fd, .entry = entry, .path = reading->path,
-                                .mounts = &reading->mounts };
+                                .mounts = &reading->mounts, .owner = &reading->owner };
         int r = object_open(reading->objects, &source, &mapping->object);
 
         if (r < 0)
@@ -545,6 +546,7 @@ static int begin_reading(Process *process, ObjectCache *objects, ProcessReading 
                 return error_origin(-ENOMEM);
         memset(reading, 0, offsetof(ProcessReading, reader));
         reading->objects = objects;
+        reading->owner.process = process->pid;
         reading->begin_ns = clock_monotonic_ns();
         reading->proc_fd = reading->reader.fd = -1;
         r = take_directory(process, &reading->proc_fd);

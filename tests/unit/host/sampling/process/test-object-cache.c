@@ -243,6 +243,48 @@ Test(object, opens_by_path_only_the_very_file_that_was_mapped) {
         remove_directory();
 }
 
+/* The cap is 16,384; one process alone leaves three times what it holds. */
+Test(object, a_process_holds_no_more_than_its_share) {
+        enum { N = 4200, SHARE = 4096 };
+        ObjectCache *objects = NULL;
+        Object *held[N] = { 0 }, *of_other = NULL;
+        ShareOwner greedy = { 1, 1000, 11 }, other = { 2, 1000, 12 };
+        int proc_fd = open("/proc/self", O_RDONLY), n_full = 0;
+        Mounts mounts = { 0 };
+
+        stat_reset();
+        cr_assert_eq(object_cache_new(&objects, 16), 0);
+        for (int i = 0; i <= N; i++) {
+                MapsEntry entry = { .executable = true };
+                ObjectSource source = { .proc_fd = proc_fd, .entry = &entry, .path = in_directory("x"),
+                                        .mounts = &mounts, .owner = i < N ? &greedy : &other };
+                struct stat st;
+                int r;
+
+                unlink(in_directory("x"));
+                copy_file("/bin/true", in_directory("x"));
+                cr_assert_eq(stat(in_directory("x"), &st), 0);
+                entry.start = (uintptr_t)map_file(in_directory("x"), 4096);
+                entry.end = entry.start + 4096;
+                entry.inode = st.st_ino;
+                entry.major = (uint32_t)(st.st_dev >> 8 & 0xfff);
+                entry.minor = (uint32_t)(st.st_dev & 0xff);
+                r = object_open(objects, &source, i < N ? &held[i] : &of_other);
+                cr_assert(!r || (i < N && r == OBJECT_E_FULL), "%d: %d", i, r);
+                n_full += r == OBJECT_E_FULL;
+        }
+        cr_assert_eq(n_full, N - SHARE);
+        cr_assert_eq(stat_get(COUNTER_OBJECTS_OVER_CAP), N - SHARE);
+        cr_assert_not_null(of_other, "who comes later has room");
+        object_unref(of_other);
+        for (int i = 0; i < N; i++)
+                object_unref(held[i]);
+        mounts_deinit(&mounts);
+        close(proc_fd);
+        object_cache_free(objects);
+        remove_directory();
+}
+
 Test(object, is_asked_for_once_a_turn) {
         _cleanup_(object_cache_freep) ObjectCache *cache = NULL;
         uint32_t major, minor;
