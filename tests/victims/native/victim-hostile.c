@@ -10,10 +10,12 @@
  *     rings N         N rings: every other one is valid, the others are broken in some way
  *     names N DIR     N mappings of a file below DIR whose path is as long as maps can show it: 14 KiB,
  *                     newlines escaped
+ *     slots N         a context ring of N slots; a short thread after the other, which use all of its slots
+ *     crowd N DIR     maps N files of DIR, named 0, 1 …, as executable, each by its first page
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
- * Burns the CPU in hostile_burn() meanwhile, in a thread of its own. Prints first, once it is as hostile as
- * it gets:
+ * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots and crowd. Prints first,
+ * once it is as hostile as it gets:
  *     pid 4711
  */
 #include <errno.h>
@@ -142,6 +144,44 @@ static void map_files(int argc, char **argv) {
         }
 }
 
+static void *end_at_once(void *unused) {
+        return NULL;
+}
+
+static void make_ring(uint32_t capacity) {
+        size_t size = sizeof(struct spanprof_ring_header) + (size_t)capacity * SPANPROF_RING_SLOT_SIZE;
+
+        publish(map(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1), capacity);
+}
+
+/* A thread's slot follows from its id, and ids go round. */
+static void use_slots(void) {
+        pthread_t thread;
+
+        for (int i = 0; i < 100; i++) {
+                if (pthread_create(&thread, NULL, end_at_once, NULL))
+                        fail("thread");
+                pthread_join(thread, NULL);
+        }
+}
+
+static void map_crowd(unsigned n, const char *directory) {
+        char name[16];
+
+        if (chdir(directory))
+                fail(directory);
+        for (unsigned i = 0; i < n; i++) {
+                int fd;
+
+                snprintf(name, sizeof(name), "%u", i);
+                fd = open(name, O_RDONLY | O_CLOEXEC);
+                if (fd < 0)
+                        fail(name);
+                map(NULL, PAGE, PROT_READ | PROT_EXEC, 0, fd);
+                close(fd);
+        }
+}
+
 static void map_long_names(unsigned n, const char *directory) {
         char name[256];
         int fd;
@@ -162,20 +202,25 @@ static void map_long_names(unsigned n, const char *directory) {
 
 int main(int argc, char **argv) {
         static const char usage[] =
-                "victim-hostile still|churn|reserve|remap|rings|names|files [N [DIR] | FILE…]";
+                "victim-hostile still|churn|reserve|remap|rings|names|slots|crowd|files [N [DIR] | FILE…]";
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
+        bool slots = !strcmp(mode, "slots"), crowd = !strcmp(mode, "crowd");
         char *base = NULL;
         pthread_t thread;
 
         victim_stop_after(0);
-        if (pthread_create(&thread, NULL, hostile_burn, NULL))
+        if (!slots && !crowd && pthread_create(&thread, NULL, hostile_burn, NULL))
                 fail("thread");
         if (files)
                 map_files(argc, argv);
         else if (!strcmp(mode, "names") && argc > 3)
                 map_long_names(n, argv[3]);
+        else if (crowd && argc > 3)
+                map_crowd(n, argv[3]);
+        else if (slots)
+                make_ring(n);
         else if (!strcmp(mode, "rings"))
                 make_rings(n);
         else if (!strcmp(mode, "reserve"))
@@ -191,7 +236,9 @@ int main(int argc, char **argv) {
                         change_mappings(base, n);
                 if (remap)
                         move_ring();
-                usleep(remap ? 1000 : 10000);
+                if (slots)
+                        use_slots();
+                usleep(remap || slots ? 1000 : 10000);
         }
         return 0;
 }

@@ -68,6 +68,11 @@ struct Frames {
         FramesRefresh refresh;
         void *userdata;
         FramesNaming naming;
+        struct {
+                FramesSampled tell;     /* NULL = nothing asks */
+                void *userdata;
+                const Process *process; /* of the stack that is being made */
+        } sampled;
         /* the stack that is being made: it may be another one for the next sample */
         bool is_preliminary;
         bool is_late;                   /* a name of its runtime may be known in a moment */
@@ -111,6 +116,11 @@ Frames *frames_free(Frames *frames) {
 void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata) {
         frames->refresh = refresh;
         frames->userdata = userdata;
+}
+
+void frames_set_sampled(Frames *frames, FramesSampled sampled, void *userdata) {
+        frames->sampled.tell = sampled;
+        frames->sampled.userdata = userdata;
 }
 
 void frames_set_naming(Frames *frames, const FramesNaming *naming) {
@@ -176,6 +186,8 @@ static int find_module(Frames *frames, Window *window, const Mapping *mapping, u
                 *indexp = (uint32_t)(known - 1);
                 return 0;
         }
+        if (frames->sampled.tell)
+                frames->sampled.tell(frames->sampled.userdata, frames->sampled.process, mapping);
         r = add_module(frames, window, mapping->object, segment, path, &index);
         if (!r)
                 r = hashmap_put(&frames->modules, key, (void *)((uintptr_t)index + 1));
@@ -364,6 +376,8 @@ static int runtime_frame(Frames *frames, Window *window, const StackInput *input
 static int user_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *to, size_t *np) {
         size_t max = MAX_FRAMES - input->n_kernel, n = 0, n_made = 1;
         int r = 0;
+
+        frames->sampled.process = input->process;
 
         for (size_t i = 0; i < input->n_user && !r; i += runtime_frame_words(input->user[i])) {
                 const Mapping *mapping = frames->answers[i].mapping;

@@ -36,6 +36,10 @@ DEFINE_CLEANUP(Frames, frames_free)
 typedef int (*FramesRefresh)(void *userdata, Process *process);
 void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
 
+/* Called once a window for each file, and path of it, that a sample is in. */
+typedef void (*FramesSampled)(void *userdata, const Process *process, const Mapping *mapping);
+void frames_set_sampled(Frames *frames, FramesSampled sampled, void *userdata);
+
 enum {
         _FRAMES_E_SUCCESS,
         FRAMES_E_UNNAMED,               /* from FramesNaming.code: the name is not known */

@@ -6,6 +6,7 @@
 
 #include "host/service/run/stages.h"
 
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 
 static int refresh(void *userdata, Process *process) {
@@ -14,12 +15,21 @@ static int refresh(void *userdata, Process *process) {
         return targets_refresh(daemon->stages.targets, process);
 }
 
+/* For want of memory the next window tells it again. */
+static void sampled(void *userdata, const Process *process, const Mapping *mapping) {
+        Daemon *daemon = userdata;
+
+        (void)tables_sampled(daemon->stages.tables, process, mapping, clock_monotonic_ns());
+}
+
 static int make(Daemon *daemon) {
         int r = frames_new(&daemon->stages.frames);
 
-        if (!r)
-                frames_set_refresh(daemon->stages.frames, refresh, daemon);
-        return error_fold(r);
+        if (r)
+                return error_fold(r);
+        frames_set_refresh(daemon->stages.frames, refresh, daemon);
+        frames_set_sampled(daemon->stages.frames, sampled, daemon);
+        return 0;
 }
 
 static void describe(Daemon *daemon, Metrics *metrics) {

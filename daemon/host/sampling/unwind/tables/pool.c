@@ -2,7 +2,11 @@
 
 /*
  * Finds a table by the object's id, counts its users, and keeps those without users in a list by their last
- * use; the oldest gives its slot to a new one.
+ * use; the oldest gives its slot to a new one. Where there is none, the greatest holder gives way:
+ *
+ *     attacker: 4,030 tables, 2 of them sampled ──▶ one of 4,028 leaves ──▶ the first table of a new program
+ *
+ * A slot is free only after its table has left the kernel, which takes some ms; so some are kept free.
  */
 
 #include "host/sampling/unwind/tables/pool.h"
@@ -14,6 +18,7 @@
 
 #include "core/base/data/hashmap.h"
 #include "core/base/data/list.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
@@ -23,7 +28,13 @@
 enum {
         MAX_IDLE_NONE = 256,            /* files known to have no rows, without users */
         MAX_IDLE_WAITING = 64,          /* files whose last user went before their turn came */
+        FREE_PART = 64,                 /* of the slots, one in so many is kept free */
+        MAX_OWN = 4,                    /* tables that displace others of the same holder, in a second */
 };
+
+/* A table of the holder itself gives way only if no sample was in it for so long. */
+#define OWN_AGE_NS (30 * NS_PER_SEC)
+#define AGAIN_NS NS_PER_SEC             /* until a table is asked for again */
 
 typedef struct IdleTables {
         PoolTable *first, *last;        /* without users, by last use */
@@ -35,7 +46,11 @@ struct Pool {
         Hashmap tables;                 /* object id → PoolTable */
         PoolTable **slots;              /* slot → PoolTable, NULL = free */
         uint32_t *free_slots;
-        uint32_t n_free_slots;
+        uint32_t n_free_slots, n_loaded;        /* n_loaded: tables that are PUBLISHING or READY */
+        uint32_t *leaving;              /* slots of tables that nodes may still name */
+        uint32_t n_leaving;
+        Shares shares;                  /* bytes, and for each slot its part of the bytes */
+        uint64_t own_second, n_own;     /* tables in that second that displace others of the same holder */
         TableQueue queue;               /* requests of tables that are WAITING */
         IdleTables idle;                /* READY */
         IdleTables none;                /* tables that are NONE: their files say so */
@@ -45,7 +60,35 @@ struct Pool {
         int epoll_fd;                   /* readable when the publisher or a worker has a result */
 };
 
+static void discharge(Pool *pool, PoolTable *table) {
+        share_release(&pool->shares, table->request.share, table->n_charged);
+        table->request.share = NULL;
+        table->n_charged = 0;
+}
+
+/* A file that waits counts for little: what displaces others is what is loaded. Return: 0, -ENOMEM. */
+static int charge(Pool *pool, PoolTable *table, const ShareOwner *owner) {
+        int r = owner ? shares_hold(&pool->shares, owner, 1, &table->request.share) : 0;
+
+        table->n_charged = owner && !r;
+        return r;
+}
+
+static size_t slot_charge(const Pool *pool) {
+        return pool->config.max_bytes / pool->config.n_slots;
+}
+
+static void charge_loaded(Pool *pool, PoolTable *table, size_t n_bytes) {
+        size_t n = n_bytes + slot_charge(pool);
+
+        if (!table->request.share)
+                return;
+        share_hold_more(table->request.share, n);
+        table->n_charged += n;
+}
+
 static void free_table(Pool *pool, PoolTable *table) {
+        discharge(pool, table);
         hashmap_remove(&pool->tables, table->object_id);
         closep(&table->request.fd);
         free(table);
@@ -67,12 +110,15 @@ Pool *pool_free(Pool *pool) {
         while ((entry = hashmap_next(&pool->tables, &at))) {
                 PoolTable *table = entry->value;
 
+                discharge(pool, table);
                 closep(&table->request.fd);
                 free(table);
         }
         hashmap_deinit(&pool->tables);
+        shares_deinit(&pool->shares);
         free(pool->slots);
         free(pool->free_slots);
+        free(pool->leaving);
         free(pool);
         return NULL;
 }
@@ -98,7 +144,8 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         pool->epoll_fd = -1;
         pool->slots = calloc(config->n_slots, sizeof(*pool->slots));
         pool->free_slots = calloc(config->n_slots, sizeof(*pool->free_slots));
-        if (!pool->slots || !pool->free_slots)
+        pool->leaving = calloc(config->n_slots, sizeof(*pool->leaving));
+        if (!pool->slots || !pool->free_slots || !pool->leaving)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < config->n_slots; i++)
                 pool->free_slots[i] = config->n_slots - 1 - i;
@@ -106,6 +153,7 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
         if (!r)
                 r = table_queue_init(&pool->queue, config->zygotes);
+        pool->queue.shares = &pool->shares;
         if (!r)
                 r = open_epoll(pool);
         if (r)
@@ -140,14 +188,20 @@ static int add(Pool *pool, uint64_t object_id, PoolTable **tablep) {
         return 0;
 }
 
-int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep) {
-        int r = add(pool, object_id, tablep);
+int pool_add_file(Pool *pool, uint64_t object_id, int fd, const ShareOwner *owner, PoolTable **tablep) {
+        PoolTable *table = NULL;
+        int r = add(pool, object_id, &table);
 
+        if (!r && fd >= 0)
+                r = charge(pool, table, owner);
         if (r) {
+                if (table)
+                        free_table(pool, table);
                 if (fd >= 0)
                         close(fd);
                 return error_fold(r);
         }
+        *tablep = table;
         (*tablep)->request.fd = fd;
         if (fd >= 0) {
                 table_queue_add(&pool->queue, &(*tablep)->request);
@@ -159,13 +213,21 @@ int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep) {
         return 0;
 }
 
-void pool_retry(Pool *pool, PoolTable *table, int fd) {
+int pool_retry(Pool *pool, PoolTable *table, int fd, const ShareOwner *owner) {
+        int r;
+
         if (fd < 0)
-                return;
+                return 0;
+        r = charge(pool, table, owner);
+        if (r) {
+                close(fd);
+                return error_fold(r);
+        }
         table->request.fd = fd;
-        table->is_lost = table->is_unopened = false;
+        table->is_lost = table->is_unopened = table->is_refused = false;
         table_queue_add(&pool->queue, &table->request);
         set_state(pool, table, POOL_WAITING);
+        return 0;
 }
 
 int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep) {
@@ -184,6 +246,8 @@ static void evict(Pool *pool, PoolTable *table) {
         list_remove(&pool->idle, table);
         pool->n_idle_bytes -= table->n_bytes;
         pool->n_bytes -= table->n_bytes;
+        pool->n_loaded--;
+        discharge(pool, table);
         hashmap_remove(&pool->tables, table->object_id);
         table->state = POOL_LEAVING;
         publisher_remove(pool->publisher, table->slot);
@@ -269,6 +333,7 @@ void pool_unuse(Pool *pool, PoolTable *table) {
 /* The table never comes to be; @why counts it. This may be the end of @table. */
 static void give_up(Pool *pool, PoolTable *table, enum counter why) {
         stat_add(why, 1);
+        discharge(pool, table);
         table->is_lost = why != COUNTER_UNWIND_TABLES_NO_ROWS;
         set_state(pool, table, POOL_NONE);
         table->is_known_none = why == COUNTER_UNWIND_TABLES_NO_ROWS;
@@ -276,12 +341,92 @@ static void give_up(Pool *pool, PoolTable *table, enum counter why) {
                 keep_none(pool, table);
 }
 
-/* Makes room for @n_bytes and a slot, at the cost of tables without users. */
-static bool make_room(Pool *pool, size_t n_bytes) {
-        while (pool->idle.first &&
-               (pool->n_free_slots == 0 || pool->n_bytes + n_bytes > pool->config.max_bytes))
-                evict(pool, pool->idle.first);
-        return pool->n_free_slots > 0 && pool->n_bytes + n_bytes <= pool->config.max_bytes;
+static bool is_full(const Pool *pool, size_t n_bytes) {
+        return pool->n_loaded >= pool->config.n_slots - pool->config.n_slots / FREE_PART ||
+               pool->n_bytes + n_bytes > pool->config.max_bytes;
+}
+
+/* Takes a table from its users; its slot stays taken until nodes do not name it any more. */
+static void evict_used(Pool *pool, PoolTable *table) {
+        pool->n_bytes -= table->n_bytes;
+        pool->n_loaded--;
+        pool->slots[table->slot] = NULL;
+        pool->leaving[pool->n_leaving++] = table->slot;
+        table->is_refused = true;
+        give_up(pool, table, COUNTER_UNWIND_TABLES_EVICTED);
+}
+
+void pool_free_slots(Pool *pool) {
+        while (pool->n_leaving)
+                publisher_remove(pool->publisher, pool->leaving[--pool->n_leaving]);
+}
+
+/* The holder's table in which no sample was for the longest time, and none after @before_ns. NULL = none. */
+static PoolTable *find_oldest(const Pool *pool, const Share *share, uint64_t before_ns) {
+        PoolTable *oldest = NULL;
+
+        for (uint32_t i = 0; i < pool->config.n_slots; i++) {
+                PoolTable *table = pool->slots[i];
+
+                if (table && table->state == POOL_READY && table->request.share == share &&
+                    table->sampled_ns < before_ns && (!oldest || table->sampled_ns < oldest->sampled_ns))
+                        oldest = table;
+        }
+        return oldest;
+}
+
+/* The table that gives way to another of @n_bytes. NULL = none. */
+static PoolTable *find_victim(const Pool *pool, const PoolTable *table, size_t n_bytes) {
+        Share *own = table->request.share, *victim;
+
+        if (!own)
+                return NULL;
+        victim = shares_victim(&pool->shares, own, n_bytes + slot_charge(pool));
+        if (victim != own)
+                return find_oldest(pool, victim, UINT64_MAX);
+        return table->sampled_ns > OWN_AGE_NS ? find_oldest(pool, own, table->sampled_ns - OWN_AGE_NS) : NULL;
+}
+
+/* Makes room for @n_bytes and a slot: of tables without users first, then of the greatest holder's. */
+static bool make_room(Pool *pool, const PoolTable *table, size_t n_bytes) {
+        while (pool->n_free_slots && is_full(pool, n_bytes)) {
+                PoolTable *victim = pool->idle.first ? NULL : find_victim(pool, table, n_bytes);
+
+                if (pool->idle.first)
+                        evict(pool, pool->idle.first);
+                else if (victim)
+                        evict_used(pool, victim);
+                else
+                        return false;
+        }
+        return pool->n_free_slots > 0;
+}
+
+/* Whether a table of the same holder may be displaced in this second. */
+static bool may_displace_own(Pool *pool, uint64_t now_ns) {
+        if (pool->own_second != now_ns / NS_PER_SEC)
+                pool->n_own = 0;
+        pool->own_second = now_ns / NS_PER_SEC;
+        return pool->n_own++ < MAX_OWN;
+}
+
+bool pool_is_wanted(Pool *pool, PoolTable *table, const ShareOwner *owner, uint64_t now_ns) {
+        bool was_asked = table->sampled_ns && now_ns - table->sampled_ns < AGAIN_NS;
+        PoolTable asking = { .sampled_ns = now_ns };
+        bool is_wanted;
+
+        table->sampled_ns = now_ns;
+        if (!table->is_refused || table->state != POOL_NONE || was_asked)
+                return false;
+        if (!is_full(pool, table->n_bytes) || pool->idle.first)
+                return true;
+        if (charge(pool, &asking, owner))
+                return false;
+        is_wanted = shares_victim(&pool->shares, asking.request.share, table->n_bytes + slot_charge(pool)) !=
+                            asking.request.share ||
+                    (may_displace_own(pool, now_ns) && find_victim(pool, &asking, table->n_bytes));
+        discharge(pool, &asking);
+        return is_wanted;
 }
 
 static uint64_t sum_problems(const CfiCounts *counts) {
@@ -300,7 +445,9 @@ static void publish(Pool *pool, PoolTable *table, const Table *built) {
         stat_add(COUNTER_UNWIND_CODE_DERIVED, built->counts.n_derived);
         stat_add(COUNTER_UNWIND_CODE_PASSED, built->counts.n_passed);
         stat_add(COUNTER_UNWIND_FUNCTIONS_REFUSED, built->counts.n_refused);
-        if (!make_room(pool, built->size)) {
+        table->n_bytes = built->size;
+        if (!make_room(pool, table, built->size)) {
+                table->is_refused = true;
                 give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
                 return;
         }
@@ -312,11 +459,12 @@ static void publish(Pool *pool, PoolTable *table, const Table *built) {
         table->slot = pool->free_slots[--pool->n_free_slots];
         table->text_low = built->text_low;
         table->text_high = built->text_high;
-        table->n_bytes = built->size;
         table->map_fd = fd;
         table->state = POOL_PUBLISHING;
         pool->slots[table->slot] = table;
         pool->n_bytes += built->size;
+        pool->n_loaded++;
+        charge_loaded(pool, table, built->size);
         publisher_set(pool->publisher, table->slot, fd);
 }
 
@@ -330,6 +478,7 @@ static void finish_publishing(Pool *pool, PoolTable *table, int error) {
                 /* The thread still has the table's descriptor, so the slot is given back by way of it. */
                 log_debug("cannot publish a table of unwind rows: error %d", error);
                 pool->n_bytes -= table->n_bytes;
+                pool->n_loaded--;
                 pool->slots[table->slot] = NULL;
                 publisher_remove(pool->publisher, table->slot);
                 give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);

@@ -8,6 +8,10 @@
  * and a thread that may wait publishes them (publisher.h). A table without users stays until its room is
  * needed; the one whose last use is oldest goes first. So does the knowledge that a file has no rows, and the
  * place in the queue of a file whose users were gone before its turn: up to a number of each.
+ *
+ * When there is no room, and no table without users, the holder of most gives one to who has less: the table
+ * of its that no sample was in for the longest time. What is without a table then is asked for again by the
+ * next sample in it (pool_is_wanted()).
  */
 
 #include <stdbool.h>
@@ -42,6 +46,9 @@ struct PoolTable {
         bool is_lost;                   /* state NONE, but the file may have rows */
         bool is_unopened;               /* … its process was gone: another one may show it (pool_retry()) */
         bool is_known_none;             /* state NONE, and the file itself says so */
+        bool is_refused;                /* state NONE for want of room */
+        size_t n_charged;               /* what it counts for in `request.share` */
+        uint64_t sampled_ns;            /* MONOTONIC time of a sample in it; 0 = none was told */
         bool is_none_kept, is_waiting_kept;     /* without users: counted as such */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
@@ -69,12 +76,26 @@ DEFINE_CLEANUP(Pool, pool_free)
 /* Table of an object, or NULL. */
 PoolTable *pool_find(Pool *pool, uint64_t object_id);
 
-/* Adds a table. @fd: the object's file, taken over, or -1 = it cannot be opened. Return: 0, -ENOMEM. */
-int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep);
+/*
+ * Adds a table. @fd: the object's file, taken over, or -1 = it cannot be opened. @owner: whose share it is
+ * of. Return: 0, -ENOMEM.
+ */
+int pool_add_file(Pool *pool, uint64_t object_id, int fd, const ShareOwner *owner, PoolTable **tablep);
+
+/* The same of an image, which is in the share of none. */
 int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep);
 
-/* The file of a table that could not be opened. @fd: as in pool_add_file(). */
-void pool_retry(Pool *pool, PoolTable *table, int fd);
+/* Takes the file of a table that could not be opened, or had no room. @fd: as in pool_add_file(). */
+int pool_retry(Pool *pool, PoolTable *table, int fd, const ShareOwner *owner);
+
+/*
+ * Notes a sample in the table, at @now_ns. Return: whether it has no room, and would get it now by
+ * pool_retry().
+ */
+bool pool_is_wanted(Pool *pool, PoolTable *table, const ShareOwner *owner, uint64_t now_ns);
+
+/* Frees slots of tables that gave way, once no node in the kernel names them any more. */
+void pool_free_slots(Pool *pool);
 
 /* Give a table back only when no node in the kernel names it any more. */
 void pool_use(Pool *pool, PoolTable *table);

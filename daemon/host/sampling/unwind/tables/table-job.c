@@ -276,6 +276,10 @@ static Place *find_place(TableJobs *jobs, bool is_slow) {
         return NULL;
 }
 
+bool table_jobs_is_free(TableJobs *jobs, bool is_slow) {
+        return find_place(jobs, is_slow);
+}
+
 bool table_jobs_begin(TableJobs *jobs, void *what, int fd, const TableLimits *limits, bool is_slow) {
         Place *place = find_place(jobs, is_slow);
 

@@ -86,6 +86,9 @@ DEFINE_CLEANUP(TableJobs, table_jobs_free)
 /* Descriptor of job @i of TABLE_JOBS_N: readable when table_jobs_step() has something to do. */
 int table_jobs_fd(const TableJobs *jobs, int i);
 
+/* Whether table_jobs_begin() would find a job. */
+bool table_jobs_is_free(TableJobs *jobs, bool is_slow);
+
 /*
  * Begins a table if a job is free. @what: stands for the file in table_jobs_step(), not NULL.
  * @is_slow: the file was late before. @fd: borrowed until table_jobs_step() returns @what.

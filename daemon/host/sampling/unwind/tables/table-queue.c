@@ -63,15 +63,31 @@ static void end(TableQueue *queue, TableRequest *request, int r, TableResult *re
         result->result = r;
 }
 
+/* Whether @a is made before @b, which came earlier. */
+static bool goes_before(const TableRequest *a, const TableRequest *b) {
+        int turns = a->share && b->share ? share_compare_turns(a->share, b->share) : !!a->share - !!b->share;
+
+        if (turns || a->n_users != b->n_users)
+                return turns ? turns < 0 : a->n_users > b->n_users;
+        return a->share && b->share && share_compare_process_turns(a->share, b->share) < 0;
+}
+
 /* A worker needs a file; @is_here: requests without one, or all if there are no workers. */
-static TableRequest *most_used(const TableQueue *queue, bool is_here, bool is_slow) {
+static TableRequest *find_next(const TableQueue *queue, bool is_here, bool is_slow) {
         TableRequest *best = NULL;
 
         for (TableRequest *request = queue->first; request; request = request->next)
                 if (!request->is_in_work && (request->image || !queue->jobs) == is_here &&
-                    request->is_slow == is_slow && (!best || request->n_users > best->n_users))
+                    request->is_slow == is_slow && (!best || goes_before(request, best)))
                         best = request;
         return best;
+}
+
+/* @request is made now. */
+static void take_turn(const TableQueue *queue, TableRequest *request) {
+        request->is_in_work = true;
+        if (request->share)
+                share_take_turn(queue->shares, request->share);
 }
 
 /* ---- in this process ---- */
@@ -80,7 +96,7 @@ static int begin(TableQueue *queue, TableRequest *request) {
         TableLimits limits = TABLE_LIMITS_DEFAULT;
 
         limits.max_scan = MAX_SCAN_HERE;
-        request->is_in_work = true;
+        take_turn(queue, request);
         queue->building = request;
         if (request->image)
                 return table_builder_new_memory(&queue->builder, request->image, request->image_size,
@@ -89,7 +105,7 @@ static int begin(TableQueue *queue, TableRequest *request) {
 }
 
 int table_queue_step_here(TableQueue *queue, uint64_t budget, TableResult *result) {
-        TableRequest *request = queue->building ?: most_used(queue, true, false);
+        TableRequest *request = queue->building ?: find_next(queue, true, false);
         int r = 0;
 
         if (!request)
@@ -114,9 +130,9 @@ static void ask_workers(TableQueue *queue, bool is_slow) {
         const TableLimits limits = TABLE_LIMITS_DEFAULT;
         TableRequest *request;
 
-        while ((request = most_used(queue, false, is_slow)) &&
+        while (table_jobs_is_free(queue->jobs, is_slow) && (request = find_next(queue, false, is_slow)) &&
                table_jobs_begin(queue->jobs, request, request->fd, &limits, is_slow))
-                request->is_in_work = true;
+                take_turn(queue, request);
 }
 
 /* A late file is tried again, apart from the others, if it still has users. */

@@ -4,7 +4,8 @@
 /*
  * Table Queue
  *
- * Files that wait for their table of unwind rows. The file with most users is next. Workers make the tables,
+ * Files that wait for their table of unwind rows. Control groups take turns, and users in them; of one user's
+ * files the one that most processes use is next. Workers make the tables,
  * several at the same time; without workers, and for an image in memory, they are made here, one after the
  * other and in steps. The queue makes tables and hands them out; it knows nothing of the kernel.
  */
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/zygotes.h"
 #include "host/sampling/unwind/tables/table-job.h"
 #include "host/sampling/unwind/tables/table.h"
@@ -24,11 +26,13 @@ struct TableRequest {
         const void *image;              /* image in memory, borrowed; NULL = the file counts */
         size_t image_size;
         uint32_t n_users;               /* the owner keeps it up to date: most users first */
-        bool is_in_work, is_slow;       /* kept up to date by the owner: most users first */
+        Share *share;                   /* whose turn it is when it is made; NULL = it is always next */
+        bool is_in_work, is_slow;
         TableRequest *previous, *next;  /* in order of arrival */
 };
 
 typedef struct TableQueue {
+        Shares *shares;                 /* borrowed; NULL = there are no turns */
         TableRequest *first, *last;
         TableRequest *building;         /* the one that `builder` works on */
         TableBuilder *builder;          /* in this process; NULL = none */

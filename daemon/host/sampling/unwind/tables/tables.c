@@ -46,6 +46,7 @@ typedef struct User {
         uint64_t changes;               /* the pool's count of changes when its nodes were written */
         UserMapping *mappings;
         uint32_t n_mappings;
+        ShareOwner owner;               /* read with its first new table; `group` 0 = not yet */
 } User;
 
 struct Tables {
@@ -146,10 +147,25 @@ bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addres
         return false;
 }
 
-static int open_table(Tables *tables, const Process *process, const Mapping *mapping, PoolTable **tablep) {
-        uint64_t id = mapping->object->id;
+/* The file of a mapping, for a worker; -1 = it cannot be opened. @owner: filled if it is not known yet. */
+static int open_file(const Process *process, const Mapping *mapping, ShareOwner *owner) {
         _cleanup_(closep) int proc_fd = -1;
         int fd = -1;
+
+        if (process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL))
+                proc_fd = -1;
+        if (!owner->group)
+                *owner = identity_owner(proc_fd, process->pid);
+        if (proc_fd < 0 ||
+            object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd))
+                return -1;
+        return fd;
+}
+
+static int open_table(Tables *tables, const Process *process, const Mapping *mapping, ShareOwner *owner,
+                      PoolTable **tablep) {
+        uint64_t id = mapping->object->id;
+        int fd;
 
         *tablep = pool_find(tables->pool, id);
         if (*tablep && !(*tablep)->is_unopened)
@@ -157,23 +173,21 @@ static int open_table(Tables *tables, const Process *process, const Mapping *map
         if (mapping->kind == MAPPING_VDSO)
                 return pool_add_image(tables->pool, id, (const void *)getauxval(AT_SYSINFO_EHDR),
                                       mapping->end - mapping->start, tablep);
-        if (process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL) == 0 &&
-            object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd) != 0)
-                fd = -1;
+        fd = open_file(process, mapping, owner);
         if (!*tablep)
-                return pool_add_file(tables->pool, id, fd, tablep);
-        pool_retry(tables->pool, *tablep, fd);
-        return 0;
+                return pool_add_file(tables->pool, id, fd, owner, tablep);
+        return pool_retry(tables->pool, *tablep, fd, owner);
 }
 
-static int read_mapping(Tables *tables, const Process *process, const Mapping *mapping, UserMapping *to) {
+static int read_mapping(Tables *tables, const Process *process, const Mapping *mapping, ShareOwner *owner,
+                        UserMapping *to) {
         int r;
 
         *to = (UserMapping){ .start = mapping->start, .end = mapping->end };
         if (!mapping->object || (mapping->kind != MAPPING_FILE && mapping->kind != MAPPING_VDSO) ||
             !tables_find_address(mapping->object, mapping->offset, &to->address))
                 return 0;
-        r = open_table(tables, process, mapping, &to->table);
+        r = open_table(tables, process, mapping, owner, &to->table);
         if (r)
                 return error_fold(r);
         pool_use(tables->pool, to->table);
@@ -296,7 +310,7 @@ int tables_process(Tables *tables, const Process *process) {
         if (!mappings)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n && !r; i++)
-                r = read_mapping(tables, process, &process->mappings[i], &mappings[i]);
+                r = read_mapping(tables, process, &process->mappings[i], &user->owner, &mappings[i]);
         if (r) {
                 release_mappings(tables, mappings, n);
                 return error_fold(r);
@@ -309,6 +323,15 @@ int tables_process(Tables *tables, const Process *process) {
         publish(tables, user);
         release_mappings(tables, before, n_before);
         return 0;
+}
+
+int tables_sampled(Tables *tables, const Process *process, const Mapping *mapping, uint64_t now_ns) {
+        User *user = hashmap_get(&tables->users, process->pid);
+        PoolTable *table = mapping->object ? pool_find(tables->pool, mapping->object->id) : NULL;
+
+        if (!user || !table || !pool_is_wanted(tables->pool, table, &user->owner, now_ns))
+                return 0;
+        return pool_retry(tables->pool, table, open_file(process, mapping, &user->owner), &user->owner);
 }
 
 void tables_forget(Tables *tables, uint32_t pid) {
@@ -347,6 +370,7 @@ int tables_step(Tables *tables, uint64_t budget) {
         if (r < 0)
                 return error_fold(r);
         publish_changes(tables);
+        pool_free_slots(tables->pool);
         return r == POOL_E_AGAIN ? TABLES_E_AGAIN : 0;
 }
 

@@ -10,6 +10,7 @@
  * steps, as large as the caller has time for.
  *
  *     found, exec, mappings changed      tables_process()
+ *     a sample                           tables_sampled(), at least once a window for each file
  *     gone                               tables_forget()
  *     tables_fd() readable, or time      tables_step() until it returns 0
  */
@@ -49,6 +50,12 @@ DEFINE_CLEANUP(Tables, tables_free)
  * was told before (maps_serial). Return: 0, -ENOMEM.
  */
 int tables_process(Tables *tables, const Process *process);
+
+/*
+ * Notes a sample in a mapping of the process: its table is the last to give way to others, and is asked for
+ * again if it had no room. Return: 0, -ENOMEM.
+ */
+int tables_sampled(Tables *tables, const Process *process, const Mapping *mapping, uint64_t now_ns);
 
 /* The target is gone, or is none any more. */
 void tables_forget(Tables *tables, uint32_t pid);

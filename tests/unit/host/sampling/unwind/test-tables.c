@@ -372,6 +372,8 @@ static int null_file(void) {
         return dup(fileno(file));
 }
 
+static const ShareOwner nobody = { .group = 1 };
+
 static Pool *open_pool(void) {
         const PoolConfig config = { .array_fd = array_fd, .n_slots = 64, .max_bytes = 1 << 20,
                                     .max_idle_bytes = 1 << 20 };
@@ -398,7 +400,7 @@ Test(tables, of_a_file_without_rows_are_not_asked_for_again) {
 
         create_maps(64);
         pool = open_pool();
-        cr_assert_eq(pool_add_file(pool, 7, null_file(), &table), 0);
+        cr_assert_eq(pool_add_file(pool, 7, null_file(), &nobody, &table), 0);
         pool_use(pool, table);
         finish(pool, table, POOL_NONE);
         pool_unuse(pool, table);
@@ -418,7 +420,7 @@ Test(tables, of_a_file_that_could_not_be_opened_are_asked_for_again) {
 
         create_maps(64);
         pool = open_pool();
-        cr_assert_eq(pool_add_file(pool, 7, -1, &table), 0);
+        cr_assert_eq(pool_add_file(pool, 7, -1, &nobody, &table), 0);
         pool_use(pool, table);
         cr_assert_eq(table->state, POOL_NONE);
         pool_unuse(pool, table);
@@ -435,7 +437,7 @@ Test(tables, of_files_without_rows_have_a_cap) {
         create_maps(64);
         pool = open_pool();
         for (uint64_t id = 1; id <= N; id++) {
-                cr_assert_eq(pool_add_file(pool, id, null_file(), &table), 0);
+                cr_assert_eq(pool_add_file(pool, id, null_file(), &nobody, &table), 0);
                 pool_use(pool, table);
                 finish(pool, table, POOL_NONE);
                 pool_unuse(pool, table);
@@ -458,7 +460,7 @@ Test(tables, are_made_for_the_next_process_if_the_first_was_too_short) {
 
         create_maps(64);
         pool = open_pool();
-        cr_assert_eq(pool_add_file(pool, 1, fd, &table), 0);
+        cr_assert_eq(pool_add_file(pool, 1, fd, &nobody, &table), 0);
         pool_use(pool, table);
         pool_unuse(pool, table);
         cr_assert_eq(pool_find(pool, 1), table);
@@ -467,7 +469,7 @@ Test(tables, are_made_for_the_next_process_if_the_first_was_too_short) {
         for (uint64_t id = 2; id < 2 + N; id++) {
                 PoolTable *other;
 
-                cr_assert_eq(pool_add_file(pool, id, null_file(), &other), 0);
+                cr_assert_eq(pool_add_file(pool, id, null_file(), &nobody, &other), 0);
                 pool_use(pool, other);
                 pool_unuse(pool, other);
                 n += pool_find(pool, id) != NULL;
@@ -476,6 +478,114 @@ Test(tables, are_made_for_the_next_process_if_the_first_was_too_short) {
         for (int i = 0; i < 10 * N; i++)
                 pool_step(pool, 1 << 20);
         cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_NO_ROWS), KEPT);
+        pool_free(pool);
+}
+
+/* ---- shares of a pool that is full ---- */
+
+static PoolTable *add_loaded(Pool *pool, uint64_t id, const ShareOwner *owner, PoolState state) {
+        int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        PoolTable *table;
+
+        cr_assert_eq(pool_add_file(pool, id, fd, owner, &table), 0);
+        pool_use(pool, table);
+        finish(pool, table, state);
+        return table;
+}
+
+static Pool *open_shared_pool(void) {
+        const PoolConfig config = { .array_fd = array_fd, .n_slots = 64, .max_bytes = 1 << 30 };
+        Pool *pool;
+
+        stat_reset();
+        cr_assert_eq(pool_new(&pool, &config), 0);
+        return pool;
+}
+
+enum { FULL = 63 };                     /* one of 64 slots is kept free */
+
+/* Waits until the slot of a table that gave way has left the kernel. */
+static void free_slot(Pool *pool) {
+        struct pollfd fd = { .fd = pool_fd(pool), .events = POLLIN };
+
+        pool_free_slots(pool);
+        cr_assert_eq(poll(&fd, 1, 20000), 1);
+        pool_step(pool, 1 << 20);
+}
+
+Test(tables, of_the_greatest_holder_give_way_the_one_that_was_sampled_last_at_the_end) {
+        const ShareOwner greedy = { 1, 1000, 11 }, honest = { 2, 1000, 12 };
+        PoolTable *tables_of_greedy[FULL], *first, *second;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_shared_pool();
+        for (unsigned i = 0; i < FULL; i++) {
+                tables_of_greedy[i] = add_loaded(pool, i, &greedy, POOL_READY);
+                cr_assert_not(pool_is_wanted(pool, tables_of_greedy[i], &greedy, 1000 + (i + 7) % FULL));
+        }
+        add_loaded(pool, 100, &greedy, POOL_NONE);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_OVER_CAP), 1, "it displaces none of its own that lives");
+        first = add_loaded(pool, 200, &honest, POOL_READY);
+        cr_assert_eq(tables_of_greedy[FULL - 7]->state, POOL_NONE, "sampled at 1000");
+        cr_assert(tables_of_greedy[FULL - 7]->is_lost);
+        free_slot(pool);
+        second = add_loaded(pool, 201, &honest, POOL_READY);
+        cr_assert_eq(tables_of_greedy[FULL - 6]->state, POOL_NONE, "sampled at 1001");
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), 2);
+        cr_assert_eq(first->state, POOL_READY);
+        cr_assert_eq(second->state, POOL_READY);
+        pool_free(pool);
+}
+
+Test(tables, that_had_no_room_are_asked_for_again_by_a_sample_in_them) {
+        const ShareOwner greedy = { 1, 1000, 11 }, honest = { 2, 1000, 12 };
+        const uint64_t second = 1000000000;
+        PoolTable *refused, *old;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_shared_pool();
+        old = add_loaded(pool, 0, &greedy, POOL_READY);
+        for (unsigned i = 1; i < FULL; i++) {
+                PoolTable *table = add_loaded(pool, i, &greedy, POOL_READY);
+
+                cr_assert_not(pool_is_wanted(pool, table, &greedy, 90 * second));
+        }
+        refused = add_loaded(pool, 100, &greedy, POOL_NONE);
+        cr_assert(pool_is_wanted(pool, refused, &honest, 91 * second), "others have more");
+        cr_assert_not(pool_is_wanted(pool, refused, &honest, 91 * second + 1), "once a second");
+        cr_assert(pool_is_wanted(pool, refused, &greedy, 93 * second), "one of its own was never sampled");
+        cr_assert_eq(pool_retry(pool, refused, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &greedy), 0);
+        finish(pool, refused, POOL_READY);
+        cr_assert_eq(old->state, POOL_NONE);
+        free_slot(pool);
+        refused = add_loaded(pool, 101, &greedy, POOL_NONE);
+        cr_assert_not(pool_is_wanted(pool, refused, &greedy, 94 * second), "all others were sampled lately");
+        pool_free(pool);
+}
+
+Test(tables, are_made_for_control_groups_in_turn) {
+        enum { N = 20 };
+        const ShareOwner greedy = { 1, 1000, 11 }, honest = { 2, 1000, 12 };
+        PoolTable *of_greedy[N], *of_honest;
+        Pool *pool;
+        int n = 0;
+
+        create_maps(64);
+        pool = open_shared_pool();
+        for (unsigned i = 0; i < N; i++) {
+                cr_assert_eq(pool_add_file(pool, i, null_file(), &greedy, &of_greedy[i]), 0);
+                pool_use(pool, of_greedy[i]);
+                pool_use(pool, of_greedy[i]);
+        }
+        cr_assert_eq(pool_add_file(pool, 100, null_file(), &honest, &of_honest), 0);
+        pool_use(pool, of_honest);
+        for (int i = 0; i < 100 && of_honest->state != POOL_NONE; i++)
+                pool_step(pool, 1 << 20);
+        for (unsigned i = 0; i < N; i++)
+                n += of_greedy[i]->state == POOL_NONE;
+        cr_assert_leq(n, 2, "files with more users, which came before, wait");
         pool_free(pool);
 }
 

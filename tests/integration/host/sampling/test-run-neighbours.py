@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What one process does costs no other its samples, stacks, names or spans: the attacks of docs/SECURITY.md, "Shares",
+by unprivileged processes, and an honest program that starts afterwards, compared with what it has alone.
+
+Attackers and the honest one are of one user in two control groups, and of two users in one.
+"""
+import oracle
+
+oracle.enter()
+
+import shutil
+import subprocess
+
+import crafted_elf
+import groups
+import otlp_read
+import prometheus
+import session
+import tap
+import unix_http
+
+SYMBOLS = otlp_read.Symbols()
+ATTACKER, HONEST = 61001, 61002         # users that own nothing
+SPAN = ("00000000000000010000000000000002", "0000000000000003")
+SETTLED_NS = 500_000_000                # what is new is found by then, with and without an attack
+
+
+class Honest:
+    """Samples of an honest process: how many, and which parts of them are whole, named, with their span."""
+
+    def __init__(self, result, pid):
+        samples = result.of(pid)
+        first = min(s.time_ns for s in samples)
+        samples = [s for s in samples if s.time_ns > first + SETTLED_NS]
+        self.n = len(samples)
+        self.parts = {
+            "whole": len([s for s in samples if "profile.stack.truncated" not in s.attributes]) / self.n,
+            "named": len([s for s in samples if s.frames and s.frames[0].build_id and
+                          SYMBOLS.name(s.frames[0])]) / self.n,
+            "spans": len([s for s in samples if (s.trace_id, s.span_id) == SPAN]) / self.n,
+        }
+
+    def __str__(self):
+        return f"{self.n} samples, " + ", ".join(f"{part} {share:.3f}" for part, share in self.parts.items())
+
+
+class Neighbours(session.TestCase):
+    def setUp(self):
+        self.programs = self.directory()
+        self.programs.chmod(0o755)
+        for name in ("hostile", "ring"):
+            shutil.copy(tap.VICTIMS / f"victim-{name}", self.programs)
+
+    def child(self, place, program, *arguments, **options):
+        """A program of a user, in a control group. @place: (user, group or None)"""
+        user, group = place
+        enter = f"echo $$ > {group}/cgroup.procs && " if group else ""
+        child = self.spawn(["sh", "-c", f'{enter}exec setpriv --reuid {user} --regid {user} --clear-groups "$@"', "sh",
+                            self.programs / f"victim-{program}", *arguments], **options)
+        child.wait_for(r"^pid \d+")
+        return child
+
+    def honest(self, run, place):
+        child = self.child(place, "ring", stdin=subprocess.PIPE)
+        child.process.stdin.write(b"publish\nset 1 2 3\n")
+        child.process.stdin.flush()
+        session.wait_cpu([child.pid], 1.0)
+        return child
+
+    def start_daemon(self):
+        control = self.directory() / "control.sock"
+        return self.start("--comm", "victim-hostile,victim-ring", "--frequency", "499", "--control", control), control
+
+    def alone(self):
+        run, _ = self.start_daemon()
+        child = self.honest(run, (HONEST, None))
+        return Honest(run.stop(), child.pid)
+
+    def beside(self, attack, at_work, attacker, honest):
+        attackers = attack(attacker)
+        run, control = self.start_daemon()
+        tap.wait_until(lambda: at_work(attackers, lambda name, **labels: prometheus.value(
+            unix_http.metrics(control), name, **labels)), "the attack to be at work", 600)
+        child = self.honest(run, honest)
+        result = run.stop()
+        for one in (child, *attackers):
+            one.kill()
+        self.assertEqual({k: v for k, v in result.summary["lost_by_reason"].items() if k != "not_target"}, {})
+        return Honest(result, child.pid), result
+
+    def places(self):
+        attacker = groups.make(self, "spanprof-neighbours", "attacker.service")
+        honest = groups.make(self, "spanprof-neighbours", "honest.service")
+        yield "one user, two groups", (ATTACKER, attacker), (ATTACKER, honest)
+        yield "two users, one group", (ATTACKER, None), (HONEST, None)
+
+    def compare(self, attack, at_work, least=None):
+        alone = self.alone()
+        print(f"alone: {alone}")
+        for title, attacker, honest in self.places():
+            with self.subTest(title):
+                beside, result = self.beside(attack, at_work, attacker, honest)
+                print(f"{title}: {beside}")
+                for part, share in alone.parts.items():
+                    self.assertGreaterEqual(beside.parts[part], 0.99 * share - 0.005, f"{part} beside, and alone")
+                self.assertGreater(alone.parts["spans"], 0.9)
+                if least:
+                    least(result)
+
+    def test_short_threads_that_use_every_slot_of_their_rings(self):
+        """One of them ends then, so that there is room again, of which nothing is known."""
+        def at_work(attackers, value):
+            if value("spanprof_ring_threads_over_cap_total") and attackers[0].status is None:
+                attackers[0].stop()
+            return value("spanprof_ring_threads_over_cap_total") and value("spanprof_targets") < 6
+
+        self.compare(lambda place: [self.child(place, "hostile", "slots", 4096) for _ in range(6)], at_work)
+
+    def test_more_libraries_with_rows_than_there_are_tables(self):
+        library = crafted_elf.make_files(self.directory())["shrunk"].read_bytes()
+        directory = self.files(4200, library)
+        self.compare(lambda place: [self.child(place, "hostile", "crowd", 4200, directory)],
+                     lambda _, value: value("spanprof_unwind_tables_total", result="over_cap") > 0)
+
+    def test_more_files_than_are_known_at_once(self):
+        directories = [self.files(8000, b"no program") for _ in range(3)]
+        self.compare(lambda place: [self.child(place, "hostile", "crowd", 8000, one) for one in directories],
+                     lambda _, value: value("spanprof_objects_total", result="over_cap") > 0)
+
+    def files(self, n, data):
+        directory = self.directory()
+        directory.chmod(0o755)
+        for i in range(n):
+            (directory / f"{i}").write_bytes(data)
+        return directory
+
+
+tap.main()
