@@ -35,6 +35,10 @@
         X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the sleeping daemon") \
         X(CALLS, "calls_total", "event=\"made\"", \
                 "calls of the daemon by samples outside all known mappings of their target") \
+        X(RETURN_PROBES, "return_probes_total", "result=\"found\"", \
+          "frames at a return probe of others (bpftrace …), or in a step over a probe, with their true address") \
+        X(RETURN_PROBES_LOST, "return_probes_total", "result=\"lost\"", \
+          "the same of which the kernel tells no address: their stacks end there, no_mapping") \
         X(STACK_COPIES, "stack_copies_total", "result=\"sent\"", \
           "stacks copied for the daemon's own walk, since rows were not in force yet") \
         X(STACK_COPIES_BUDGET, "stack_copies_total", "result=\"budget\"", \

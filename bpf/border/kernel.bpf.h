@@ -71,7 +71,30 @@ struct pid {
         struct upid numbers[1];
 } KERNEL_TYPE;
 
+/* Page of a process with probes on its functions; calls of those with a return probe return to its start. */
+struct xol_area {
+        unsigned long vaddr;
+} KERNEL_TYPE;
+
+struct uprobes_state {
+        struct xol_area *xol_area;
+} KERNEL_TYPE;
+
+/* A call of such a function that has not returned yet, the latest first (include/linux/uprobes.h). */
+struct return_instance {
+        unsigned long stack;            /* stack pointer as the function began */
+        unsigned long orig_ret_vaddr;   /* return address that the kernel has taken */
+        struct return_instance *next;
+} KERNEL_TYPE;
+
+struct uprobe_task {
+        struct return_instance *return_instances;
+        unsigned long vaddr;            /* address of the instruction that a probe stands on, … */
+        unsigned long xol_vaddr;        /* … and of its copy, which the thread executes */
+} KERNEL_TYPE;
+
 struct mm_struct {
+        struct uprobes_state uprobes_state;     /* with CONFIG_UPROBES, like `utask` */
         int map_count;                  /* mappings */
         unsigned long total_vm;         /* pages */
         unsigned long start_code;       /* address of the executable; 0 until an exec has loaded it */
@@ -145,6 +168,7 @@ struct task_struct {
         struct nsproxy *nsproxy;        /* NULL while it exits */
         struct css_set *cgroups;        /* tasks with all control groups in common share one */
         struct signal_struct *signal;
+        struct uprobe_task *utask;
         struct thread_struct thread;
 } KERNEL_TYPE;
 

@@ -21,6 +21,41 @@ enum {
         RULES_N_REGISTERS = 16,
 };
 
+/*
+ * Return probes of others (bpftrace, tracers of TLS): the kernel has put the address of its trampoline, which
+ * lies in no mapping that rows know, in place of the return address:
+ *
+ *     stack     … | locals of f | trampoline | frame of its caller …
+ *                                 ↑ stack                             CFA = stack + 8 on x86-64
+ *     kernel    stack, address ─▶ next: the call before that one
+ *
+ * So each frame that returns to the trampoline finds its own by the CFA. Calls that longjmp() has left stay
+ * in the list for a while, below; a function with several probes is in it several times. Behind the
+ * trampoline, in the same page, are copies of the instructions that probes of any kind stand on, where the
+ * thread executes one step by step.
+ */
+enum {
+        RULES_MAX_PROBES = 64,          /* calls of a thread that the kernel keeps (MAX_URETPROBE_DEPTH) */
+        RULES_PROBE_PAGE = 4096,
+        RULES_PROBE_CODE = 64,          /* bytes of the trampoline; it has pushed three words at most */
+        RULES_PROBE_STEP = 16,          /* bytes of an instruction, at most */
+        RULES_PROBE_PUSHED = 24,
+        RULES_PROBE_BELOW = UNWIND_ARM64 ? 0 : 8,       /* CFA, seen from `stack` */
+};
+
+struct rules_probe {
+        uint64_t stack, address, next;
+};
+
+struct rules_probes {
+        uint64_t trampoline;            /* once it was asked for; 0 = the process has none */
+        uint64_t next;                  /* the kernel's address of the next call; 0 = no more */
+        uint32_t n;                     /* frames in that page whose address is known */
+        uint32_t is_asked;
+        uint32_t n_lost;                /* those that have not */
+        uint32_t reserved;
+};
+
 /* State of a walk by rows, in addition to struct unwind. */
 struct rules {
         /* rbx on x86-64; on arm64 x30, the return address of a frame that has not saved it, 0 = not known */
@@ -42,6 +77,7 @@ struct rules {
         uint32_t known;
         uint32_t reserved;
         uint64_t signal_frame;          /* the registers lie there, in the kernel's frame; 0 = below */
+        struct rules_probes probes;
         /* registers of frame 0, by the processor's part */
         uint64_t registers[RULES_N_REGISTERS];
 };
@@ -65,6 +101,13 @@ static inline bool rules_hotspot(const struct rows_walk *walk);
 /* The same: rules_step(), for any pc of a process that runs V8. */
 static inline bool rules_v8(const struct rows_walk *walk);
 
+/* The same: trampoline and latest call of the thread; 0 = there is none. */
+static inline uint64_t rules_probe_trampoline(void);
+static inline uint64_t rules_probe_first(void);
+static inline bool rules_probe_read(uint64_t at, struct rules_probe *probe);
+/* Where @pc, in a copy of a probed instruction, is in the program; 0 = it is in none. */
+static inline uint64_t rules_probe_stepped(uint64_t pc);
+
 /*
  * A walk of the same generation, which is the same process, goes on in the mapping that the last one looked
  * up.
@@ -81,6 +124,9 @@ static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t gen
         rules->interrupted = 0;
         rules->known = first + 1;
         rules->signal_frame = 0;
+        rules->probes.is_asked = 0;
+        rules->probes.n = 0;
+        rules->probes.n_lost = 0;
         rules->is_exact = 1;
         rules->is_sp_lost = 0;
         rules->has_searched = 0;
@@ -202,6 +248,68 @@ static __always_inline bool rules_find(const struct rows_walk *walk, uint64_t pc
         return true;
 }
 
+/* Finds the latest call that began at @low or above. */
+static inline bool rules_find_probe(struct rules_probes *probes, uint64_t low, struct rules_probe *probe) {
+        for (uint32_t i = 0; i < RULES_MAX_PROBES; i++) {
+                if (!probes->next || !rules_probe_read(probes->next, probe))
+                        return false;
+                if (probe->stack >= low)
+                        return true;
+                probes->next = probe->next;
+        }
+        return false;
+}
+
+/* The thread executes the copy of a probed instruction: it is where that one is. */
+static inline int rules_probe_step(struct unwind *unwind, struct rules *rules) {
+        uint64_t pc = rules_probe_stepped(unwind->pc);
+
+        if (!pc || rules->probes.n >= RULES_MAX_PROBES) {
+                rules->probes.n_lost++;
+                return 0;
+        }
+        rules->probes.n++;
+        unwind->pc = pc;
+        rules->is_exact = 1;
+        return 1;
+}
+
+/*
+ * Goes on from the trampoline of a return probe, or from the copy of an instruction. @is_exact: code of that
+ * page was interrupted; that of the trampoline means that the function has returned. Return: 1 = the frame is
+ * its caller's; 0 = it is none.
+ */
+APART int rules_return_probe(struct unwind *unwind, struct rules *rules, uint32_t is_exact) {
+        uint64_t slack = is_exact ? RULES_PROBE_PUSHED : 0, low;
+        struct rules_probe probe;
+        struct rules_probes *probes;
+
+        if (!unwind || !rules)
+                return 0;
+        probes = &rules->probes;
+        if (!probes->is_asked) {
+                probes->trampoline = rules_probe_trampoline();
+                probes->next = probes->trampoline ? rules_probe_first() : 0;
+                probes->is_asked = 1;
+        }
+        if (!probes->trampoline || unwind->pc - probes->trampoline >= (is_exact ? RULES_PROBE_PAGE : 1))
+                return 0;
+        if (unwind->pc - probes->trampoline >= RULES_PROBE_CODE)
+                return rules_probe_step(unwind, rules);
+        low = unwind->sp - RULES_PROBE_BELOW;
+        if (probes->n >= RULES_MAX_PROBES || !rules_find_probe(probes, low, &probe) ||
+            (!rules->is_sp_lost && probe.stack - low > slack)) {
+                probes->n_lost++;
+                return 0;
+        }
+        probes->n++;
+        unwind->pc = probe.address;
+        if (!rules->is_sp_lost)
+                unwind->sp = probe.stack + RULES_PROBE_BELOW;
+        rules->is_exact = is_exact;
+        return 1;
+}
+
 /* As rules_step(), for a process without a runtime. */
 static inline bool rules_native_step(const struct rows_walk *walk) {
         struct unwind *unwind = walk->unwind;
@@ -225,8 +333,14 @@ static inline bool rules_native_step(const struct rows_walk *walk) {
         pc -= !rules->is_exact;
         rules->is_exact = 0;
         if (!rules_find(walk, pc, &rule)) {
-                /* A word that lies in no mapping was no return address. */
-                if (n > rules->first && unwind->end == ABI_STACK_NO_MAPPING)
+                if (unwind->end != ABI_STACK_NO_MAPPING)
+                        return false;
+                /* A word that lies in no mapping was no return address, or that of a return probe. */
+                if (rules_return_probe(unwind, rules, pc == unwind->pc)) {
+                        unwind->n_frames = n;
+                        return true;
+                }
+                if (n > rules->first)
                         unwind->n_frames = n;
                 return false;
         }

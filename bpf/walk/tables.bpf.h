@@ -44,9 +44,9 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 enum {
         /*
          * Each frame is a step. So is each mark of Python's chain, and each evaluator whose frame gives its
-         * place away. One step more finds that there is no room for another frame.
+         * place away, and each return probe. One step more finds that there is no room for another frame.
          */
-        ROW_ROUNDS = (ABI_MAX_FRAMES + 2 * PYTHON_MAX_CHAIN) / ROUND_ROW_STEPS + 1,
+        ROW_ROUNDS = (ABI_MAX_FRAMES + 2 * PYTHON_MAX_CHAIN + RULES_MAX_PROBES) / ROUND_ROW_STEPS + 1,
 };
 
 /* A sample under construction. */
@@ -433,6 +433,49 @@ __attribute__((noinline)) int hotspot_step(struct unwind *unwind, struct rules *
         if (!unwind || !rules || !process || !state || !frames)
                 return 0;
         return hotspot_do_step(&step);
+}
+
+static inline uint64_t rules_probe_trampoline(void) {
+        struct task_struct *task = bpf_get_current_task_btf();
+
+        if (!bpf_core_field_exists(struct mm_struct, uprobes_state) ||
+            !bpf_core_field_exists(struct xol_area, vaddr))
+                return 0;
+        return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+}
+
+static inline uint64_t rules_probe_first(void) {
+        struct task_struct *task = bpf_get_current_task_btf();
+
+        if (!bpf_core_field_exists(struct task_struct, utask) ||
+            !bpf_core_field_exists(struct uprobe_task, return_instances))
+                return 0;
+        return (uint64_t)BPF_CORE_READ(task, utask, return_instances);
+}
+
+static inline bool rules_probe_read(uint64_t at, struct rules_probe *probe) {
+        const struct return_instance *instance = (const struct return_instance *)at;
+
+        if (!bpf_core_field_exists(struct return_instance, orig_ret_vaddr) ||
+            !bpf_core_field_exists(struct return_instance, stack) ||
+            !bpf_core_field_exists(struct return_instance, next))
+                return false;
+        probe->stack = BPF_CORE_READ(instance, stack);
+        probe->address = BPF_CORE_READ(instance, orig_ret_vaddr);
+        probe->next = (uint64_t)BPF_CORE_READ(instance, next);
+        return true;
+}
+
+static inline uint64_t rules_probe_stepped(uint64_t pc) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        uint64_t at;
+
+        if (!bpf_core_field_exists(struct task_struct, utask) ||
+            !bpf_core_field_exists(struct uprobe_task, xol_vaddr) ||
+            !bpf_core_field_exists(struct uprobe_task, vaddr))
+                return 0;
+        at = pc - BPF_CORE_READ(task, utask, xol_vaddr);
+        return at < RULES_PROBE_STEP ? BPF_CORE_READ(task, utask, vaddr) + at : 0;
 }
 
 static inline bool rules_hotspot(const struct rows_walk *walk) {

@@ -421,6 +421,15 @@ static __always_inline bool nodes_are(const struct rules *rules, const struct sp
         return space_generation(rules->space) == rules->generation;
 }
 
+static __attribute__((noinline)) void probes_count(const struct rules *rules) {
+        struct counters *counters = counters_get();
+
+        if (!counters)
+                return;
+        counters->values[COUNTER_RETURN_PROBES] += rules->probes.n;
+        counters->values[COUNTER_RETURN_PROBES_LOST] += rules->probes.n_lost;
+}
+
 /* Walks by rows. If its nodes are replaced under it, only the interrupted pc is sure. */
 static __always_inline void walk_by_rows(struct task_struct *task, struct scratch *scratch,
                                          const struct space *space, bool runtimes) {
@@ -459,6 +468,8 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         else
                 bpf_for_each_map_elem(&rounds, runtimes ? runtimes_by_map : rows_by_map, &walk, 0);
         PART(FRAMES);
+        if (rules->probes.is_asked)
+                probes_count(rules);
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
         if (unwind->end != ABI_STACK_STALE && nodes_are(rules, space) &&

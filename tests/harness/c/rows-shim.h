@@ -47,6 +47,32 @@ static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/python.bpf.h"
 #include "runtimes/v8.bpf.h"
 
+/* The kernel's list of calls with a return probe: @shim_probes[n - 1], n from shim_n_probes down to 1. */
+static uint64_t shim_trampoline;
+static struct rules_probe shim_probes[RULES_MAX_PROBES + 1];
+static uint32_t shim_n_probes;
+
+static inline uint64_t rules_probe_trampoline(void) {
+        return shim_trampoline;
+}
+
+static inline uint64_t rules_probe_first(void) {
+        return shim_n_probes;
+}
+
+static inline bool rules_probe_read(uint64_t at, struct rules_probe *probe) {
+        *probe = shim_probes[at - 1];
+        probe->next = at - 1;
+        return true;
+}
+
+/* One step: the copy of the instruction at @shim_stepped lies at @shim_copy. */
+static uint64_t shim_copy, shim_stepped;
+
+static inline uint64_t rules_probe_stepped(uint64_t pc) {
+        return shim_copy && pc - shim_copy < RULES_PROBE_STEP ? shim_stepped + (pc - shim_copy) : 0;
+}
+
 static struct rows_cache *shim_cache;
 static const struct hotspot_process *shim_hotspot;      /* NULL = SHIM_SPACE runs no Java */
 

@@ -113,6 +113,10 @@ static bool starts_with(const MapsEntry *entry, const char *prefix) {
         return entry->name_size >= n && !memcmp(entry->name, prefix, n);
 }
 
+bool maps_is_probes(const MapsEntry *entry) {
+        return !entry->inode && entry->name_size == strlen("[uprobes]") && starts_with(entry, "[uprobes]");
+}
+
 bool maps_is_file(const MapsEntry *entry) {
         return entry->inode && entry->name_size && entry->name[0] == '/';
 }

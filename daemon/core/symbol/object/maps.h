@@ -53,6 +53,12 @@ static inline MapsCursor maps_cursor(const char *text, size_t size) {
 /* The next mapping. Return: 0, MAPS_E_EOF, MAPS_E_MALFORMED (*entryp untouched; go on with the next). */
 int maps_next(MapsCursor *cursor, MapsEntry *entryp);
 
+/*
+ * Whether the entry is the kernel's page for probes on functions: no rows, and no frames
+ * (bpf/walk/rules.bpf.h goes through it).
+ */
+bool maps_is_probes(const MapsEntry *entry);
+
 /* Whether the entry is a file with a path, ` (deleted)` and memfd included. */
 bool maps_is_file(const MapsEntry *entry);
 

@@ -516,7 +516,7 @@ static int read_all(ProcessReading *reading) {
                         stat_add(COUNTER_MAPS_MALFORMED, 1);
                         continue;
                 }
-                if (!entry.executable)
+                if (!entry.executable || maps_is_probes(&entry))
                         continue;
                 r = add_mapping(reading, &entry);
                 if (r)

@@ -273,6 +273,8 @@ static const char *const kernel_types[] = {
         "atomic64_t", "bpf_map",
         /* start.bpf.h's */
         "nsproxy", "mnt_namespace",
+        /* return probes, tables.bpf.h's */
+        "return_instance", "uprobe_task", "uprobes_state", "xol_area",
         /* wait-file.bpf.h's */
         "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
         "super_block",

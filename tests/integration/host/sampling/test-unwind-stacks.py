@@ -211,6 +211,46 @@ int main(void) {
 CHAINS = [["hot", "c_call", "mid", "top", "start", "main"], ["hot", "effect", "runstack", "main"],
           ["spin", "by_rax", "main"], ["spin", "nested", "by_r11", "main"]]
 
+# Sets return probes at offsets of a file, in all processes, as bpftrace and tracers of TLS do.
+RETURN_PROBES = """
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+        struct perf_event_attr a = { .size = sizeof(a), .config = 1, .uprobe_path = (unsigned long)argv[1] };
+        FILE *type = fopen("/sys/bus/event_source/devices/uprobe/type", "r");
+        if (!type || fscanf(type, "%u", &a.type) != 1)
+                return puts("none");
+        for (int i = 2; i < argc; i++) {
+                a.probe_offset = strtoul(argv[i], NULL, 0);
+                for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++)
+                        if (syscall(SYS_perf_event_open, &a, -1, cpu, -1, 0) < 0)
+                                return puts("none");
+        }
+        puts("set");
+        fflush(stdout);
+        pause();
+}
+"""
+PROBED = """
+#include <pthread.h>
+#include <unistd.h>
+#define SELF __attribute__((noinline)) int
+SELF leaf(int x) { for (volatile int i = 0; i < 1000000; i++); return x; }
+SELF mid(int x) { return leaf(x) + 1; }
+SELF self(int n) { return n ? self(n - 1) + 1 : mid(n) + 1; }
+SELF top(int x) { return self(2) + x; }
+void *run(void *x) { for (;;) top(1); }
+int main(void) {
+        pthread_t thread;
+        write(1, "ready\\n", 6);
+        pthread_create(&thread, NULL, run, NULL);
+        for (;;) top(2);
+}
+"""
+
 
 class Maps:
     """Names of what is mapped where, from /proc and nm."""
@@ -308,6 +348,41 @@ class Stacks(tap.TestCase):
 
     def test_through_a_call_that_does_not_return(self):
         self.check("noreturn", [7])
+
+    def compiled(self, name, text):
+        path = self.directory() / name
+        path.with_suffix(".c").write_text(text)
+        # No tail calls: each function stands on the stack.
+        self.run_command(["gcc", "-O1", "-fno-optimize-sibling-calls", "-fno-pie", "-no-pie", "-pthread", "-o", path,
+                          path.with_suffix(".c")], expect=0)
+        nm = self.run_command(["nm", "-n", path], expect=0).stdout
+        return path, [(int(x.split()[0], 16), x.split()[2]) for x in nm.splitlines() if x.split()[1] in "tT"]
+
+    def test_through_return_probes_of_others(self):
+        """Two on one function, nested ones, in two threads: as without them."""
+        probe, _ = self.compiled("probe", RETURN_PROBES)
+        path, symbols = self.compiled("probed", PROBED)
+        at = {name: start for start, name in symbols}
+        offsets = [hex(at[x] - 0x400000) for x in ("mid", "mid", "self", "top")]
+        setter = self.spawn([probe, path, *offsets])
+        if setter.wait_for(r"^(set|none)\n").group(1) == "none":
+            tap.skip("kernel: no return probes")
+        child = self.spawn([path])
+        child.wait_for("ready")
+        maps, chains = Maps(child.pid), collections.Counter()
+        with open(f"/proc/{child.pid}/maps") as file:
+            self.assertIn("[uprobes]", file.read())
+        for sample in self.sample(child.pid, n=300, frequency=999):
+            pcs = [x - (i > 0) for i, x in enumerate(sample["user"])]
+            chains[ENDS[sample["end"]], *([name for start, name in symbols if start <= x][-1] for x in pcs
+                                          if maps.find(x)[0] == path.name)] += 1
+        print(f"# {chains.most_common(6)}")
+        own = ["leaf", "mid", "self", "self", "self", "top"]
+        for root in (["run"], ["main", "_start"]):
+            self.assertGreaterEqual(chains["complete", *own, *root], 50, chains)
+        # A tick in between a probe and the work is rare.
+        whole = sum(n for x, n in chains.items() if x[0] == "complete")
+        self.assertGreaterEqual(whole / chains.total(), 0.98, chains)
 
     def assembled(self):
         """A program of ASSEMBLY, and where each of its functions begins."""

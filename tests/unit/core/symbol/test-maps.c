@@ -100,6 +100,27 @@ Test(maps_next, refuses_what_no_kernel_prints_and_goes_on_behind_it) {
         }
 }
 
+Test(maps, tells_the_page_of_probes_apart) {
+        static const struct {
+                const char *line;
+                bool is_probes;
+        } cases[] = {
+                { "7fffffffe000-7ffffffff000 --xp 00000000 00:00 0                          [uprobes]", true },
+                { "7fffffffe000-7ffffffff000 r-xp 00000000 00:00 0                          [vdso]", false },
+                { "7fffffffe000-7ffffffff000 r-xp 00000000 00:00 0                          [uprobes]x", false },
+                { "7fffffffe000-7ffffffff000 r-xp 00000000 fe:00 7                          [uprobes]", false },
+                { "7fffffffe000-7ffffffff000 r-xp 00000000 00:00 0 ", false },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                MapsCursor cursor = maps_cursor(cases[i].line, strlen(cases[i].line));
+                MapsEntry entry;
+
+                cr_assert_eq(maps_next(&cursor, &entry), 0);
+                cr_expect_eq(maps_is_probes(&entry), cases[i].is_probes, "%s", cases[i].line);
+        }
+}
+
 Test(maps, tells_kinds_of_memory_apart) {
         static const struct {
                 bool file, memfd, memory, named;

@@ -242,6 +242,106 @@ Test(rules, change_stacks_so_often_only) {
         cr_assert_eq(unwind.n_frames, RULES_MAX_SIGNALS + 2);
 }
 
+/*
+ * perf's and bpftrace's return probes (kernel/events/uprobes.c): the trampoline stands where the return address
+ * was, and the kernel has that one and its place.
+ */
+static void put_probe(unsigned word, uint64_t caller) {
+        words[word] = shim_trampoline;
+        shim_probes[shim_n_probes++] = (struct rules_probe){ .stack = at(word), .address = caller };
+}
+
+static void use_probes(void) {
+        shim_trampoline = OTHER;
+        shim_n_probes = 0;
+}
+
+Test(rules, go_on_where_a_return_probe_has_taken_the_address) {
+        use_probes();
+        put_probe(5, in(F_END));        /* the outermost call comes first */
+        put_probe(3, in(F_RSP));
+        put_probe(3, in(F_RSP));        /* two probes on one function */
+        put_probe(1, in(F_RSP));
+        put_probe(0, in(F_BAD));        /* a call that longjmp() has left */
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_RSP), in(F_RSP), in(F_END));
+        cr_assert_eq(rules.probes.n, 3);
+        cr_assert_eq(rules.probes.n_lost, 0);
+        cr_assert_eq(unwind.sp, at(6));
+}
+
+Test(rules, go_by_the_frame_pointer_through_a_return_probe) {
+        use_probes();
+        put_probe(3, in(F_END));
+        words[2] = at(20);
+        walk_from(JIT + 4, at(0), at(2), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, JIT + 4, in(F_END));
+        cr_assert_eq(unwind.bp, at(20));
+}
+
+Test(rules, end_at_a_return_probe_that_the_kernel_does_not_know) {
+        use_probes();
+        put_probe(9, in(F_END));        /* of a call further up */
+        words[1] = shim_trampoline;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        cr_assert_eq(rules.probes.n_lost, 1);
+        shim_n_probes = 0;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        cr_assert_eq(rules.probes.n_lost, 1);
+        shim_trampoline = 0;            /* the process has no probes */
+        words[1] = OTHER;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        cr_assert_eq(rules.probes.n_lost, 0);
+}
+
+/* The trampoline's code has pushed r11, rcx and rax as its system call begins (arch/x86/kernel/uprobes.c). */
+Test(rules, go_on_from_the_code_of_a_return_probe) {
+        use_probes();
+        put_probe(9, in(F_RSP));
+        put_probe(5, TEXT + F_END);
+        for (unsigned pushed = 0; pushed <= 3; pushed++) {
+                words[7] = in(F_END);
+                walk_from(OTHER + 8, at(6 - pushed), 0, 0, 512);
+                CHECK(ABI_STACK_COMPLETE, TEXT + F_END);
+                cr_assert_eq(unwind.sp, at(6));
+        }
+        walk_from(OTHER + 8, at(2), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, OTHER + 8);
+}
+
+/* Copies are 128 bytes apart (UPROBE_XOL_SLOT_BYTES), the trampoline takes the first place. */
+Test(rules, go_on_from_the_copy_of_a_probed_instruction) {
+        use_probes();
+        shim_copy = OTHER + 128;
+        shim_stepped = TEXT + F_RSP;
+        words[1] = in(F_END);
+        walk_from(OTHER + 128 + 4, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, TEXT + F_RSP + 4, in(F_END));
+        walk_from(OTHER + 128 + RULES_PROBE_STEP, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, OTHER + 128 + RULES_PROBE_STEP);
+        words[1] = OTHER + 128;         /* as a return address */
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        cr_assert_eq(rules.probes.n_lost, 0);
+}
+
+Test(rules, go_through_so_many_return_probes_only) {
+        use_probes();
+        for (unsigned i = 0; i < 2 * RULES_MAX_PROBES + 2; i++)
+                words[i] = shim_trampoline;
+        for (unsigned i = 0; i < RULES_MAX_PROBES + 1; i++)
+                shim_probes[i] = (struct rules_probe){ .stack = at(2 * (RULES_MAX_PROBES - i) + 1),
+                                                       .address = in(F_RSP) };
+        shim_n_probes = RULES_MAX_PROBES + 1;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_NO_MAPPING);
+        cr_assert_eq(unwind.n_frames, RULES_MAX_PROBES + 1);
+        cr_assert_eq(rules.probes.n_lost, 1);
+}
+
 Test(rules, go_to_a_lower_stack_and_so_often_only) {
         words[101] = in(F_SWITCH);
         words[10] = 0;
