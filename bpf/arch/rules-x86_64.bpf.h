@@ -49,6 +49,14 @@ enum {
 #define RULES_TRAMPOLINE_CALL 2         /* bytes before the return address */
 
 /*
+ * `xor %rdi,%rdi; call _exit; hlt`: where a coroutine of Boost.Context returns to (make_fcontext; PHP's fibers
+ * have a copy of it). The distance of the call is left out.
+ */
+#define RULES_FIBER_END_CODE 0xe8ff3148ull
+#define RULES_FIBER_END_SIZE 9
+#define RULES_FIBER_END_LAST 0xf4
+
+/*
  * Words of Go's runtime (runtime/runtime2.go), the same from Go 1.18 to 1.27, but for the place of m.curg.
  * Each is believed only if those that it leads to lead back.
  */
@@ -69,8 +77,11 @@ static inline uint64_t rules_by_code(uint64_t pc) {
             code[0] == RULES_TRAMPOLINE_CODE)
                 return unwind_rule(UNWIND_CFA_RSP, 16, 0, 0, 0);
         code[0] = 0;
-        if (bpf_probe_read_user(code, 9, (const void *)pc) || code[0] != RULES_SIGRETURN_CODE ||
-            (code[1] & 0xff) != RULES_SIGRETURN_CODE_END)
+        if (bpf_probe_read_user(code, RULES_FIBER_END_SIZE, (const void *)pc))
+                return 0;
+        if ((uint32_t)code[0] == RULES_FIBER_END_CODE && (code[1] & 0xff) == RULES_FIBER_END_LAST)
+                return (uint64_t)UNWIND_CFA_END << 48;
+        if (code[0] != RULES_SIGRETURN_CODE || (code[1] & 0xff) != RULES_SIGRETURN_CODE_END)
                 return 0;
         return (uint64_t)UNWIND_CFA_SIGNAL << 48;
 }
@@ -321,8 +332,13 @@ static inline bool rules_restore(struct unwind *unwind, struct rules *rules, uin
                 return rules_end(unwind, ABI_STACK_FAULT);
         if (!window_read_word(&unwind->window, cfa - 8, &pc))
                 return rules_end(unwind, ABI_STACK_FAULT);
+        /*
+         * Rows have led here from the leaf, so this is where the return address is: the function was entered
+         * with 0 behind it, as the first one of a fiber is (D, Crystal). By a frame pointer it may be any
+         * word.
+         */
         if (!pc)
-                return rules_end(unwind, ABI_STACK_FP_END);
+                return rules_end(unwind, rules->known ? ABI_STACK_COMPLETE : ABI_STACK_FP_END);
         unwind->pc = pc;
         unwind->sp = cfa;
         unwind->bp = bp;

@@ -472,6 +472,34 @@ Test(rules, know_each_call_by_its_bytes) {
         }
 }
 
+/* D and Crystal begin a fiber with a jump to its function, and 0 where the return address would be. */
+Test(rules, are_complete_where_a_function_was_entered_with_nothing_behind_it) {
+        words[1] = in(F_RSP);
+        words[3] = 0;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_RSP));
+        words[2] = at(10);              /* by a frame pointer it may be any word */
+        words[3] = in(F_RSP);
+        words[5] = 0;
+        walk_from(JIT + 4, at(0), at(2), 0, 512);
+        CHECK(ABI_STACK_FP_END, JIT + 4, in(F_RSP));
+}
+
+/* `xor %rdi,%rdi; call _exit; hlt` behind Boost's `push %rbp; jmp *%rbx` (make_x86_64_sysv_elf_gas.S). */
+Test(rules, are_complete_where_a_fiber_of_boost_returns_to) {
+        static const uint8_t finish[] = { 0x55, 0xff, 0xe3, 0x48, 0x31, 0xff, 0xe8, 0, 1, 2, 3, 0xf4 };
+
+        memcpy(text + F_NONE, finish, sizeof(finish));
+        shim_areas[1] = (ShimArea){ .address = TEXT, .size = sizeof(text), .data = text };
+        words[1] = TEXT + F_NONE + 3;
+        walk_from(in(F_RSP), at(0), 5, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), TEXT + F_NONE + 3);
+        text[F_NONE + 11] = 0x90;       /* the call may return */
+        memset(&cache, 0, sizeof(cache));
+        walk_from(in(F_RSP), at(0), 5, 0, 512);
+        CHECK(ABI_STACK_NO_ROWS, in(F_RSP), TEXT + F_NONE + 3);
+}
+
 Test(rules, return_to_a_register_from_the_leaf_alone) {
         words[1] = in(F_END);
         rules.registers[2] = in(F_RSP);
