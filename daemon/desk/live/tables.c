@@ -148,6 +148,17 @@ static void print_losses(FILE *out) {
         fprintf(out, "\n");
 }
 
+/* Stacks that lead through what was left out say `no_mapping`: here is why. */
+static void print_mappings(FILE *out) {
+        uint64_t n = stat_get(COUNTER_MAPPINGS_OVER_CAP);
+
+        if (n)
+                fprintf(out,
+                        "  mappings   %" PRIu64 " executable ones are over the cap of a process: stacks end where "
+                        "they lead through them\n",
+                        n);
+}
+
 static int print_truncated(const Counts *counts, FILE *out) {
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
@@ -273,7 +284,10 @@ static int print_quality(const Counts *counts, const Summary *summary, const Tab
         print_wait_time(counts, out);
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, format, out);
-        return r ? r : print_truncated(counts, out);
+        if (!r)
+                r = print_truncated(counts, out);
+        print_mappings(out);
+        return r;
 }
 
 int tables_print(const Counts *counts, const Summary *summary, const TablesFormat *format, FILE *out) {

@@ -408,6 +408,7 @@ struct ProcessReading {
         int proc_fd;
         Mapping *mappings;
         size_t n, room;
+        size_t n_areas;                 /* mappings of memory without a file */
         Mounts mounts;
         ShareOwner owner;               /* the process, for files that are new */
         MapsReader reader;
@@ -491,11 +492,16 @@ static int add_mapping(ProcessReading *reading, const MapsEntry *entry) {
                 r = identify(reading, entry, &mapping);
         if (r)
                 return r;
+        if (mapping.kind == MAPPING_ANONYMOUS && reading->n_areas >= PROCESS_MAX_AREAS) {
+                stat_add(COUNTER_MAPPINGS_OVER_CAP, 1);
+                return 0;
+        }
         mapping.path = strdup(reading->path);
         if (!mapping.path) {
                 object_unref(mapping.object);
                 return error_origin(-ENOMEM);
         }
+        reading->n_areas += mapping.kind == MAPPING_ANONYMOUS;
         reading->mappings[reading->n++] = mapping;
         return 0;
 }

@@ -27,6 +27,7 @@
 
 enum {
         PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
+        PROCESS_MAX_AREAS = 6144,       /* memory without a file alone: libraries lie above it */
 };
 
 typedef struct Process {

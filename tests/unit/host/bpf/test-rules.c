@@ -11,6 +11,7 @@
 #include "bpf-shim.h"
 #include "rows-shim.h"
 
+#include "core/base/util/macro.h"
 #include "host/sampling/unwind/tables/rows.h"
 
 enum {
@@ -65,7 +66,10 @@ static void add(uint64_t function, uint64_t rule) {
 }
 
 static void map(struct unwind_mapping *mappings, uint32_t n) {
-        nodes_build(&shim_nodes, mappings, nodes_join(mappings, n), GENERATION);
+        uint32_t n_left_out, n_now = nodes_fit(mappings, n, &n_left_out);
+
+        cr_assert_eq(n_left_out, 0);
+        nodes_build(&shim_nodes, mappings, n_now, GENERATION);
 }
 
 static void set_jit_table(uint32_t table) {
@@ -907,20 +911,69 @@ Test(rules, of_a_leaf_of_another_set_are_stale) {
         cr_assert_eq(unwind.end, ABI_STACK_STALE);
 }
 
-Test(rules, join_neighbours_without_a_table) {
+Test(rules, join_neighbours_that_go_on_in_the_same_table) {
         struct unwind_mapping mappings[] = {
                 { .start = 0x1000, .n_pages = 1, .table = UNWIND_NO_TABLE },
                 { .start = 0x2000, .n_pages = 3, .table = UNWIND_NO_TABLE },
                 { .start = 0x5000, .n_pages = 1, .table = 1 },
-                { .start = 0x6000, .n_pages = 1, .table = 1 },
+                { .start = 0x6000, .n_pages = 1, .table = 1 },          /* the same page of the file again */
                 { .start = 0x8000, .n_pages = 1, .table = UNWIND_NO_TABLE },
                 { .start = 0xa000, .n_pages = 1, .table = UNWIND_NO_TABLE },
+                { .start = 0xb000, .n_pages = 2, .table = 2, .offset = 0x4000 },
+                { .start = 0xd000, .n_pages = 1, .table = 2, .offset = 0x6000 },
+                { .start = 0xe000, .n_pages = 1, .table = 3, .offset = 0x7000 },
         };
+        uint32_t n_left_out;
 
-        cr_assert_eq(nodes_join(mappings, 6), 5);
+        cr_assert_eq(nodes_fit(mappings, ARRAY_SIZE(mappings), &n_left_out), 7);
+        cr_assert_eq(n_left_out, 0);
         cr_assert_eq(mappings[0].n_pages, 4);
         cr_assert_eq(mappings[1].start, 0x5000);
         cr_assert_eq(mappings[4].start, 0xa000);
+        cr_assert_eq(mappings[5].n_pages, 3);
+        cr_assert_eq(mappings[6].table, 3);
+}
+
+/* @n areas without rows, @gap pages apart, then @n_files mappings of one file. */
+static uint32_t fit_areas(uint32_t n, uint32_t gap, uint32_t n_files, struct unwind_mapping *mappings,
+                          uint32_t *n_left_outp) {
+        for (uint32_t i = 0; i < n + n_files; i++)
+                mappings[i] = (struct unwind_mapping){
+                        .start = 0x10000000 + (uint64_t)i * (gap + 1) * UNWIND_PAGE_SIZE,
+                        .n_pages = 1,
+                        .table = i < n ? UNWIND_NO_TABLE : 3,
+                };
+        return nodes_fit(mappings, n + n_files, n_left_outp);
+}
+
+Test(rules, join_areas_without_rows_across_small_gaps_if_there_is_no_room) {
+        static struct unwind_mapping mappings[4000];
+        uint32_t n_left_out;
+
+        cr_assert_eq(fit_areas(1000, 1, 24, mappings, &n_left_out), 1024, "they fit: none is joined");
+        cr_assert_eq(n_left_out, 0);
+        cr_assert_eq(fit_areas(3000, 1, 24, mappings, &n_left_out), 25);
+        cr_assert_eq(n_left_out, 0);
+        cr_assert_eq(mappings[0].n_pages, 5999);
+        cr_assert_eq(mappings[0].table, UNWIND_NO_TABLE);
+        cr_assert_eq(mappings[1].table, 3);
+        cr_assert_eq(mappings[1].start, 0x10000000 + 6000 * 0x1000);
+}
+
+Test(rules, leave_areas_without_rows_out_before_files) {
+        static struct unwind_mapping mappings[4000];
+        uint32_t n_left_out, n_files = 0;
+
+        cr_assert_eq(fit_areas(3000, 1000, 24, mappings, &n_left_out), NODES_MAX_MAPPINGS);
+        cr_assert_eq(n_left_out, 3024 - 1024);
+        for (uint32_t i = 0; i < NODES_MAX_MAPPINGS; i++) {
+                n_files += mappings[i].table == 3;
+                cr_assert(!i || mappings[i].start > mappings[i - 1].start);
+        }
+        cr_assert_eq(n_files, 24);
+        cr_assert_eq(fit_areas(5, 1000, 1030, mappings, &n_left_out), NODES_MAX_MAPPINGS);
+        cr_assert_eq(n_left_out, 11);
+        cr_assert_eq(mappings[0].table, 3, "no room is left beside the files");
 }
 
 Test(rules, survive_any_stack) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Joins neighbours that have no table, and splits mappings into leaves under one root.
+ * Makes the mappings of a process fit into one root: neighbours that go on in the same table are one, so are
+ * areas without rows, across small gaps if there is no other room. What does not fit then is left out, areas
+ * without rows first: each library below main is worth more than a page of code made at run time.
  */
 
 #include "host/sampling/unwind/tables/nodes.h"
@@ -10,22 +12,68 @@
 
 #include "core/base/util/macro.h"
 
-static bool joins(const struct unwind_mapping *a, const struct unwind_mapping *b) {
-        return a->table == UNWIND_NO_TABLE && b->table == UNWIND_NO_TABLE &&
-               a->start + ((uint64_t)a->n_pages << UNWIND_PAGE_SHIFT) == b->start &&
-               (uint64_t)a->n_pages + b->n_pages <= UINT32_MAX;
+static uint64_t size_of(const struct unwind_mapping *mapping) {
+        return (uint64_t)mapping->n_pages << UNWIND_PAGE_SHIFT;
 }
 
-uint32_t nodes_join(struct unwind_mapping *mappings, uint32_t n) {
+/* Numbers from here on are no slots: what they say holds for any offset. */
+static bool has_slot(const struct unwind_mapping *mapping) {
+        return mapping->table < UNWIND_LOST_TABLE;
+}
+
+/* @max_gap: pages that may lie between two areas without rows. */
+static bool joins(const struct unwind_mapping *a, const struct unwind_mapping *b, uint64_t max_gap) {
+        uint64_t gap = b->start - a->start - size_of(a);
+
+        if (a->table != b->table || ((gap + size_of(b)) >> UNWIND_PAGE_SHIFT) + a->n_pages > UINT32_MAX)
+                return false;
+        if (has_slot(a))
+                return !gap && a->offset + size_of(a) == b->offset;
+        return gap <= (a->table == UNWIND_NO_TABLE ? max_gap << UNWIND_PAGE_SHIFT : 0);
+}
+
+static uint32_t join(struct unwind_mapping *mappings, uint32_t n, uint64_t max_gap) {
         uint32_t n_left = 0;
 
         for (uint32_t i = 0; i < n; i++) {
-                if (n_left > 0 && joins(&mappings[n_left - 1], &mappings[i]))
-                        mappings[n_left - 1].n_pages += mappings[i].n_pages;
+                struct unwind_mapping *last = n_left > 0 ? &mappings[n_left - 1] : NULL;
+
+                if (last && joins(last, &mappings[i], max_gap))
+                        last->n_pages = (uint32_t)((mappings[i].start - last->start) >> UNWIND_PAGE_SHIFT) +
+                                mappings[i].n_pages;
                 else
                         mappings[n_left++] = mappings[i];
         }
         return n_left;
+}
+
+/* Keeps the mappings of files, as many as fit, and of the areas without rows what there is room for then. */
+static uint32_t leave_out(struct unwind_mapping *mappings, uint32_t n) {
+        uint32_t n_areas, n_files = 0, n_left = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+                n_files += mappings[i].table != UNWIND_NO_TABLE;
+        n_files = MIN(n_files, (uint32_t)NODES_MAX_MAPPINGS);
+        n_areas = NODES_MAX_MAPPINGS - n_files;
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t *room = mappings[i].table == UNWIND_NO_TABLE ? &n_areas : &n_files;
+
+                if (!*room)
+                        continue;
+                --*room;
+                mappings[n_left++] = mappings[i];
+        }
+        return n_left;
+}
+
+uint32_t nodes_fit(struct unwind_mapping *mappings, uint32_t n, uint32_t *n_left_outp) {
+        uint32_t n_joined = join(mappings, n, 0);
+
+        for (uint64_t gap = 1; n_joined > NODES_MAX_MAPPINGS && gap <= NODES_MAX_GAP; gap *= 2)
+                n_joined = join(mappings, n_joined, gap);
+        n = n_joined > NODES_MAX_MAPPINGS ? leave_out(mappings, n_joined) : n_joined;
+        *n_left_outp = n_joined - n;
+        return n;
 }
 
 static void fill(struct unwind_node *node, const struct unwind_mapping *mappings, uint32_t n,

@@ -47,6 +47,7 @@ typedef struct User {
         UserMapping *mappings;
         uint32_t n_mappings;
         ShareOwner owner;               /* read with its first new table; `group` 0 = not yet */
+        uint32_t n_left_out;            /* mappings that were counted as left out of the nodes */
 } User;
 
 struct Tables {
@@ -266,12 +267,16 @@ static bool write_nodes(Tables *tables, User *user) {
 
 /* Tells the kernel which tables of a process are ready, which are on their way, and where there are none. */
 static void publish(Tables *tables, User *user) {
-        uint32_t n_before = user->n_nodes, n = user->n_mappings;
+        uint32_t n_before = user->n_nodes, n = user->n_mappings, n_left_out;
 
         user->changes = pool_changes(tables->pool);
         for (uint32_t i = 0; i < n; i++)
                 tables->mappings[i] = kernel_mapping(&user->mappings[i]);
-        n = MIN(nodes_join(tables->mappings, n), (uint32_t)NODES_MAX_MAPPINGS);
+        n = nodes_fit(tables->mappings, n, &n_left_out);
+        if (n_left_out > user->n_left_out) {            /* once, however often nodes are written */
+                stat_add(COUNTER_MAPPINGS_OVER_CAP, n_left_out - user->n_left_out);
+                user->n_left_out = n_left_out;
+        }
         if (n == 0) {
                 remove_nodes(tables, user);
                 return;

@@ -316,3 +316,38 @@ Test(process, that_exits_or_becomes_another_program_between_two_turns_is_gone) {
                         child_stop(&child);
         }
 }
+
+/* Counts mappings of files, of the vdso too, and those without a file. */
+static void count_mappings(size_t *n_filesp, size_t *n_areasp) {
+        ObjectCache *objects = cache();
+        Process *process;
+
+        *n_filesp = *n_areasp = 0;
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        for (size_t i = 0; i < process->n_mappings; i++)
+                if (process->mappings[i].kind == MAPPING_ANONYMOUS)
+                        ++*n_areasp;
+                else
+                        ++*n_filesp;
+        process_free(process);
+        object_cache_free(objects);
+}
+
+/* Pages with code, each for itself, below all libraries: they are read first. */
+Test(process, with_more_code_without_files_than_is_kept_keeps_its_files) {
+        enum { N = PROCESS_MAX_AREAS + 100, PAGE = 4096 };
+        size_t n_files, n_areas, n_files_before, n_areas_before;
+        char *areas;
+
+        count_mappings(&n_files_before, &n_areas_before);
+        cr_assert_gt(n_files_before, 2);
+        areas = mmap((void *)0x10000000, 2 * N * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int i = 0; i < N; i++)
+                cr_assert_eq(mprotect(areas + 2 * i * PAGE, PAGE, PROT_READ | PROT_EXEC), 0);
+        stat_reset();
+        count_mappings(&n_files, &n_areas);
+        cr_assert_eq(n_files, n_files_before);
+        cr_assert_eq(n_areas, PROCESS_MAX_AREAS);
+        cr_assert_eq(stat_get(COUNTER_MAPPINGS_OVER_CAP), N + n_areas_before - PROCESS_MAX_AREAS);
+}
