@@ -369,6 +369,8 @@
                 "times that maps were longer than 32 MiB, and were read up to there") \
         X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", \
                 "executable mappings over the cap of one process") \
+        X(TEXT_COPIES_UNPROVED, "text_copies_unproved_total", "", \
+          "executable areas in the place of a file's text that did not have its bytes, or could not be read") \
         X(MAPPINGS_PAST_DROPPED, "mappings_past_dropped_total", "", \
                 "replaced mappings over the cap of one process") \
         X(MAPPINGS_NOTICED, "mappings_noticed_total", "result=\"noticed\"", \

@@ -495,6 +495,21 @@ static int note_change(TrackedMappings *mappings, const Mapping *mapping, uint64
         return MIN(r, 0);
 }
 
+/* Whether memory is put in the place of a file's text, or changes there: a read of maps tells what it is. */
+static bool may_be_copy(TrackedMappings *mappings, const Mapping *mapping) {
+        const Process *process = mappings->process;
+        size_t i = process_first_mapping(process, mapping->start);
+
+        if (mapping->kind != MAPPING_ANONYMOUS)
+                return false;
+        if (i < process->n_mappings && process->mappings[i].start < mapping->end &&
+            process->mappings[i].kind == MAPPING_FILE) {
+                mappings->copy_start = mapping->start;
+                mappings->copy_end = mapping->end;
+        }
+        return mapping->start >= mappings->copy_start && mapping->end <= mappings->copy_end;
+}
+
 int mapping_tracker_notice(MappingTracker *tracker, TrackedMappings *mappings, const MappingNotice *notice) {
         Process *process = mappings->process;
         Mapping mapping = { 0 };
@@ -511,6 +526,7 @@ int mapping_tracker_notice(MappingTracker *tracker, TrackedMappings *mappings, c
                 mapping_deinit(&mapping);
                 return r;
         }
+        mappings->is_outdated = mappings->is_outdated || may_be_copy(mappings, &mapping);
         r = process_change(process, &mapping, notice->time_ns);
         if (process->n_mappings > 2 * mappings->n_read + GONE_MAPPINGS_MAX)
                 mappings->is_outdated = true;

@@ -32,6 +32,7 @@ typedef struct TrackedMappings {
         ProcessReading *reading;        /* in several turns; NULL = none */
         bool changed_much;              /* during that reading: they must be read again after it */
         struct TrackedMappings *next_reading;
+        uint64_t copy_start, copy_end;  /* where memory has taken the place of a file's text last */
 } TrackedMappings;
 
 typedef struct MappingTrackerConfig {

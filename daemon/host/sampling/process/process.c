@@ -24,6 +24,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/text-copy.h"
 
 /* ---- who it is ---- */
 
@@ -390,12 +391,22 @@ enum {
         FREE_TEXT = 256 << 10,          /* about 3,000 mappings */
         FILE_COST = 2 << 10,            /* bytes of text that cost as much as to know a file again */
         MAX_NOTED = 256,
+        MAX_COPIES = 64,                /* places of one process that are compared with a file's text */
+        MAX_BESIDE = 4 << 20,           /* bytes between a part of a file that is no text, and its text */
 };
 
 typedef struct Noted {
         Mapping mapping;
         uint64_t time_ns;
 } Noted;
+
+/* The last mapping of a file, with any rights: memory beside it may be a copy of the file's text. */
+typedef struct Beside {
+        MapsEntry entry;                /* without its name */
+        char *path;                     /* owned; NULL = there is none yet */
+        Object *object;                 /* NULL = not looked for yet, or not readable */
+        bool is_known;
+} Beside;
 
 /* Mappings while they are being read. */
 struct ProcessReading {
@@ -409,6 +420,11 @@ struct ProcessReading {
         Mapping *mappings;
         size_t n, room;
         size_t n_areas;                 /* mappings of memory without a file */
+        Beside beside;
+        size_t first_after;             /* first mapping that was added since `beside` */
+        size_t n_copies;
+        uint64_t unproved;              /* start of the last area that looked like a copy, and was none */
+        pid_t pid;
         Mounts mounts;
         ShareOwner owner;               /* the process, for files that are new */
         MapsReader reader;
@@ -422,6 +438,8 @@ ProcessReading *process_reading_free(ProcessReading *reading) {
                 mapping_deinit(&reading->noted[i].mapping);
         free(reading->noted);
         free_mappings(reading->mappings, reading->n);
+        object_unref(reading->beside.object);
+        free(reading->beside.path);
         mounts_deinit(&reading->mounts);
         if (reading->proc_fd >= 0)
                 close(reading->proc_fd);
@@ -506,6 +524,123 @@ static int add_mapping(ProcessReading *reading, const MapsEntry *entry) {
         return 0;
 }
 
+/* ---- text in memory that has no file ---- */
+
+static bool is_area(const Mapping *mapping) {
+        return mapping->kind == MAPPING_ANONYMOUS || mapping->kind == MAPPING_UNREADABLE;
+}
+
+/* Whether the last mapping is @entry's, and may be a copy of text. */
+static bool is_added_area(const ProcessReading *reading, const MapsEntry *entry) {
+        const Mapping *last = reading->n ? &reading->mappings[reading->n - 1] : NULL;
+
+        return last && last->start == entry->start && is_area(last);
+}
+
+/* Whether @area is so near to a file's mapping that it may be the file's text. */
+static bool is_near(const Beside *beside, const Mapping *area) {
+        uint64_t gap = area->start >= beside->entry.end ? area->start - beside->entry.end
+                                                        : beside->entry.start - area->end;
+
+        return beside->path && (beside->entry.executable || gap <= MAX_BESIDE);
+}
+
+/* Return: 0, -ENOMEM. */
+static int know_beside(ProcessReading *reading) {
+        Beside *beside = &reading->beside;
+        ObjectSource source = { .proc_fd = reading->proc_fd, .entry = &beside->entry, .path = beside->path,
+                                .mounts = &reading->mounts };
+
+        if (beside->is_known)
+                return 0;
+        beside->is_known = true;
+        maps_reader_charge(&reading->reader, FILE_COST);
+        return MIN(object_open(reading->objects, &source, &beside->object), 0);
+}
+
+static bool is_proved(ProcessReading *reading, const TextCopy *copy) {
+        _cleanup_(closep) int mem_fd = openat(reading->proc_fd, "mem", O_RDONLY | O_CLOEXEC), file_fd = -1;
+        const Beside *beside = &reading->beside;
+
+        maps_reader_charge(&reading->reader, TEXT_COPY_PAGES * FILE_COST);
+        return ++reading->n_copies <= MAX_COPIES && mem_fd >= 0 &&
+                object_reopen(beside->object, reading->proc_fd, beside->entry.start, beside->entry.end,
+                              beside->path, &file_fd) == 0 &&
+                text_copy_is_same(reading->pid, mem_fd, file_fd, copy);
+}
+
+/* Return: 0, -ENOMEM. */
+static int become_text(ProcessReading *reading, Mapping *area, const TextCopy *copy) {
+        char *path = strdup(reading->beside.path);
+
+        if (!path)
+                return error_origin(-ENOMEM);
+        reading->n_areas -= area->kind == MAPPING_ANONYMOUS;
+        free(area->path);
+        *area = (Mapping){ .start = copy->start, .end = copy->end, .offset = copy->offset,
+                           .kind = MAPPING_FILE, .path = path };
+        area->object = object_ref(reading->beside.object);
+        return 0;
+}
+
+/* Whether the file beside @area has its text there, and the area has the bytes of it. */
+static bool find_text(ProcessReading *reading, const Mapping *area, TextCopy *copyp) {
+        const Beside *beside = &reading->beside;
+        bool is_place = false;
+
+        for (uint32_t i = 0; i < beside->object->n_segments; i++) {
+                if (!text_copy_find(beside->object, i, beside->entry.start, beside->entry.offset, area->start,
+                                    area->end, copyp))
+                        continue;
+                is_place = true;
+                if (is_proved(reading, copyp))
+                        return true;
+        }
+        /* the mapping before it and the one behind it may both be the file's */
+        stat_add(COUNTER_TEXT_COPIES_UNPROVED, is_place && reading->unproved != area->start);
+        reading->unproved = is_place ? area->start : reading->unproved;
+        return false;
+}
+
+/* Mappings from @first on that are copies of the text of the file beside them. Return: 0, -ENOMEM. */
+static int find_copies(ProcessReading *reading, size_t first) {
+        TextCopy copy;
+        int r = 0;
+
+        for (size_t i = first; i < reading->n && !r; i++) {
+                Mapping *area = &reading->mappings[i];
+
+                if (!is_area(area) || !is_near(&reading->beside, area))
+                        continue;
+                r = know_beside(reading);
+                if (!r && reading->beside.object && find_text(reading, area, &copy))
+                        r = become_text(reading, area, &copy);
+        }
+        return r;
+}
+
+/* A mapping of a file: what lies before it, and what will lie behind it, may be the file's. */
+static int move_beside(ProcessReading *reading, const MapsEntry *entry) {
+        const Mapping *last = reading->n ? &reading->mappings[reading->n - 1] : NULL;
+        Beside *beside = &reading->beside;
+        size_t first = reading->first_after;
+
+        if (maps_is_memfd(entry))
+                return 0;
+        maps_path(entry, reading->path, NULL);
+        object_unref(beside->object);
+        free(beside->path);
+        *beside = (Beside){ .entry = *entry, .path = strdup(reading->path) };
+        if (!beside->path)
+                return error_origin(-ENOMEM);
+        if (last && last->start == entry->start) {
+                beside->object = object_ref(last->object);
+                beside->is_known = true;
+        }
+        reading->first_after = reading->n;
+        return find_copies(reading, first);
+}
+
 static int read_all(ProcessReading *reading) {
         MapsEntry entry;
         int r;
@@ -522,9 +657,13 @@ static int read_all(ProcessReading *reading) {
                         stat_add(COUNTER_MAPS_MALFORMED, 1);
                         continue;
                 }
-                if (!entry.executable || maps_is_probes(&entry))
+                if (maps_is_probes(&entry))
                         continue;
-                r = add_mapping(reading, &entry);
+                r = entry.executable ? add_mapping(reading, &entry) : 0;
+                if (!r && maps_is_file(&entry) && !is_added_area(reading, &entry))
+                        r = move_beside(reading, &entry);
+                if (!r && is_added_area(reading, &entry))
+                        r = find_copies(reading, reading->n - 1);
                 if (r)
                         return r;
         }
@@ -553,6 +692,7 @@ static int begin_reading(Process *process, ObjectCache *objects, ProcessReading 
         memset(reading, 0, offsetof(ProcessReading, reader));
         reading->objects = objects;
         reading->owner.process = process->pid;
+        reading->pid = (pid_t)process->pid;
         reading->begin_ns = clock_monotonic_ns();
         reading->proc_fd = reading->reader.fd = -1;
         r = take_directory(process, &reading->proc_fd);

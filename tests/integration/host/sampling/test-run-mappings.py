@@ -23,6 +23,9 @@ import unix_http
 SYMBOLS = otlp_read.Symbols()
 SWAP = {name: tap.VICTIMS / f"libswap-{name}.so" for name in "ab"}
 TRUNCATED = "profile.stack.truncated"
+TEXT = tap.VICTIMS / "libtext-huge.so"
+CHAIN = ["library_inner", "library_burn", "text_outer", "main"]
+HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
 SPAWNER = """
 import os, sys
 null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
@@ -121,6 +124,46 @@ class Mappings(session.TestCase):
         self.assertEqual(verdicts["wrong"], 0, verdicts)
         self.assertGreater(verdicts["right"], 10, verdicts)
         self.assertGreater(verdicts["stale"], 100, verdicts)
+
+    def text_samples(self, form, **counters):
+        """Of victim-text, which has done to its text what @form says: samples of its own code."""
+        victim = self.victim("text", form, TEXT)
+        run = self.start("--pid", victim.pid, "--frequency", 499)
+        session.wait_cpu([victim.pid], 1.0)
+        result = run.stop()
+        for name, least in counters.items():
+            self.assertGreaterEqual(result.counter(name), least)
+        samples = result.of(victim.pid)
+        self.assertGreater(len(samples), 200, result.summary)
+        return samples
+
+    def check_text(self, samples, least=0.95):
+        right = [s for s in samples if TRUNCATED not in s.attributes and set(CHAIN) <= set(names(s))]
+        self.assertGreaterEqual(
+            len(right) / len(samples), least, collections.Counter(str(names(s)) for s in samples))
+
+    def test_text_that_a_copy_has_replaced_is_still_its_files(self):
+        for form in ("moved", "written"):
+            with self.subTest(form):
+                self.check_text(self.text_samples(form))
+
+    def test_text_on_huge_pages_is_still_its_files(self):
+        before = HUGE_PAGES.read_text()
+        self.addCleanup(HUGE_PAGES.write_text, before)
+        HUGE_PAGES.write_text(str(int(before) + 2))
+        if int(HUGE_PAGES.read_text()) < int(before) + 1:
+            tap.skip("machine: its memory has no huge page left")
+        self.check_text(self.text_samples("huge"))
+
+    def test_text_with_other_bytes_than_the_files_is_said_to_be_memory(self):
+        samples = self.text_samples("changed", text_copies_unproved_total=1)
+        leaves = collections.Counter(
+            (s.frames[0].name, s.frames[0].path, s.attributes.get(TRUNCATED)) for s in samples)
+        self.assertGreater(leaves[("", "", "no_rows")] / len(samples), 0.95, leaves)
+
+    def test_libraries_above_thousands_of_executable_areas_have_their_rows(self):
+        self.check_text(self.text_samples("areas:3000:1"))
+        self.check_text(self.text_samples("areas:3000:200", mappings_over_cap_total=1900))
 
     def test_notices_that_were_lost_make_no_sample_wrong(self):
         """The daemon stands still until the kernel has no room for notices of mappings."""
