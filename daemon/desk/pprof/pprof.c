@@ -38,6 +38,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "desk/pprof/pprof-fields.h"
+#include "desk/pprof/prune.h"
 
 enum { PPROF_MAX_COLUMNS = 64 };
 
@@ -52,11 +53,25 @@ typedef struct Mapping {
         uint64_t start, offset;
 } Mapping;
 
+/* What drop_frames hides of a location, in a sample that has a frame which it does not hide above it. */
+enum hidden {
+        HIDES_NOTHING,
+        HIDES_BELOW,                    /* all that it calls: its own inlined functions are gone already */
+        HIDES_ALL,                      /* itself, too */
+};
+
 /* Frames of a location, innermost first: words[first … first + n). */
 typedef struct Location {
         size_t first;
         uint32_t n;
+        enum hidden hidden;
 } Location;
+
+/* A location in the stack of a sample. */
+typedef struct Place {
+        size_t first;                   /* its first word in the stack */
+        enum hidden hidden;
+} Place;
 
 typedef struct Table {
         Hashmap ids;                    /* id → index + 1 */
@@ -69,6 +84,15 @@ typedef struct Texts {
         uint32_t *strings;              /* string of the window + 1; 0 = not made yet */
         size_t n, room;
 } Texts;
+
+/* Frames that drop_frames hides. */
+typedef struct Hiding {
+        uint64_t drop, keep;            /* strings with expressions */
+        Prune *prune;                   /* NULL = none are hidden */
+        bool *functions;                /* which ones */
+        Place *places;                  /* of the sample that is read */
+        size_t n_places, places_room, functions_room;
+} Hiding;
 
 typedef struct Parser {
         Window *window;
@@ -84,6 +108,7 @@ typedef struct Parser {
         Table location_ids, function_ids, mapping_ids;
         FrameWord *words, *stack;
         size_t n_words, words_room, stack_room;
+        Hiding hiding;
         WindowProfileNames columns[PPROF_MAX_COLUMNS];      /* names of each column */
         uint32_t n_columns, counted, timed;     /* columns of the CPU: samples, and their time */
         uint64_t period_type, period_unit;
@@ -226,6 +251,23 @@ static int add_mapping(Parser *parser, const Field *message) {
         return r < 0 ? r : r ? 0 : add_mapping_row(parser, fields);
 }
 
+/* The last function that was added, and its name. */
+static int note_hidden(Parser *parser, uint64_t name) {
+        const Bytes *text = name && name < parser->texts.n ? &parser->texts.rows[name] : NULL;
+        Hiding *hiding = &parser->hiding;
+        size_t n = parser->function_ids.n;
+        int r;
+
+        if (!hiding->prune)
+                return 0;
+        r = array_reserve(&hiding->functions, &hiding->functions_room, n, 256);
+        if (r)
+                return r;
+        r = text && text->size ? prune_matches(hiding->prune, (const char *)text->data, text->size) : 0;
+        hiding->functions[n - 1] = r > 0;
+        return MIN(r, 0);
+}
+
 static int add_function(Parser *parser, const Field *message) {
         uint64_t fields[FUNCTION_START + 1] = { 0 };
         Table *table = &parser->function_ids;
@@ -242,6 +284,7 @@ static int add_function(Parser *parser, const Field *message) {
         r = r ? r : pprof_string(parser, fields[FUNCTION_SYSTEM_NAME], &function.system_name);
         r = r ? r : pprof_string(parser, fields[FUNCTION_FILE], &function.filename);
         function.start_line = (int64_t)fields[FUNCTION_START];
+        r = r ? r : note_hidden(parser, fields[FUNCTION_NAME]);
         return r ? r
                  : full(window_function(parser->window, &function, &parser->functions[table->n - 1]));
 }
@@ -256,16 +299,17 @@ static int put_word(Parser *parser, const WindowFrame *frame) {
         return r;
 }
 
-static int put_line(Parser *parser, const Field *message, WindowFrame *frame) {
+static int put_line(Parser *parser, const Field *message, WindowFrame *frame, bool *hiddenp) {
         uint64_t fields[LINE_LINE + 1] = { 0 };
+        bool is_known;
         size_t index;
         int r = read_numbers(parser, message, fields, ARRAY_SIZE(fields), "the line");
 
         if (r)
                 return r;
-        frame->function = find_id(&parser->function_ids, fields[LINE_FUNCTION], &index)
-                ? parser->functions[index]
-                : 0;
+        is_known = find_id(&parser->function_ids, fields[LINE_FUNCTION], &index);
+        frame->function = is_known ? parser->functions[index] : 0;
+        *hiddenp = is_known && parser->hiding.prune && parser->hiding.functions[index];
         frame->line = (int64_t)fields[LINE_LINE];
         return put_word(parser, frame);
 }
@@ -288,6 +332,14 @@ static bool is_line(const Field *field) {
         return field->number == LOCATION_LINE && field->wire == WIRE_BYTES;
 }
 
+/* @end: words up to the outermost function that is hidden; 0 = none is. What it calls inline goes with it. */
+static void cut_location(Parser *parser, Location *location, size_t end) {
+        location->hidden = !end ? HIDES_NOTHING : end == parser->n_words ? HIDES_ALL : HIDES_BELOW;
+        if (location->hidden == HIDES_BELOW)
+                location->first = end;
+        location->n = (uint32_t)(parser->n_words - location->first);
+}
+
 /*
  * Lines refer to mapping and address, which may come behind them. All but the last are inlined into the next.
  */
@@ -295,6 +347,8 @@ static int make_location(Parser *parser, const Bytes *message, Location *locatio
         Cursor cursor = cursor_make(message->data, message->size), again = cursor;
         uint64_t mapping = 0, address = 0, n_left = 0;
         WindowFrame frame = { 0 };
+        size_t hidden_end = 0;
+        bool is_hidden;
         Field field;
         int r;
 
@@ -312,11 +366,13 @@ static int make_location(Parser *parser, const Bytes *message, Location *locatio
                 if (!is_line(&field))
                         continue;
                 frame.is_inlined = --n_left > 0;
-                r = put_line(parser, &field, &frame);
+                r = put_line(parser, &field, &frame, &is_hidden);
+                if (!r && is_hidden)
+                        hidden_end = parser->n_words;
         }
         if (!r && parser->n_words == location->first)
                 r = put_word(parser, &frame);
-        location->n = (uint32_t)(parser->n_words - location->first);
+        cut_location(parser, location, hidden_end);
         return r;
 }
 
@@ -353,6 +409,38 @@ static bool next_number(Cursor *rest, uint64_t *valuep) {
         return !rest->failed;
 }
 
+static int add_place(Parser *parser, const Location *location, size_t first) {
+        Hiding *hiding = &parser->hiding;
+        int r;
+
+        if (!hiding->prune)
+                return 0;
+        r = array_reserve(&hiding->places, &hiding->places_room, hiding->n_places + 1, 64);
+        if (!r)
+                hiding->places[hiding->n_places++] = (Place){ first, location->hidden };
+        return r;
+}
+
+/* From the root on: nothing is hidden above the first function that is not, else a stack could be empty. */
+static void hide_frames(Parser *parser, Sample *sample) {
+        const Hiding *hiding = &parser->hiding;
+        bool is_shown = false;
+        size_t first = 0;
+
+        for (size_t i = hiding->n_places; i-- > 0 && !first;) {
+                const Place *place = &hiding->places[i];
+
+                if (place->hidden == HIDES_NOTHING)
+                        is_shown = true;
+                else if (is_shown)
+                        first = place->hidden == HIDES_BELOW ? place->first : hiding->places[i + 1].first;
+        }
+        if (first)
+                memmove(parser->stack, parser->stack + first,
+                        (sample->n_frames - first) * sizeof(*parser->stack));
+        sample->n_frames -= first;
+}
+
 static int add_frames(Parser *parser, Sample *sample, uint64_t id) {
         const Location *location;
         size_t index;
@@ -369,6 +457,7 @@ static int add_frames(Parser *parser, Sample *sample, uint64_t id) {
                 return 0;
         }
         r = array_reserve(&parser->stack, &parser->stack_room, sample->n_frames + location->n, 256);
+        r = r ? r : add_place(parser, location, sample->n_frames);
         if (!r && location->n)
                 memcpy(parser->stack + sample->n_frames, parser->words + location->first,
                        location->n * sizeof(*parser->words));
@@ -527,6 +616,7 @@ static int add_sample(Parser *parser, const Field *message) {
         sample.n_values = sample.n_frames = sample.n_attributes = sample.n_own = 0;
         memset(&sample.link, 0, sizeof(sample.link));
         sample.bad = sample.deep = false;
+        parser->hiding.n_places = 0;
         while (!r && field_next(&cursor, &field))
                 r = take_sample_field(parser, &sample, &field);
         if (r || cursor.failed)
@@ -538,6 +628,7 @@ static int add_sample(Parser *parser, const Field *message) {
         if (sample.deep)
                 return 0;
         parser->result->n_samples++;
+        hide_frames(parser, &sample);
         return put_sample(parser, &sample);
 }
 
@@ -645,7 +736,9 @@ static int note_field(Parser *parser, const Field *field) {
         if (bytes || field->wire != WIRE_VARINT)
                 return 0;
         if (field->number == PROFILE_DROP_FRAMES)
-                parser->result->hides_frames = field->value;
+                parser->hiding.drop = field->value;
+        else if (field->number == PROFILE_KEEP_FRAMES)
+                parser->hiding.keep = field->value;
         else if (field->number == PROFILE_PERIOD)
                 parser->period = (int64_t)field->value;
         else if (field->number == PROFILE_TIME)
@@ -690,6 +783,22 @@ static void set_times(const Parser *parser, PprofResult *result) {
         result->end_ns = result->start_ns + (parser->duration_ns > 0 ? (uint64_t)parser->duration_ns : 1);
 }
 
+/* Expressions alone say nothing: without drop_frames, keep_frames has nothing to keep. */
+static int find_hiding(Parser *parser) {
+        static const Bytes none;
+        Hiding *hiding = &parser->hiding;
+        const Bytes *drop = hiding->drop < parser->texts.n ? &parser->texts.rows[hiding->drop] : &none;
+        const Bytes *keep = hiding->keep < parser->texts.n ? &parser->texts.rows[hiding->keep] : &none;
+        int r;
+
+        if (!drop->size)
+                return 0;
+        r = prune_new(&hiding->prune, (const char *)drop->data, drop->size, (const char *)keep->data,
+                      keep->size);
+        parser->result->hides_unknown = r > 0;
+        return MIN(r, 0);
+}
+
 /*
  * A file that was cut off has samples and, as tables come behind them, none of its names: the first pass goes
  * as far as it can, and what it has found is used.
@@ -704,6 +813,7 @@ static int parse(Parser *parser, Bytes message) {
                 r = error_origin(-ENOMEM);
         if (first > 0)
                 parser->problem = &ignored;     /* the first problem is the one to tell */
+        r = r ? r : find_hiding(parser);
         r = r ? r : each_field(parser, message, take_row);
         if (!r || (r == PPROF_E_MALFORMED && first > 0)) {
                 r = make_locations(parser);
@@ -726,6 +836,9 @@ static void parser_deinit(Parser *parser) {
         free(parser->mappings);
         free(parser->words);
         free(parser->stack);
+        free(parser->hiding.functions);
+        free(parser->hiding.places);
+        prune_free(parser->hiding.prune);
         hashmap_deinit(&parser->location_ids.ids);
         hashmap_deinit(&parser->function_ids.ids);
         hashmap_deinit(&parser->mapping_ids.ids);

@@ -32,7 +32,7 @@ typedef struct PprofResult {
         uint64_t n_deep;                /* samples with more frames than a stack may have; dropped, too */
         uint64_t n_negative;            /* values below zero, as differences have them: left out */
         uint64_t n_labels_cut;          /* labels beyond those that a sample may have */
-        bool hides_frames;              /* drop_frames is set, which is not applied */
+        bool hides_unknown;             /* drop_frames or keep_frames is not understood, and not applied */
 } PprofResult;
 
 /*

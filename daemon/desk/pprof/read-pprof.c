@@ -18,9 +18,10 @@ static void say_doubts(const Convert *convert, const Source *source, const Pprof
                                " values are below zero, as in a difference of two profiles, and are left out:"
                                " the sums lack them; report --diff compares two files",
                                source->name, result->n_negative);
-        if (result->hides_frames)
+        if (result->hides_unknown)
                 convert_notice(convert,
-                               "%s: its drop_frames are not applied: functions are shown that go tool pprof hides",
+                               "%s: its drop_frames are not applied, since the expression is not understood:"
+                               " functions are shown that go tool pprof hides",
                                source->name);
         if (result->n_labels_cut)
                 convert_notice(convert, "%s: %" PRIu64 " labels are left out: their samples have too many",

@@ -11,6 +11,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -443,8 +444,9 @@ class Convert(tap.TestCase):
 
     def pprof(self, *samples, drop=0):
         """A profile.proto of space/bytes; samples are (depth, value, number of labels)."""
-        strings = ["", "space", "bytes", "main", "work", "work|malloc", *(f"key{i}" for i in range(200))]
-        labels = [wire.field(3, wire.field(1, 6 + i) + wire.field(2, 3)) for i in range(200)]
+        strings = ["", "space", "bytes", "main", "work", "work|malloc", "(?i)WORK",
+                   *(f"key{i}" for i in range(200))]
+        labels = [wire.field(3, wire.field(1, 7 + i) + wire.field(2, 3)) for i in range(200)]
         rows = [
             wire.field(2, wire.packed(1, [1] * (depth - 1) + [2]) + wire.packed(2, [value])
                        + b"".join(labels[:n]))
@@ -464,7 +466,9 @@ class Convert(tap.TestCase):
             ("all right", [(2, 70, 1)], 0, "main;work 70\n", None, 0),
             ("difference", [(2, 70, 0), (1, -30, 0), (2, -5, 0)], 0, "main;work 70\n",
              "2 values are below zero", 0),
-            ("hidden", [(2, 70, 0)], 5, "main;work 70\n", "its drop_frames are not applied", 0),
+            ("hidden", [(2, 70, 0)], 5, "main 70\n", None, 0),
+            ("hidden by an expression of Go's own", [(2, 70, 0)], 6, "main;work 70\n", "its drop_frames are not applied",
+             0),
             ("labels", [(2, 70, 200)], 0, "main;work 70\n", r"\d+ labels are left out", 0),
             ("deep", [(2, 70, 0), (1 << 20, 5, 0)], 0, "main;work 70\n", "1 of its samples have more than", 1),
         ):
@@ -475,6 +479,63 @@ class Convert(tap.TestCase):
                 said = re.findall("made.pb: .*", done.stderr)
                 self.assertEqual(len(said), words is not None, said)
                 self.assertRegex("".join(said), words or "^$")
+
+    def hiding(self, drop, keep, functions, locations, samples):
+        """A pprof file. @functions: names; @locations: lists of them, innermost first; @samples: lists of these."""
+        strings = ["", "space", "bytes", drop, keep, *functions]
+        ids = {name: i + 1 for i, name in enumerate(functions)}
+        places = [wire.field(1, i + 1) + wire.field(4, *(wire.field(1, ids[name]) for name in lines))
+                  for i, lines in enumerate(locations)]
+        rows = [wire.packed(1, [i + 1 for i in stack]) + wire.packed(2, [1 << n])
+                for n, stack in enumerate(samples)]
+        path = self.dir / "hiding.pb"
+        path.write_bytes(wire.field(1, wire.field(1, 1) + wire.field(2, 2)) + wire.field(2, *rows)
+                         + wire.field(4, *places)
+                         + wire.field(5, *(wire.field(1, i) + wire.field(2, i + 4) for i in ids.values()))
+                         + wire.field(6, *strings) + wire.field(7, 3) + (wire.field(8, 4) if keep else b"")
+                         + wire.field(9, 17 * 10**17))
+        return path
+
+    def test_hides_the_frames_that_go_tool_pprof_hides(self):
+        """By Go's own, too, where it is installed: its library for profiles is where drop_frames is defined."""
+        functions = ["main", "shop::order(int)", "tcmalloc::Alloc(std::string (*)(int))", "operator new(unsigned long)",
+                     "memcpy", ".malloc", "(anonymous namespace)::grow()", "tcmalloc::Kept"]
+        locations = [["main"], ["shop::order(int)"], ["tcmalloc::Alloc(std::string (*)(int))"],
+                     ["operator new(unsigned long)"], ["memcpy"], ["memcpy", ".malloc", "shop::order(int)"],
+                     ["memcpy", "operator new(unsigned long)"], ["(anonymous namespace)::grow()"], ["tcmalloc::Kept"]]
+        samples = [[4, 2, 3, 1, 0],             # the outermost hidden one takes all below it along
+                   [4, 1, 0],                   # none is hidden
+                   [4, 2],                      # nothing is shown above: it stays
+                   [4, 1, 3],                   # the same
+                   [4, 5, 0],                   # hidden ones are inlined into one that is not
+                   [4, 6, 0],                   # one is inlined into a hidden one
+                   [4, 7, 0],
+                   [4, 8, 2, 0],
+                   [4, 8, 0]]                   # kept
+        drop = r"(?:\.?malloc|operator new|tcmalloc::.*?|\(anonymous namespace\)::grow)"
+        path = self.hiding(drop, "tcmalloc::Kept", functions, locations, samples)
+        done = self.spanprof("convert", path, "-o", "-", "--format", "folded", expect=0)
+        lines = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+        sums = {tuple(stack.split(";")): int(n) for stack, n in lines}
+        alloc, order = functions[2], functions[1]
+        self.assertEqual(sums, {
+            ("main", order): 1 + 16, ("main", order, "memcpy"): 2, (alloc, "memcpy"): 4,
+            (functions[3], order, "memcpy"): 8, ("main",): 32 + 64 + 128, ("main", "tcmalloc::Kept", "memcpy"): 256})
+        if shutil.which("go"):
+            self.assertEqual(sums, self.sums_by_go(path))
+
+    def sums_by_go(self, path):
+        env = {**os.environ, "PPROF_TMPDIR": str(self.dir)}
+        raw = self.run_command(["go", "tool", "pprof", "-raw", "-symbolize=none", path], expect=0, env=env).stdout
+        samples, locations = re.search(r"Samples:\n.*\n((?:.*\n)*?)Locations\n((?:.*\n)*?)Mappings", raw).groups()
+        names, sums = collections.defaultdict(list), collections.Counter()
+        for number, name in re.findall(r"^ +(?:(\d+): 0x\w+ )?(?:M=\d+ )?(\S.*?) :\d+:\d+ s=\d+", locations, re.M):
+            place = int(number) if number else place
+            names[place].append(name)
+        for value, places in re.findall(r"^ +(\d+): ([\d ]*)$", samples, re.M):
+            stack = [name for place in map(int, places.split()) for name in names[place]]
+            sums[tuple(reversed(stack))] += int(value)
+        return sums
 
     def test_takes_no_other_text_for_folded_stacks(self):
         for text in ("hello\nworld 5\n", '{"a;b 5": 1}\n', "[1,\n 5]\n", "<p>\na;b 5\n", "x\n" * 100 + "a;b 5\n",
