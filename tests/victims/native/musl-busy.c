@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * musl-busy [WORDS]: spends its time in musl, which has no call frame information, and in callbacks from it,
- * until SIGTERM; with few WORDS its rounds are short. Built by test-scan.py with musl-gcc. Which of its own
- * functions calls which of musl's is all that it does:
+ * musl-busy [WORDS [thread]]: spends its time in musl, which has no call frame information, and in callbacks
+ * from it, until SIGTERM; with few WORDS its rounds are short. Built by test-scan.py with musl-gcc. Which of
+ * its own functions calls which of musl's is all that it does:
  *
  *     main ─▶ do_sort ─▶ qsort ─▶ compare_words
  *          ─▶ do_print ─▶ snprintf
  *          ─▶ do_allocate ─▶ malloc, free
+ *
+ * With `thread`, a thread does it: in_thread() has no caller but musl's start of threads.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { N_WORDS = 2048, N_BLOCKS = 64, MAX_TEXT = 200 };
@@ -60,6 +64,15 @@ __attribute__((noinline)) static void do_allocate(void) {
         }
 }
 
+static void *in_thread(void *unused) {
+        while (!is_over) {
+                do_sort();
+                do_print();
+                do_allocate();
+        }
+        return unused;
+}
+
 int main(int argc, char **argv) {
         int n = argc > 1 ? atoi(argv[1]) : 0;
 
@@ -70,6 +83,11 @@ int main(int argc, char **argv) {
         signal(SIGTERM, end);
         printf("pid %d\n", (int)getpid());
         fflush(stdout);
+        if (argc > 2 && !strcmp(argv[2], "thread")) {
+                pthread_t thread;
+
+                return pthread_create(&thread, NULL, in_thread, NULL) || pthread_join(thread, NULL);
+        }
         while (!is_over) {
                 do_sort();
                 do_print();

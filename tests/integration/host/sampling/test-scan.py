@@ -46,10 +46,10 @@ class Musl(session.TestCase):
                           *arguments], expect=0)
         return program
 
-    def stacks(self, program):
+    def stacks(self, program, *arguments):
         """[(names of the user's frames, why it was cut or None, samples)] of a run."""
         where = self.directory()
-        child = self.spawn([tap.SPANPROF, "record", "-F", "999", "-o", where / "out.otlp", "--", program],
+        child = self.spawn([tap.SPANPROF, "record", "-F", "999", "-o", where / "out.otlp", "--", program, *arguments],
                            env=session.clean_environment())
         pid = int(child.wait_for(r"^pid (\d+)$")[1])
         session.wait_cpu([pid], CPU_SECONDS)
@@ -67,6 +67,23 @@ class Musl(session.TestCase):
         if whole + cut < FEW:
             tap.skip(f"machine: only {whole + cut} stacks in {CPU_SECONDS} s of CPU")
         self.assertLessEqual(cut / (whole + cut), MOST_CUT, f"{cut} of {whole + cut} stacks are cut")
+
+    def check_thread(self, *arguments):
+        """The kernel enters a new thread behind musl's system call: no caller is above, and the stack is whole."""
+        stacks = self.stacks(self.build(*arguments), "0", "thread")
+        self.assertEqual([(said, names) for names, _, _ in stacks if (said := wrong_in(names))], [])
+        own = [(names, why, n) for names, why, n in stacks if "in_thread" in names]
+        whole = sum(n for _, why, n in own if not why)
+        cut = sum(n for _, why, n in own if why in OURS)
+        if whole + cut < FEW:
+            tap.skip(f"machine: only {whole + cut} stacks in {CPU_SECONDS} s of CPU")
+        self.assertLessEqual(cut / (whole + cut), MOST_CUT, f"{cut} of {whole + cut} stacks are cut")
+
+    def test_a_thread_of_a_static_program(self):
+        self.check_thread("-static")
+
+    def test_a_thread_of_a_program_and_its_library(self):
+        self.check_thread()
 
     def test_a_static_program(self):
         self.check("-static")

@@ -20,6 +20,10 @@
  * be one, too, or a label: it counts only where no path of the others leads. When a call's target turns out
  * to be a beginning, the gap is followed again with it, so that code behind a call that never returns is not
  * taken for its continuation.
+ *
+ * A thread's first function may never return, and no code calls it by its name. It is known by who makes
+ * threads: code that loads its address and calls what asks the kernel for a thread, which calls it with no
+ * caller above (clone).
  */
 #include "host/sampling/unwind/scan/scan.h"
 
@@ -45,7 +49,7 @@ enum {
 
 typedef enum Kind { UNKNOWN, BEGIN, INSIDE } Kind;
 
-enum { MARK_START = 1, MARK_LABEL = 2 };
+enum { MARK_START = 1, MARK_LABEL = 2, MARK_THREAD = 4 };
 
 enum { RETURNS = SCAN_MAX_GAP + 1 };    /* a callee elsewhere that is known to */
 
@@ -84,7 +88,15 @@ typedef struct Owner {
         bool is_proven;                 /* a path ends as a function must */
         bool needs_proof;
         bool returns;
+        bool loads_label, makes_threads;
 } Owner;
+
+/* A label whose address a function loads, or a function that it calls. */
+typedef struct Mention {
+        uint64_t address;
+        uint32_t owner;
+        bool is_call;
+} Mention;
 
 typedef struct Later {
         uint32_t at;
@@ -112,6 +124,8 @@ struct Scan {
         uint32_t n_items, room_items;
         Later *later;                   /* code behind calls */
         uint32_t n_later, room_later;
+        Mention *mentions;
+        uint32_t n_mentions, room_mentions;
         uint64_t left;                  /* instructions that may be followed still */
         bool is_over;                   /* no memory, or too much work */
         bool is_new;                    /* a beginning was found that was not known */
@@ -237,12 +251,15 @@ static void forget_gap(Scan *scan) {
         free(scan->owners);
         free(scan->items);
         free(scan->later);
+        free(scan->mentions);
         scan->code = scan->marks = NULL;
         scan->later = NULL;
+        scan->mentions = NULL;
         scan->states = NULL;
         scan->owners = NULL;
         scan->items = NULL;
-        scan->room_owners = scan->room_items = scan->room_later = scan->size = scan->out = 0;
+        scan->room_owners = scan->room_items = scan->room_later = scan->room_mentions = 0;
+        scan->size = scan->out = 0;
 }
 
 Scan *scan_free(Scan *scan) {
@@ -710,6 +727,61 @@ static void mark(Scan *scan, uint64_t address, uint8_t what) {
         scan->is_new = true;
 }
 
+static void mention(Scan *scan, uint32_t owner, uint64_t address, bool is_call) {
+        if (array_reserve(&scan->mentions, &scan->room_mentions, scan->n_mentions + 1u, 1024)) {
+                scan->is_over = true;
+                return;
+        }
+        scan->mentions[scan->n_mentions++] = (Mention){ .owner = owner, .is_call = is_call,
+                                                        .address = address };
+}
+
+/*
+ * Whether the code there goes straight to a system call, clears the frame pointer and calls what it was
+ * given: clone, in the new thread. Branches are where it ends in the old one.
+ */
+static bool makes_thread(Scan *scan, uint64_t address) {
+        bool is_from_kernel = false, is_top = false;
+        uint64_t offset, size;
+        const uint8_t *code;
+
+        if (!layout_find(&scan->layout, address, &offset, &size))
+                return false;
+        size = MIN(size, (uint64_t)MAX_STRAIGHT);
+        code = reader_bytes(&scan->reader, offset, size);
+        for (size_t at = 0; code && at < size;) {
+                ScanInstruction instruction;
+
+                if (!scan_decode(code + at, size - at, address + at, &instruction))
+                        return false;
+                if (instruction.flow == SCAN_CALL)
+                        return is_top && !instruction.target;
+                if (instruction.flow != SCAN_NEXT && instruction.flow != SCAN_BRANCH)
+                        return false;
+                is_from_kernel |= instruction.effect == SCAN_KERNEL;
+                is_top |= is_from_kernel && instruction.effect == SCAN_TOP;
+                at += instruction.size;
+        }
+        return false;
+}
+
+/* Labels that a function loads between two of its calls, of which the second makes a thread. */
+static void mark_threads(Scan *scan) {
+        for (uint32_t i = 0; i < scan->n_mentions; i++)
+                if (!scan->mentions[i].is_call)
+                        scan->owners[find_owner(scan, scan->mentions[i].owner)].loads_label = true;
+        for (uint32_t i = 0; i < scan->n_mentions; i++) {
+                Owner *owner = &scan->owners[find_owner(scan, scan->mentions[i].owner)];
+
+                if (scan->mentions[i].is_call && owner->loads_label && !owner->makes_threads)
+                        owner->makes_threads = makes_thread(scan, scan->mentions[i].address);
+        }
+        for (uint32_t i = 0; i < scan->n_mentions; i++)
+                if (!scan->mentions[i].is_call &&
+                    scan->owners[find_owner(scan, scan->mentions[i].owner)].makes_threads)
+                        mark(scan, scan->mentions[i].address, MARK_THREAD);
+}
+
 static void follow_indirect(Scan *scan, const State *state, const Hint *hint,
                             const ScanInstruction *instruction) {
         bool is_absolute = instruction->table == SCAN_ABSOLUTE;
@@ -738,6 +810,8 @@ static bool branch(Scan *scan, const State *state, Hint *hint, uint32_t compared
         case SCAN_CALL:
                 if (instruction->target)
                         mark(scan, instruction->target, MARK_START);
+                if (instruction->target)
+                        mention(scan, state->owner, instruction->target, true);
                 *hint = (Hint){ 0 };
                 return true;
         case SCAN_JUMP:
@@ -824,8 +898,11 @@ static void follow(Scan *scan, Item item) {
                         return;
                 }
                 note(&hint, &instruction);
-                if (instruction.table == SCAN_ADDRESS)
+                if (instruction.table == SCAN_ADDRESS) {
                         mark(scan, instruction.target, MARK_LABEL);
+                        if (is_text(scan, instruction.target))
+                                mention(scan, state.owner, instruction.target, false);
+                }
                 apply(&state, &instruction);
                 if (!state.depth && !state.frame && !state.base && !state.is_top)
                         return;
@@ -930,7 +1007,10 @@ static void follow_from(Scan *scan, uint32_t at, bool is_label) {
         if (state->kind == INSIDE)
                 refuse(scan, state->owner);
         if (state->kind != UNKNOWN ||
-            !new_owner(scan, UINT32_MAX, is_label && !hands_on(scan, at) && !begins_frame(scan, at), &owner))
+            !new_owner(scan, UINT32_MAX,
+                       is_label && !(scan->marks[at] & MARK_THREAD) && !hands_on(scan, at) &&
+                               !begins_frame(scan, at),
+                       &owner))
                 return;
         *state = (State){ .depth = SCAN_WORD, .owner = owner, .kind = BEGIN,
                           .is_top = is_entry, .is_from_kernel = is_entry };
@@ -941,12 +1021,13 @@ static void follow_from(Scan *scan, uint32_t at, bool is_label) {
 /* Goes once over the gap, with all beginnings that are known. */
 static void follow_all(Scan *scan) {
         memset(scan->states, 0, scan->size * sizeof(*scan->states));
-        scan->n_owners = scan->n_items = scan->n_later = 0;
+        scan->n_owners = scan->n_items = scan->n_later = scan->n_mentions = 0;
         scan->is_new = false;
         for (uint32_t i = 0; i < scan->size && !scan->is_over; i++)
                 if (scan->marks[i] & MARK_START)
                         follow_from(scan, i, false);
         follow_all_later(scan);
+        mark_threads(scan);
         for (uint32_t i = 0; i < scan->size && !scan->is_over; i++)
                 if (scan->marks[i] & MARK_LABEL && scan->states[i].kind == UNKNOWN)
                         follow_from(scan, i, true);
@@ -989,6 +1070,28 @@ static void mark_list(Scan *scan, const uint64_t *list, uint32_t n, uint8_t what
                 mark(scan, list[low], what);
 }
 
+/* What the code of one gap calls in others is a beginning there. Return: 0, -ENOMEM. */
+static int keep_calls(Scan *scan) {
+        uint32_t n = scan->n_starts, n_left = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < scan->n_mentions && !r; i++) {
+                const Mention *call = &scan->mentions[i];
+
+                if (call->is_call && is_text(scan, call->address) &&
+                    call->address - scan->address >= scan->size)
+                        r = add_start(scan, call->address);
+        }
+        if (r || scan->n_starts == n)
+                return r;
+        sort(scan->starts, scan->n_starts);
+        for (uint32_t i = 0; i < scan->n_starts; i++)
+                if (!n_left || scan->starts[i] != scan->starts[n_left - 1])
+                        scan->starts[n_left++] = scan->starts[i];
+        scan->n_starts = n_left;
+        return 0;
+}
+
 static bool mark_known(Scan *scan) {
         mark_list(scan, scan->starts, scan->n_starts, MARK_START);
         mark_list(scan, scan->labels, scan->n_labels, MARK_LABEL);
@@ -1021,7 +1124,7 @@ int scan_gap(Scan *scan, uint64_t start, uint64_t end) {
                 scan->size = 0;         /* code that was not followed may contradict the rest */
         for (uint32_t i = 0; scan->size && i < scan->n_owners; i++)
                 scan->n_refused += !is_trusted(scan, i);
-        return 0;
+        return scan->size ? keep_calls(scan) : 0;
 }
 
 /* ---- rows ---- */

@@ -111,6 +111,33 @@ Test(scan, a_frame_where_described_code_ends_begins_a_function) {
         cr_expect_eq(at[0], 0, "no frame is made");
 }
 
+/*
+ * As musl makes threads: lea start(%rip),%rdi; call clone; ret
+ * clone: syscall; test %eax,%eax; jne 1f; xor %ebp,%ebp; pop %rdi; call *%r9; hlt; 1: ret
+ * start: push %rbx; call *(%rdi); hlt
+ */
+#define MAKE_THREAD "\x48\x8d\x3d\x14\x00\x00\x00\xe8\x01\x00\x00\x00\xc3"
+#define CLONE(clear) "\x0f\x05\x85\xc0\x75\x07" clear "\x5f\x41\xff\xd1\xf4\xc3"
+#define START "\x53\xff\x17\xf4"
+
+Test(scan, knows_the_first_function_of_a_thread_by_who_makes_threads) {
+        const int *at = SCAN(MAKE_THREAD CLONE("\x31\xed") START);
+
+        cr_expect_eq(at[24], TOP, "where the return address of start is looked up");
+        cr_expect_eq(at[26], 8, "the old thread returns");
+        cr_expect_eq(at[27], 8);
+        cr_expect_eq(at[28], 16);
+        cr_expect_eq(at[29], 16, "where the return address of what it calls is looked up");
+        at = SCAN(MAKE_THREAD CLONE("\x90\x90") START);       /* no top */
+        cr_expect_eq(at[27], 0);
+        cr_expect_eq(at[28], 0);
+        at = SCAN(MAKE_THREAD "\x85\xc0\x85\xc0\x75\x07\x31\xed\x5f\x41\xff\xd1\xf4\xc3" START);        /* no system call */
+        cr_expect_eq(at[27], 0);
+        /* the address is loaded after that call: nop …; call clone; lea start(%rip),%rdi; ret */
+        at = SCAN("\xe8\x08\x00\x00\x00\x48\x8d\x3d\x0f\x00\x00\x00\xc3" CLONE("\x31\xed") START);
+        cr_expect_eq(at[27], 0);
+}
+
 /* push %rbx; call f; pop %rbx; ret; f: ret */
 Test(scan, goes_on_behind_a_call_that_returns) {
         const int *at = SCAN("\x53\xe8\x02\x00\x00\x00\x5b\xc3\xc3");
