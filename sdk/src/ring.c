@@ -5,7 +5,7 @@
  * One slot a thread, found by its id, written with plain stores. What makes it
  * right is the order of those stores:
  *
- *     in_use = 1 | fence | high, low, span | (release) in_use = 0
+ *     in_use = 1 | (release) count | fence | high, low, span | (release) in_use = 0
  *
  * Reader 1: reads while the writing thread is interrupted (a timer's BPF program
  * on that CPU, a debugger that stopped it). A CPU takes an interrupt between two
@@ -20,10 +20,20 @@
  * the release orders the ids before in_use = 0 for it as well (a release *store*
  * of 1 would not: later stores may pass it). Thus at each moment of the memory
  * order at which in_use is 0, the ids are whole. A flag of one bit cannot tell a
- * reader that a full write went by between its two looks at the flag, so flag,
- * ids, flag is not enough. But ids, flag, ids is, as long as no id comes back:
- * if both looks at the ids agree, they did not change in between, so they are
- * what they were when the flag was 0.
+ * reader that a full write went by between its two looks at the flag, and ids
+ * that agree before and after may have come back meanwhile. So writes are counted:
+ *
+ *     (acquire) count | (acquire) in_use | high, low, span | fence | count again
+ *
+ * Let both counts be c. The first look took count from write c, so it sees the
+ * flag that this write set before: if in_use is 0, write c or a later one has
+ * ended, and its ids are seen. An id of a later write would, by the two fences,
+ * show that write's count in the second look. So the ids are those of write c.
+ * It fails only where 2^32 writes go by between the two looks.
+ *
+ * The count lies in what is padding for readers of the flag alone: they see what
+ * they saw before, and what holds for ids, flag, ids. It is the slot's, not the
+ * thread's: a later thread with the same id goes on with it.
  *
  * Signal handlers: a handler that calls set() inside of set() finishes first, and
  * the interrupted one goes on in the middle of a mixed slot. So the inner write
@@ -97,6 +107,8 @@ static inline void slot_write(struct thread *thread, struct spanprof_ring_slot *
                 n = thread->n_writes + 1;
                 thread->n_writes = n;
                 __atomic_store_n(&slot->in_use, 1, __ATOMIC_RELAXED);
+                __atomic_store_n(&slot->n_writes, __atomic_load_n(&slot->n_writes, __ATOMIC_RELAXED) + 1,
+                                 __ATOMIC_RELEASE);
                 __atomic_thread_fence(__ATOMIC_RELEASE);
                 __atomic_store_n(&slot->trace_id_high, high, __ATOMIC_RELAXED);
                 __atomic_store_n(&slot->trace_id_low, low, __ATOMIC_RELAXED);
@@ -144,18 +156,18 @@ void spanprof_context_set(uint64_t trace_high, uint64_t trace_low, uint64_t span
                 context_set_elsewhere(trace_high, trace_low, span);
 }
 
-/* ids, flag, ids, as above for reader 2. */
+/* As above for reader 2. */
 static bool slot_read(const struct spanprof_ring_slot *slot, struct backend_ids *ids) {
-        uint8_t in_use;
+        uint32_t n_writes = __atomic_load_n(&slot->n_writes, __ATOMIC_ACQUIRE);
 
-        ids->high = __atomic_load_n(&slot->trace_id_high, __ATOMIC_ACQUIRE);
-        ids->low = __atomic_load_n(&slot->trace_id_low, __ATOMIC_ACQUIRE);
-        ids->span = __atomic_load_n(&slot->span_id, __ATOMIC_ACQUIRE);
-        in_use = __atomic_load_n(&slot->in_use, __ATOMIC_ACQUIRE);
-        return !in_use && (ids->high | ids->low | ids->span) &&
-               __atomic_load_n(&slot->trace_id_high, __ATOMIC_RELAXED) == ids->high &&
-               __atomic_load_n(&slot->trace_id_low, __ATOMIC_RELAXED) == ids->low &&
-               __atomic_load_n(&slot->span_id, __ATOMIC_RELAXED) == ids->span;
+        if (__atomic_load_n(&slot->in_use, __ATOMIC_ACQUIRE))
+                return false;
+        ids->high = __atomic_load_n(&slot->trace_id_high, __ATOMIC_RELAXED);
+        ids->low = __atomic_load_n(&slot->trace_id_low, __ATOMIC_RELAXED);
+        ids->span = __atomic_load_n(&slot->span_id, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        return (ids->high | ids->low | ids->span) &&
+               __atomic_load_n(&slot->n_writes, __ATOMIC_RELAXED) == n_writes;
 }
 
 /*

@@ -43,7 +43,12 @@ struct spanprof_ring_slot {
         uint64_t trace_id_low;
         uint64_t span_id;
         uint8_t in_use;                 /* 1 = a write is in progress, 0 = may be read */
-        uint8_t padding[7];
+        uint8_t padding[3];
+        /*
+         * Writes that have begun here; it wraps around. Other writers leave it alone: it is padding to them,
+         * and to readers that do not know it.
+         */
+        uint32_t n_writes;
 };
 
 #ifndef __cplusplus

@@ -7,7 +7,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -238,6 +240,40 @@ Test(sdk_api, reads_another_thread_by_its_id_from_the_ring) {
         cr_assert(alive);
         cr_assert(ids[0] == 0x70 && ids[1] == 0x80 && ids[2] == 0x90);
         cr_assert_not(dead, "its end has cleared it");
+}
+
+static atomic_bool is_over;
+
+/* Two contexts in turn, so that each id comes back after two writes. */
+static void *change_main(void *tidp) {
+        atomic_store((atomic_int *)tidp, (int)syscall(SYS_gettid));
+        while (!atomic_load_explicit(&is_over, memory_order_relaxed))
+                for (uint64_t id = 1; id <= 2; id++)
+                        spanprof_context_set(id, id, id);
+        return NULL;
+}
+
+Test(sdk_api, never_mixes_two_contexts_of_another_thread_whose_ids_come_back) {
+        enum { N_READS = 10000000 };
+        unsigned long n_found = 0, n_mixed = 0;
+        uint64_t high, low, span;
+        atomic_int tid = 0;
+        pthread_t thread;
+
+        cr_assert(spanprof_api_initialize("ctxstorage=otel"));
+        cr_assert_eq(pthread_create(&thread, NULL, change_main, &tid), 0);
+        while (!atomic_load(&tid))
+                sched_yield();
+        /* a reader that shares its CPU with the writer finds the flag set for a whole turn */
+        for (long i = 0; i < N_READS || !n_found; i++) {
+                if (!spanprof_api_get_otel_by_tid(tid, &high, &low, &span))
+                        continue;
+                n_found++;
+                n_mixed += high != low || low != span;
+        }
+        atomic_store(&is_over, true);
+        pthread_join(thread, NULL);
+        cr_assert_eq(n_mixed, 0, "%lu of %lu", n_mixed, n_found);
 }
 
 Test(sdk_api, cannot_read_another_thread_in_the_other_storages) {

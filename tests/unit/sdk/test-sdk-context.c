@@ -30,6 +30,7 @@
 enum {
         HEADER = 32,
         SLOT = 32,
+        COUNT = 28,                     /* in a slot: the writer's count of its writes, 4 bytes */
         IN_USE = 24,
 };
 
@@ -113,11 +114,13 @@ Test(sdk_context, publishes_a_header_at_a_page_start_and_withdraws_it) {
 
 Test(sdk_context, puts_the_ids_into_the_slot_of_the_calling_thread) {
         /*
-         * 0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7, little endian, then in_use and padding
+         * 0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7, little endian, then in_use and padding,
+         * and the count of writes in its end
          */
         static const uint8_t expected[SLOT] = { 0xa6, 0x4d, 0xb3, 0x77, 0x35, 0x2f, 0xf9, 0x4b,
                                                 0x36, 0x47, 0x0e, 0x0e, 0x9d, 0x92, 0xce, 0xa3,
-                                                0xb7, 0x02, 0xa9, 0x0b, 0xaa, 0x67, 0xf0, 0x00 };
+                                                0xb7, 0x02, 0xa9, 0x0b, 0xaa, 0x67, 0xf0, 0x00,
+                                                [COUNT] = 1 };
         uint8_t *region = start_4096(), *slot = slot_of(region, gettid());
 
         spanprof_context_set(0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7);
@@ -125,7 +128,8 @@ Test(sdk_context, puts_the_ids_into_the_slot_of_the_calling_thread) {
         cr_assert(all_zero(region + HEADER, (size_t)(slot - region) - HEADER), "no other slot is touched");
         cr_assert(all_zero(slot + SLOT, (size_t)(region + HEADER + SLOT * 4096 - slot) - SLOT));
         spanprof_context_clear();
-        cr_assert(all_zero(slot, SLOT));
+        cr_assert(all_zero(slot, COUNT));
+        cr_assert_eq(slot[COUNT], 2);
 }
 
 Test(sdk_context, refuses_what_no_reader_would_accept) {
@@ -212,7 +216,7 @@ Test(sdk_context, is_cleared_when_a_thread_ends) {
         cr_assert_eq(worker.before_exit[0], 10);
         cr_assert_eq(worker.before_exit[8], 20);
         cr_assert_eq(worker.before_exit[16], 30);
-        cr_assert(all_zero(slot_of(worker.region, worker.tid), SLOT));
+        cr_assert(all_zero(slot_of(worker.region, worker.tid), COUNT));
         cr_assert_eq(slot_of(worker.region, gettid())[16], 3, "the other thread keeps its own");
 }
 
@@ -237,7 +241,7 @@ Test(sdk_context, is_cleared_even_after_a_later_destructor_has_set_it_again) {
         cr_assert_eq(pthread_key_create(&worker.late_key, set_in_destructor), 0);
         cr_assert_eq(pthread_create(&thread, NULL, late_worker_main, &worker), 0);
         cr_assert_eq(pthread_join(thread, NULL), 0);
-        cr_assert(all_zero(slot_of(worker.region, worker.tid), SLOT));
+        cr_assert(all_zero(slot_of(worker.region, worker.tid), COUNT));
 }
 
 /* fork */
