@@ -301,6 +301,20 @@ static void say_of_callers() {
         say("unknown-parent");
 }
 
+/* More names than a process publishes. */
+static void say_of_many() {
+        for (int i = 0; i < 1000; i++)
+                start_span(("name " + std::to_string(i)).c_str())->End();
+        api::trace::Scope many(start_span("one too many"));
+        say("over-the-bound");
+        api::context::Context root;
+        api::trace::StartSpanOptions options;
+        options.parent = root.SetValue(api::trace::kIsRootSpanKey, true);
+        api::trace::Scope known(
+                api::trace::Provider::GetTracerProvider()->GetTracer("names")->StartSpan("name 1", options));
+        say("known-before");
+}
+
 static int say_names() {
         Span entry = start_span("GET");
         {
@@ -323,10 +337,13 @@ static int say_names() {
         }
         say("none");
         say_of_callers();
-        Span other = api::trace::Provider::GetTracerProvider()->GetTracer("names")->StartSpan(
-                "PUT", { { "http.route", std::string("/cart") } });
-        api::trace::Scope scope(other);
-        say("attributes");
+        {
+                Span other = api::trace::Provider::GetTracerProvider()->GetTracer("names")->StartSpan(
+                        "PUT", { { "http.route", std::string("/cart") } });
+                api::trace::Scope scope(other);
+                say("attributes");
+        }
+        say_of_many();
         return 0;
 }
 

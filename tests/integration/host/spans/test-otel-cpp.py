@@ -93,6 +93,8 @@ remote-parent 0=[order] 1=[/order]
 new-root 0=[job]
 unknown-parent
 attributes 0=[PUT /cart] 1=[/cart]
+over-the-bound
+known-before 0=[name 1]
 """
 
     def names(self, **environment):
