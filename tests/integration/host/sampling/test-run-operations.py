@@ -184,6 +184,24 @@ class Operations(session.TestCase):
         self.assertIn("Functions of /checkout", text)
         self.assertNotIn("Functions of (no span)", text)
 
+    def test_a_pyroscope_gets_operations_as_attributes_of_samples(self):
+        """Its receiver makes a label of each text attribute of a sample (convertSampleAttributesToLabelsBack in its
+        pkg/ingester/otlp), so there must be that one alone, or each thread is a series."""
+        run, tell, victim, read = self.begin("thread", "--backend", "pyroscope", "--attributes", "lean,http.route")
+        tell("go")
+        families = self.settled()
+        truth, rows = read(), self.rows(families)
+        result = run.stop()
+        sets = {tuple(sample.attributes.items()) for sample in result.samples}
+        self.assertLessEqual(sets - {()}, {(("http.route", name),) for name in truth.cpu})
+        seconds = collections.Counter()
+        for sample in result.samples:
+            seconds[sample.attributes.get("http.route", "")] += sample.value * sample.period / 1e9
+        for operation in truth.cpu:
+            error = 4 * (truth.cpu[operation] * FREQUENCY) ** 0.5 / FREQUENCY
+            self.assertAlmostEqual(seconds[operation], truth.cpu[operation],
+                                   delta=error + SHARE * truth.cpu[operation] + SLACK_S, msg=(seconds, rows))
+
     def test_traces_of_a_collector_name_spans_of_a_ring(self):
         """… in each form that its file exporter has. Spans of a request come one after the other, the server's last."""
         collector.need()
