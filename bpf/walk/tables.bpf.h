@@ -542,12 +542,13 @@ __attribute__((noinline)) int python_keys_step(const struct python_spans *spans,
         return spans && walk && python_keys_do_step(spans, walk);
 }
 
-/* A global function, as well. Return: enum python_span_end. */
+/* A global function, as well. Return: enum python_span_result. */
 __attribute__((noinline)) int python_span_read(const struct python_spans *spans,
                                                struct python_span_walk *walk, uint64_t thread,
                                                struct abi_span *span) {
-        return spans && walk && span ? (int)python_span_do_read(spans, walk, thread, span)
-                                     : PYTHON_SPAN_UNREADABLE;
+        return spans && walk && span
+                ? (int)python_span_result(walk, python_span_do_read(spans, walk, thread, span))
+                : PYTHON_RESULT_TYPE;
 }
 
 __attribute__((noinline)) int python_look_at(struct python *python, const struct python_process *process) {

@@ -251,7 +251,7 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
 /*
  * The span of a thread that publishes none, out of the SDK's own context. A global function, as
  * context_of_thread(). A thread that is in several interpreters has several contexts: none of them counts.
- * Return: enum python_span_end; -1 = the process does not run Python.
+ * Return: enum python_span_result; -1 = the thread does not run Python.
  */
 __attribute__((noinline)) int python_span_of_thread(struct abi_sample *sample) {
         struct task_struct *task = bpf_get_current_task_btf();
@@ -273,33 +273,49 @@ __attribute__((noinline)) int python_span_of_thread(struct abi_sample *sample) {
         if (!python_find(&walk, sample))
                 return -1;
         if (walk.python->n_states != 1 || walk.python->has_more)
-                return PYTHON_SPAN_UNREADABLE;
+                return PYTHON_RESULT_INTERPRETERS;
         end = python_span_read(&walk.process->spans, spans, walk.python->states[0], &sample->span);
         return python_is(walk.process, sample) ? end : -1;
 }
 
+ABI_ASSERT(COUNTER_PYTHON_SPANS_NONE == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_NONE);
+ABI_ASSERT(COUNTER_PYTHON_SPANS_REMOTE == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_REMOTE);
+ABI_ASSERT(COUNTER_PYTHON_SPANS_UNLEARNED == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_UNLEARNED);
+ABI_ASSERT(COUNTER_PYTHON_SPANS_TYPE == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_TYPE);
+ABI_ASSERT(COUNTER_PYTHON_SPANS_FAULT == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_FAULT);
+ABI_ASSERT(COUNTER_PYTHON_SPANS_FAR == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_FAR);
+ABI_ASSERT(COUNTER_PYTHON_SPANS_INTERPRETERS == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_INTERPRETERS);
+
+static __always_inline void python_span_count(uint32_t result) {
+        struct counters *counters = counters_get();
+
+        barrier_var(result);            /* the check is of this very register */
+        if (counters && result < PYTHON_RESULT_N)
+                counters->values[COUNTER_PYTHON_SPANS_READ + result]++;
+}
+
 /* A context that the thread itself publishes comes first, also if it is none. */
 static __always_inline void python_span_part(struct abi_sample *sample) {
-        struct counters *counters;
-        int end;
+        int result;
 
         if (!(runtime_kinds & RUNTIME_HAS_PYTHON) || sample->form != ABI_FORM_NONE)
                 return;
-        end = python_span_of_thread(sample);
-        if (end < 0)
+        result = python_span_of_thread(sample);
+        if (result < 0)
                 return;
-        if (end != PYTHON_SPAN_READ)
-                sample->span = (struct abi_span){};
-        if (end == PYTHON_SPAN_NONE || end == PYTHON_SPAN_READ)
-                sample->context = end == PYTHON_SPAN_READ ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
+        python_span_count((uint32_t)result);
         sample->form = ABI_FORM_PYTHON;
-        sample->attributes_size = end == PYTHON_SPAN_READ ? sizeof(struct python_span_facts) : 0;
-        if (end != PYTHON_SPAN_UNREADABLE)
+        sample->attributes_size = 0;
+        if (result == PYTHON_RESULT_READ) {
+                sample->context = ABI_CONTEXT_PRESENT;
+                sample->attributes_size = sizeof(struct python_span_facts);
                 return;
-        sample->context = ABI_CONTEXT_UNREADABLE;
-        counters = counters_get();
-        if (counters)
-                counters->values[COUNTER_PYTHON_SPANS_UNREADABLE]++;
+        }
+        sample->span = (struct abi_span){};
+        if (result == PYTHON_RESULT_NONE || result == PYTHON_RESULT_REMOTE)
+                sample->context = ABI_CONTEXT_NONE;
+        else if (result != PYTHON_RESULT_UNLEARNED)
+                sample->context = ABI_CONTEXT_UNREADABLE;
 }
 
 static __always_inline bool v8_is_of(const struct v8_process *process, const struct abi_sample *sample) {

@@ -3,7 +3,9 @@
 """Writes corpus/python/: a release, a position, words of _PyRuntime, memory with a code object
 (fuzz-python.c); and corpus/python-walk/: an entry of bpf/border/runtime_abi.h, then memory with a thread
 state, frames and a native stack of frame pointers (fuzz-python-walk.c); and corpus/python-task/: words of a
-section, an object (fuzz-python-task.c); and corpus/python-program/: small ELF files (fuzz-python-program.c);
+section, an object (fuzz-python-task.c); and corpus/python-spans/: what was learned of an SDK, memory with
+objects on the way to a span (fuzz-python-spans.c);
+and corpus/python-program/: small ELF files (fuzz-python-program.c);
 and corpus/python-wire/: what a worker says (fuzz-python-wire.c).
 
 usage: make-python-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
@@ -146,6 +148,134 @@ def awaiting():
     return bytes(memory)
 
 
+class Spans:
+    """Objects on the way to a span, as a release lays them out. Types and keys are numbers that are compared."""
+    CONTEXT, HAMT, MAPPING = BASE + 0x400, BASE + 0x500, BASE + 0x600
+    NODE, KEYS = BASE + 0x1000, BASE + 0x3000
+    SPAN, VALUES, DICT, NAMES, IDS = BASE + 0x700, BASE + 0x800, BASE + 0x900, BASE + 0xa00, BASE + 0xc00
+    TRACE, NUMBER, PARENT, TEXT = BASE + 0xd00, BASE + 0xe00, BASE + 0x2800, BASE + 0x2a00
+    (TYPE_CONTEXT, VARIABLE, TYPE_HAMT, BITMAP, ARRAY, COLLISION, TYPE_MAPPING, TYPE_DICT, KEY, NAME,
+     TYPE_IDS, TYPE_NUMBER, LOCAL, NONE) = range(0x770001, 0x77000f)
+    TYPE_SPAN, HASH = 0x770100, 0x12345678
+
+    def __init__(self, minor, head=16):
+        self.minor, self.head, self.memory = minor, head, bytearray(16384)
+        self.items = head + (16 if minor >= 14 else 8)
+        self.values = 0 if minor < 11 else min(minor, 13) - 10
+        self.context = 240 if minor < 11 else 224 if minor == 11 else 208
+        self.before = 8 if head == 32 else (0, 32, 24, 24)[self.values]
+        self.all()
+
+    def put(self, at, *words):
+        self.memory[at - BASE:at - BASE + 8 * len(words)] = struct.pack(f"<{len(words)}Q", *words)
+
+    def object(self, at, kind, *fields):
+        self.put(at + self.head - 8, kind, *fields)
+
+    def number(self, at, value):
+        digits = []
+        while value:
+            digits.append(value & (1 << 30) - 1)
+            value >>= 30
+        self.object(at, self.TYPE_NUMBER, len(digits) if self.minor < 12 else len(digits) << 3)
+        start = at + self.head + 8 - BASE
+        self.memory[start:start + 4 * len(digits)] = struct.pack(f"<{len(digits)}I", *digits)
+
+    def keys(self, at, *pairs, n=None):
+        n = len(pairs) if n is None else n
+        if self.minor < 11:
+            self.put(at, 1, 8, 0, 0, n)
+        else:
+            self.put(at, 1, 3 << 8 | 1 << 16, 0, n)
+        for i, pair in enumerate(pairs):
+            self.put(at + (48 + 24 * i + 8 if self.minor < 11 else 40 + 16 * i), *pair)
+
+    def bitmap(self, i, level, key, value):
+        self.object(self.NODE + 0x100 * i, self.BITMAP, 2, 1 << (self.HASH >> 5 * level & 31), key, value)
+
+    def in_dict(self, values):
+        self.object(self.DICT, self.TYPE_DICT, 3, 0, self.NAMES, values)
+        self.keys(self.NAMES, (1, 2), (self.NAME, 0 if values else self.IDS), (3, 4))
+        if self.values == 0:
+            self.put(self.SPAN + self.head, self.DICT)
+        elif self.values == 1:
+            self.put(self.SPAN - 32, 0, self.DICT)
+        else:
+            self.put(self.SPAN - self.before, self.DICT)
+
+    def all(self):
+        self.put(BASE + self.context, self.CONTEXT)
+        self.object(self.CONTEXT, self.TYPE_CONTEXT, 0, self.HAMT)
+        self.object(self.HAMT, self.TYPE_HAMT, self.NODE, 0, 1)
+        self.bitmap(0, 0, self.VARIABLE, self.MAPPING)
+        self.object(self.MAPPING, self.TYPE_MAPPING, 1, 0, self.KEYS, 0)
+        self.keys(self.KEYS, (self.KEY, self.SPAN))
+        self.object(self.SPAN, self.TYPE_SPAN)
+        words = (self.TEXT, self.IDS, self.PARENT)
+        self.put(self.VALUES, *(0x01010b20,) * (self.minor >= 13), *words)
+        if self.values == 0:
+            self.in_dict(self.VALUES)
+        elif self.values == 1:
+            self.put(self.SPAN - 32, self.VALUES)
+        elif self.values == 2:
+            self.put(self.SPAN - self.before, self.VALUES - 1)
+        else:
+            self.put(self.SPAN + self.head, 0x01010b20, *words)
+        for at in (self.IDS, self.PARENT):
+            self.object(at, self.TYPE_IDS, 6)
+            self.put(at + self.items, self.TRACE, self.NUMBER, self.LOCAL)
+        self.number(self.TRACE, 0x8123456789abcdeff011223344556677)
+        self.number(self.NUMBER, 0xfedcba9876543210)
+
+    def bytes(self):
+        kinds = (self.TYPE_CONTEXT, self.VARIABLE, self.TYPE_HAMT, self.BITMAP, self.ARRAY, self.COLLISION,
+                 self.TYPE_MAPPING, self.TYPE_DICT, self.KEY, self.NAME, self.TYPE_IDS, self.TYPE_NUMBER,
+                 self.LOCAL, self.NONE)
+        types = struct.pack("<2QH3B3x", self.TYPE_SPAN, self.NAMES, self.head, 1, 0, 2) + bytes(24)
+        return struct.pack("<14Q", *kinds) + types + struct.pack(
+            "<IH7B3x", self.HASH, self.context, self.head, self.items, self.values, 8 if self.minor >= 13 else 0,
+            self.before, self.minor < 11, self.minor < 12) + bytes(self.memory)
+
+
+def spans():
+    """{name: input}: each layout as it is, and each way to mislead who follows it."""
+    made = {f"3.{minor}{'t' * (head == 32)}": Spans(minor, head)
+            for minor, head in ((9, 16), (11, 16), (12, 16), (13, 16), (14, 16), (13, 32), (14, 32))}
+    for name, minor in (("dict-old", 9), ("dict", 11), ("dict-tagged", 12), ("dict-inline", 13)):
+        made[name] = Spans(minor)
+        made[name].in_dict(0)
+    one = made["array-circle"] = Spans(13)
+    one.object(one.NODE, one.ARRAY, *(one.NODE,) * 32)
+    one = made["collision"] = Spans(13)
+    one.object(one.NODE, one.COLLISION, 64, 0, *(1, 2) * 20)
+    one = made["deep"] = Spans(12)
+    for i in range(7):
+        one.bitmap(i, i, 0, one.NODE + 0x100 * (i + 1))
+    one.object(one.NODE + 0x700, one.COLLISION, 2, 0, one.VARIABLE, one.MAPPING)
+    one = made["bitmap-lies"] = Spans(12)
+    one.object(one.NODE, one.BITMAP, 2, 0xffffffff, one.VARIABLE, one.MAPPING)
+    for name, n in (("keys-many", 65), ("keys-wrap", 2 ** 64 - 1), ("keys-short", 0)):
+        one = made[name] = Spans(13)
+        one.keys(one.KEYS, (1, one.SPAN), n=n)
+    one = made["keys-of-itself"] = Spans(12)
+    one.object(one.MAPPING, one.TYPE_MAPPING, 1, 0, one.MAPPING, 0)
+    one = made["dict-of-itself"] = Spans(13)
+    one.in_dict(one.DICT)
+    one = made["remote"] = Spans(13)
+    one.put(one.IDS + one.items, one.TRACE, one.NUMBER, 7)
+    one = made["number-long"] = Spans(13)
+    one.object(one.TRACE, one.TYPE_NUMBER, 2 ** 63)
+    one = made["number-negative"] = Spans(13)
+    one.object(one.NUMBER, one.TYPE_NUMBER, 3 << 3 | 2)
+    one = made["number-of-itself"] = Spans(13)
+    one.put(one.IDS + one.items, one.IDS, one.IDS, one.LOCAL)
+    one = made["text-at-the-end"] = Spans(13)
+    one.put(one.SPAN + one.head + 8, BASE + 16384 - 64)
+    one = made["values-short"] = Spans(13)
+    one.put(one.SPAN + one.head, 0x01010b01)
+    return {name: one.bytes() for name, one in made.items()}
+
+
 SHIMS = [(0x1800, 0x3000, 0x1840, 0), (0x1840, 0x3040, 0x60, 0), (0x60, 0, 0x1880, 3),
          (0x1880, 0x3000, 0xe0, 1),
          (0xe0, 0, 0, 3)]
@@ -194,7 +324,7 @@ SAID = {"name": said(b"Shape.area\0", b"/srv/a.py\0"), "nameless": said(b"", b""
         "greenlets": b"m" + struct.pack("<2I13Q2Q", 2, 0, *[0] * 13, 0x1000, 0x2000),
         "wraps": b"m" + struct.pack("<2I13Q2Q", 2, 0, *[0] * 13, 0x1000, 2 ** 64 - 8)}
 for folder, files in (("python", FILES), ("python-walk", WALKS), ("python-task", TASK_FILES),
-                      ("python-program", PROGRAMS), ("python-wire", SAID)):
+                      ("python-program", PROGRAMS), ("python-wire", SAID), ("python-spans", spans())):
     (CORPUS / folder).mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         (CORPUS / folder / name).write_bytes(data)

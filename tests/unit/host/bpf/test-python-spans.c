@@ -460,6 +460,52 @@ Test(python_spans, ids_have_as_many_digits_as_ids_have) {
         }
 }
 
+static uint32_t result(void) {
+        return python_span_result(&walk, read_span());
+}
+
+Test(python_spans, each_end_has_its_reason) {
+        EACH_RELEASE(i) {
+                begin_release(i);
+                cr_assert_eq(result(), PYTHON_RESULT_READ);
+                *at(SPAN_CONTEXT + spans.items + 16) = REMOTE;
+                cr_assert_eq(result(), PYTHON_RESULT_REMOTE);
+                put_all();
+                entry_of(KEYS, 0)[0] = OTHER_KEY;
+                cr_assert_eq(result(), PYTHON_RESULT_NONE);
+                *at(THREAD + spans.thread_context) = 0;
+                cr_assert_eq(result(), PYTHON_RESULT_NONE);
+                put_all();
+                put_object(SPAN_CONTEXT, OTHER);
+                cr_assert_eq(result(), PYTHON_RESULT_TYPE);
+                put_all();
+                *at(THREAD + spans.thread_context) = OTHER;
+                cr_assert_eq(result(), PYTHON_RESULT_FAULT);
+                put_all();
+                put_keys(KEYS, 65);
+                cr_assert_eq(result(), PYTHON_RESULT_FAR);
+                put_all();
+                spans.variable = 0;
+                cr_assert_eq(result(), PYTHON_RESULT_UNLEARNED);
+        }
+}
+
+Test(python_spans, a_tree_that_leads_nowhere_is_too_far) {
+        begin(12, false);
+        for (unsigned i = 0; i < 7; i++)
+                put_bitmap(i, i, 16, 0, node(i + 1));
+        put_object(node(7), spans.collision_type);
+        *field(node(7), 0) = 64;
+        for (unsigned i = 0; i < 32; i++)
+                *field(node(7), 2 + 2 * i) = OTHER_KEY;
+        cr_assert_eq(result(), PYTHON_RESULT_FAR);
+        put_all();
+        put_object(node(0), spans.array_type);
+        for (unsigned i = 0; i < 32; i++)
+                *field(node(0), i) = node(0);
+        cr_assert_eq(result(), PYTHON_RESULT_TYPE, "a node that leads to itself is deeper than a hash is long");
+}
+
 Test(python_spans, memory_that_ends_anywhere_gives_no_other_span) {
         EACH_RELEASE(i) {
                 size_t n_right = 0;
