@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("harness", "oracles")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name)
+                for name in ("harness", "harness/machines", "oracles")]
 import tap  # noqa: E402
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")

@@ -12,6 +12,9 @@ usage: tests/bench/cpython.py [--seconds N] [--python PATH]… [--py-spy X] [--r
             its resident memory grows
     kernel  what the kernel half's programs take a sample and a frame of Python, by the kernel's statistics
             (kernel.bpf_stats_enabled): chains of 66 and 201 frames, which differ in nothing else
+    spans   what the kernel half takes a sample of a thread with a span of OpenTelemetry's SDK, with the way
+            to the span and without: turns of a second in one run, in which the bench takes the process's
+            types out of the daemon's map, and puts them back. Needs bpftool and the publisher otel-python
     first   time from the begin of the process, and of the daemon beside one that runs already, to the first
             sample whose function has a name
     throughput
@@ -23,10 +26,13 @@ py-spy is on PyPI. Without --py-spy it has no row; it stops the victim for each 
 import collections
 import contextlib
 import importlib
+import json
 import mmap
 import os
 import pathlib
 import re
+import signal
+import statistics
 import struct
 import subprocess
 import time
@@ -281,6 +287,90 @@ def kernel(options):
                                             "201 frames, µs", "ns a frame"], rows)
 
 
+# ---- spans of an SDK ----
+
+SPANS_SIZE = 176                    # bytes of struct python_spans, the last part of a process's entry
+WITH_SPAN = """import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+tracer = trace.get_tracer("bench")
+with tracer.start_as_current_span("outer"), tracer.start_as_current_span("inner"):
+    print("ready", flush=True)
+    x = 1
+    while True:
+        x = x * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+"""
+
+
+def bpftool(*arguments):
+    done = bench.run([tap.need_tool("bpftool"), "-j", "map", *arguments])
+    if done.returncode:
+        raise SystemExit(f"bpftool map {arguments[0]}: {done.stderr}")
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+class Entry:
+    """The entry of a process in the daemon's map."""
+
+    def __init__(self, daemon, pid):
+        told = "".join(path.read_text() for path in pathlib.Path(f"/proc/{daemon.pid}/fdinfo").glob("*"))
+        own = set(map(int, re.findall(r"^map_id:\s*(\d+)$", told, re.M)))
+        (self.map,) = {row["id"] for row in bpftool("show") if row.get("name") == "python_processe"} & own
+        self.key = [f"{byte:#04x}" for byte in struct.pack("<I", pid)]
+        self.value = bpftool("lookup", "id", self.map, "key", *self.key)["value"]
+
+    def set(self, with_span):
+        value = list(self.value)
+        if not with_span:           # context_type, the first word: nothing is read then
+            value[-SPANS_SIZE:8 - SPANS_SIZE] = ["0x00"] * 8
+        bpftool("update", "id", self.map, "key", *self.key, "value", *value)
+
+
+def turn(daemon, url, seconds):
+    """(ns, runs, samples of Python)."""
+    begin, n = program_times(daemon.pid), joins(url)
+    time.sleep(seconds)
+    rows = [(now[0] - begin[key][0], now[1] - begin[key][1]) for key, now in program_times(daemon.pid).items()
+            if key in begin]
+    return *(sum(column) for column in zip(*rows)), joins(url) - n
+
+
+def spans(options):
+    old, taken = STATISTICS.read_text(), {True: [], False: []}
+    STATISTICS.write_text("1")
+    try:
+        with bench.Bench() as b:
+            child = b.spawn([tap.BUILD_DIR / "publishers/otel-python/venv/bin/python", "-c", WITH_SPAN])
+            child.wait_for("ready")
+            payload, environment = b.receiver()
+            daemon = b.spawn(["nice", "-n", "-10", tap.SPANPROF, "run", "--pid", child.pid, "-F", "3999",
+                              "--export-interval", "1s", "--metrics", "127.0.0.1:0"], env=environment)
+            url = daemon.wait_for(r"metrics are at (http://\S+)")[1]
+            tap.wait_until(lambda: prometheus.value(prometheus.parse(bench.run(["curl", "-s", url]).stdout),
+                                                    "spanprof_python_spans_total", result="read"), "spans",
+                           options.patience)
+            time.sleep(options.settle)
+            entry = Entry(daemon, child.pid)
+            os.kill(child.pid, signal.SIGSTOP)
+            ns, runs, _ = turn(daemon, url, 2)
+            stranger = ns / runs
+            os.kill(child.pid, signal.SIGCONT)
+            for i in range(2 * options.rounds):
+                entry.set(with_span=i % 2 == 0)
+                ns, runs, n = turn(daemon, url, 1)
+                if n > 100:
+                    taken[i % 2 == 0].append((ns - (runs - n) * stranger) / n)
+            entry.set(True)
+            daemon.stop()
+    finally:
+        STATISTICS.write_text(old)
+    bench.table(f"A sample of Python at 3,999 Hz, {stranger:.0f} ns of others",
+                ["way to the span", "turns", "lowest, ns", "median, ns"],
+                [[name, len(rows), f"{min(rows):.0f}", f"{statistics.median(rows):.0f}"]
+                 for name, rows in (("with", taken[True]), ("without", taken[False]))])
+
+
 # ---- the first name ----
 
 
@@ -382,5 +472,5 @@ def add_options(parser):
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"right": right, "code": code, "kernel": kernel, "first": first,
+    bench.main(__doc__, {"right": right, "code": code, "kernel": kernel, "spans": spans, "first": first,
                          "throughput": throughput}, add_options)

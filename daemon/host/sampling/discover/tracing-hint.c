@@ -65,7 +65,7 @@ static const Rule rules[] = {
         { "-javaagent:", "dd-java-agent", "dd.profiling.enabled=true", IN_WORDS,
           { "Datadog's Java agent", "-Ddd.profiling.enabled=true" } },
         { "/ddtrace/", ".so", "DD_TRACE_OTEL_CTX_ENABLED=true", IN_MAPPINGS,
-          { "Datadog's library for Python", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
+          { "Datadog's library for Python (ddtrace 4 and newer; 3.x cannot)", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
         { "/@datadog/libdatadog", ".node", "DD_TRACE_OTEL_CTX_ENABLED=true", IN_MAPPINGS,
           { "Datadog's library for Node", "DD_TRACE_OTEL_CTX_ENABLED=true" } },
         { "PYTHONPATH=", "opentelemetry/instrumentation/auto_instrumentation", "OTEL_PYTHON_CONTEXT=spanprof", IN_WORDS,
