@@ -83,16 +83,21 @@ class TestCase(session.TestCase):
         samples, and how many were right, missing, outside of spans."""
         run = self.start("--frequency", "499", *options)
         child = self.spawn(argv, env=self.environment(**environment), cwd=self.directory())
-        self.assertEqual(child.wait(200), 0, child)
-        self.assertNotIn("spans are not published", child.err)
+        return self.judge_stretches(run, [child])
+
+    def judge_stretches(self, run, children, patience=200):
+        """The same of victims that run, once they have ended."""
+        stretches, pids = collections.defaultdict(list), set()
+        for child in children:
+            self.assertEqual(child.wait(patience), 0, child)
+            self.assertNotIn("spans are not published", child.err)
+            for trace, span, who, begin, end in re.findall(BUSY, child.out, re.M):
+                stretches[who].append(Stretch(trace, span, who, int(begin), int(end)))
+            pids |= {child.pid, *map(int, re.findall(r"^pid (\d+)$", child.out, re.M))}
         result = run.stop()
-        stretches = collections.defaultdict(list)
-        for trace, span, who, begin, end in re.findall(BUSY, child.out, re.M):
-            stretches[who].append(Stretch(trace, span, who, int(begin), int(end)))
         for rows in stretches.values():
             rows.sort(key=lambda x: x.begin)
-        # its own: other programs of this machine may publish, too
-        pids = {child.pid, *map(int, re.findall(r"^pid (\d+)$", child.out, re.M))}
+        # their own: other programs of this machine may publish, too
         samples = [x for x in result.samples if x.resource["process.pid"] in pids]
         return samples, self.judge(result, samples, stretches)
 

@@ -11,11 +11,14 @@ import tempfile
 import zipfile
 
 import otel_case
+import python_builds
 import pythons
 import tap
 
 python = importlib.import_module("test-otel-python")
+SDKS = ("==1.25.0", "==1.30.0", "==1.36.0", "")      # "" is the newest
 PINNED = ("opentelemetry-sdk", "uvloop", "gevent", "setuptools>=77")
+MILLION, SECONDS = 1_000_000, 10        # samples that are judged; CPU of each victim, in each turn
 OTHERS_WATCH = """import contextlib, ctypes
 watch = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.py_object)(lambda *_: 0)
 with contextlib.suppress(RuntimeError):
@@ -124,6 +127,63 @@ class OtherReleases(otel_case.TestCase):
 
     def test_python_3_15(self):
         self.check_newer((3, 15))
+
+
+class Plain(otel_case.TestCase):
+    """No publisher: spans out of the SDK's own context, with many samples."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.python = cls.publisher("otel-python") / "venv/bin/python"
+
+    def packages(self):
+        says = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        return self.run_command([self.python, "-c", says], expect=0).stdout.strip()
+
+    def check_build(self, kind, release):
+        """The SDK is pure Python: that of another interpreter does."""
+        python = python_builds.python(kind, release)
+        environment, where = self.environment(PYTHONPATH=self.packages()), self.directory()
+        for modes in (["threads", "tasks"], ["workers"]):
+            run = self.start("--frequency", "499", "--exe", os.path.realpath(python))
+            child = self.spawn([python, self.REQUESTS, 2, *modes], env=environment, cwd=where)
+            self.judge_stretches(run, [child], 600)
+
+    def test_free_threaded_3_13(self):
+        self.check_build("free-threaded", "3.13")
+
+    def test_free_threaded_3_14(self):
+        self.check_build("free-threaded", "3.14")
+
+    def test_musl(self):
+        self.check_build("musl", "3.13")
+
+    def test_releases_of_the_sdk(self):
+        for release in SDKS:
+            with self.subTest(release):
+                folder = self.directory()
+                done = self.run_command([self.python, "-m", "pip", "install", "--quiet", "--target", folder,
+                                         f"opentelemetry-sdk{release}"], timeout=600)
+                if done.returncode:
+                    tap.skip(f"machine: no opentelemetry-sdk{release} from PyPI: {done.stderr[-300:]}")
+                options = ("--exe", os.path.realpath(self.python))
+                self.check_stretches([self.python, self.REQUESTS, 2, "threads", "tasks"], options,
+                                     PYTHONPATH=folder)
+
+    def test_none_of_a_million_samples_has_another_span(self):
+        """The daemon comes before its victims, so that it keeps up on a busy machine."""
+        modes = (["threads", "tasks"], ["tasks"], ["threads", "threads", "threads"], ["gevent"], ["uvloop"])
+        n = 0
+        while n < MILLION:
+            children = [self.spawn([self.python, self.REQUESTS, SECONDS, *mode], env=self.environment(),
+                                   cwd=self.directory()) for mode in modes]
+            pids = ",".join(str(child.pid) for child in children)
+            run = self.start("--frequency", 9999, "--pid", pids, "--depth", 1, "--kernel-stacks=off",
+                             prefix=("nice", "-n", "-10"))
+            _, counts = self.judge_stretches(run, children, 1200)
+            n += counts["right"] + counts["outside"]
+            print(f"# 0 of {n}", flush=True)
 
 
 if __name__ == "__main__":
