@@ -28,6 +28,16 @@ public final class OtelNames {
                 say(step);
         }
 
+        /** A request of its own; more of them have names than a process publishes. */
+        private static void sayOf(String name, String step) {
+                Span entry = tracer.spanBuilder(name).startSpan();
+                try (Scope a = entry.makeCurrent()) {
+                        if (step != null)
+                                say(step);
+                }
+                entry.end();
+        }
+
         private static void work() {
                 try {
                         Span entry = tracer.spanBuilder("GET").startSpan();
@@ -61,6 +71,10 @@ public final class OtelNames {
                                 say("remote-parent");
                         }
                         entry.end();
+                        for (int i = 0; i < 1000; i++)
+                                sayOf("name " + i, null);
+                        sayOf("one too many", "over-the-bound");
+                        sayOf("name 1", "known-before");
                 } catch (InterruptedException never) {
                         throw new IllegalStateException(never);
                 }

@@ -95,11 +95,11 @@ class OtelJava(Jars):
     NAMES = {"entry": {0: "GET"}, "inner": {0: "GET"}, "inner-renamed": {0: "GET"},
              "route": {0: "GET /cart/{id}", 1: "/cart/{id}"},
              "renamed-at-the-start-of-another": {0: "cart", 1: "/cart/{id}"}, "none": None,
-             "remote-parent": {0: "order", 1: "/order"}}
+             "remote-parent": {0: "order", 1: "/order"}, "over-the-bound": {}, "known-before": {0: "name 1"}}
 
     def names(self, argv, **environment):
         """{step: attributes of the record, by the indexes of their keys}"""
-        out = self.run_command(argv, expect=0, timeout=60, env=self.environment(**environment)).stdout
+        out = self.run_command(argv, expect=0, timeout=200, env=self.environment(**environment)).stdout
         found = {}
         for step, text in re.findall(r"^(\S+) (none|[0-9a-f]{56,})$", out, re.M):
             found[step] = None if text == "none" else {}
