@@ -28,6 +28,7 @@
 enum {
         BUFFER = 256,
         MAX_BYTES = 16 << 10,           /* bytes of code that are looked at from one place on */
+        MAX_METHOD = 64 << 10,          /* bytes of a method that is searched for a jump */
         MAX_STUB = 1 << 10,             /* bytes of a slow path, up to its call */
         MAX_STUB_JUMPS = 3,
         MAX_TARGETS = 64,               /* targets of branches forth */
@@ -188,6 +189,25 @@ bool hotspot_flow_leads(const HotspotReader *reader, uint64_t before, uint64_t p
         return leads_to(reader, before, pc, MAX(pc, loop->end));
 }
 
+bool hotspot_flow_source(const HotspotReader *reader, const HotspotPlaces *places, const HotspotLoop *loop,
+                         uint64_t *sourcep) {
+        Sweep sweep = sweep_from(reader, places->code, places->code_end);
+        ScanInstruction instruction;
+        uint64_t at;
+
+        if (places->code_end - places->code > MAX_METHOD)
+                return false;
+        while (next_instruction(&sweep, &at, &instruction))
+                if ((instruction.flow == SCAN_BRANCH || instruction.flow == SCAN_JUMP) &&
+                    (at < places->before || at > loop->end) && instruction.target > places->before &&
+                    instruction.target <= loop->end &&
+                    leads_to(reader, instruction.target, loop->head, loop->end)) {
+                        *sourcep = at;
+                        return true;
+                }
+        return false;
+}
+
 void hotspot_exits_add(HotspotExits *exits, const HotspotExit *exit, bool is_last) {
         uint32_t i = exits->n;
 
@@ -250,6 +270,40 @@ bool hotspot_flow_call(const HotspotReader *reader, const HotspotPlaces *places,
         return false;
 }
 
+/* The last branch in [@head, @end) that leads behind @end; 0 = there is none. */
+static uint64_t find_way_out(const HotspotReader *reader, uint64_t head, uint64_t end) {
+        Sweep sweep = sweep_from(reader, head, end);
+        ScanInstruction instruction;
+        uint64_t at, out = 0;
+
+        if (end - head > MAX_BYTES)
+                return 0;
+        while (next_instruction(&sweep, &at, &instruction))
+                if (instruction.flow == SCAN_BRANCH && instruction.target > end)
+                        out = instruction.target;
+        return out;
+}
+
+/*
+ * Follows a jump at @here in code that is read from @at on. One back to what has been read ends a loop, which
+ * a branch in it leaves.
+ */
+static HotspotFlow follow_jump(const HotspotReader *reader, const HotspotPlaces *places, uint64_t target,
+                               uint64_t pc, uint64_t at, uint64_t here, uint64_t *nextp) {
+        bool is_known = target >= places->code && target < places->code_end;
+
+        if (is_known && target <= pc) {
+                *nextp = target;
+                return HOTSPOT_FLOW_BACK;
+        }
+        if (is_known && target >= at && target <= here)
+                target = find_way_out(reader, target, here);
+        if (!is_known || !target || target >= places->code_end)
+                return HOTSPOT_FLOW_ROOT;
+        *nextp = target;
+        return HOTSPOT_FLOW_ELSEWHERE;
+}
+
 HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc, uint64_t at,
                          uint64_t *nextp, HotspotLoop *loop) {
         Sweep sweep = sweep_from(reader, at, MIN(places->after, at + MAX_BYTES));
@@ -266,13 +320,37 @@ HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *place
                                 return flow;
                         loop->head = loop->end ? MIN(loop->head, instruction.target) : instruction.target;
                         loop->end = MAX(loop->end, here);
-                } else if (instruction.flow == SCAN_JUMP && instruction.target > pc &&
-                           instruction.target < places->code_end) {
-                        *nextp = instruction.target;
-                        return HOTSPOT_FLOW_ELSEWHERE;
                 }
+                if (instruction.flow == SCAN_RETURN)
+                        return HOTSPOT_FLOW_RETURN;
+                if (instruction.flow == SCAN_JUMP)
+                        return follow_jump(reader, places, instruction.target, pc, at, here, nextp);
                 if (is_end(&instruction))
                         return HOTSPOT_FLOW_ROOT;
         }
         return HOTSPOT_FLOW_AFTER;
+}
+
+bool hotspot_flow_loop(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc,
+                       HotspotLoop *loopp, uint64_t *nextp) {
+        Sweep sweep = sweep_from(reader, pc, MIN(places->after, pc + MAX_BYTES));
+        ScanInstruction instruction;
+        uint64_t at, head;
+
+        do {
+                if (!next_instruction(&sweep, &at, &instruction) || instruction.flow == SCAN_CALL ||
+                    (is_end(&instruction) && !is_back(&instruction, pc)))
+                        return false;
+        } while (!is_back(&instruction, pc));
+        head = instruction.target;
+        *loopp = (HotspotLoop){ head, at };
+        *nextp = instruction.flow == SCAN_JUMP ? find_way_out(reader, head, at) : sweep.at;
+        if (head <= places->before || !*nextp || sweep.at > places->after)
+                return false;
+        sweep = sweep_from(reader, head, loopp->end);
+        while (next_instruction(&sweep, &at, &instruction))
+                if (instruction.flow == SCAN_CALL || is_end(&instruction) ||
+                    (is_back(&instruction, at) && instruction.target >= head))
+                        return false;
+        return sweep.at == loopp->end;
 }

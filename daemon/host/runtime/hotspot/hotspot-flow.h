@@ -27,6 +27,8 @@ typedef enum HotspotFlow {
         HOTSPOT_FLOW_LOOP,              /* the place after is of the loop that the pc is in, too */
         HOTSPOT_FLOW_BEFORE,            /* the place before is */
         HOTSPOT_FLOW_ROOT,              /* the code leads to an unknown place */
+        HOTSPOT_FLOW_RETURN,            /* the code returns */
+        HOTSPOT_FLOW_BACK,              /* the code jumps back to *nextp, at the pc or in front of it */
         HOTSPOT_FLOW_ELSEWHERE,         /* the code goes on at *nextp, before it comes to the place after */
 } HotspotFlow;
 
@@ -44,6 +46,20 @@ HotspotFlow hotspot_flow(const HotspotReader *reader, const HotspotPlaces *place
 
 /* Pure but for @reader. Whether the code from @before on goes on to @pc, or into its loop. */
 bool hotspot_flow_leads(const HotspotReader *reader, uint64_t before, uint64_t pc, const HotspotLoop *loop);
+
+/*
+ * Pure but for @reader. The innermost loop around @pc, without a place, a call or a loop in it; *nextp: the
+ * instruction behind it. Return: whether there is one.
+ */
+bool hotspot_flow_loop(const HotspotReader *reader, const HotspotPlaces *places, uint64_t pc,
+                       HotspotLoop *loopp, uint64_t *nextp);
+
+/*
+ * Pure but for @reader. The first jump of the method that leads to a loop behind @places->before, from
+ * elsewhere. Return: whether there is one.
+ */
+bool hotspot_flow_source(const HotspotReader *reader, const HotspotPlaces *places, const HotspotLoop *loop,
+                         uint64_t *sourcep);
 
 enum { HOTSPOT_MAX_EXITS = 16 };
 

@@ -156,6 +156,72 @@ Test(hotspot_flow, a_jump_back_behind_the_pc_is_followed) {
         cr_assert_eq(next, CODE + 8);
 }
 
+/* The last loop of several, whose test stands in its middle: a branch leaves it. */
+Test(hotspot_flow, a_loop_behind_the_pc_is_left_by_its_branch) {
+        check(&(Case){ .code = { CALL, NOP, NOP, JE(3), NOP, JMP(-5), NOP, CALL }, .before = 5, .pc = 6,
+                       .after = 18, .want = HOTSPOT_FLOW_ELSEWHERE, .next = 12 });
+        check(&(Case){ .code = { CALL, NOP, NOP, NOP, NOP, JMP(-4), NOP, CALL }, .before = 5, .pc = 6,
+                       .after = 17, .want = HOTSPOT_FLOW_ROOT });
+}
+
+/* Whether a loop without a place is around @pc; then its head and end, and what is behind it. */
+static bool loop_at(const uint8_t *code, size_t size, uint64_t pc, uint64_t after, HotspotLoop *loop,
+                    uint64_t *nextp) {
+        const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .earlier = CODE,
+                                       .before = CODE + 5, .after = CODE + after, .beyond = CODE + SIZE };
+
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
+        memset(memory, NOP, sizeof(memory));
+        memcpy(memory, code, size);
+        return hotspot_flow_loop(&reader, &places, CODE + pc, loop, nextp);
+}
+
+Test(hotspot_flow, the_innermost_loop_is_found) {
+        static const uint8_t code[] = { CALL, NOP, NOP, NOP, JL(-3), NOP, JL(-7), CALL };
+        HotspotLoop loop;
+        uint64_t next;
+
+        cr_assert(loop_at(code, sizeof(code), 7, 18, &loop, &next));
+        cr_assert_eq(loop.head, CODE + 7);
+        cr_assert_eq(loop.end, CODE + 8);
+        cr_assert_eq(next, CODE + 10);
+        cr_assert_not(loop_at(code, sizeof(code), 6, 18, &loop, &next), "another one is in it");
+        cr_assert_not(loop_at(code, sizeof(code), 14, 18, &loop, &next), "it is behind both");
+}
+
+Test(hotspot_flow, a_loop_whose_test_is_in_its_middle_is_left_by_it) {
+        static const uint8_t code[] = { CALL, NOP, NOP, JE(3), NOP, JMP(-6), NOP, CALL };
+        HotspotLoop loop;
+        uint64_t next;
+
+        cr_assert(loop_at(code, sizeof(code), 9, 18, &loop, &next));
+        cr_assert_eq(loop.head, CODE + 6);
+        cr_assert_eq(next, CODE + 12);
+}
+
+Test(hotspot_flow, a_loop_that_calls_is_no_loop_without_a_place) {
+        static const uint8_t code[] = { CALL, NOP, CALL, NOP, JL(-8), CALL };
+        HotspotLoop loop;
+        uint64_t next;
+
+        cr_assert_not(loop_at(code, sizeof(code), 11, 19, &loop, &next));
+}
+
+/* C2 may put what leads to a loop behind it. */
+Test(hotspot_flow, a_jump_to_a_loop_is_found) {
+        static const uint8_t code[] = { CALL, RET, NOP, NOP, JL(-4), RET, NOP, JMP(-8) };
+        const HotspotPlaces places = { .code = CODE, .code_end = CODE + sizeof(code), .before = CODE + 5 };
+        const HotspotLoop loop = { CODE + 6, CODE + 8 };
+        uint64_t source;
+
+        if (ELF_MACHINE != EM_X86_64)
+                cr_skip_test("machine: it is about x86-64");
+        memcpy(memory, code, sizeof(code));
+        cr_assert(hotspot_flow_source(&reader, &places, &loop, &source));
+        cr_assert_eq(source, CODE + 12);
+}
+
 Test(hotspot_flow, a_place_leads_to_what_follows_it) {
         const HotspotPlaces places = { .code = CODE, .code_end = CODE + SIZE, .before = CODE + 5 };
         const uint8_t straight[] = { CALL, NOP, JE(1), NOP, NOP }, jumps[] = { CALL, JMP(20), NOP, NOP },
@@ -190,7 +256,7 @@ Test(hotspot_flow, a_branch_over_code_does_not_lead_into_it) {
 
 Test(hotspot_flow, a_return_is_the_compiled_method_s) {
         check(&(Case){ .code = { CALL, NOP, NOP, RET, CALL }, .before = 5, .pc = 6, .after = 13,
-                       .want = HOTSPOT_FLOW_ROOT });
+                       .want = HOTSPOT_FLOW_RETURN });
 }
 
 Test(hotspot_flow, what_is_no_code_is_not_guessed) {
