@@ -152,6 +152,14 @@ static const struct {
         { "Array<int>", "_length", AT(method.array_length), 4 },
         { "Array<u1>", "_data", AT(method.array_u1), 1 },
 
+        { "ConstantPool", "_cache", AT(calls.cache), 8 },
+        { "Method", "_intrinsic_id", AT(calls.intrinsic), 2 },
+        { "ConstantPoolCache", "_resolved_method_entries", AT(calls.entries), 8 },
+        { "ResolvedMethodEntry", "_cpool_index", AT(calls.index), 2 },
+        { "ConstantPoolCacheEntry", "_indices", AT(calls.index), 8 },
+        { "ConstantPoolCacheEntry", "_f1", AT(calls.first), 8 },
+        { "ConstantPoolCacheEntry", "_f2", AT(calls.second), 8 },
+
         { "JavaThread", "_anchor", AT(thread.anchor), 8 },
         { "JavaFrameAnchor", "_last_Java_sp", AT(thread.last_sp), 8 },
         { "JavaFrameAnchor", "_last_Java_fp", AT(thread.last_fp), 8 },
@@ -227,6 +235,9 @@ static const struct {
         { "Method", AT(method.method_size) },
         { "ConstMethod", AT(method.const_method_size) },
         { "ConstantPool", AT(method.pool_size) },
+        { "ConstantPoolCache", AT(calls.cache_size) },
+        { "ConstantPoolCacheEntry", AT(calls.entry_size) },
+        { "ResolvedMethodEntry", AT(calls.entry_size) },
         { "JVMFlag", AT(flags.struct_size) },
         { "Flag", AT(flags.struct_size) },
 };

@@ -91,6 +91,16 @@ typedef struct HotspotMethodLayout {
         uint8_t symbol_shift;           /* 0, or 16 */
 } HotspotMethodLayout;
 
+/* ConstantPoolCache: what calls of byte code lead to; hotspot-loop.c. */
+typedef struct HotspotCallLayout {
+        HotspotField cache;             /* ConstantPool: ConstantPoolCache * */
+        HotspotField entries;           /* ConstantPoolCache: an Array of entries; else they follow it */
+        HotspotField index;             /* entry: of the constant pool, in the lower 16 bits */
+        HotspotField first, second;     /* entry: Method *, in one of two; with @entries at its begin */
+        HotspotField intrinsic;         /* Method: a number; 0 = the compiler has no code of its own for it */
+        uint32_t cache_size, entry_size;        /* bytes */
+} HotspotCallLayout;
+
 /* JavaThread: where its Java frames begin while it is in native code or in the VM. */
 typedef struct HotspotThreadLayout {
         HotspotField anchor;            /* JavaFrameAnchor, within the JavaThread */
@@ -159,6 +169,7 @@ typedef struct HotspotLayout {
         HotspotBlobLayout blob;
         HotspotNmethodLayout nmethod;
         HotspotMethodLayout method;
+        HotspotCallLayout calls;
         HotspotThreadLayout thread;
         HotspotInterpreterLayout interpreter;
         HotspotStaticLayout variables;

@@ -20,7 +20,7 @@ typedef struct HotspotMemory HotspotMemory;
 
 enum {
         HOTSPOT_PAGE = 4096,            /* bytes */
-        HOTSPOT_MAX_CALLS = 256,        /* to name a frame, which needs some 40 at the most */
+        HOTSPOT_MAX_CALLS = 512,        /* to name a frame: some 40, and what calls in a loop lead to */
         HOTSPOT_OPEN_CALLS = 1024,      /* to open a JVM: JDK 21 needs 223, others fewer */
 };
 

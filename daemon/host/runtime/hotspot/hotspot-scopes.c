@@ -21,6 +21,7 @@
  * So a frame counts if the place before the pc has it, too, and the code leads from there to here
  * (hotspot-flow.c). A way out of the code that is nearer than a place stands for it (hotspot-exit.c), and its
  * byte code has to be in order: what is checked twice may have ended in between. Sender 0 ends the chain.
+ * A loop without a place is of the one method that can loop between its neighbours (hotspot-loop.c).
  *
  * The chain ends at the nmethod's own method, or it was no chain: the check that the nmethod was not replaced
  * while it was read.
@@ -32,6 +33,7 @@
 #include "core/base/util/macro.h"
 #include "host/runtime/hotspot/hotspot-exit.h"
 #include "host/runtime/hotspot/hotspot-flow.h"
+#include "host/runtime/hotspot/hotspot-loop.h"
 #include "host/runtime/hotspot/hotspot-number.h"
 
 enum {
@@ -217,6 +219,7 @@ static bool first_exit(PcDesc *desc, const HotspotCompiled *in, const HotspotPla
 /* Facts about the code around a pc. */
 typedef struct Flow {
         HotspotFlow flow;
+        uint64_t next;                  /* where a jump back leads */
         Around around;                  /* @around.after may be a way out's */
         HotspotLoop loop;
         bool asks_exits;
@@ -224,22 +227,21 @@ typedef struct Flow {
 
 /* Where the code from the pc on leads. Return: 0, HOTSPOT_SCOPES_E_*. */
 static int follow(Flow *flow, const HotspotCompiled *in, uint64_t pc, bool asks_exits) {
-        uint64_t at = pc;
         PcDesc desc;
 
-        *flow = (Flow){ .flow = HOTSPOT_FLOW_ELSEWHERE, .asks_exits = asks_exits };
+        *flow = (Flow){ .flow = HOTSPOT_FLOW_ELSEWHERE, .next = pc, .asks_exits = asks_exits };
         for (int i = 0; i < MAX_JUMPS && flow->flow == HOTSPOT_FLOW_ELSEWHERE; i++) {
                 const HotspotPlaces *places = &flow->around.places;
-                int r = find_around(&flow->around, in, pc, at);
+                int r = find_around(&flow->around, in, pc, flow->next);
 
                 if (r)
                         return r;
-                if (asks_exits && !flow->loop.end && first_exit(&desc, in, places, pc, at)) {
+                if (asks_exits && !flow->loop.end && first_exit(&desc, in, places, pc, flow->next)) {
                         flow->around.after = desc;
                         flow->flow = HOTSPOT_FLOW_AFTER;
                         return 0;
                 }
-                flow->flow = hotspot_flow(in->reader, places, pc, at, &at, &flow->loop);
+                flow->flow = hotspot_flow(in->reader, places, pc, flow->next, &flow->next, &flow->loop);
         }
         return 0;
 }
@@ -325,6 +327,88 @@ static bool keep_proved(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
         return true;
 }
 
+/* Reads the chain of a description; if it has none, the compiled method alone, at @bci. */
+static void read_chain_or_root(HotspotChain *chain, const HotspotCompiled *in, const PcDesc *desc,
+                               int32_t bci) {
+        if (read_chain(chain->scopes, &chain->n, in, desc)) {
+                chain->scopes[0] = (HotspotScope){ in->blob->method, bci };
+                chain->n = 1;
+        }
+}
+
+/*
+ * Reads the chain of the place behind a loop, to which the code from @next on leads. *is_backp: after a jump
+ * back. Return: false = it leads to none.
+ */
+static bool read_behind(HotspotChain *chain, const HotspotCompiled *in, uint64_t next, bool asks_exits,
+                        bool *is_backp) {
+        Flow flow;
+
+        if (follow(&flow, in, next, asks_exits))
+                return false;
+        *is_backp = flow.flow == HOTSPOT_FLOW_BACK;
+        if (*is_backp && follow(&flow, in, flow.next, asks_exits))
+                return false;
+        switch (flow.flow) {
+        case HOTSPOT_FLOW_AFTER:
+        case HOTSPOT_FLOW_LOOP:
+                read_chain_or_root(chain, in, &flow.around.after, HOTSPOT_NO_BCI);
+                return true;
+        case HOTSPOT_FLOW_BEFORE:
+                read_chain_or_root(chain, in, &flow.around.before, HOTSPOT_NO_BCI);
+                return true;
+        case HOTSPOT_FLOW_RETURN:
+                read_chain_or_root(chain, in, &(PcDesc){ 0 }, UINT16_MAX);
+                return true;
+        default:
+                return false;
+        }
+}
+
+/* Reads the chain of the place in front of a loop; if its code does not lead there, of a jump that does. */
+static bool read_front(HotspotChain *chain, const HotspotCompiled *in, const HotspotPlaces *places,
+                       const HotspotLoop *loop, bool asks_exits, bool *is_backp) {
+        const Flow flow = { .asks_exits = asks_exits };
+        const HotspotLoop none = { 0 };
+        uint64_t place, source;
+        PcDesc desc;
+
+        if (read_before(&desc, &place, &flow, in, loop->head, loop))
+                return false;
+        if (!hotspot_flow_leads(in->reader, place, loop->head, loop)) {
+                if (!hotspot_flow_source(in->reader, places, loop, &source) ||
+                    read_before(&desc, &place, &flow, in, source, &none) ||
+                    !hotspot_flow_leads(in->reader, place, source, &none))
+                        return false;
+                *is_backp |= source > loop->end;
+        }
+        read_chain_or_root(chain, in, &desc, -1);
+        return true;
+}
+
+/* Names the method whose loop is around @pc, if no place is in it. Return: whether it is known. */
+static bool read_loop(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotCompiled *in,
+                      uint64_t pc, bool asks_exits) {
+        HotspotChain before, after, found;
+        HotspotLoop loop;
+        Around around;
+        uint64_t next;
+        uint32_t common;
+        bool is_back;
+
+        if (find_around(&around, in, pc, pc) ||
+            !hotspot_flow_loop(in->reader, &around.places, pc, &loop, &next) ||
+            !read_behind(&after, in, next, asks_exits, &is_back) ||
+            !read_front(&before, in, &around.places, &loop, asks_exits, &is_back))
+                return false;
+        common = count_common(before.scopes, before.n, after.scopes, after.n);
+        if (!common || !hotspot_loop_find(&found, in, &before, &after, common, is_back))
+                return false;
+        memcpy(scopes, found.scopes, found.n * sizeof(*scopes));
+        *np = found.n;
+        return true;
+}
+
 /*
  * Reads the scopes of a pc between two descriptions. Return: 0, HOTSPOT_SCOPES_E_*, -1 = ways out do not
  * tell.
@@ -341,6 +425,9 @@ static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
         r = follow(&flow, in, pc, asks_exits);
         if (r)
                 return r;
+        if ((flow.flow == HOTSPOT_FLOW_LOOP || flow.flow == HOTSPOT_FLOW_BEFORE) &&
+            read_loop(scopes, np, in, pc, asks_exits))
+                return 0;
         if (flow.flow == HOTSPOT_FLOW_BEFORE)
                 return read_chain(scopes, np, in, &flow.around.before);
         *is_shortp = flow.flow != HOTSPOT_FLOW_LOOP;
@@ -361,6 +448,7 @@ static int read_between(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
 
 int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotCompiled *in,
                         uint64_t pc, bool *is_shortp) {
+        bool asks_exits = in->layout->version >= EXITS_SINCE;
         const HotspotBlob *blob = in->blob;
         uint64_t index;
         PcDesc desc;
@@ -380,6 +468,10 @@ int hotspot_scopes_read(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, 
                 return HOTSPOT_SCOPES_E_UNREADABLE;
         if (desc.pc_offset == (int32_t)(pc - blob->code))
                 return read_chain(scopes, np, in, &desc);
-        r = read_between(scopes, np, in, pc, in->layout->version >= EXITS_SINCE, is_shortp);
-        return r < 0 ? read_between(scopes, np, in, pc, false, is_shortp) : r;
+        r = read_between(scopes, np, in, pc, asks_exits, is_shortp);
+        if (r < 0)
+                r = read_between(scopes, np, in, pc, false, is_shortp);
+        if (!r && *is_shortp)
+                *is_shortp = !read_loop(scopes, np, in, pc, asks_exits);
+        return r;
 }
