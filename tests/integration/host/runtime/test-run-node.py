@@ -28,6 +28,14 @@ BESIDE = [["closures", "maker"]]
 N = 4000 if tap.LONG else 1500
 WHOLE = 0.9             # of samples: the others are in a chain before or behind its `burn`
 LEAVES = 0.97           # of lines of leaves: right ones; of callers: known ones
+# a function, and who has called it, in this order: in the main thread; in libuv's
+JOINS = {
+    "addon_computes": ("turn", "spins", "addon_spins"),
+    "back": ("turn", "calls", "addon_calls"),
+    "deflate": ("turn", "packs"),
+    "HMAC_Final": ("turn", "derives", "pbkdf2Sync"),
+}
+POOL = ("start_thread", "worker")
 # one kind of code alone, or a collector that moves all; Maglev is there from 20 on
 TIERS = {
     "interpreter": ("--no-opt", "--no-sparkplug", "--no-maglev"),
@@ -99,6 +107,12 @@ def own(sample):
 def is_named(sample):
     """A function that has moved before its name was read has none, and on a busy machine names come late."""
     return "unknown" not in {f.type for f in sample.frames}
+
+
+def has_called(names, callers):
+    """@names: the outermost first. Whether @callers stand among them in this order."""
+    rest = iter(names)
+    return all(caller in rest for caller in callers)
 
 
 def is_same(name, truth):
@@ -212,6 +226,46 @@ class Node(session.NamingCase):
         run.stop()
         child.stop(9)
         self.assertGreater(found["(regular expression)"], WHOLE * sum(found.values()))
+
+    def test_native_code_stands_where_it_was_called(self):
+        """Addons, Node's own crypto and zlib, callbacks from an addon, and libuv's threads."""
+        addon = self.directory() / "addon.node"
+        self.run_command([tap.need_tool("gcc"), "-O1", "-fno-optimize-sibling-calls", "-shared", "-fPIC", "-o", addon,
+                          SOURCE.parent / "addon.c"], expect=0)
+        nodes = all_nodes()
+        for version, node in (nodes if tap.LONG else {max(nodes): nodes[max(nodes)]}).items():
+            with self.subTest(version=version):
+                child = self.spawn([node, SOURCE.parent / "victim-joins.js", addon])
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+                self.wait_for(run, self.has_all_joins, "samples of each kind of call")
+                samples = run.stop().of(child.pid)
+                child.stop(9)
+                self.check_joins(version, child.pid, samples)
+
+    @staticmethod
+    def has_all_joins(samples):
+        chains = [{f.name for f in s.frames} for s in samples if is_named(s)]
+        return all(sum({name, "turn"} <= names for names in chains) >= N / 50 for name in JOINS)
+
+    def check_joins(self, version, pid, samples):
+        """From the first sample on that was walked over frames of JavaScript."""
+        chains = [(s, [f.name for f in reversed(s.frames)]) for s in samples if s.frames]
+        begin = min(s.time_ns for s, names in chains if "turn" in names)
+        counts = collections.Counter()
+        for sample, names in chains:
+            found = [name for name in JOINS if name in names]
+            if sample.time_ns < begin or not found or not is_named(sample):
+                continue
+            is_main = sample.thread_id == pid
+            good = has_called(names, (JOINS[found[-1]] if is_main else POOL) + (found[-1],))
+            if not is_main:
+                good = good and not {f.type for f in sample.frames} & {"v8js"}
+            counts[found[-1] if is_main else "pool", good] += 1
+        print(f"# {version}, joins: {dict(counts)}", flush=True)
+        self.assertEqual({what for what, _ in counts}, {*JOINS, "pool"})
+        for what in (*JOINS, "pool"):
+            self.assertGreater(counts[what, True], WHOLE * (counts[what, True] + counts[what, False]), what)
 
     def test_each_kind_of_code_alone(self):
         nodes = all_nodes()
