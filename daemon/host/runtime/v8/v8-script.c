@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/runtime/reader/reader-text.h"
 #include "host/runtime/v8/v8-position.h"
 
 enum {
@@ -319,6 +320,26 @@ static void name_by_place(V8Function *function) {
                 strcpy(function->name, "(anonymous)");
 }
 
+static int digit_of(char c) {
+        return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* Makes a path of one in a URL: `%20` is a blank. It stays as it is where that is no text. */
+static void decode_path(char path[V8_MAX_TEXT]) {
+        char decoded[V8_MAX_TEXT];
+        size_t n = 0;
+
+        for (const char *at = path; *at; n++) {
+                int high = *at == '%' ? digit_of(at[1]) : -1, low = high < 0 ? -1 : digit_of(at[2]);
+
+                decoded[n] = low < 0 ? *at : (char)(high << 4 | low);
+                at += low < 0 ? 1 : 3;
+        }
+        decoded[n++] = '\0';
+        if (reader_text_check(decoded, n))
+                memcpy(path, decoded, n);
+}
+
 /* A script's name is a path, a URL of a file, or a name of Node's own (`node:fs`). */
 static void read_file(const V8Reader *reader, const V8Object *script, char file[V8_MAX_TEXT]) {
         static const char scheme[] = "file://";
@@ -327,8 +348,10 @@ static void read_file(const V8Reader *reader, const V8Object *script, char file[
         if (!v8_object_in(reader, script, v8_value(reader, V8_SCRIPT_NAME), &name) ||
             !v8_text_read(reader, &name, file))
                 *file = '\0';
-        if (!strncmp(file, scheme, strlen(scheme)))
-                memmove(file, file + strlen(scheme), strlen(file + strlen(scheme)) + 1);
+        if (strncmp(file, scheme, strlen(scheme)))
+                return;
+        memmove(file, file + strlen(scheme), strlen(file + strlen(scheme)) + 1);
+        decode_path(file);
 }
 
 bool v8_function_read(const V8Reader *reader, V8Lines *lines, const V8Object *info, int32_t script_offset,

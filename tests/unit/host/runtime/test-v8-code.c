@@ -230,6 +230,28 @@ Test(v8_code, a_function_without_a_name_has_the_inferred_one_or_its_place) {
         cr_assert_str_eq(answer.functions[0].name, "(anonymous app.js:3)");
 }
 
+static void check_file(uint64_t info, const char *url, const char *path) {
+        uint64_t words[3];
+
+        set(script(), 16, text(url));
+        frame(words, RUNTIME_V8_INTERPRETED, 0x4000, info, offset_of(0));
+        cr_assert_eq(name(words), 0);
+        cr_assert_str_eq(answer.functions[0].file, path);
+}
+
+Test(v8_code, a_url_of_a_file_becomes_its_path) {
+        uint64_t info = interpreted(scope("work", NULL, 10, 38));
+
+        check_file(info, "file:///srv/my%20app/na%C3%AFve.mjs", "/srv/my app/na\xc3\xafve.mjs");
+        check_file(info, "file:///srv/50%", "/srv/50%");
+        check_file(info, "file:///srv/%4", "/srv/%4");
+        check_file(info, "file:///srv/%zz%2", "/srv/%zz%2");
+        check_file(info, "file:///srv/%00a", "/srv/%00a");
+        check_file(info, "file:///srv/%ff%20", "/srv/%ff%20");
+        check_file(info, "/srv/%20.js", "/srv/%20.js");
+        check_file(info, "node:fs", "node:fs");
+}
+
 Test(v8_code, names_are_made_of_pieces) {
         uint64_t words[3], pair = object(1 | 8, 4), part = object(3 | 8, 4), thin = object(5 | 8, 3);
         uint32_t length = 7, in_part = 3;
