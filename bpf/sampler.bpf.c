@@ -103,7 +103,10 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         scratch->has_runtime = false;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
         if (!user_registers(context, task, unwind, &scratch->rules)) {
-                unwind->end = ABI_STACK_NO_USER;
+                unwind->pc = narrow_pc(context, task);
+                if (unwind->pc)
+                        pc_alone(scratch);
+                unwind->end = unwind->pc ? ABI_STACK_UNSUPPORTED : ABI_STACK_NO_USER;
         } else {
                 leaf_part(context, task, scratch);
                 PART(REGISTERS);

@@ -11,6 +11,7 @@ enum {
         /* PSTATE: exception level and stack, and whether the code is 32-bit (asm/ptrace.h) */
         KERNEL_PSTATE_MODE = 0x1f,
         KERNEL_PSTATE_USER = 0,         /* EL0, 64-bit */
+        KERNEL_PSTATE_NARROW = 0x10,    /* EL0, 32-bit */
         KERNEL_CALL_FUTEX = 98,         /* number of the system call */
 };
 

@@ -8,8 +8,9 @@
  */
 
 enum {
-        /* Selector of 64-bit user code (arch/x86/include/asm/segment.h, __USER_CS); 0x23 is 32-bit code. */
+        /* Selectors of user code, of 64 and of 32 bits (arch/x86/include/asm/segment.h) */
         KERNEL_USER_CS = 0x33,
+        KERNEL_USER_CS_NARROW = 0x23,
         KERNEL_CS_RING = 3,
         KERNEL_CALL_FUTEX = 202,        /* number of the system call */
 };

@@ -63,12 +63,12 @@ enum abi_kind {
 /* End of the user part of a stack. */
 enum abi_stack_end {
         ABI_STACK_COMPLETE = 0,
-        ABI_STACK_NO_USER = 1,          /* no user stack: made by the kernel, or 32-bit code */
+        ABI_STACK_NO_USER = 1,          /* no user stack: made by the kernel */
         ABI_STACK_NO_MAPPING = 2,
         ABI_STACK_NO_ROWS = 3,
         ABI_STACK_FAULT = 4,
         ABI_STACK_BAD_CFA = 5,
-        ABI_STACK_UNSUPPORTED = 6,
+        ABI_STACK_UNSUPPORTED = 6,      /* a rule that the walk does not know, or 32-bit code */
         ABI_STACK_DEPTH = 7,
         ABI_STACK_FP_END = 8,           /* frame pointers ended; complete only if the last frame is a root */
         ABI_STACK_STALE = 9,

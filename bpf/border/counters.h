@@ -218,7 +218,7 @@
         X(STACKS_BAD_CFA, "stacks_total", "end=\"bad_cfa\"", \
           "stacks with a frame address that is unaligned or does not grow") \
         X(STACKS_UNSUPPORTED, "stacks_total", "end=\"unsupported\"", \
-          "stacks with a rule that the walk does not know") \
+          "stacks with a rule that the walk does not know, or of 32-bit code") \
         X(STACKS_DEPTH, "stacks_total", "end=\"depth\"", "stacks deeper than the configured depth") \
         X(STACKS_FP_END, "stacks_total", "end=\"fp_end\"", \
           "stacks whose frame pointers ended, not provably at a root") \

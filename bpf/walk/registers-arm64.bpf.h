@@ -69,3 +69,16 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
         rules->bx = unwind_return_address(context[CONTEXT_WORD_X30]);
         return (context[CONTEXT_WORD_PSTATE] & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_USER && unwind->pc;
 }
+
+static __always_inline uint64_t narrow_pc(const volatile uint64_t *context, struct task_struct *task) {
+        const struct pt_regs *registers;
+
+        if (is_user_mode(context))
+                return (context[CONTEXT_WORD_PSTATE] & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_NARROW
+                        ? context[CONTEXT_WORD_PC]
+                        : 0;
+        if (!BPF_CORE_READ(task, mm, start_code))
+                return 0;
+        registers = (const struct pt_regs *)bpf_task_pt_regs(task);
+        return (registers->pstate & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_NARROW ? registers->pc : 0;
+}

@@ -109,3 +109,15 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
         }
         return cs == KERNEL_USER_CS && unwind->pc;
 }
+
+static __always_inline uint64_t narrow_pc(const volatile uint64_t *context, struct task_struct *task) {
+        const struct pt_regs *registers;
+
+        if (is_user_mode(context))
+                return (uint16_t)context[CONTEXT_WORD_CS] == KERNEL_USER_CS_NARROW ? context[CONTEXT_WORD_IP]
+                                                                                   : 0;
+        if (!BPF_CORE_READ(task, mm, start_code))
+                return 0;
+        registers = (const struct pt_regs *)bpf_task_pt_regs(task);
+        return (uint16_t)registers->cs == KERNEL_USER_CS_NARROW ? registers->ip : 0;
+}

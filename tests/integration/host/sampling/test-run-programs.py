@@ -277,4 +277,26 @@ class AgainstClocks(session.TestCase):
             self.assertLess(abs(sample.period * 487 / 1e9 - 1), 0.05)
 
 
+class Narrow(session.TestCase):
+    def test_a_program_of_32_bits_has_its_innermost_address_and_says_so(self):
+        program = self.directory() / "narrow-busy"
+        built = self.run_command([tap.need_tool("gcc"), "-m32", "-O2", "-nostdlib", "-static", "-fno-pic", "-no-pie",
+                                  "-o", program, tap.SOURCE_DIR / "tests/victims/native/narrow-busy.c"])
+        if built.returncode:
+            tap.skip("machine: gcc makes no code of 32 bits here")
+        victim = self.spawn([program])
+        run = self.start("--pid", victim.pid, "--frequency", 499)
+        session.wait_cpu([victim.pid], 1.0)
+        samples = run.stop().of(victim.pid)
+        self.assertGreater(len(samples), 200)
+        address, size = nm(program)["narrow_hot"]
+        hot = 0
+        for sample in samples:
+            user = [frame for frame in sample.frames if frame.type != "kernel"]
+            self.assertEqual(sample.attributes.get("profile.stack.truncated"), "unsupported")
+            self.assertEqual(len(user), 1)
+            hot += 0 <= user[0].address - address < size
+        self.assertGreater(hot / len(samples), 0.95)
+
+
 tap.main()
