@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * narrow-busy: code of 32 bits, without a library. Works in narrow_hot(), called by narrow_outer(), until it is
- * killed. Built by test-run-programs.py with gcc -m32.
+ * narrow-busy: code of 32 bits, without a library. Works in narrow_hot(), called by narrow_outer(), until it
+ * is killed. Built by test-run-programs.py with gcc -m32.
  */
 static volatile unsigned int sink;
 

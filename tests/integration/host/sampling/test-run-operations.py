@@ -185,8 +185,9 @@ class Operations(session.TestCase):
         self.assertNotIn("Functions of (no span)", text)
 
     def test_a_pyroscope_gets_operations_as_attributes_of_samples(self):
-        """Its receiver makes a label of each text attribute of a sample (convertSampleAttributesToLabelsBack in its
-        pkg/ingester/otlp), so there must be that one alone, or each thread is a series."""
+        """Its receiver makes a label of each text attribute of a sample
+        (convertSampleAttributesToLabelsBack in its pkg/ingester/otlp), so there must be that one alone, or
+        each thread is a series."""
         run, tell, victim, read = self.begin("thread", "--backend", "pyroscope", "--attributes", "lean,http.route")
         tell("go")
         families = self.settled()
