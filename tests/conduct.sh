@@ -173,9 +173,9 @@ share_as_before() {
         SESSION_NICE=
 }
 
-# What clang warns of and .clang-tidy asks, of the sources that build-clang compiles, save what the build makes
-# itself. The analyzer is most of its time: it ends a function after some thousand states, and follows calls
-# into other functions only with `deep`.
+# What clang warns of and .clang-tidy asks, of the sources that build-clang compiles, save what the build
+# makes itself. The analyzer is most of its time: it ends a function after some thousand states, and follows
+# calls into other functions only with `deep`.
 find_mistakes() {
         local log=$TEMPORARY/tidy.log depth=() word
 
