@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embedded receiver, spoken to by Python's HTTP client, raw sockets and curl(1), and filled until it is full."""
 import concurrent.futures
+import contextlib
 import gzip
 import http.client
 import json
@@ -407,17 +408,22 @@ class Slow(Receive):
                         ("\n" if own_addresses else " of an address"))
 
     def test_headers_and_bodies_end_by_themselves(self):
-        for beginning, word in ((self.HEADERS, "slow headers"), (self.BODY, "slow body")):
-            with self.subTest(word):
+        """Both at once: each takes the time that a client has."""
+        with contextlib.ExitStack() as crowds:
+            pairs = []
+            for beginning, word in ((self.HEADERS, "slow headers"), (self.BODY, "slow body")):
                 child = self.receive()
-                with drip.Crowd(self.port, 10, beginning, comes_back=False) as crowd:
+                crowd = crowds.enter_context(drip.Crowd(self.port, 10, beginning, comes_back=False))
+                pairs.append((word, child, crowd))
+            for word, child, crowd in pairs:
+                with self.subTest(word):
                     tap.wait_until(lambda: crowd.n_closed == 10, "all are sent away")
-                self.assertEqual(child.stop(), 0)
-                self.assertIn(f"10 {word}", child.out)
-                self.assertRegex(
-                    child.err,
-                    r"closed a connection of 127\.0\.0\.\d: its (headers were not whole in time|body came too slowly)"
-                )
+                    self.assertEqual(child.stop(), 0)
+                    self.assertIn(f"10 {word}", child.out)
+                    self.assertRegex(
+                        child.err,
+                        r"closed a connection of 127\.0\.0\.\d: its (headers were not whole in time|body came too slowly)"
+                    )
 
     def test_a_body_at_a_good_rate_may_take_long(self):
         self.receive()
