@@ -49,6 +49,39 @@ LOADED = "the walk over runtimes' frames was loaded"
 REFUSED = "this kernel cannot load the walk"
 
 
+LIBRARY = "VictimJavaLibrary"
+# Of each chain: the methods below it, the outermost first.
+BELOW = {
+    "each": [["eachOne", "spin"]],
+    "sort": [["sortTwo", "spin"]],
+    "supply": [["lambda$supply$1", "supplyOne", "spin"], ["lambda$supply$2", "supplyOne", "spin"],
+               ["lambda$supply$3", "supplyTwo", "seek"]],
+    "tree": [["lambda$tree$0", "treeOne", "add"], ["lambda$tree$0", "treeOne", "spin"]],
+}
+
+
+def library_methods(sample):
+    names = [frame.name or "" for frame in reversed(sample.frames)]
+    return [name.removeprefix(f"{LIBRARY}.") for name in names if name.startswith(f"{LIBRARY}.")]
+
+
+def library_chain(sample):
+    return library_methods(sample)[2]
+
+
+def library_verdict(sample):
+    """whole, inner, wrong or unnamed, of a stack in one of the chains above; None: another stack."""
+    methods = library_methods(sample)
+    if methods[:2] != ["main", "turn"] or len(methods) < 3:
+        return None
+    if not is_named(sample):
+        return "unnamed"
+    below = BELOW.get(methods[2], [])
+    if methods[3:] in below:
+        return "whole"
+    return "inner" if any(methods[3:] == known[:len(methods) - 3] for known in below) else "wrong"
+
+
 def own(sample):
     """Methods of the victim, the outermost first, as its source has them; None: another thread's."""
     names = [frame.name or "" for frame in reversed(sample.frames)]
@@ -161,6 +194,29 @@ class Hotspot(session.NamingCase):
             seen["next" if is_next else verdict(own(sample))] += sample.value
         print(f"# {child.pid}: {dict(seen)}", flush=True)
         self.assertLessEqual(seen["next"] + seen["wrong"], WRONG * seen.total(), seen)
+
+    def test_a_short_loop_that_a_loop_of_the_library_calls_is_named(self):
+        """No collector keeps a safepoint in `spin`, and the serial one in none: the code that runs between the
+        places around a loop tells whose it is. `each` has that loop alone below the library's."""
+        source, directory = tap.SOURCE_DIR / f"tests/victims/java/{LIBRARY}.java", self.directory()
+        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, source],
+                         expect=0, timeout=120)
+        for options in ("", "-XX:+UseSerialGC"):
+            with self.subTest(options=options):
+                child = self.spawn([self.java(), *options.split(), "-cp", directory, LIBRARY, *BELOW],
+                                   stdin=subprocess.PIPE)
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+                self.wait_for(run, lambda found: sum(library_verdict(s) in ("whole", "inner") for s in found) >= N,
+                              f"{N} samples of chains")
+                samples = settled([s for s in run.stop().of(child.pid) if library_verdict(s)])
+                child.stop()
+                seen = collections.Counter((library_chain(s), library_verdict(s)) for s in samples)
+                print(f"# {child.pid} {options}: {dict(seen)}", flush=True)
+                self.assertFalse([key for key in seen if key[1] == "wrong"], seen)
+                n = sum(seen["each", verdict] for verdict in ("whole", "inner"))
+                self.assertGreater(n, 0, seen)
+                self.assertGreaterEqual(seen["each", "whole"], LEAST * n, seen)
 
     def test_a_call_behind_a_rare_branch_is_not_named(self):
         """The next place with debug information is in `rare`, which is inlined and nearly never called."""
