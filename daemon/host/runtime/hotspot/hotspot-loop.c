@@ -489,3 +489,16 @@ bool hotspot_loop_find(HotspotChain *chainp, const HotspotCompiled *in, const Ho
                 chainp->scopes[search.n_found - 1 - i] = search.found[i];
         return true;
 }
+
+bool hotspot_loop_contradicts(const HotspotChain *found, const HotspotChain *other) {
+        for (uint32_t up = 1; up < found->n && up < other->n; up++) {
+                const HotspotScope *call = &found->scopes[found->n - up];
+                const HotspotScope *same = &other->scopes[other->n - up];
+
+                if (call->method != same->method || call->bci != same->bci)
+                        return false;
+                if (call[-1].method != same[-1].method)
+                        return true;
+        }
+        return false;
+}

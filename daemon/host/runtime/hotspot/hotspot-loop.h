@@ -27,3 +27,6 @@ typedef struct HotspotChain {
  */
 bool hotspot_loop_find(HotspotChain *chainp, const HotspotCompiled *in, const HotspotChain *before,
                        const HotspotChain *after, uint32_t common, bool is_back);
+
+/* Pure. Whether a call of @found leads elsewhere in @other: its target depends on an object. */
+bool hotspot_loop_contradicts(const HotspotChain *found, const HotspotChain *other);

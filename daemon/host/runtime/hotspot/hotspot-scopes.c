@@ -42,6 +42,7 @@ enum {
         MAX_TABLE = 16 << 20,           /* bytes of one of the tables */
         SCOPE_BYTES = 3 * 5,            /* bytes of the three numbers that begin a scope, at the most */
         MAX_JUMPS = 16,                 /* jumps that are followed from a pc on */
+        MAX_AGREED = 2048,              /* descriptions that are asked for other targets of a call */
         EXITS_SINCE = 11,               /* release whose ways out are asked; docs/RUNTIMES.md says why */
 };
 
@@ -386,6 +387,19 @@ static bool read_front(HotspotChain *chain, const HotspotCompiled *in, const Hot
         return true;
 }
 
+/* Whether all descriptions agree on what the calls of @found lead to. */
+static bool is_agreed(const HotspotChain *found, const HotspotCompiled *in) {
+        uint64_t n = n_descs(in);
+        HotspotChain other;
+        PcDesc desc;
+
+        for (uint64_t i = 0; i < n && n <= MAX_AGREED; i++)
+                if (read_desc(in, i, &desc) || (!read_chain(other.scopes, &other.n, in, &desc) &&
+                                                hotspot_loop_contradicts(found, &other)))
+                        return false;
+        return n <= MAX_AGREED;
+}
+
 /* Names the method whose loop is around @pc, if no place is in it. Return: whether it is known. */
 static bool read_loop(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, const HotspotCompiled *in,
                       uint64_t pc, bool asks_exits) {
@@ -402,7 +416,8 @@ static bool read_loop(HotspotScope scopes[HOTSPOT_MAX_INLINED], uint32_t *np, co
             !read_front(&before, in, &around.places, &loop, asks_exits, &is_back))
                 return false;
         common = count_common(before.scopes, before.n, after.scopes, after.n);
-        if (!common || !hotspot_loop_find(&found, in, &before, &after, common, is_back))
+        if (!common || !hotspot_loop_find(&found, in, &before, &after, common, is_back) ||
+            !is_agreed(&found, in))
                 return false;
         memcpy(scopes, found.scopes, found.n * sizeof(*scopes));
         *np = found.n;

@@ -284,3 +284,18 @@ Test(hotspot_loop, entries_of_newer_releases_are_read) {
         put_u64(ENTRIES + 8 + WORK * 24, 0);
         cr_assert_not(find(), "nothing says that it never ran");
 }
+
+/* One call that two methods were inlined for, by the class of an object. */
+Test(hotspot_loop, a_call_with_two_targets_contradicts) {
+        const HotspotChain one = { { { 0x30, 4 }, { 0x20, 1 }, { 0x10, 9 } }, 3 };
+        const HotspotChain two = { { { 0x40, 2 }, { 0x10, 9 } }, 2 };
+        const HotspotChain elsewhere = { { { 0x40, 2 }, { 0x10, 5 } }, 2 };
+        const HotspotChain deeper = { { { 0x50, 0 }, { 0x20, 7 }, { 0x10, 9 } }, 3 };
+        const HotspotChain root = { { { 0x10, 9 } }, 1 };
+
+        cr_assert(hotspot_loop_contradicts(&one, &two));
+        cr_assert_not(hotspot_loop_contradicts(&one, &elsewhere));
+        cr_assert_not(hotspot_loop_contradicts(&one, &deeper));
+        cr_assert_not(hotspot_loop_contradicts(&one, &root));
+        cr_assert_not(hotspot_loop_contradicts(&one, &one));
+}
