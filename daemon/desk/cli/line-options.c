@@ -22,6 +22,10 @@ static const char *const reasons[LINES_N_STATES] = {
                 "there is no debug information of it on this machine (build with -g, or install its -dbgsym or -dbg package)",
         [LINES_STATE_TIMEOUT] = "reading its debug information took too long, and was cut off",
         [LINES_STATE_FAILED] = "its debug information is damaged, or cannot be read",
+        [LINES_STATE_PARTS] = "files beside it that have them (.dwo, or made by dwz) could not be opened: they are read with "
+                              "the rights of its owner, or of nobody if that is root, so let nobody enter their directory",
+        [LINES_STATE_ZSTD] = "its debug information is compressed by zstd, which libdw here cannot read "
+                             "(`objcopy --decompress-debug-sections` helps)",
 };
 
 /* `libc.so.6, libm.so.6 and 3 more`. Return: how many. */
@@ -50,8 +54,11 @@ void line_options_put(const Config *config, bool needed, SymbolizerOptions *opti
 
 static void say_reason(const Config *config, LinesState state, const char *names) {
         if (inputs_is_set(config, "lines"))
-                log_notice("%s source lines of %s: %s", state == LINES_STATE_TIMEOUT ? "not all" : "no", names,
-                           reasons[state]);
+                log_notice("%s of %s: %s",
+                           state == LINES_STATE_TIMEOUT         ? "not all source lines"
+                                   : state == LINES_STATE_PARTS ? "source lines without all inlined functions"
+                                                                : "no source lines",
+                           names, reasons[state]);
         else if (state == LINES_STATE_TIMEOUT)
                 log_notice("not all source lines and inlined functions of %s: a second was not enough; --lines=on "
                            "takes as long as it needs, --lines=off leaves them out",

@@ -723,7 +723,8 @@ static enum counter lines_counter(const NameJob *job, bool has_lines) {
         static const enum counter counters[LINES_N_STATES] = {
                 [LINES_STATE_UNKNOWN] = COUNTER_LINES_FAILED, [LINES_STATE_READ] = COUNTER_LINES_NONE,
                 [LINES_STATE_ABSENT] = COUNTER_LINES_NONE,    [LINES_STATE_TIMEOUT] = COUNTER_LINES_CUT,
-                [LINES_STATE_FAILED] = COUNTER_LINES_FAILED,
+                [LINES_STATE_FAILED] = COUNTER_LINES_FAILED,  [LINES_STATE_PARTS] = COUNTER_LINES_NONE,
+                [LINES_STATE_ZSTD] = COUNTER_LINES_FAILED,
         };
 
         return has_lines ? COUNTER_LINES_READ : counters[job->lines];

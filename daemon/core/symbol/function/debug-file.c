@@ -44,7 +44,8 @@ bool elf_image_serves(const ElfImage *image, DebugUse use) {
         const Elf64_Shdr *section;
 
         if (use == DEBUG_FOR_LINES)
-                return !elf_image_find_section(image, ".debug_info", &section) &&
+                return (!elf_image_find_section(image, ".debug_info", &section) ||
+                        !elf_image_find_section(image, ".zdebug_info", &section)) &&
                         section->sh_type != SHT_NOBITS;
         for (uint32_t i = 0; i < image->n_sections; i++)
                 if (image->sections[i].sh_type == SHT_SYMTAB)

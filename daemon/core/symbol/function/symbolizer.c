@@ -439,7 +439,15 @@ static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, 
 
 /* Lines that did not come by the deadline are not asked for again: the next answer would take as long. */
 static LinesState state_after(int r) {
-        return r == 0 ? LINES_STATE_READ : r == LINES_E_TIMEOUT ? LINES_STATE_TIMEOUT : LINES_STATE_FAILED;
+        static const LinesState states[] = {
+                [0] = LINES_STATE_READ,
+                [LINES_E_TIMEOUT] = LINES_STATE_TIMEOUT,
+                [LINES_E_FAILED] = LINES_STATE_FAILED,
+                [LINES_E_PARTS] = LINES_STATE_PARTS,
+                [LINES_E_ZSTD] = LINES_STATE_ZSTD,
+        };
+
+        return states[r];
 }
 
 /* A file of a server is not even looked into: the process that reads its lines is another. */
@@ -506,7 +514,8 @@ int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const u
         if (!r)
                 r = select_new(entry, addresses, n, &new, &n_new);
         if (!r && n_new &&
-            (entry->lines_state == LINES_STATE_UNKNOWN || entry->lines_state == LINES_STATE_READ)) {
+            (entry->lines_state == LINES_STATE_UNKNOWN || entry->lines_state == LINES_STATE_READ ||
+             entry->lines_state == LINES_STATE_PARTS)) {
                 r = ask(symbolizer, entry, object, new, n_new);
                 symbolizer->stats.n_lines[entry->lines_state]++;
         }

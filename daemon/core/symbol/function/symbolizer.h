@@ -95,6 +95,9 @@ typedef enum LinesState {
         LINES_STATE_ABSENT,             /* no .debug_info in the object, and no debug file that has it */
         LINES_STATE_TIMEOUT,            /* lines are missing: reading was cut off, and is not tried again */
         LINES_STATE_FAILED,             /* DWARF is damaged, or its reader could not run */
+        /* as READ, but files with some of the functions could not be opened */
+        LINES_STATE_PARTS,
+        LINES_STATE_ZSTD,               /* DWARF is compressed by zstd, which libdw cannot read */
         LINES_N_STATES,
 } LinesState;
 

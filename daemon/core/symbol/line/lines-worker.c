@@ -15,6 +15,11 @@
  *
  * An answer is written as soon as its unit is done. So answers from before an endless part are not lost.
  *
+ * DWARF names other files. What dwz has moved out is opened before rights are dropped, by our own reading of
+ * ELF and by its build id, so a directory that only the caller may enter is no obstacle. Split units are
+ * found by libdw alone, with the rights of the file's owner. Those that it does not get are told
+ * (LINES_E_PARTS).
+ *
  * A worker without rights does the same by lines_answer(), with a file in memory: it can open no other one.
  * So it leaves split units out, and a file whose names lie in a file of dwz has no lines for it.
  */
@@ -23,7 +28,11 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,6 +51,9 @@ enum {
         MAX_BACK = 64,
         OUT_BYTES = 64 << 10,
         GO_MAX_BYTES = 256 << 20,       /* bytes of Go's table */
+        MAX_LINK = PATH_MAX + IMAGE_MAX_BUILD_ID,       /* bytes of .gnu_debugaltlink */
+        MAX_SHARED_SECTIONS = 32,       /* sections of what dwz has made, where the build id is looked for */
+        COMPRESSED_BY_ZSTD = 2,         /* ELFCOMPRESS_ZSTD, which elf.h of 2022 has not got */
 };
 
 typedef struct Range {
@@ -74,6 +86,7 @@ typedef struct Run {
         uint32_t n_wanted;
         Node *nodes;                    /* nodes of the current unit */
         uint32_t n_nodes, nodes_room;
+        bool has_gap;                   /* a split unit, or what dwz has moved out, is not there */
         uint8_t *out;
         size_t n_out;
         char readable[LINES_MAX_TEXT];  /* begins with a NUL */
@@ -140,8 +153,10 @@ static void find_units(Run *run) {
         uint8_t type;
 
         while (dwarf_get_units(run->dwarf, unit, &unit, NULL, &type, &die, run->to ? NULL : &split) == 0)
-                if (type == DW_UT_compile || type == DW_UT_skeleton)
+                if (type == DW_UT_compile || type == DW_UT_skeleton) {
+                        run->has_gap |= type == DW_UT_skeleton && !split.addr;
                         add_unit(run, &die, &split);
+                }
         if (run->n_ranges)
                 qsort(run->ranges, run->n_ranges, sizeof(*run->ranges), compare_ranges);
 }
@@ -441,10 +456,94 @@ static void read_request(Run *run) {
         free(addresses);
 }
 
-/* The file is open already. Others that DWARF names (dwz, split units) are for everybody or not for us. */
+/* Text in front of the build id: a path, from the file's directory on if it is relative. */
+static bool path_of_link(const char *link, char *path, size_t size) {
+        char own[PATH_MAX];
+        ssize_t n = *link == '/' ? 0 : readlink("/proc/self/fd/3", own, sizeof(own) - 1);
+        char *slash;
+
+        if (n < 0)
+                return false;
+        own[n] = 0;
+        slash = strrchr(own, '/');
+        n = snprintf(path, size, "%.*s%s", slash ? (int)(slash + 1 - own) : 0, own, link);
+        return n > 0 && (size_t)n < size;
+}
+
+/* Whether a section of notes begins with the build id of @size bytes at @id. */
+static bool is_build_id(int fd, const Elf64_Shdr *section, const uint8_t *id, size_t size) {
+        struct {
+                Elf64_Nhdr head;
+                char name[4];
+                uint8_t id[IMAGE_MAX_BUILD_ID];
+        } note;
+        size_t n = sizeof(note) - sizeof(note.id) + size;
+
+        return section->sh_type == SHT_NOTE && section->sh_size >= n &&
+                file_pread(fd, &note, n, section->sh_offset) == (ssize_t)n && note.head.n_namesz == 4 &&
+                note.head.n_descsz == size && note.head.n_type == NT_GNU_BUILD_ID &&
+                !memcmp(note.name, "GNU", 4) && !memcmp(note.id, id, size);
+}
+
+/* The same of the file, which is a relocatable one without program headers, as dwz makes it. */
+static bool has_build_id(int fd, const uint8_t *id, size_t size) {
+        Elf64_Shdr sections[MAX_SHARED_SECTIONS];
+        Elf64_Ehdr header;
+        struct stat st;
+        ssize_t n;
+
+        if (size == 0 || size > IMAGE_MAX_BUILD_ID || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+            file_pread(fd, &header, sizeof(header), 0) != sizeof(header) ||
+            memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+            header.e_shentsize != sizeof(*sections))
+                return false;
+        n = MIN(header.e_shnum, MAX_SHARED_SECTIONS) * (ssize_t)sizeof(*sections);
+        if (file_pread(fd, sections, (size_t)n, header.e_shoff) != n)
+                return false;
+        for (size_t i = 0; i < (size_t)n / sizeof(*sections); i++)
+                if (is_build_id(fd, &sections[i], id, size))
+                        return true;
+        return false;
+}
+
+/* What dwz has moved out of the file, if .gnu_debugaltlink says where. Return: a descriptor, or -1. */
+static int open_shared(void) {
+        _cleanup_(freep) char *link = NULL;
+        char path[PATH_MAX];
+        ElfImage image;
+        struct stat st;
+        uint64_t size;
+        size_t n;
+        int fd;
+
+        if (fstat(FILE_FD, &st) || elf_image_init(&image, FILE_FD, 0, (uint64_t)st.st_size))
+                return -1;
+        if (elf_image_read_section(&image, ".gnu_debugaltlink", MAX_LINK, &link, &size)) {
+                elf_image_deinit(&image);
+                return -1;
+        }
+        n = strnlen(link, size);
+        fd = n < size && path_of_link(link, path, sizeof(path))
+                ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+                : -1;
+        if (fd >= 0 && !has_build_id(fd, (const uint8_t *)link + n + 1, size - n - 1))
+                closep(&fd);
+        elf_image_deinit(&image);
+        return fd;
+}
+
+/*
+ * The file is open already. Split units that it names are read with the rights of its owner, who made it; if
+ * that is root, of nobody.
+ */
 static void drop_privileges(void) {
+        uid_t uid = NOBODY;
+        struct stat st;
+
+        if (!fstat(FILE_FD, &st) && st.st_uid)
+                uid = st.st_uid;
         if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                               setresuid(NOBODY, NOBODY, NOBODY) < 0))
+                               setresuid(uid, uid, uid) < 0))
                 _exit(1);
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -489,7 +588,36 @@ static bool answer_go(Run *run, int fd, uint64_t size) {
         return true;
 }
 
+/* Gives @run the file that dwz has made, which libdw would look for by itself. */
+static void join_shared(Run *run, int fd) {
+        Dwarf *shared = fd < 0 ? NULL : dwarf_begin(fd, DWARF_C_READ);
+        const char *name;
+        const void *id;
+
+        if (shared)
+                dwarf_setalt(run->dwarf, shared);
+        run->has_gap |= dwelf_dwarf_gnu_debugaltlink(run->dwarf, &name, &id) > 0 && !dwarf_getalt(run->dwarf);
+}
+
+/* Whether DWARF is compressed by zstd, which libdw reads from 0.190 on, if it was built so. */
+static bool is_zstd(void) {
+        _cleanup_(freep) char *head = NULL;
+        const Elf64_Shdr *section;
+        ElfImage image;
+        struct stat st;
+        bool is = false;
+
+        if (fstat(FILE_FD, &st) || elf_image_init(&image, FILE_FD, 0, (uint64_t)st.st_size))
+                return false;
+        if (!elf_image_find_section(&image, ".debug_info", &section) && section->sh_flags & SHF_COMPRESSED &&
+            !elf_image_read(&image, section->sh_offset, sizeof(Elf64_Chdr), &head))
+                is = ((const Elf64_Chdr *)head)->ch_type == COMPRESSED_BY_ZSTD;
+        elf_image_deinit(&image);
+        return is;
+}
+
 int lines_worker(void) {
+        int shared = open_shared();
         Run run = { 0 };
         struct stat st;
         bool is_go;
@@ -502,10 +630,13 @@ int lines_worker(void) {
                 return 0;
         run.dwarf = dwarf_begin(FILE_FD, DWARF_C_READ);
         if (!run.dwarf)
-                return is_go ? 0 : 3;
+                return is_go ? 0 : is_zstd() ? LINES_EXIT_ZSTD : 3;
+        join_shared(&run, shared);
         find_units(&run);
+        if (!run.n_units && is_zstd())
+                return LINES_EXIT_ZSTD;
         answer_all(&run);
-        return 0;
+        return run.has_gap ? LINES_EXIT_PARTS : 0;
 }
 
 /* ---- in a worker without rights ---- */

@@ -222,7 +222,17 @@ static int follow(Worker *worker) {
 static int judge(const Worker *worker, int status) {
         if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
                 return LINES_E_TIMEOUT;
-        return WIFEXITED(status) && WEXITSTATUS(status) == 0 && worker->size == 0 ? 0 : LINES_E_FAILED;
+        if (!WIFEXITED(status) || worker->size)
+                return LINES_E_FAILED;
+        switch (WEXITSTATUS(status)) {
+        case 0:
+                return 0;
+        case LINES_EXIT_PARTS:
+                return LINES_E_PARTS;
+        case LINES_EXIT_ZSTD:
+                return LINES_E_ZSTD;
+        }
+        return LINES_E_FAILED;
 }
 
 /* A worker that has closed its answers need not end by itself. */

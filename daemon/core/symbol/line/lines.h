@@ -38,6 +38,12 @@ typedef struct LinesRequest {
 
 #define LINES_MAGIC 0x4e494c53u
 
+/* How the other process ends, beside 0 and what means LINES_E_FAILED. */
+enum {
+        LINES_EXIT_PARTS = 4,
+        LINES_EXIT_ZSTD = 5,
+};
+
 /* Answer for one address. @index: of the address in the request. */
 typedef struct LinesAnswer {
         uint32_t index, n_frames;
@@ -70,6 +76,9 @@ enum {
         LINES_E_TIMEOUT,
         /* the worker could not be started, died, or its answer makes no sense */
         LINES_E_FAILED,
+        /* all answers came, but functions are in other files (split units, dwz) that it could not open */
+        LINES_E_PARTS,
+        LINES_E_ZSTD,                   /* DWARF is compressed in a way that libdw does not know */
 };
 
 typedef struct LinesOptions {

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "core/symbol/function/debug-file.h"
 #include "core/symbol/line/lines.h"
 #include "work-directory.h"
 
@@ -221,6 +224,106 @@ Test(lines, agree_with_addr2line) {
                 cr_expect_leq(agreement.n_names_differ * 200, version == 5 ? agreement.n_known : 0);
         }
         forget_answers();
+}
+
+/* Addresses of answers are those of `program`, whose code is the same in each form. */
+static void check_answers(const char *form, int expected, const char *const *plain, bool is_whole) {
+        LinesOptions how = options();
+        uint32_t n_same = 0;
+        int r;
+
+        r = read_lines(work_path(form), &how);
+        cr_assert_eq(r, expected, "%s: %d, expected %d", form, r, expected);
+        for (uint32_t i = 0; i < n_addresses; i++)
+                n_same += plain[i] && answers[i] && !strcmp(plain[i], answers[i]);
+        if (is_whole)
+                cr_assert_eq(n_same, n_addresses, "%s: %u of %u", form, n_same, n_addresses);
+        else
+                cr_assert_lt(n_same, n_addresses, "%s: inlined functions are elsewhere", form);
+}
+
+/* The forms of one program, in a directory that its owner alone may enter. */
+static void make_forms(const char **plain) {
+        LinesOptions how = options();
+
+        write_text("small.c", "#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n"        /* types, which dwz moves out */
+                              "volatile int k;\nFILE *file;\nstruct timespec at;\nlldiv_t parts;\n"
+                              "static inline __attribute__((always_inline)) void deep(void) { k++; }\n"
+                              "static inline __attribute__((always_inline)) void mid(void) { deep(); k--; }\n"
+                              "void outer(void) { mid(); }\n"
+                              "int main(void) { outer(); }\n");
+        cr_assert_eq(shell("chmod 700 . && gcc -O1 -g -o program small.c && gcc -O1 -g -gz=zlib-gnu -o zdebug small.c && "
+                           "gcc -O1 -g -gsplit-dwarf -o split small.c"),
+                     0);
+        cr_assert_eq(sscanf(first_line("nm %s | sed -n 's/ T outer//p'", work_path("program")), "%lx", &addresses[0]), 1);
+        n_addresses = 1;
+        cr_assert_eq(read_lines(work_path("program"), &how), 0);
+        cr_assert_not_null(answers[0]);
+        cr_assert_not_null(strstr(answers[0], "deep"), "%s", answers[0]);
+        cr_assert_not_null(strstr(answers[0], "outer"), "%s", answers[0]);
+        plain[0] = answers[0];
+        answers[0] = NULL;
+}
+
+Test(lines, read_the_old_form_of_compression) {
+        const char *plain[1];
+        ElfImage image;
+        struct stat st;
+        int fd;
+
+        make_forms(plain);
+        check_answers("zdebug", 0, plain, true);
+        fd = open(work_path("zdebug"), O_RDONLY | O_CLOEXEC);
+        cr_assert_eq(fstat(fd, &st), 0);
+        cr_assert_eq(elf_image_init(&image, fd, 0, (uint64_t)st.st_size), 0);
+        cr_assert(elf_image_serves(&image, DEBUG_FOR_LINES));
+        elf_image_deinit(&image);
+        close(fd);
+        free((char *)plain[0]);
+}
+
+Test(lines, say_that_split_units_could_not_be_opened) {
+        const char *plain[1];
+
+        if (geteuid() != 0)
+                cr_skip_test("root: others read with their own rights");
+        make_forms(plain);
+        check_answers("split", LINES_E_PARTS, plain, false);
+        cr_assert_eq(shell("chown 1234 . split small.c ./*.dwo && chmod 600 ./*.dwo"), 0);
+        check_answers("split", 0, plain, true);         /* with the rights of their owner */
+        cr_assert_eq(shell("chown 0 . split small.c ./*.dwo && chmod 755 . && chmod 644 ./*.dwo"), 0);
+        check_answers("split", 0, plain, true);         /* nobody may read them */
+        free((char *)plain[0]);
+}
+
+Test(lines, read_what_dwz_has_moved_out) {
+        const char *plain[1];
+
+        if (shell("command -v dwz >/dev/null"))
+                cr_skip_test("tool: no dwz");
+        make_forms(plain);
+        cr_assert_eq(shell("gcc -O1 -g -Wl,--build-id -o program small.c && cp program dwz1 && cp program dwz2 && "
+                           "dwz -m shared dwz1 dwz2"),
+                     0);
+        check_answers("dwz1", 0, plain, true);
+        cr_assert_eq(shell("mv shared moved && cp /bin/true shared"), 0);
+        check_answers("dwz1", LINES_E_PARTS, plain, false);     /* another file than the one that is meant */
+        free((char *)plain[0]);
+}
+
+/* libdw reads it from 0.190 on, if it was built so. */
+Test(lines, know_zstd) {
+        LinesOptions how = options();
+        const char *plain[1];
+        int r;
+
+        make_forms(plain);
+        if (shell("objcopy --compress-debug-sections=zstd program zstd 2>/dev/null"))
+                cr_skip_test("tool: objcopy knows no zstd");
+        r = read_lines(work_path("zstd"), &how);
+        cr_assert(r == 0 || r == LINES_E_ZSTD, "%d", r);
+        cr_assert_eq(r == 0, answers[0] && !strcmp(answers[0], plain[0]), "%d, %s", r, answers[0]);
+        free((char *)plain[0]);
 }
 
 Test(lines, gives_up_at_the_deadline) {
