@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof coro` under load, idle, and its traces: events lost, CPU, memory, latency, conversion.
 
-usage: tests/bench/coro.py [even] [burst] [tight] [idle] [latency] [convert] [report]
+usage: tests/bench/coro.py [even] [burst] [many] [tight] [idle] [latency] [convert] [report]
 
     even        1,024 coroutines, one suspend and resume a turn, at 10^5 … 10^7 events/s
     burst       the same, each awaiting 64 times a turn
+    many        10^6 coroutines, two events each: a scan lasts for seconds, and no event may count as nonsense
     tight       events lost and bytes asked for, of engines in turns (A B C C B A …): `spanprof coro`, one to
                 the letter of the protocol (coroutine-straight.c), and what OLD_SPANPROF and COROTRACER name;
                 medians. ROUNDS: runs of each engine (2). BUSY: that many processes compute beside it (0).
@@ -68,6 +69,8 @@ def run(directory, *victim, n=1024):
     total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     events = int(re.search(r"(\d+) events in", done.stderr)[1])
     lost = re.search(r"(\d+) of \d+ events", done.stderr)
+    if nonsense := re.search(r"(\d+) events were nonsense", done.stderr):
+        print(f"  {nonsense[1]} true events were taken for nonsense")
     out.unlink()
     return events, int(lost[1]) if lost else 0, wall, total - child
 
@@ -105,6 +108,14 @@ def even():
 def burst():
     load("burst: 1,024 coroutines, 64 awaits a turn, best of 3", 64, (10_000, 100_000, 1_000_000),
          "below 10 % at 100,000/s")
+
+
+def many(n=1_000_000):
+    print(f"\nmany: {n:,} coroutines, two events each; the aim: none lost, none taken for nonsense")
+    with tempfile.TemporaryDirectory(dir=SHM) as directory:
+        for _ in range(3):
+            events, lost, wall, cpu = run(directory, f"coroutines={n}", "turns=1", n=n)
+            print(f"  {events + lost:,} events in {wall:.1f} s: {lost:,} lost, {cpu:.1f} s of CPU", flush=True)
 
 
 # of all loads: name, options of the victim
@@ -294,6 +305,7 @@ def report(n=10_000_000):
 PARTS = {
     "even": even,
     "burst": burst,
+    "many": many,
     "tight": tight,
     "idle": idle,
     "latency": latency,
