@@ -534,13 +534,13 @@ static int open_shared(void) {
 
 /*
  * The file is open already. Split units that it names are read with the rights of its owner, who made it; if
- * that is root, of nobody.
+ * that is root, or others may have written it, of nobody.
  */
 static void drop_privileges(void) {
         uid_t uid = NOBODY;
         struct stat st;
 
-        if (!fstat(FILE_FD, &st) && st.st_uid)
+        if (!fstat(FILE_FD, &st) && st.st_uid && !(st.st_mode & (S_IWGRP | S_IWOTH)))
                 uid = st.st_uid;
         if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
                                setresuid(uid, uid, uid) < 0))
