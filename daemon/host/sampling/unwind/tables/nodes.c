@@ -16,20 +16,15 @@ static uint64_t size_of(const struct unwind_mapping *mapping) {
         return (uint64_t)mapping->n_pages << UNWIND_PAGE_SHIFT;
 }
 
-/* Numbers from here on are no slots: what they say holds for any offset. */
-static bool has_slot(const struct unwind_mapping *mapping) {
-        return mapping->table < UNWIND_LOST_TABLE;
-}
-
 /* @max_gap: pages that may lie between two areas without rows. */
 static bool joins(const struct unwind_mapping *a, const struct unwind_mapping *b, uint64_t max_gap) {
         uint64_t gap = b->start - a->start - size_of(a);
 
         if (a->table != b->table || ((gap + size_of(b)) >> UNWIND_PAGE_SHIFT) + a->n_pages > UINT32_MAX)
                 return false;
-        if (has_slot(a))
-                return !gap && a->offset + size_of(a) == b->offset;
-        return gap <= (a->table == UNWIND_NO_TABLE ? max_gap << UNWIND_PAGE_SHIFT : 0);
+        if (a->table == UNWIND_NO_TABLE)
+                return gap <= max_gap << UNWIND_PAGE_SHIFT;
+        return a->table < UNWIND_MAX_TABLES && !gap && a->offset + size_of(a) == b->offset;
 }
 
 static uint32_t join(struct unwind_mapping *mappings, uint32_t n, uint64_t max_gap) {

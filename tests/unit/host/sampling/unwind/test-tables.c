@@ -111,12 +111,21 @@ static bool get_root(struct unwind_node *node) {
         return get_node(0, node);
 }
 
+/* One mapping, or several that follow each other: in a table only pieces of one file, one after the other. */
 static void check_mapping(const struct unwind_mapping *made) {
-        const Mapping *mapping = process_find_mapping(process, made->start);
+        const Mapping *mapping = process_find_mapping(process, made->start), *next = mapping;
 
         cr_assert_not_null(mapping);
         cr_assert_eq(mapping->start, made->start);
-        cr_assert_leq((uint64_t)made->n_pages << 12, mapping->end - mapping->start);
+        while (made->start + ((uint64_t)made->n_pages << 12) > next->end) {
+                const Mapping *before = next;
+
+                next = process_find_mapping(process, before->end);
+                cr_assert_not_null(next);
+                cr_assert_eq(next->start, before->end);
+                cr_assert(made->table == UNWIND_NO_TABLE ||
+                          (made->table < UNWIND_MAX_TABLES && mapping_is_same_file(mapping, next)));
+        }
 }
 
 /*
