@@ -48,11 +48,11 @@ enum python_span_end {
         PYTHON_SPAN_UNLEARNED = 3,      /* the thread has variables, and it is not known which one is meant */
 };
 
-/* What became of a look for a span, for who counts; in the order of the counters PYTHON_SPANS_…. */
+/* Outcomes of a look for a span, for who counts: in the order of the counters PYTHON_SPANS_…. */
 enum python_span_result {
         PYTHON_RESULT_READ = 0,
         PYTHON_RESULT_NONE = 1,
-        PYTHON_RESULT_REMOTE = 2,       /* none: the span is another process' */
+        PYTHON_RESULT_REMOTE = 2,       /* the span is another process's, so it counts as none */
         PYTHON_RESULT_UNLEARNED = 3,
         PYTHON_RESULT_TYPE = 4,         /* unreadable: what was read is not what it should be */
         PYTHON_RESULT_FAULT = 5,        /* unreadable: memory that is not there */
