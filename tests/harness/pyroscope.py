@@ -7,6 +7,7 @@
     server.series()                             # [{label: value}] of all it has
     server.tree("shop")                         # Tree of the CPU time of a service
     server.tree("shop", spans=[id])             # … of these spans alone
+    server.tree("shop", labels={"span.name": "GET /cart/:id"})      # … of series with this label
     server.close()
 
 A tree is what its flame graph is drawn of: rows of numbers in fours (offset, total, self, name), where an
@@ -103,9 +104,10 @@ class Pyroscope(real_server.Server):
         return collections.Counter(labels["__profile_type__"] for labels in self.series()
                                    if labels.get("service_name") == service)
 
-    def tree(self, service, kind=CPU, spans=(), **times):
-        """@spans: numbers, or () for all that there is."""
-        selector = {"profileTypeID": kind, "labelSelector": f'{{service_name="{service}"}}'}
+    def tree(self, service, kind=CPU, spans=(), labels=None, **times):
+        """@spans: numbers, or () for all that there is. A label with a dot in its name stands in quotes."""
+        wanted = ",".join(f'"{name}"="{value}"' for name, value in (labels or {}).items())
+        selector = {"profileTypeID": kind, "labelSelector": f'{{service_name="{service}",{wanted}}}'}
         if not spans:
             return Tree(self._query("SelectMergeStacktraces", **selector, **times).get("flamegraph", {}))
         ids = [f"{span:016x}" for span in spans]

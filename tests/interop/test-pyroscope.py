@@ -8,6 +8,7 @@ oracle.enter()
 
 import collections
 import gzip
+import json
 import os
 import subprocess
 import time
@@ -21,6 +22,7 @@ import spans
 import tap
 
 DATA = tap.SOURCE_DIR / "tests/data"
+DEMO_SERVICE = tap.BUILD_DIR / "sdk/example/demo/example-service"
 PLACES = {"wait_for_reply", "wait_for_lock", "wait_for_turn"}
 LEAVES = {"checkout": "checkout_", "search": "search_", "health": "health_"}     # prefixes of an operation's functions
 
@@ -111,6 +113,27 @@ class Pyroscope(Case):
             self.assertGreater(mine, 0, tree.own)
             self.assertEqual(others, 0, tree.own)
             self.assertLess(tree.total, sum(span.end_after - span.start_before for span in longest) * 1.5)
+
+    def test_operations_are_there_by_name(self):
+        """Of a service that names them itself, where the option keeps that attribute."""
+        truth = self.directory() / "truth.json"
+        child = self.spawn([DEMO_SERVICE, "--json", truth], env=named("operations"))
+        run = self.run_to(self.server.url, "--backend", "pyroscope", "--attributes", "lean,span.name", pid=child.pid)
+        self.delivered(run)
+        child.stop()
+        shares = {row["name"]: row["share"] for row in json.loads(truth.read_text())["operations"]}
+        self.assertEqual(set(shares), set(LEAVES))
+        trees = {name: self.wait_tree("operations", labels={"span.name": name}) for name in LEAVES}
+        total = sum(tree.total for tree in trees.values())
+        self.assertGreater(total, 0.8 * self.wait_tree("operations").total)
+        for name, tree in trees.items():
+            mine, others = self.of_operation(tree, name)
+            self.assertGreater(mine, 0.5 * tree.total, tree.own)
+            self.assertEqual(others, 0, tree.own)
+            self.assertAlmostEqual(tree.total / total, shares[name], delta=0.08)
+        names = {labels.get("span.name") for labels in self.server.series()
+                 if labels.get("service_name") == "operations"}
+        self.assertEqual(names - {None}, set(LEAVES))
 
     def test_suspended_time_of_coroutines_is_there(self):
         log = self.directory() / "log"
