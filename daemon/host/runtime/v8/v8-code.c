@@ -34,6 +34,7 @@
 enum {
         LINE = 64,                      /* code begins at a multiple of it */
         MAX_CODE = 1 << 20,             /* bytes of one code that are searched for its begin */
+        NEAR = 64 << 10,                /* bytes in which a header with another map counts, too */
         PAGE = 4096,
         MAX_BYTECODE = 1 << 26,
         WORD = 8,
@@ -242,7 +243,11 @@ static bool code_at(const V8Reader *reader, Page *page, uint64_t begin, uint64_t
                 read_code(reader, &object, begin, pc, code);
 }
 
-static bool find_code(const V8Reader *reader, uint64_t pc, Code *code) {
+/*
+ * All code of a process has one map, which the first one that is met tells. So a pc that is in none costs a
+ * comparison for each place.
+ */
+static bool find_code(const V8Reader *reader, V8Learnt *learnt, uint64_t pc, Code *code) {
         uint64_t header = (uint64_t)v8_value(reader, V8_CODE_HEADER), first;
         Page page = { .address = 1 };
 
@@ -250,8 +255,12 @@ static bool find_code(const V8Reader *reader, uint64_t pc, Code *code) {
              begin -= LINE) {
                 if (!read_word(reader, &page, begin - header, &first))
                         return false;
-                if (first & TAGGED && code_at(reader, &page, begin, first, pc, code))
+                if (!(first & TAGGED) || (learnt->header && first != learnt->header && pc - begin > NEAR))
+                        continue;
+                if (code_at(reader, &page, begin, first, pc, code)) {
+                        learnt->header = first;
                         return true;
+                }
         }
         return false;
 }
@@ -448,7 +457,7 @@ static int name_by_mark(const V8Reader *reader, V8Learnt *learnt, const Frame *f
         if (field > V8_FRAME_FROM_WASM)
                 return V8_CODE_E_GONE;
         if (field == V8_FRAME_REGEXP) {
-                if (!find_code(reader, frame->pc, &code))
+                if (!find_code(reader, learnt, frame->pc, &code))
                         return V8_CODE_E_GONE;
                 learnt->regexp_kind = code.kind + 1;
         }
@@ -461,7 +470,7 @@ static int name_compiled(const V8Reader *reader, V8Learnt *learnt, const Frame *
         int32_t place = -1;
         Code code;
 
-        if (find_code(reader, frame->pc, &code)) {
+        if (find_code(reader, learnt, frame->pc, &code)) {
                 is_whole = !is_optimised(reader, &code);
                 if (!is_whole && name_optimised(reader, learnt, &code, frame, answer))
                         return 0;

@@ -28,6 +28,7 @@ typedef struct V8Learnt {
         V8Sizes sizes;
         V8Lines *lines;                 /* NULL = lines that V8 has not counted stay unknown */
         uint32_t votes[16];             /* word of a BytecodeArray's header: how often it was its positions */
+        uint64_t header;                /* first word in front of code, a map; 0 = no code was met yet */
         uint32_t regexp_kind;           /* kind of Code of regular expressions + 1; 0 = not met yet */
         uint8_t table[64 << 10];        /* the table in work, and the bytecode */
         uint8_t bytecodes[64 << 10];

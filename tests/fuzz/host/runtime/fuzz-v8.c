@@ -93,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         learnt.fd = -1;
         memset(learnt.votes, 0, sizeof(learnt.votes));
         learnt.regexp_kind = 0;
+        learnt.header = 0;
         if (v8_code_name(
                     &(V8Reader){ read_here, &memory, &layout }, &learnt,
                     (uint64_t[]){ (head.is_compiled ? (uint64_t)RUNTIME_V8_COMPILED : RUNTIME_V8_INTERPRETED)

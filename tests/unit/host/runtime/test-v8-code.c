@@ -18,7 +18,7 @@
 #include "v8-constants.h"
 
 enum {
-        BASE = 0x100000, ROOM = 1 << 16,
+        BASE = 0x100000, ROOM = 1 << 18,
         CODE = BASE + 0x8000,           /* where code made at run time begins */
 };
 
@@ -407,6 +407,21 @@ Test(v8_code, a_regular_expression_is_a_code_whose_kind_names_leaves_without_a_f
         cr_assert_str_eq(answer.functions[0].name, "(regular expression)");
         cr_assert_eq(name(leaf), 0);
         cr_assert_str_eq(answer.functions[0].name, "(regular expression)");
+}
+
+Test(v8_code, far_from_its_begin_code_is_known_by_the_map_in_front_of_it) {
+        uint64_t own = function(scope("outer", NULL, 10, 38), 7), words[3];
+
+        set(code(own, own, 13), 48, (uint64_t)0x20000 << 32 | 13);
+        frame(words, RUNTIME_V8_COMPILED, CODE + 0x18000, 0, V8_NO_OFFSET);
+        cr_assert_eq(name(words), 0, "any map, as long as none is known");
+        cr_assert_str_eq(answer.functions[0].name, "outer");
+        cr_assert_eq(name(words), 0, "the known one");
+        object(300, 1);
+        put(CODE - 32, maps[300]);
+        cr_assert_eq(name(words), V8_CODE_E_GONE, "another one");
+        frame(words, RUNTIME_V8_COMPILED, CODE + 0x8000, 0, V8_NO_OFFSET);
+        cr_assert_eq(name(words), 0, "another one, near its begin");
 }
 
 Test(v8_code, a_code_that_says_another_begin_is_none) {
