@@ -21,6 +21,7 @@ enum {
         N_KNOWN = 14,                   /* bytecodes that are the same in all releases */
         LEAST = 150,                    /* bytecodes that a release has at least */
         CHUNK = 1 << 20,
+        CHUNKS_AT_ONCE = 8,
         MAX_FILE = 512 << 20,
         N_PREFIXES = 4,                 /* wide, extra wide, and the same with a breakpoint */
         MAX_SHIFT = 28,
@@ -62,27 +63,35 @@ bool v8_sizes_find_in(const uint8_t *data, size_t n, V8Sizes *sizes) {
         return false;
 }
 
-bool v8_sizes_find(int fd, uint64_t file_size, V8Sizes *sizes) {
+/* Takes what a chunk has. Return: whether it is no other table than that of an earlier chunk. */
+static bool take_found(const uint8_t *chunk, size_t n, V8Sizes *sizes) {
+        V8Sizes found;
+
+        if (!v8_sizes_find_in(chunk, n, &found))
+                return true;
+        if (sizes->n && memcmp(&found, sizes, sizeof(found)))
+                return false;
+        *sizes = found;
+        return true;
+}
+
+bool v8_sizes_find(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes) {
         /* a table that lies across the end of a chunk is whole in the next one */
         static uint8_t chunk[CHUNK + V8_N_SCALES * V8_MAX_BYTECODES];
-        bool is_found = false;
 
         if (fd < 0 || file_size > MAX_FILE)
                 return false;
-        for (uint64_t at = 0; at < file_size; at += CHUNK) {
-                ssize_t n = file_pread(fd, chunk, (size_t)MIN((uint64_t)sizeof(chunk), file_size - at), at);
-                V8Sizes found;
+        for (unsigned i = 0; i < CHUNKS_AT_ONCE && *atp < file_size; i++, *atp += CHUNK) {
+                ssize_t n = file_pread(fd, chunk, (size_t)MIN((uint64_t)sizeof(chunk), file_size - *atp),
+                                       *atp);
 
-                if (n <= 0)
+                if (n <= 0 || !take_found(chunk, (size_t)n, sizes)) {
+                        sizes->n = 0;
+                        *atp = file_size;
                         return false;
-                if (!v8_sizes_find_in(chunk, (size_t)n, &found))
-                        continue;
-                if (is_found && memcmp(&found, sizes, sizeof(found)))
-                        return false;
-                *sizes = found;
-                is_found = true;
+                }
         }
-        return is_found;
+        return *atp >= file_size && sizes->n;
 }
 
 static bool read_number(const uint8_t *table, size_t n, size_t *at, uint64_t *numberp) {

@@ -19,10 +19,14 @@ typedef struct V8Sizes {
         uint8_t bytes[V8_N_SCALES][V8_MAX_BYTECODES];
 } V8Sizes;
 
-/* Finds V8's table of sizes in its file. @fd: borrowed. Return: whether it is there, at one place alone. */
-bool v8_sizes_find(int fd, uint64_t file_size, V8Sizes *sizes);
+/*
+ * Searches some MiB of V8's file for its table of sizes, so that no question waits for all of it. @fd:
+ * borrowed. *atp: 0 at first; where the search goes on. Return: whether it has come to the end, and has found
+ * one table alone.
+ */
+bool v8_sizes_find(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes);
 
-/* Pure. As v8_sizes_find(), in bytes. */
+/* Pure. Finds the first table in bytes. */
 bool v8_sizes_find_in(const uint8_t *data, size_t n, V8Sizes *sizes);
 
 /*

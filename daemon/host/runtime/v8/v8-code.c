@@ -397,12 +397,14 @@ static int name_function(const V8Reader *reader, V8Learnt *learnt, const V8Objec
                                                                                            : V8_CODE_E_GONE;
 }
 
-/* V8's table of sizes, which is looked for when the first frame needs it. */
+/*
+ * V8's table of sizes, which is searched for when frames need it, a part of the file for each of them. Their
+ * lines come when they are asked for again.
+ */
 static const V8Sizes *sizes_of(V8Learnt *learnt) {
-        if (!learnt->has_looked && !v8_sizes_find(learnt->fd, learnt->file_size, &learnt->sizes))
-                learnt->sizes.n = 0;
-        learnt->has_looked = true;
-        return learnt->sizes.n ? &learnt->sizes : NULL;
+        return v8_sizes_find(learnt->fd, learnt->file_size, &learnt->searched, &learnt->sizes)
+                ? &learnt->sizes
+                : NULL;
 }
 
 static int32_t place_of_baseline(const V8Reader *reader, V8Learnt *learnt, const Code *code,

@@ -24,7 +24,7 @@ typedef struct V8Answer {
 typedef struct V8Learnt {
         int fd;                         /* V8's file, borrowed; -1 = none: baseline code has no lines */
         uint64_t file_size;
-        bool has_looked;                /* for `sizes`, in the file */
+        uint64_t searched;              /* bytes of the file, for `sizes` */
         V8Sizes sizes;
         V8Lines *lines;                 /* NULL = lines that V8 has not counted stay unknown */
         uint32_t votes[16];             /* word of a BytecodeArray's header: how often it was its positions */

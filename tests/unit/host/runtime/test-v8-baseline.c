@@ -7,6 +7,8 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "host/runtime/v8/v8-baseline.h"
 
@@ -46,13 +48,36 @@ Test(v8_baseline, sizes_are_found_by_their_content) {
 
 Test(v8_baseline, what_is_cut_or_could_stand_still_is_no_table) {
         V8Sizes found;
+        uint64_t searched = 0;
 
         cr_assert_not(v8_sizes_find_in(file, 1000 + 3 * N - 1, &found), "cut");
         file[1000 + 2 * N + 100] = 0;
         cr_assert_not(v8_sizes_find_in(file, sizeof(file), &found), "a size of 0");
         memset(file, 1, sizeof(file));
         cr_assert_not(v8_sizes_find_in(file, sizeof(file), &found));
-        cr_assert_not(v8_sizes_find(-1, 100, &found));
+        cr_assert_not(v8_sizes_find(-1, 100, &searched, &found));
+}
+
+Test(v8_baseline, a_file_is_searched_part_by_part) {
+        enum { MIB = 1 << 20, SIZE = 12 * MIB };
+        int fd = memfd_create("v8", MFD_CLOEXEC);
+        uint64_t searched = 0;
+        V8Sizes found = { 0 };
+
+        cr_assert_eq(ftruncate(fd, SIZE), 0);
+        cr_assert_eq(pwrite(fd, file, sizeof(file), MIB), (ssize_t)sizeof(file));
+        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found), "another one may come");
+        cr_assert_eq(searched, 8 * MIB);
+        cr_assert(v8_sizes_find(fd, SIZE, &searched, &found));
+        cr_assert(v8_sizes_find(fd, SIZE, &searched, &found), "it is known");
+        cr_assert_eq(found.n, N);
+        searched = 0;
+        file[1000 + 100] = 9;
+        cr_assert_eq(pwrite(fd, file, sizeof(file), 10 * MIB), (ssize_t)sizeof(file));
+        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found));
+        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found), "two that differ");
+        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found));
+        close(fd);
 }
 
 /* Prologue of 28 bytes; bytecodes at 0 (8 bytes of code), 2 (132), 3 with a prefix (16), 7 (4). */
