@@ -13,14 +13,19 @@
 #include "core/base/data/shares.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/base/data/intern.h"
 #include "core/base/data/list.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/log.h"
 #include "core/base/util/macro.h"
 
 enum { DEPTH = 3 };                     /* levels below the root: group, user, process */
+
+#define TELL_NS (3600 * NS_PER_SEC)
 
 struct Share {
         Share *parent;                  /* NULL = the root */
@@ -217,4 +222,16 @@ void share_take_turn(Shares *shares, Share *share) {
         shares->n_turns++;
         for (; share->parent; share = share->parent)
                 share->turn = shares->n_turns;
+}
+
+bool shares_tell(Shares *shares, const char *what, const ShareOwner *owner, uint64_t now_ns) {
+        shares->n_untold++;
+        if (shares->told_ns && now_ns - shares->told_ns < TELL_NS)
+                return false;
+        log_warning("%s: %" PRIu64 " without room, the last one of process %" PRIu64 " of user %u, which has more "
+                    "than its share; others go on (docs/CAPS.md)",
+                    what, shares->n_untold, owner->process, owner->user);
+        shares->told_ns = now_ns;
+        shares->n_untold = 0;
+        return true;
 }

@@ -34,6 +34,8 @@ typedef struct Shares {
         Share *root;                    /* NULL = nothing is held */
         Hashmap nodes;                  /* hash of a path → Share */
         uint64_t n_turns;               /* turns that were given so far (share_take_turn()) */
+        uint64_t told_ns;               /* MONOTONIC time of the last word in the log; 0 = none was said */
+        uint64_t n_untold;              /* entries that gave way or were refused since then */
 } Shares;
 
 /* All zeros is an empty one. Every Share must have been released. */
@@ -79,3 +81,9 @@ int share_compare_process_turns(const Share *a, const Share *b);
 
 /* It is served now: its next turn comes after all others. */
 void share_take_turn(Shares *shares, Share *share);
+
+/*
+ * An entry of @owner gave way, or was refused. Says so in the log, at once and then once an hour at the most.
+ * @what: the table, for people. Return: whether it was said.
+ */
+bool shares_tell(Shares *shares, const char *what, const ShareOwner *owner, uint64_t now_ns);

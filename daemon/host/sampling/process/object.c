@@ -18,6 +18,7 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/data/intern.h"
 #include "core/base/file/file.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
@@ -204,7 +205,10 @@ static bool make_room(ObjectCache *cache, const ShareOwner *owner) {
                 stat_add(COUNTER_OBJECTS_EVICTED, 1);
                 forget(cache, cache->oldest);
         }
-        return shares_leave_room(&cache->shares, owner, 1, OBJECT_MAX_IN_ALL);
+        if (shares_leave_room(&cache->shares, owner, 1, OBJECT_MAX_IN_ALL))
+                return true;
+        shares_tell(&cache->shares, "files that are mapped as code", owner, clock_monotonic_ns());
+        return false;
 }
 
 /* A new entry without users. */

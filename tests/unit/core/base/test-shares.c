@@ -146,3 +146,18 @@ Test(shares, groups_take_turns_and_users_in_them) {
         share_release(&shares, b, 1);
         shares_deinit(&shares);
 }
+
+Test(shares, are_told_at_once_and_then_once_an_hour) {
+        const ShareOwner owner = { 1, 1000, 11 };
+        const uint64_t hour = 3600000000000;
+        Shares shares = { 0 };
+
+        cr_assert(shares_tell(&shares, "things", &owner, 5));
+        cr_assert_not(shares_tell(&shares, "things", &owner, 6));
+        cr_assert_not(shares_tell(&shares, "things", &owner, hour + 4));
+        cr_assert(shares_tell(&shares, "things", &owner, hour + 5));
+        cr_assert_eq(shares.n_untold, 0);
+        cr_assert_not(shares_tell(&shares, "things", &owner, hour + 6));
+        cr_assert_eq(shares.n_untold, 1);
+        shares_deinit(&shares);
+}

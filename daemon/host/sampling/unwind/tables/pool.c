@@ -333,6 +333,9 @@ void pool_unuse(Pool *pool, PoolTable *table) {
 /* The table never comes to be; @why counts it. This may be the end of @table. */
 static void give_up(Pool *pool, PoolTable *table, enum counter why) {
         stat_add(why, 1);
+        if (table->is_refused && table->request.share)
+                shares_tell(&pool->shares, "tables of unwind rows", share_owner(table->request.share),
+                            clock_monotonic_ns());
         discharge(pool, table);
         table->is_lost = why != COUNTER_UNWIND_TABLES_NO_ROWS;
         set_state(pool, table, POOL_NONE);
