@@ -15,11 +15,13 @@ static int refresh(void *userdata, Process *process) {
         return targets_refresh(daemon->stages.targets, process);
 }
 
-/* For want of memory the next window tells it again. */
+/* What fails here is told again in the next window. */
 static void sampled(void *userdata, const Process *process, const Mapping *mapping) {
         Daemon *daemon = userdata;
 
-        (void)tables_sampled(daemon->stages.tables, process, mapping, clock_monotonic_ns());
+        if (!tables_sampled(daemon->stages.tables, process, mapping, clock_monotonic_ns()) &&
+            tables_have_work(daemon->stages.tables))
+                (void)sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
 }
 
 static int make(Daemon *daemon) {
