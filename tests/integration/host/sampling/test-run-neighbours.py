@@ -75,7 +75,9 @@ class Neighbours(session.TestCase):
     def alone(self):
         run, _ = self.start_daemon()
         child = self.honest(run, (HONEST, None))
-        return Honest(run.stop(), child.pid)
+        result = run.stop()
+        child.kill()
+        return Honest(result, child.pid)
 
     def beside(self, attack, at_work, attacker, honest):
         attackers = attack(attacker)
