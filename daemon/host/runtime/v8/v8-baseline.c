@@ -15,13 +15,15 @@
 #include <string.h>
 
 #include "core/base/file/file.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
+
+#define SEARCH_NS (250 * NS_PER_MS)     /* of the 400 ms of a question */
 
 enum {
         N_KNOWN = 14,                   /* bytecodes that are the same in all releases */
         LEAST = 150,                    /* bytecodes that a release has at least */
         CHUNK = 1 << 20,
-        CHUNKS_AT_ONCE = 8,
         MAX_FILE = 512 << 20,
         N_PREFIXES = 4,                 /* wide, extra wide, and the same with a breakpoint */
         MAX_SHIFT = 28,
@@ -78,10 +80,11 @@ static bool take_found(const uint8_t *chunk, size_t n, V8Sizes *sizes) {
 bool v8_sizes_find(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes) {
         /* a table that lies across the end of a chunk is whole in the next one */
         static uint8_t chunk[CHUNK + V8_N_SCALES * V8_MAX_BYTECODES];
+        uint64_t end_ns = clock_monotonic_ns() + SEARCH_NS;
 
         if (fd < 0 || file_size > MAX_FILE)
                 return false;
-        for (unsigned i = 0; i < CHUNKS_AT_ONCE && *atp < file_size; i++, *atp += CHUNK) {
+        for (; *atp < file_size && clock_monotonic_ns() < end_ns; *atp += CHUNK) {
                 ssize_t n = file_pread(fd, chunk, (size_t)MIN((uint64_t)sizeof(chunk), file_size - *atp),
                                        *atp);
 

@@ -20,7 +20,7 @@ typedef struct V8Sizes {
 } V8Sizes;
 
 /*
- * Searches some MiB of V8's file for its table of sizes, so that no question waits for all of it. @fd:
+ * Searches V8's file for its table of sizes, for 250 ms at most: no question waits for all of it. @fd:
  * borrowed. *atp: 0 at first; where the search goes on. Return: whether it has come to the end, and has found
  * one table alone.
  */

@@ -398,8 +398,8 @@ static int name_function(const V8Reader *reader, V8Learnt *learnt, const V8Objec
 }
 
 /*
- * V8's table of sizes, which is searched for when frames need it, a part of the file for each of them. Their
- * lines come when they are asked for again.
+ * V8's table of sizes, which is searched for when frames need it. Where one question is too short for that,
+ * lines come when the frames are asked for again.
  */
 static const V8Sizes *sizes_of(V8Learnt *learnt) {
         return v8_sizes_find(learnt->fd, learnt->file_size, &learnt->searched, &learnt->sizes)

@@ -66,17 +66,16 @@ Test(v8_baseline, a_file_is_searched_part_by_part) {
 
         cr_assert_eq(ftruncate(fd, SIZE), 0);
         cr_assert_eq(pwrite(fd, file, sizeof(file), MIB), (ssize_t)sizeof(file));
-        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found), "another one may come");
-        cr_assert_eq(searched, 8 * MIB);
-        cr_assert(v8_sizes_find(fd, SIZE, &searched, &found));
+        while (!v8_sizes_find(fd, SIZE, &searched, &found))
+                cr_assert_lt(searched, (uint64_t)SIZE, "another one may come until then");
         cr_assert(v8_sizes_find(fd, SIZE, &searched, &found), "it is known");
         cr_assert_eq(found.n, N);
         searched = 0;
         file[1000 + 100] = 9;
         cr_assert_eq(pwrite(fd, file, sizeof(file), 10 * MIB), (ssize_t)sizeof(file));
-        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found));
+        while (searched < SIZE)
+                cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found));
         cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found), "two that differ");
-        cr_assert_not(v8_sizes_find(fd, SIZE, &searched, &found));
         close(fd);
 }
 
