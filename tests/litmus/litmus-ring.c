@@ -22,6 +22,7 @@ void litmus_ring_prepare(uint64_t n) {
         litmus_watch(&a_slot.trace_id_low, 8);
         litmus_watch(&a_slot.span_id, 8);
         litmus_watch(&a_slot.in_use, 1);
+        litmus_watch(&a_slot.n_writes, 4);
 }
 
 void litmus_ring_write(uint64_t n) {

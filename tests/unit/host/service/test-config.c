@@ -50,12 +50,13 @@ static void expect_lines(int verb, bool expected) {
         cr_assert_eq(config.names.lines, expected);
 }
 
-/* A worker without rights reads them in `run` alone: elsewhere people ask for them. */
-Test(config, lines_are_on_in_run_and_elsewhere_when_they_are_asked_for) {
+/* `convert` changes no profile unasked. */
+Test(config, lines_are_on_but_in_convert_where_they_are_asked_for) {
         expect_lines(VERB_RUN, true);
-        expect_lines(VERB_REPORT, false);
-        cr_assert_eq(from_command_line("lines", "on"), 0);
         expect_lines(VERB_REPORT, true);
+        expect_lines(VERB_CONVERT, false);
+        cr_assert_eq(from_command_line("lines", "on"), 0);
+        expect_lines(VERB_CONVERT, true);
 }
 
 static const ConfigOrigin *origin(const char *name) {
