@@ -2,7 +2,8 @@
 
 /*
  * Makes a row for each thread, groups rows with equal stacks, and looks for cycles among threads that wait
- * for each other's mutex.
+ * for each other's mutex. In a process stand first the threads of a cycle, then those of the program, and in
+ * one line those of its runtime: collectors, compilers, pools that have no work.
  */
 
 #include "desk/live/thread-list.h"
@@ -24,8 +25,14 @@
 enum {
         INDENT = FRAME_LIST_INDENT,
         NAMED_THREADS = 8,              /* of those that stand together */
-        LOCK_FRAMES = 3,
+        LOCK_FRAMES = 3,                /* beside inlined ones */
 };
+
+typedef enum Place {
+        PLACE_DEADLOCK,
+        PLACE_PROGRAM,
+        PLACE_RUNTIME,
+} Place;
 
 /* A thread and what it does. Texts are the window's. */
 typedef struct Row {
@@ -36,10 +43,12 @@ typedef struct Row {
         const char *end;                /* why the stack ends early; "" = it does not */
         uint64_t waited_ns;             /* at most; 0 = not known, or it runs */
         uint64_t n_samples;             /* of one that runs; 0 = none was taken */
-        bool has_runtime;               /* of one that runs: functions of a runtime are in its stack */
+        bool has_runtime;               /* functions of a program that a runtime runs are in its stack */
+        bool is_native;                 /* all of its stack is in files of a runtime and of libc */
         uint32_t stack, link;           /* 0 = none */
         int64_t holder;                 /* thread that has the mutex that it waits for; 0 = not known */
         bool is_deadlocked;             /* that one waits for it in turn */
+        Place place;
 } Row;
 
 struct ThreadList {
@@ -79,6 +88,31 @@ static bool has_runtime(const Window *window, uint32_t stack) {
         return false;
 }
 
+/* Files of runtimes that have threads of their own, and what is below them. */
+static bool is_runtime_file(const char *path) {
+        static const char *const names[] = { "libjvm.so", "node", "nodejs", "libc.so.6", "libpthread.so.0", "[vdso]" };
+        const char *base = frame_list_base(path);
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!strcmp(base, names[i]))
+                        return true;
+        return !strncmp(base, "libnode.so", 10) || !strncmp(base, "ld-musl-", 8);
+}
+
+static bool is_native(const Window *window, uint32_t stack) {
+        size_t n;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                WindowFrame frame = window_expand_frame(window, words[i]);
+
+                if (strcmp(window_get_string(window, frame.type, NULL), "kernel") &&
+                    !is_runtime_file(frame_list_texts(window, words[i]).module))
+                        return false;
+        }
+        return n > 0;
+}
+
 static Row read_row(const ThreadList *list, const WindowProfile *profile, const WindowSample *sample) {
         const Window *window = list->window;
         bool is_wait = profile->type == PROFILE_OFF_CPU;
@@ -97,7 +131,8 @@ static Row read_row(const ThreadList *list, const WindowProfile *profile, const 
                       .end = frame_list_text(window, set, n, "profile.stack.truncated"),
                       .waited_ns = is_wait && sample->value > 1 ? (uint64_t)sample->value : 0,
                       .n_samples = is_wait ? 0 : (uint64_t)sample->value,
-                      .has_runtime = !is_wait && has_runtime(window, sample->stack),
+                      .has_runtime = has_runtime(window, sample->stack),
+                      .is_native = is_wait && is_native(window, sample->stack),
                       .stack = sample->stack,
                       .link = sample->link };
 }
@@ -164,13 +199,14 @@ static int take_unseen(ThreadList *list) {
  * Whether it is one, the innermost functions tell.
  */
 static bool waits_for_mutex(const ThreadList *list, const Row *row) {
-        size_t n;
+        size_t n, n_frames = 0;
         const FrameWord *words = window_get_stack(list->window, row->stack, &n);
 
-        for (size_t i = 0; i < MIN(n, (size_t)LOCK_FRAMES); i++) {
+        for (size_t i = 0; i < n && n_frames < LOCK_FRAMES; i++) {
                 FrameTexts frame = frame_list_texts(list->window, words[i]);
                 const char *library = frame_list_base(frame.module);
 
+                n_frames += !window_expand_frame(list->window, words[i]).is_inlined;
                 if (strstr(frame.name, "pthread_mutex_") &&
                     (!strcmp(library, "libc.so.6") || !strncmp(library, "libc-2.", 7) ||
                      !strncmp(library, "libpthread", 10)))
@@ -201,7 +237,32 @@ static void find_deadlocks(ThreadList *list) {
         }
 }
 
-/* ---- order: by process, running first, then those that do the same, the longest wait last ---- */
+/* ---- whose thread it is ---- */
+
+static bool any_has_runtime(const ThreadList *list, int64_t pid) {
+        for (size_t i = 0; i < list->n; i++)
+                if (list->rows[i].pid == pid && list->rows[i].has_runtime)
+                        return true;
+        return false;
+}
+
+/* A thread that works is shown, whoever's it is; so is one in a span, and one that waits for a mutex. */
+static void find_places(ThreadList *list) {
+        bool is_managed = false;
+
+        for (size_t i = 0; i < list->n; i++) {
+                Row *row = &list->rows[i];
+                bool is_idle = row->is_native && !row->link && !row->holder && !strcmp(row->state, "blocked");
+
+                if (!i || row->pid != list->rows[i - 1].pid)
+                        is_managed = any_has_runtime(list, row->pid);
+                row->place = row->is_deadlocked ? PLACE_DEADLOCK
+                        : is_managed && is_idle ? PLACE_RUNTIME
+                                                : PLACE_PROGRAM;
+        }
+}
+
+/* ---- order: by process and place, running first, then those that do the same, the longest wait last ---- */
 
 static int compare_numbers(int64_t a, int64_t b) {
         return (a > b) - (a < b);
@@ -210,6 +271,10 @@ static int compare_numbers(int64_t a, int64_t b) {
 static int compare_groups(const Row *a, const Row *b) {
         int order = compare_numbers(a->pid, b->pid);
 
+        if (!order)
+                order = compare_numbers(a->place, b->place);
+        if (!order && a->place == PLACE_RUNTIME)
+                return 0;
         if (!order)
                 order = -strcmp(a->state, b->state);    /* running, runnable, blocked */
         if (!order)
@@ -247,6 +312,9 @@ int thread_list_new(ThreadList **listp, const Window *window, const ThreadWaits 
                 return r;
         find_holders(list);
         find_deadlocks(list);
+        if (list->n)
+                qsort(list->rows, list->n, sizeof(*list->rows), compare_rows);
+        find_places(list);
         if (list->n)
                 qsort(list->rows, list->n, sizeof(*list->rows), compare_rows);
         *listp = take(list);
@@ -294,6 +362,16 @@ static void print_holder(const ThreadList *list, const Row *row, FILE *out) {
         fprintf(out, " has the mutex%s\n", row->is_deadlocked ? ", and waits for this one: a DEADLOCK" : "");
 }
 
+static void print_threads(const Row *rows, size_t n, FILE *out) {
+        for (size_t i = 0; i < MIN(n, (size_t)NAMED_THREADS); i++) {
+                fprintf(out, "%s %" PRId64 " ", i ? "," : "", rows[i].tid);
+                text_print(rows[i].name, strlen(rows[i].name), out);
+        }
+        if (n > NAMED_THREADS)
+                fprintf(out, ", and %zu more", n - NAMED_THREADS);
+        fputc('\n', out);
+}
+
 /* `blocked: futex, since at most 1.2 s …  thread 4712 worker` and the like. */
 static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *out) {
         uint64_t least = UINT64_MAX, most = 0;
@@ -316,16 +394,43 @@ static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *
         if (n > 1)
                 fprintf(out, ", %zu threads", n);
         fputs(":", out);
-        for (size_t i = 0; i < MIN(n, (size_t)NAMED_THREADS); i++) {
-                fprintf(out, "%s %" PRId64 " ", i ? "," : "", rows[i].tid);
-                text_print(rows[i].name, strlen(rows[i].name), out);
-        }
-        if (n > NAMED_THREADS)
-                fprintf(out, ", and %zu more", n - NAMED_THREADS);
-        fputc('\n', out);
+        print_threads(rows, n, out);
         if (rows->holder)
                 print_holder(list, rows, out);
         frame_list_print_link(list->window, rows->link, out);
+}
+
+/* `deadlock: 4711 left → 4712 right → 4711`, once a circle: by its thread with the least id. */
+static void print_circle(const ThreadList *list, const Row *row, FILE *out) {
+        const Row *at = row;
+
+        for (size_t n = 0; n < list->n && (at = find_row(list, at->pid, at->holder)) && at != row; n++)
+                if (at->tid < row->tid)
+                        return;
+        fputs("deadlock:", out);
+        at = row;
+        do {
+                fprintf(out, " %" PRId64 " ", at->tid);
+                text_print(at->name, strlen(at->name), out);
+                fputs(" →", out);
+                at = find_row(list, at->pid, at->holder);
+        } while (at && at != row);
+        fprintf(out, " %" PRId64 "\n", row->tid);
+}
+
+/* What is known of locks, before the threads: a cycle, or that there is none. */
+static void print_circles(const ThreadList *list, const Row *rows, size_t n, FILE *out) {
+        size_t n_held = 0, n_deadlocked = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                n_held += rows[i].holder != 0;
+                n_deadlocked += rows[i].is_deadlocked;
+                if (rows[i].is_deadlocked)
+                        print_circle(list, &rows[i], out);
+        }
+        if (n_held && !n_deadlocked)
+                fprintf(out, "no deadlock among the %zu thread%s that wait%s for a mutex whose holder is known\n",
+                        n_held, n_held == 1 ? "" : "s", n_held == 1 ? "s" : "");
 }
 
 static size_t count_until(const ThreadList *list, size_t from, int (*differs)(const Row *, const Row *)) {
@@ -356,10 +461,18 @@ static void print_process(const ThreadList *list, size_t from, size_t n, FILE *o
         }
         fprintf(out, ": %zu thread%s, %zu running, %zu waiting\n", n, n == 1 ? "" : "s", n - n_waiting,
                 n_waiting);
+        print_circles(list, list->rows + from, n, out);
         for (size_t i = from; i < from + n;) {
                 size_t same = count_until(list, i, compare_groups);
 
                 fputc('\n', out);
+                if (list->rows[i].place == PLACE_RUNTIME) {
+                        fprintf(out, "blocked, %zu thread%s of the runtime (--json has their stacks):", same,
+                                same == 1 ? "" : "s");
+                        print_threads(&list->rows[i], same, out);
+                        i += same;
+                        continue;
+                }
                 print_head(list, &list->rows[i], same, out);
                 print_stack(list, &list->rows[i], out);
                 i += same;

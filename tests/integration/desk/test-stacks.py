@@ -75,14 +75,15 @@ class Stacks(tap.TestCase):
             self.assertEqual(span, (f"{1:016x}{tid:016x}", f"{7:016x}") if name == "sleep" else (None, None))
 
     def test_each_thread_stands_where_it_hangs(self):
-        for form in ("ring", "thread"):
+        """With inlined functions, if libc has debug information here, and without."""
+        for form, lines in (("ring", "--lines=on"), ("thread", "--lines=off")):
             with self.subTest(form):
                 begun = time.monotonic_ns()
                 child, tids = self.start(form)
                 hang = time.monotonic_ns()
                 time.sleep(0.3)
                 before = time.monotonic_ns()
-                threads = self.look(child.pid)
+                threads = self.look(lines, child.pid)
                 self.check_each(child, tids, threads, (before - hang, time.monotonic_ns() - begun))
 
     def test_stack_pointers_that_are_none(self):
@@ -115,7 +116,7 @@ class Stacks(tap.TestCase):
 
     def test_eu_stack_finds_the_same_frames(self):
         child, tids = self.start()
-        mine = {thread["tid"]: names(thread) for thread in self.look(child.pid)}
+        mine = {thread["tid"]: names(thread) for thread in self.look("--lines=off", child.pid)}
         done = self.run_command([tap.need_tool("eu-stack"), "-n", "0", "-p", child.pid])
         theirs = {int(tid): re.findall(r"^#\d+\s+0x[0-9a-f]+ *(\S*)", frames, re.M)
                   for tid, frames in re.findall(r"^TID (\d+):\n((?:#.*\n)+)", done.stdout, re.M)}
@@ -130,11 +131,17 @@ class Stacks(tap.TestCase):
         done = self.run_command([tap.SPANPROF, "stacks", "-p", child.pid], expect=0)
         self.assertRegex(done.stdout, rf"^pid {child.pid} \(victim-still\): 9 threads, [01] running, [89] waiting\n")
         self.assertRegex(done.stdout, rf"\nblocked on read, for at most [0-9.]+ m?s: {tids['pipe']} pipe\n"
-                         r"    \S*read +libc\.so\.6\n    still_pipe +victim-still\n")
+                         r"(    \S*read +libc\.so\.6(  read\.c:\d+)?\n)+    still_pipe +victim-still\n")
         self.assertRegex(done.stdout, rf"{tids['sleep']} sleep\n    span {7:016x} of trace ")
         self.assertEqual(done.stdout.count("still_down"), DEPTH)
         self.assertIn(f"\n    thread {tids['pipe']} pipe has the mutex\n", done.stdout)
         self.assertIn(f"\n    thread {tids['left']} left has the mutex, and waits for this one: a DEADLOCK\n", done.stdout)
+        first, second = sorted(("left", "right"), key=tids.get)
+        circle = f"deadlock: {tids[first]} {first} → {tids[second]} {second} → {tids[first]}\n\nblocked on "
+        self.assertEqual(done.stdout.count("deadlock: "), 1)
+        self.assertIn(circle, done.stdout)
+        heads = re.findall(r"(?m)^(?:blocked|running|runnable).*: \d+ (\w+)", done.stdout)
+        self.assertEqual(set(heads[:2]), {"left", "right"}, "what hangs for ever stands first")
 
     def test_a_file_in_a_form_of_record(self):
         child, _ = self.start()
@@ -215,6 +222,13 @@ class Stacks(tap.TestCase):
                               all("VictimStill.down" in stack for stack in found.values()) and found, "they hang")
         mine = {thread["name"]: [name for name in names(thread) if re.match(r"(java|jdk|VictimStill)\b", name)]
                 for thread in self.look(child.pid)}
+        text = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0).stdout
+        folded, = re.findall(r"(?m)^blocked, (\d+) threads of the runtime .*: (.*)$", text)
+        self.assertGreater(int(folded[0]), 5)
+        self.assertTrue(text.endswith(f"{folded[1]}\n"), "the program's threads stand first")
+        for name in want:
+            self.assertRegex(text, rf"(?m)^blocked on .* {name}$")
+            self.assertNotIn(f" {name}", folded[1])
         for name, stack in want.items():
             self.assertEqual([f for f in mine[name] if "VictimStill" in f], [f for f in stack if "VictimStill" in f])
             self.assertEqual(len(mine[name]), len(stack), (mine[name], stack))
