@@ -16,7 +16,10 @@
 #include "core/base/util/text.h"
 #include "desk/report/glossary.h"
 
-enum { INDENT = 2 };
+enum {
+        INDENT = 2,
+        MOSTLY_WAITS = 4,               /* targets that had less than this part of a CPU mostly waited */
+};
 
 static double percent(uint64_t part, uint64_t whole) {
         return whole ? 100.0 * (double)part / (double)whole : 0;
@@ -282,6 +285,10 @@ static int print_quality(const Counts *counts, const Summary *summary, const Tab
                 fprintf(out, "             not whole: %s\n", cause);
         print_losses(out);
         print_wait_time(counts, out);
+        if (format->lacks_waits && counts->n_events &&
+            summary->target_cpu_ns < summary->duration_ns / MOSTLY_WAITS)
+                fprintf(out, "  waits      not counted: samples are CPU time, and there was little of it; with "
+                             "--off-cpu waits are counted, too\n");
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, format, out);
         if (!r)

@@ -19,6 +19,7 @@ typedef struct TablesFormat {
         size_t rows;                    /* of each table */
         unsigned width;                 /* columns; 0 = 100 */
         bool has_java, has_python, has_v8;      /* their functions are read (option `runtimes`) */
+        bool lacks_waits;               /* waits could have been counted, and were not */
 } TablesFormat;
 
 /* Return: 0, -ENOMEM; what @out does is the caller's to check. */

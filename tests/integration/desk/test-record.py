@@ -122,6 +122,14 @@ class Command(Record):
         except OSError:
             return b""
 
+    def test_a_program_that_mostly_waits_is_told_of_waits(self):
+        """py-spy and others show wall time unasked."""
+        naps, works = "sleep 2;", "i=0; while [ $((i+=1)) -lt 100000 ]; do :; done"
+        for script, options, told in ((naps + works, (), True), (naps + works, ("--off-cpu",), False)):
+            done = self.record(*options, "-F", "999", "-o", "x.folded", "--", "sh", "-c", script)
+            self.assertRegex(done.stderr, r"(?m)^  samples +[1-9]")
+            self.assertEqual("with --off-cpu waits are counted, too" in done.stderr, told, done.stderr)
+
     def test_has_standard_output_for_itself_in_a_file_or_pipe(self):
         """As with perf, strace and time. On a terminal tables stand behind it."""
         script = "echo payload; while [ $((i+=1)) -lt 200000 ]; do :; done"
@@ -675,7 +683,8 @@ class AgainstPerf(Record):
                            "while True:\n"
                            "    sorted(json.loads(text), key=lambda x: -x['a'])\n"
                            "    re.findall(r'[a-z]+\\d*', text)\n")
-        child, path, summary = self.begin("-F", "499", "--", os.path.realpath(sys.executable), program)
+        child, path, summary = self.begin("-F", "499", "--lines=off", "--", os.path.realpath(sys.executable),
+                                          program)
         pid = self.started(child)
         recording = perf.Recording(self, pid=pid)
         session.wait_cpu([pid], 3)
