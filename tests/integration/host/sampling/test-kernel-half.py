@@ -20,7 +20,7 @@ import tap
 from dump import PROGRAM, TICK_NS, Dump, start_time
 
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
-NO_USER, NO_ROWS, FAULT, BAD_CFA, DEPTH, FP_END = 1, 3, 4, 5, 7, 8
+NO_ROWS, FAULT, BAD_CFA, UNSUPPORTED, DEPTH, FP_END = 3, 4, 5, 6, 7, 8
 WALK_LOADING, WALK_ON = 1, 2         # enum runtime_walk
 UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
 EXEC, EXIT, MAPPINGS, SETTLED = 1, 2, 3, 4
@@ -100,7 +100,8 @@ class KernelHalf(tap.TestCase):
         self.check_chain(self.settled(dump.samples(), leaf), leaf, returns, FP_END)
         self.assertEqual(last["counters"]["TICKS"], len(dump.samples()) + last["lost"])
 
-    def test_leaves_32_bit_code_alone(self):
+    def test_walks_no_stack_of_32_bit_code(self):
+        """The address where it was interrupted is all that is known; its two bytes of code are one instruction."""
         # An ELF32 whose only instruction jumps to itself.
         code = b"\xeb\xfe"
         head = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 3, 1, 0x10054, 52, 0, 0, 52, 32, 1, 0, 0,
@@ -116,7 +117,7 @@ class KernelHalf(tap.TestCase):
         dump = Dump(self, frequency=499)
         dump.row(victim.pid)
         for sample in dump.wait_samples(10):
-            self.assertEqual((sample["user"], sample["end"]), ([], NO_USER))
+            self.assertEqual((sample["user"], sample["end"]), ([0x10054], UNSUPPORTED))
 
     # --- who is sampled
 
@@ -662,11 +663,11 @@ class KernelHalf(tap.TestCase):
         if not verified:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
         self.assertEqual(len(verified), 9, "the walk over runtimes is loaded when it is wanted")
-        self.assertLess(max(verified.values()), 20000, "the walk's state has got onto the BPF stack?")
+        self.assertLess(max(verified.values()), 25000, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]
         self.assertGreater(last["map_bytes"], 128 << 10)
-        self.assertLess(last["map_bytes"], 2 << 20)
+        self.assertLess(last["map_bytes"], 3 << 20)
         self.assertEqual(last["cpus"], os.sysconf("SC_NPROCESSORS_ONLN"))
 
     def test_sees_throttling_and_a_lowered_rate(self):
