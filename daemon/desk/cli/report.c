@@ -253,6 +253,7 @@ static size_t count_read(const ReportRun *run) {
 static int make_report(ReportRun *run) {
         const Config *config = run->config;
         ReportOptions options = { .symbolizer = run->symbolizer,
+                                  .by_line = inputs_is_set(run->config, "lines"),
                                   .spans = run->inputs.spans,
                                   .pids = config->targets.pids.items,
                                   .n_pids = config->targets.pids.n_items,

@@ -129,13 +129,13 @@ static int find_source(ReportNames *names, const WindowFrame *frame, uint32_t *o
         return r ? r : add_object(names->report, &object, objectp);
 }
 
-/* `checkout shop.c:41`: with lines, each line of a function counts by itself. */
+/* `checkout shop.c:41` if each line of a function counts by itself. */
 static int named_function(ReportNames *names, const NamedFrame *named, ReportFunction *function) {
         const char *slash = strrchr(named->file, '/'), *file = slash ? slash + 1 : named->file;
         Text text = { 0 };
         int r;
 
-        if (!named->line)
+        if (!named->line || !names->report->options.by_line)
                 return add_text(names->report, named->name, strlen(named->name), &function->name);
         text_printf(&text, "%s%s%s:%" PRIu32, named->name, named->name[0] ? " " : "", file, named->line);
         r = text.failed ? error_origin(-ENOMEM)

@@ -35,6 +35,7 @@ typedef struct ReportOptions {
         char *const *names;
         size_t n_names;
         bool by_total;                  /* functions are sorted by total, not by self */
+        bool by_line;                   /* each line of a function that @symbolizer finds counts by itself */
         bool wall;                      /* samples of the CPU, as time, and waits are one profile */
         /* rows of each table that are kept; 0 = 4 million. Rows over it are counted */
         uint32_t max_rows;

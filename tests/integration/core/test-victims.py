@@ -198,7 +198,7 @@ class Threads(Victim):
             start = int(line.split("-")[0], 16)
             if " rw-p " in line and read_memory(child.pid, start, 32) == header:
                 found.append(read_memory(child.pid, start + 32, 32))
-        self.assertEqual(found, [struct.pack("<QQQQ", 7, 8, 3, 0)])  # the last one to set it
+        self.assertEqual(found, [struct.pack("<QQQII", 7, 8, 3, 0, 3)])  # the last one to set it, and three writes
 
 
 class Ring(Victim):

@@ -81,11 +81,13 @@ class Names(tap.TestCase):
     def test_report_and_convert_add_lines_to_a_recording(self):
         recording = self.record("shop.otlp", "--lines=off")
         self.assertFalse(self.in_mix(self.spanprof("report", "--lines=off", recording).stdout))
-        for options in ((), ("--lines",)):
-            text = self.spanprof("report", *options, recording).stdout
-            self.assertTrue(self.in_mix(text), text)
-            self.assertLessEqual(self.in_mix(text), set(range(2, 8)))
-            self.assertRegex(text, r"shop::checkout shop\.cc:1[01]")
+        text = self.spanprof("report", recording).stdout
+        self.assertRegex(text, r"(?m) mix +shop$")
+        self.assertFalse(self.in_mix(text), "a function is one row")
+        text = self.spanprof("report", "--lines", recording).stdout
+        self.assertTrue(self.in_mix(text), text)
+        self.assertLessEqual(self.in_mix(text), set(range(2, 8)))
+        self.assertRegex(text, r"shop::checkout shop\.cc:1[01]")
         converted = self.dir / "shop.folded"
         self.spanprof("convert", "--lines", "-o", converted, recording)
         self.assertTrue(any(stack.endswith("main;shop::checkout;mix") for stack in self.folded(converted)))

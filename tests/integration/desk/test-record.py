@@ -73,7 +73,8 @@ class Record(session.TestCase):
         """In the background: (child, path of the recording, path of the summary)."""
         options.setdefault("env", session.clean_environment())
         path, summary = self.where / output, self.where / "summary.json"
-        return self.spawn([tap.SPANPROF, "record", "-o", path, "--summary", summary, *arguments],
+        # the truth is that of functions, whatever was inlined into them
+        return self.spawn([tap.SPANPROF, "record", "--lines=off", "-o", path, "--summary", summary, *arguments],
                           **options), path, summary
 
     def started(self, child):
@@ -683,8 +684,7 @@ class AgainstPerf(Record):
                            "while True:\n"
                            "    sorted(json.loads(text), key=lambda x: -x['a'])\n"
                            "    re.findall(r'[a-z]+\\d*', text)\n")
-        child, path, summary = self.begin("-F", "499", "--lines=off", "--", os.path.realpath(sys.executable),
-                                          program)
+        child, path, summary = self.begin("-F", "499", "--", os.path.realpath(sys.executable), program)
         pid = self.started(child)
         recording = perf.Recording(self, pid=pid)
         session.wait_cpu([pid], 3)

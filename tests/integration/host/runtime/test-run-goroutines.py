@@ -251,7 +251,7 @@ class Goroutines(Looks, session.NamingCase):
         done = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0)
         self.assertRegex(done.stdout, rf"\npid {child.pid} \(go-waits\): \d+ goroutines wait\n")
         self.assertRegex(done.stdout, rf"\n13 goroutines blocked on chan receive:\n    span {SPAN} of trace {TRACE}\n"
-                         r"    tenant = blue\n    runtime.gopark +go-waits\n")
+                         r"    tenant = blue\n    runtime.gopark +go-waits(  \S+)?\n")
 
     def test_off_by_default_and_said_where_it_cannot_be(self):
         child = self.start_victim(self.build(self.go))

@@ -613,7 +613,8 @@ class Contexts(session.NamingCase):
         ], expect=0)
         code = re.search(r"^spanprof_context_set:(.*?)^\tret$", output.read_text(), re.M | re.S)[1]
         stores = re.search(
-            r"strb\tw\d+, \[x(\d+), #24\]\s+dmb\tish\s+str\tx\d+, \[x\1\]\s+str\tx\d+, \[x\1, #8\]\s+str\tx\d+, \[x\1, #16\]"
+            r"strb\tw\d+, \[x(\d+), #24\]\s+ldr\t(w\d+), \[x\1, #28\]\s+add\t\2, \2, #1\s+stlr\t\2, \[x\d+\]"
+            r"\s+dmb\tish\s+str\tx\d+, \[x\1\]\s+str\tx\d+, \[x\1, #8\]\s+str\tx\d+, \[x\1, #16\]"
             r".*?\tstlrb\twzr, \[x\d+\]", code, re.S)
         self.assertTrue(stores, code)
 
