@@ -241,7 +241,10 @@ def read_report(pid, *options):
 def print_operations(profile, truth):
     """Side by side: what the samples say, and what the service measured by its threads' clocks."""
     shares = {row["name"]: row["share"] for row in truth["operations"]}
-    found = [row for row in profile["operations"] if row["operation"] in shares]
+    found = [row for row in profile.get("operations", []) if row["operation"] in shares]
+    if not found:
+        print("   no span was met while it was profiled: give the demo more seconds")
+        return
     total = sum(row["value"] for row in found)
     print("   operation     samples    share   the service itself says")
     for row in found:
@@ -257,7 +260,7 @@ def print_operations(profile, truth):
 def print_spans(profile):
     print("   hottest spans        trace                             span")
     for span in profile["spans"][:5]:
-        print(f"   {span['value']:8}  {span['operation']:8}   {span['trace_id']}  {span['span_id']}")
+        print(f"   {span['value']:8}  {span.get('operation', ''):8}   {span['trace_id']}  {span['span_id']}")
 
 
 def print_next(forward):
