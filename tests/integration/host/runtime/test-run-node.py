@@ -27,6 +27,7 @@ BURN = range(TEXT.index("function burn(seed) {") + 1, TEXT.index("function deepA
 BESIDE = [["closures", "maker"]]
 N = 4000 if tap.LONG else 1500
 WHOLE = 0.9             # of samples: the others are in a chain before or behind its `burn`
+WRONG = 0.001           # of samples: one that meets a function at its entry may lack its caller
 LEAVES = 0.97           # of lines of leaves: right ones; of callers: known ones
 # a function, and who has called it, in this order: in the main thread; in libuv's
 JOINS = {
@@ -181,8 +182,8 @@ class Node(session.NamingCase):
         print(f"# {what}: {sum(verdicts.values())} samples, {dict(verdicts)}", flush=True)
         print(f"# lines: {dict(lines.most_common(8))}", flush=True)
         print(f"# wrong: {dict(wrong.most_common(3))}", flush=True)
-        self.assertFalse(wrong)
         n = sum(verdicts.values())
+        self.assertLessEqual(sum(wrong.values()), WRONG * n, wrong)
         self.assertGreater(verdicts["whole"], WHOLE * (n - verdicts["unnamed"]))
         self.check_lines(lines)
 

@@ -103,7 +103,7 @@ static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc
                                 struct rows_place *place);
 
 #define RULES_HAS_CODE has_code()
-static bool has_code(void);
+static bool has_code(void) __attribute__((unused));     /* by x86-64 alone */
 
 #include "walk/rules.bpf.h"
 
