@@ -312,7 +312,7 @@ Test(hotspot_flow, arm64_is_followed_by_its_own_instructions) {
                 { { A64_BL, A64_POLL, A64_NOP, A64_NOP, A64_LT(-3), A64_BL }, 1, 2, 6, 0,
                   HOTSPOT_FLOW_BEFORE, 0 },
                 { { A64_BL, A64_NOP, A64_B(8), A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_ELSEWHERE, 10 },
-                { { A64_BL, A64_NOP, A64_RET, A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_ROOT, 0 },
+                { { A64_BL, A64_NOP, A64_RET, A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_RETURN, 0 },
                 { { A64_BL, A64_NOP, A64_UDF, A64_BL }, 1, 1, 4, 0, HOTSPOT_FLOW_ROOT, 0 },
         };
 
