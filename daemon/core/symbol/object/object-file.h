@@ -43,6 +43,7 @@ typedef struct ObjectSource {
         Mounts *mounts;                 /* mounts of the process; its owner keeps them for the next source */
         /* whose share a new file is of; read once it is needed, while `group` is 0; NULL = nothing knows */
         ShareOwner *owner;
+        bool may_be_data;               /* no code of it is mapped: that it is no program is no loss */
 } ObjectSource;
 
 /*

@@ -361,15 +361,12 @@ static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int pro
         return 0;
 }
 
-/* @r: what the look for a file returned, which found @fd and @key if it is 0. @proc_fd: -1 = no process. */
-static int open_looked(ObjectCache *cache, int r, int fd, const ObjectFile *key, int proc_fd,
-                       ShareOwner *owner, Object **objectp) {
+/* Return: @r, which is counted: what a look for a file has ended with. */
+static int count_problem(int r) {
         static const enum counter counters[] = { [OBJECT_E_UNREADABLE] = COUNTER_OBJECTS_UNREADABLE,
                                                  [OBJECT_E_REMOTE] = COUNTER_OBJECTS_REMOTE,
                                                  [OBJECT_E_FULL] = COUNTER_OBJECTS_OVER_CAP };
 
-        if (!r)
-                r = open_found(cache, fd, key, proc_fd, owner, objectp);
         if (r > 0)
                 stat_add(counters[r], 1);
         return r;
@@ -380,7 +377,8 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         ObjectFile key;
         int r = object_file_look(source, cache->memfd_device, &fd, &key);
 
-        return open_looked(cache, r, fd, &key, source->proc_fd, source->owner, objectp);
+        r = r ?: open_found(cache, fd, &key, source->proc_fd, source->owner, objectp);
+        return source->may_be_data && r != OBJECT_E_FULL ? r : count_problem(r);
 }
 
 int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object **objectp) {
@@ -391,7 +389,7 @@ int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object 
 
         if (!r && pid && !find_file(cache, &key) && process_open((pid_t)pid, 0, &proc))
                 proc = -1;              /* the process has ended: no user's share */
-        return open_looked(cache, r, fd, &key, proc, &owner, objectp);
+        return count_problem(r ?: open_found(cache, fd, &key, proc, &owner, objectp));
 }
 
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode) {

@@ -549,7 +549,8 @@ static bool is_near(const Beside *beside, const Mapping *area) {
 static int know_beside(ProcessReading *reading) {
         Beside *beside = &reading->beside;
         ObjectSource source = { .proc_fd = reading->proc_fd, .entry = &beside->entry, .path = beside->path,
-                                .mounts = &reading->mounts };
+                                .mounts = &reading->mounts, .owner = &reading->owner,
+                                .may_be_data = !beside->entry.executable };
 
         if (beside->is_known)
                 return 0;

@@ -736,19 +736,25 @@ static void mention(Scan *scan, uint32_t owner, uint64_t address, bool is_call) 
                                                         .address = address };
 }
 
+/* The code at an address, as far as it is followed. Return: NULL = there is none. */
+static const uint8_t *straight_code(Scan *scan, uint64_t address, uint64_t *sizep) {
+        uint64_t offset;
+
+        if (!layout_find(&scan->layout, address, &offset, sizep))
+                return NULL;
+        *sizep = MIN(*sizep, (uint64_t)MAX_STRAIGHT);
+        return reader_bytes(&scan->reader, offset, *sizep);
+}
+
 /*
  * Whether the code there goes straight to a system call, clears the frame pointer and calls what it was
  * given: clone, in the new thread. Branches are where it ends in the old one.
  */
 static bool makes_thread(Scan *scan, uint64_t address) {
         bool is_from_kernel = false, is_top = false;
-        uint64_t offset, size;
-        const uint8_t *code;
+        uint64_t size = 0;
+        const uint8_t *code = straight_code(scan, address, &size);
 
-        if (!layout_find(&scan->layout, address, &offset, &size))
-                return false;
-        size = MIN(size, (uint64_t)MAX_STRAIGHT);
-        code = reader_bytes(&scan->reader, offset, size);
         for (size_t at = 0; code && at < size;) {
                 ScanInstruction instruction;
 
@@ -850,13 +856,9 @@ static bool cover(Scan *scan, uint32_t at, uint32_t size) {
 
 /* Whether the code outside of the gap goes straight to its return, as `_init` of a program without it does. */
 static bool returns_at_once(Scan *scan, uint64_t address) {
-        uint64_t offset, size;
-        const uint8_t *code;
+        uint64_t size = 0;
+        const uint8_t *code = straight_code(scan, address, &size);
 
-        if (!layout_find(&scan->layout, address, &offset, &size))
-                return false;
-        size = MIN(size, (uint64_t)MAX_STRAIGHT);
-        code = reader_bytes(&scan->reader, offset, size);
         for (size_t at = 0; code && at < size;) {
                 ScanInstruction instruction;
 
