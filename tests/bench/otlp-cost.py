@@ -18,6 +18,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("harness", "oracles")]
 import fault_server
+import real_server
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 N_SAMPLES = 100000
@@ -39,11 +40,6 @@ def values(*argv, environment=None):
     return {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def codecs(requests, spool):
     print(
         "| distinct stacks | request MB | decode MB/s | validate MB/s | JSON MB/s | gzip MB/s | spool write ms | Go unmarshal, marshal ns a sample |"
@@ -62,7 +58,7 @@ def codecs(requests, spool):
 
 
 def throughput(request, directory):
-    port = free_port()
+    port, = real_server.free_ports(1)
     (directory / "c.yaml").write_text(CONFIG.format(port=port, path=directory / "out.json"))
     collector = subprocess.Popen([
         BUILD / "collector", "--config", f"file:{directory}/c.yaml", "--feature-gates=service.profilesSupport"
@@ -94,7 +90,7 @@ def away(request, directory):
         "\n| receiver away for 240 windows | RssAnon before, KiB | after, KiB | peak RSS, KiB |\n|--|--:|--:|--:|"
     )
     for name, options in (("queue of 8 MiB", []), ("with a spool", ["--spool", directory / "away"])):
-        got = values(DRIVER, f"http://127.0.0.1:{free_port()}/x", "--file", request, "--batches", 240,
+        got = values(DRIVER, f"http://127.0.0.1:{real_server.free_ports(1)[0]}/x", "--file", request, "--batches", 240,
                      "--interval-ms", 10, "--queue-bytes", 8 << 20, "--run-ms", 2600, "--stop-ms", 100,
                      *options)
         print(

@@ -17,8 +17,8 @@
 import json
 import os
 import re
-import socket
 
+import real_server
 import tap
 
 PROGRAM = tap.BUILD_DIR / "collector"
@@ -67,8 +67,7 @@ def check_classes(test, paths):
 class Collector:
     def __init__(self, test, files=None, gates=(), onward=None, signal="profiles"):
         """@onward: exporters beside those of @files, by kind."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port, = real_server.free_ports(1)
         directory = test.directory()
         files = {"out.json": {}} if files is None else files
         self.paths = {name: directory / name for name in files}

@@ -8,9 +8,11 @@ package and no module proxy has them whole (docs/HACKING.md, "Backends to test w
     server.post("/some.Service/Method", {…})    # → what the answer's JSON says
     server.close()
 """
+import itertools
 import json
 import os
 import pathlib
+import random
 import shutil
 import socket
 import tempfile
@@ -35,12 +37,22 @@ def find(name):
 
 
 def free_ports(n):
-    """Ports that nobody listens on now, of TCP and UDP."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
+    """Ports of TCP and UDP on which a program may listen. None is one of those that the kernel gives to
+    connections: it gave such a port to another test between this look and the program's start."""
+    lowest_given = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = list(range(10_000, max(lowest_given, 20_000)))
+    random.shuffle(candidates)
+    return list(itertools.islice(filter(_is_free, candidates), n))
+
+
+def _is_free(port):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(type=kind) as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                return False
+    return True
 
 
 class Server:

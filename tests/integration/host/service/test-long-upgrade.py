@@ -7,13 +7,13 @@ import oracle
 oracle.enter()
 
 import re
-import socket
 import subprocess
 import urllib.request
 
 import nspawn
 import otlp_read
 import packages
+import real_server
 import session
 import tap
 
@@ -57,12 +57,6 @@ def variable(option):
     return f"SPANPROF_{option.upper().replace('-', '_')}"
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Upgrade(session.TestCase):
     def install(self, deb):
         self.machine.copy(deb, "/root/spanprof.deb")
@@ -100,7 +94,8 @@ class Upgrade(session.TestCase):
         self.assertEqual(set(options), set(VALUES), "each removed option has a value here")
         old = old_package(self)
         new = packages.with_version(self, packages.of("spanprof"), "9.9.9~test")
-        self.machine, self.receiver, self.port = nspawn.Machine(self), session.Receiver(self), free_port()
+        self.port, = real_server.free_ports(1)
+        self.machine, self.receiver = nspawn.Machine(self), session.Receiver(self)
         self.machine.copy(tap.VICTIMS / "victim-chain", "/usr/local/bin/victim-chain")
         self.machine.run("systemd-run", "--unit=target", "--property=DynamicUser=yes", "/usr/local/bin/victim-chain", "5")
 
