@@ -101,22 +101,38 @@ class TestCase(session.TestCase):
         samples = [x for x in result.samples if x.resource["process.pid"] in pids]
         return samples, self.judge(result, samples, stretches)
 
-    def check_service(self, argv, operations, requests=60, **environment):
-        """A service of a web framework: reports, a page and /metrics have each route's share of the CPU by
-        its name, with no file beside them. It prints `listens PORT`, and `used ROUTE MICROSECONDS` when its
-        input ends. @operations: {the name of its span: ROUTE}. Its customer asks for two paths in turns."""
+    def serve(self, argv, **environment):
+        """A service of a web framework, and its customer, who asks for two paths in turns: (child, ask, end),
+        ask(TIMES), end() → {ROUTE: CPU time, µs}. It prints `listens PORT`, and `used ROUTE MICROSECONDS` when
+        its input ends."""
         child = self.spawn(argv, stdin=subprocess.PIPE, env=self.environment(**environment),
                            cwd=self.directory())
         port = int(child.wait_for(r"^listens (\d+)$", 60)[1])
+
+        def ask(times):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+            for _ in range(times):
+                for path, body in (("/cart/17", b"17"), ("/search", b"none")):
+                    connection.request("GET", path)
+                    self.assertEqual(connection.getresponse().read(), body)
+            connection.close()
+
+        def end():
+            child.process.stdin.close()
+            self.assertEqual(child.wait(), 0, child)
+            self.assertNotIn("spans are not published", child.err)
+            return {route: int(n) for route, n in re.findall(r"^used (\S+) (\d+)$", child.out, re.M)}
+
+        return child, ask, end
+
+    def check_service(self, argv, operations, requests=60, **environment):
+        """Of serve(): reports, a page and /metrics have each route's share of the CPU by its name, with no file
+        beside them. @operations: {the name of its span: ROUTE}."""
+        child, ask, end = self.serve(argv, **environment)
         run = self.start("--frequency", "499", "--pid", child.pid, "--export-interval", "1s",
                          "--metrics", "127.0.0.1:0")
         metrics = run.child.wait_for(r"metrics are at (http://127\.0\.0\.1:\d+/metrics)")[1]
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
-        for _ in range(requests):
-            for path, body in (("/cart/17", b"17"), ("/search", b"none")):
-                connection.request("GET", path)
-                self.assertEqual(connection.getresponse().read(), body)
-        connection.close()
+        ask(requests)
 
         def in_metrics():
             families = prometheus.parse(urllib.request.urlopen(metrics).read().decode())
@@ -124,11 +140,7 @@ class TestCase(session.TestCase):
             return {dict(labels)["operation"]: value for labels, value in rows.samples.items()} if rows else {}
 
         tap.wait_until(lambda: set(operations) <= set(in_metrics()), "rows of /metrics", 60)
-        rows = in_metrics()
-        child.process.stdin.close()
-        self.assertEqual(child.wait(), 0, child)
-        self.assertNotIn("spans are not published", child.err)
-        used = {route: int(n) for route, n in re.findall(r"^used (\S+) (\d+)$", child.out, re.M)}
+        rows, used = in_metrics(), end()
         self.check_operations(rows, operations, used)
         result = run.stop()
         page = self.directory() / "page.html"

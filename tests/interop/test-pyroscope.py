@@ -14,6 +14,7 @@ import subprocess
 import time
 
 import collector
+import otel_case
 import otlp_read
 import parca
 import pyroscope
@@ -23,6 +24,8 @@ import tap
 
 DATA = tap.SOURCE_DIR / "tests/data"
 DEMO_SERVICE = tap.BUILD_DIR / "sdk/example/demo/example-service"
+FLASK = tap.SOURCE_DIR / "tests/interop/publishers/otel_flask.py"
+SHOP = {"GET /cart/<id>": "/cart/<id>", "GET /search": "/search"}
 PLACES = {"wait_for_reply", "wait_for_lock", "wait_for_turn"}
 LEAVES = {"checkout": "checkout_", "search": "search_", "health": "health_"}     # prefixes of an operation's functions
 
@@ -31,7 +34,7 @@ def named(service):
     return {**os.environ, "OTEL_SERVICE_NAME": service}
 
 
-class Case(session.TestCase):
+class Case(otel_case.TestCase):
     def example(self, service):
         """(the example service, its log of spans)"""
         log = self.directory() / "spans.csv"
@@ -137,6 +140,21 @@ class Pyroscope(Case):
         names = {labels.get("span.name") for labels in self.server.series()
                  if labels.get("service_name") == "operations"}
         self.assertEqual(names - {None}, set(LEAVES))
+
+    def test_a_shop_of_flask_has_its_routes(self):
+        """Of a service with the real SDK, by the package of sdk/python."""
+        python = self.publisher("otel-python") / "venv/bin/python"
+        child, ask, end = self.serve([python, FLASK], PYTHONPATH=self.install(python), OTEL_PYTHON_CONTEXT="spanprof")
+        run = self.run_to(self.server.url, "--backend", "pyroscope", "--attributes", "lean,span.name", "--frequency",
+                          "499", pid=child.pid, seconds=0)
+        ask(60)
+        used = end()
+        self.delivered(run)
+        cart, _ = [self.wait_tree("shop", labels={"span.name": name}) for name in SHOP]
+        self.assertGreater(cart.of["work"], 0.9 * cart.total, cart.of)
+        names = {labels.get("span.name") for labels in self.server.series() if labels.get("service_name") == "shop"}
+        self.check_operations({name: self.server.tree("shop", labels={"span.name": name}).total
+                               for name in names - {None}}, SHOP, used)
 
     def test_suspended_time_of_coroutines_is_there(self):
         log = self.directory() / "log"
