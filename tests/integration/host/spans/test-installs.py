@@ -42,6 +42,7 @@ LINES = {
     f"pip install {SDK}/python.tar.gz": "python",
     "pip install ./sdk/python": "python_of_a_clone",
     f"npm install {SDK}/node.tgz": "node",
+    "npm install ../spanprof/sdk/node": "node_of_a_clone",
     f"npm install {SDK}/node.tgz && export NODE_OPTIONS=\"$NODE_OPTIONS --require spanprof-otel/register\"": "node_by_the_hint",
     f"go mod edit -require spanprof.example/spanprofotel@v0.0.0 -replace spanprof.example/spanprofotel={SDK}/go": "go",
     "cc app.c $(pkg-config --cflags --libs spanprof-context)": "c",
@@ -317,6 +318,10 @@ class Installs(Case):
 
     def test_node(self):
         self.check_node(f'{self.line("node")} && export NODE_OPTIONS="--require spanprof-otel/register"')
+
+    def test_node_of_a_clone(self):
+        self.root("node").run(self, f"ln -sfn {CLONE} /srv/spanprof")
+        self.check_node(f'{self.line("node_of_a_clone")} && export NODE_OPTIONS="--require spanprof-otel/register"')
 
     def test_node_by_the_hint(self):
         self.check_node(self.line("node_by_the_hint"))
