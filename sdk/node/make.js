@@ -60,8 +60,8 @@ function includeFolder() {
     try {
         return require('node-api-headers').include_dir;
     } catch {
-        const done = spawnSync('npm', ['install', '--ignore-scripts', '--omit=peer', '--no-package-lock', '--no-audit', '--no-fund'],
-            { cwd: __dirname, stdio: ['ignore', 'ignore', 'inherit'] });
+        const done = spawnSync('npm', ['install', '--ignore-scripts', '--omit=peer', '--no-package-lock',
+            '--no-audit', '--no-fund'], { cwd: __dirname, stdio: ['ignore', 'ignore', 'inherit'] });
 
         if (done.status !== 0) {
             console.error('spanprof-otel: npm has no node-api-headers, which the addon is compiled with');

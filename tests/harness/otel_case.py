@@ -126,8 +126,8 @@ class TestCase(session.TestCase):
         return child, ask, end
 
     def check_service(self, argv, operations, requests=60, **environment):
-        """The service of serve(): reports, a page and /metrics have each route's share of the CPU by its name, with
-        no file beside them. @operations: {the name of its span: ROUTE}."""
+        """Reports, a page and /metrics have each route's share of the CPU of a service (serve()) by its name,
+        with no file beside them. @operations: {the name of its span: ROUTE}."""
         child, ask, end = self.serve(argv, **environment)
         run = self.start("--frequency", "499", "--pid", child.pid, "--export-interval", "1s",
                          "--metrics", "127.0.0.1:0")

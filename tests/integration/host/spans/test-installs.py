@@ -487,6 +487,24 @@ class Packages(Case):
         classified = re.findall(r"Python :: 3\.(\d+)", files["PKG-INFO"].decode())
         self.assertEqual(wheels["build"].split(), [f"cp3{minor}-*" for minor in classified])
 
+    if tap.LONG:                        # it compiles, and asks PyPI twice
+        def test_a_wheel_of_python_needs_no_compiler(self):
+            """One for each interpreter that has its headers; who has none is named."""
+            made, python = self.directory(), sys.base_prefix + f"/bin/python3.{sys.version_info.minor}"
+            done = self.run_command([tap.SOURCE_DIR / "packaging/sdk", made, tap.BUILD_DIR, "wheels"], timeout=300,
+                                    env={**os.environ, "PYTHONS": f"{python} python3.99"})
+            if done.returncode and re.search(fresh.UNREACHED, done.stderr):
+                tap.skip(f"machine: a registry cannot be reached: {done.stderr[-300:]}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, r"(?m)^sdk: no wheel for python3\.99: .*not found$")
+            wheel, = made.glob("*.whl")
+            self.assertRegex(wheel.name, rf"^spanprof_otel-[\d.]+-cp3{sys.version_info.minor}-.*manylinux_2_\d+_{os.uname().machine}\.whl$")
+            venv = self.directory()
+            self.run_command([python, "-m", "venv", venv], expect=0, timeout=120)
+            self.run_command([venv / "bin/pip", "install", "--quiet", "opentelemetry-sdk", wheel], expect=0, timeout=200,
+                             env={**os.environ, "CC": "/nonexistent/cc"})
+            self.run_command([venv / "bin/python", "-c", "from spanprof_otel import start; assert start()"], expect=0)
+
     def test_of_node(self):
         files = self.files("*.tgz")
         said = json.loads(files["package.json"])
