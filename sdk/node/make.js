@@ -3,11 +3,11 @@
 /*
  * Builds the Addon
  *
- *     node make.js            record.node beside this file; CC and CFLAGS as usual. None where prebuilds/ has
- *                             one that Node can load, unless npm_config_build_from_source is set
+ *     node make.js            record.node beside this file; CC and CFLAGS as usual. None where prebuilds/
+ *                             has one that Node can load, unless npm_config_build_from_source is set
  *     node make.js prebuild ARCH  prebuilds/linux-ARCH/record.node, by a CC that compiles for it
- *     node make.js sources    copies the sources of the SDK's writer to sdk/, for a package to be packed; in a
- *                             package they lie there already
+ *     node make.js sources    copies the sources of the SDK's writer to sdk/, for a package to be packed;
+ *                             in a package they lie there already
  *     node make.js clean      removes that copy
  *
  * One C compiler is all that it takes: node-api-headers has the headers, and Node's C interface is the same
