@@ -273,3 +273,21 @@ void convert_loss(Text *words, uint64_t n, const char *one, const char *many) {
         if (n)
                 text_printf(words, "%s%" PRIu64 " %s", words->size ? ", " : "", n, n == 1 ? one : many);
 }
+
+int convert_lines_add(ConvertLines *lines, int r, int malformed) {
+        lines->n++;
+        if (r != malformed)
+                return r;
+        if (!lines->n_malformed++)
+                lines->first_malformed = lines->n;
+        return 0;
+}
+
+int convert_lines_judge(const ConvertLines *lines, int r, const char *are, Text *problem) {
+        if (r)
+                text_printf(problem, "more than a profile can hold: what came first is in it");
+        else if (lines->n_malformed)
+                text_printf(problem, "%" PRIu64 " lines %s and were left out, line %" PRIu64 " first",
+                            lines->n_malformed, are, lines->first_malformed);
+        return r || lines->n_malformed ? CONVERT_E_INPUT : 0;
+}

@@ -125,6 +125,20 @@ void convert_stack_losses(const Convert *convert, Text *words);
 /* For readers and writers: what people should know of the result, beside its losses. */
 _printf_(2, 3) void convert_notice(const Convert *convert, const char *format, ...);
 
+/* For readers of lines: how many there were, and which ones were left out. */
+typedef struct ConvertLines {
+        uint64_t n, n_malformed, first_malformed;
+} ConvertLines;
+
+/* Counts a line. @r: what its parser says, which is @malformed for one that is left out. Return: 0, or @r. */
+int convert_lines_add(ConvertLines *lines, int r, int malformed);
+
+/*
+ * @r: what ended the lines: 0, or a cap of the window. @are: `have no number`; what lines are that were left out.
+ * Return: 0; CONVERT_E_INPUT with a problem.
+ */
+int convert_lines_judge(const ConvertLines *lines, int r, const char *are, Text *problem);
+
 /* For readers: widens the time that the window covers. */
 void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns);
 

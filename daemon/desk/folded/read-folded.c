@@ -13,7 +13,7 @@
 
 typedef struct Reading {
         Folded folded;
-        uint64_t n_lines, n_malformed, first_malformed;
+        ConvertLines lines;
 } Reading;
 
 static int begin(Convert *convert, Reading *reading) {
@@ -31,22 +31,17 @@ static int begin(Convert *convert, Reading *reading) {
 
 static int take_line(void *userdata, const char *line, size_t size) {
         Reading *reading = userdata;
-        int r;
+        int r = 0;
 
-        if (!reading->n_lines++) {
+        if (!reading->lines.n) {
                 size_t bom = folded_bom((const uint8_t *)line, size);
 
                 line += bom;
                 size -= bom;
         }
-        if (!size || *line == '#')
-                return 0;
-        r = folded_add_line(&reading->folded, line, size);
-        if (r != FOLDED_E_MALFORMED)
-                return r;
-        if (!reading->n_malformed++)
-                reading->first_malformed = reading->n_lines;
-        return 0;
+        if (size && *line != '#')
+                r = folded_add_line(&reading->folded, line, size);
+        return convert_lines_add(&reading->lines, r, FOLDED_E_MALFORMED);
 }
 
 static void say_doubts(const Convert *convert, const Source *source, const Folded *folded) {
@@ -72,14 +67,7 @@ static int read_folded(Convert *convert, const Source *source, Text *problem) {
         if (r < 0)
                 return r;
         say_doubts(convert, source, &reading.folded);
-        if (r)
-                text_printf(problem, "more than a profile can hold: what came first is in it");
-        else if (reading.n_malformed)
-                text_printf(problem,
-                            "%" PRIu64 " lines have no stack and number and were left out, line %" PRIu64
-                            " first",
-                            reading.n_malformed, reading.first_malformed);
-        return r || reading.n_malformed ? CONVERT_E_INPUT : 0;
+        return convert_lines_judge(&reading.lines, r, "have no stack and number", problem);
 }
 
 static bool recognize(const uint8_t *data, size_t size) {

@@ -15,19 +15,14 @@
 
 typedef struct Reading {
         PerfScript *script;
-        uint64_t n_lines, n_malformed, first_malformed;
+        ConvertLines lines;
 } Reading;
 
 static int take_line(void *userdata, const char *line, size_t size) {
         Reading *reading = userdata;
-        int r = perf_script_add_line(reading->script, line, size);
 
-        reading->n_lines++;
-        if (r != PERF_SCRIPT_E_MALFORMED)
-                return r;
-        if (!reading->n_malformed++)
-                reading->first_malformed = reading->n_lines;
-        return 0;
+        return convert_lines_add(&reading->lines, perf_script_add_line(reading->script, line, size),
+                                 PERF_SCRIPT_E_MALFORMED);
 }
 
 static void say_doubts(const Convert *convert, const Source *source, const PerfScript *script) {
@@ -55,14 +50,8 @@ static int read_perf_script(Convert *convert, const Source *source, Text *proble
         if (r < 0)
                 return r;
         say_doubts(convert, source, script);
-        if (r)
-                text_printf(problem, "more than a profile can hold: what came first is in it");
-        else if (reading.n_malformed)
-                text_printf(problem,
-                            "%" PRIu64 " lines are neither a sample nor a frame of perf script, and were left out, line %"
-                            PRIu64 " first",
-                            reading.n_malformed, reading.first_malformed);
-        return r || reading.n_malformed ? CONVERT_E_INPUT : 0;
+        return convert_lines_judge(&reading.lines, r, "are neither a sample nor a frame of perf script,",
+                                   problem);
 }
 
 static bool recognize(const uint8_t *data, size_t size) {
