@@ -182,16 +182,21 @@ static void put_stack(Speedscope *scope, uint32_t stack) {
         json_close(scope->json, ']');
 }
 
-static void put_kind(Speedscope *scope, const WindowProfile *kind) {
-        uint64_t all = sum_kind(scope, kind);
-
+/* A profile up to its samples. @all: the sum of their weights. */
+static void open_profile(Speedscope *scope, const WindowProfile *kind, const char *name, uint64_t all) {
         json_open(scope->json, NULL, '{');
         json_text(scope->json, "type", "sampled");
-        json_text(scope->json, "name", text_of(scope->window, kind->names.type));
+        json_text(scope->json, "name", name);
         json_text(scope->json, "unit", unit_of(scope->window, kind));
         json_number(scope->json, "startValue", 0);
         json_number(scope->json, "endValue", all);
         json_open(scope->json, "samples", '[');
+}
+
+static void put_kind(Speedscope *scope, const WindowProfile *kind) {
+        uint64_t all = sum_kind(scope, kind);
+
+        open_profile(scope, kind, text_of(scope->window, kind->names.type), all);
         for (uint32_t i = 0; i < window_n_stacks(scope->window); i++)
                 if (scope->sums[i])
                         put_stack(scope, i);
@@ -302,13 +307,7 @@ static int put_thread(Speedscope *scope, const WindowProfile *kind, const Event 
                 return r;
         for (size_t i = 0; i < n; i++)
                 all = add(all, events[i].value);
-        json_open(scope->json, NULL, '{');
-        json_text(scope->json, "type", "sampled");
-        json_text(scope->json, "name", name.data);
-        json_text(scope->json, "unit", unit_of(scope->window, kind));
-        json_number(scope->json, "startValue", 0);
-        json_number(scope->json, "endValue", all);
-        json_open(scope->json, "samples", '[');
+        open_profile(scope, kind, name.data, all);
         for (size_t i = 0; i < n; i++)
                 put_stack(scope, events[i].stack);
         json_close(scope->json, ']');
