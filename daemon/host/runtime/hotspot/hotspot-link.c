@@ -3,7 +3,8 @@
 /*
  * The link to a JVM asks its worker for frames, takes each answer piece by piece, and checks each piece
  * before it says where the next one lies. All links share the room for one answer, since the loop asks one
- * question at a time.
+ * question at a time. It is no file link (host/runtime/reader/file-link.h), which keeps what a file says for
+ * all processes that have it: a JVM says addresses of its own heaps and blobs.
  */
 
 #include "host/runtime/hotspot/hotspot-link.h"
