@@ -343,16 +343,15 @@ struct python_process {
 #define V8_PC_EXACT 0x80000000u
 
 enum {
-        V8_FUNCTION_WORDS = 8,          /* words of a JSFunction that are read */
-        V8_INFO_WORDS = 12,             /* the same of a SharedFunctionInfo */
+        V8_COOKIE_WORDS = 3,            /* words of a SharedFunctionInfo that are read, for v8_cookie() */
         V8_NO_OFFSET = 0x7fffffff,
         V8_COOKIE_SHIFT = 48,           /* in word 1 */
 };
 
 /*
  * A process that runs V8: value of the map `v8_processes`, by tgid. Written by the daemon only, once a
- * program. Offsets come from the file's own v8dbg_* constants; the daemon has checked that they lie in what
- * is read, and that slots of frames are those that the walk knows (V8_SLOT_*).
+ * program. Offsets come from the file's own v8dbg_* constants; the daemon has checked that slots of frames
+ * are those that the walk knows (V8_SLOT_*).
  */
 struct v8_process {
         uint64_t generation;            /* generation of the process' row; another = void */

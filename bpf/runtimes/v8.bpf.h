@@ -56,8 +56,7 @@ struct v8 {
         uint64_t bytecode;              /* tagged, of the frame at rbp */
         uint64_t mark;                  /* the context's slot of the frame at rbp: in a function's a pointer */
         uint64_t slot, caller;          /* where a leaf's return address lies, and which it is */
-        uint64_t function[V8_FUNCTION_WORDS];
-        uint64_t words[V8_INFO_WORDS];
+        uint64_t words[V8_COOKIE_WORDS];
         struct rows_place place;
         struct v8_code code;
         struct hotspot_code call;
@@ -114,31 +113,24 @@ static inline bool v8_is(const struct v8_process *process, uint64_t map, uint16_
         return true;
 }
 
-static inline uint64_t v8_word(const uint64_t *words, uint32_t n, uint32_t offset) {
-        offset = offset / 8 & (n - 1);
-        barrier_var(offset);
-        offset &= n - 1;
-        return words[offset];
-}
-
-/* The function's SharedFunctionInfo and its cookie. Return: whether @function is one of JavaScript. */
+/*
+ * The function's SharedFunctionInfo and its cookie. Only fields that every object has are read: a function
+ * may be the last one of a page, and no page behind it. Return: whether @function is one of JavaScript.
+ */
 static inline bool v8_read_function(const struct v8_step *step, uint64_t function) {
         const struct v8_process *process = step->process;
         struct v8 *state = step->state;
-        uint64_t address, map;
-        uint32_t at = process->cookie / 8;
+        uint64_t address, map, info;
+        uint32_t size = process->has_unique_id ? V8_COOKIE_WORDS * 8 : V8_COOKIE_WORDS * 8 - 8;
 
         if (!v8_object(function, &address, &map) ||
-            bpf_probe_read_user(state->function, sizeof(state->function), (const void *)address) ||
-            !v8_object(v8_word(state->function, V8_FUNCTION_WORDS, process->shared), &address, &map) ||
+            bpf_probe_read_user(&info, sizeof(info), (const void *)(address + process->shared)) ||
+            !v8_object(info, &address, &map) ||
             !v8_is(process, map, process->info_type, &state->info_map) ||
-            bpf_probe_read_user(state->words, 72, (const void *)address))
+            bpf_probe_read_user(state->words, size, (const void *)(address + process->cookie)))
                 return false;
-        at &= 7;
-        barrier_var(at);
-        at &= 7;
         state->info = address;
-        state->cookie = v8_cookie(state->words + at, process->has_unique_id);
+        state->cookie = v8_cookie(state->words, process->has_unique_id);
         return !(address >> V8_COOKIE_SHIFT);
 }
 

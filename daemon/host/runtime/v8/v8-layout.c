@@ -280,6 +280,5 @@ bool v8_layout_entry(const V8Layout *layout, struct v8_process *entry) {
                                       .code_type = (uint16_t)values[V8_TYPE_CODE],
                                       .code_header = (uint16_t)values[V8_CODE_HEADER],
                                       .code_start = (uint16_t)values[V8_CODE_START] };
-        return entry->shared % 8 == 0 && entry->shared < V8_FUNCTION_WORDS * 8 &&
-                entry->cookie < (V8_INFO_WORDS - 4) * 8;
+        return entry->shared % 8 == 0 && entry->shared <= V8_MAX_SHARED && entry->cookie <= V8_MAX_COOKIE;
 }

@@ -14,7 +14,11 @@
 
 #include "border/runtime_abi.h"
 
-enum { V8_MAX_REASON = 96 };
+enum {
+        V8_MAX_REASON = 96,
+        V8_MAX_SHARED = 56,             /* a JSFunction has eight words at most, */
+        V8_MAX_COOKIE = 56,             /* and a SharedFunctionInfo has its numbers this early */
+};
 
 /* Offsets count from an object's begin, without the tag of a pointer; types are instance types. */
 typedef enum V8Field {
@@ -126,5 +130,5 @@ int v8_layout_finish(V8Layout *layout, const char *missing, char reason[V8_MAX_R
 /* Pure. Whether a layout that another process has made may be so: no sum of its offsets overflows. */
 bool v8_layout_is_sound(const V8Layout *layout);
 
-/* Fills what the kernel half needs of it. Return: whether all of it lies within the kernel half's bounds. */
+/* Fills what the kernel half needs of it. Return: whether fields lie where such objects can have them. */
 bool v8_layout_entry(const V8Layout *layout, struct v8_process *entry);

@@ -56,7 +56,7 @@ static void take_opened(const uint8_t *data, size_t size) {
                 return;
         }
         if (v8_layout_entry(&opened.layout, &entry) &&
-            (entry.shared > V8_FUNCTION_WORDS * 8 - 8 || entry.cookie > V8_INFO_WORDS * 8 - 24))
+            (entry.shared > V8_MAX_SHARED || entry.cookie > V8_MAX_COOKIE))
                 abort();
 }
 

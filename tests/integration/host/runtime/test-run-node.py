@@ -27,7 +27,7 @@ BURN = range(TEXT.index("function burn(seed) {") + 1, TEXT.index("function deepA
 BESIDE = [["closures", "maker"]]
 N = 4000 if tap.LONG else 1500
 WHOLE = 0.9             # of samples: the others are in a chain before or behind its `burn`
-WRONG = 0.001           # of samples: a rare fault that is not explained yet (`json`, `burn` without `toJSON`)
+WRONG = 0               # of samples
 LEAVES = 0.97           # of lines of leaves: right ones; of callers: known ones
 # a function, and who has called it, in this order: in the main thread; in libuv's
 JOINS = {

@@ -310,6 +310,20 @@ Test(v8_walk, objects_that_were_moved_are_followed) {
         check_root(check(0, RUNTIME_V8_COMPILED, MADE + 200, 7, V8_NO_OFFSET | V8_PC_EXACT), BUILTINS + 5);
 }
 
+/* A method has seven words, one less than a function that may be called by `new`. */
+Test(v8_walk, a_function_may_be_the_last_object_of_memory_that_is_there) {
+        uint64_t bp = put_frame(20, 40, BUILTINS + 5, HEAP | 1, function(1));
+
+        put_root(40);
+        at(info(1))[0] = info(7);
+        /* maps and functions; infos, up to the word behind the last number */
+        shim_areas[1].size = FUNCTIONS + 64 + 56 - HEAP;
+        shim_areas[4] = (ShimArea){ INFOS, info(7) + 64 - INFOS, at(INFOS) };
+        walk(MADE + 200, STACK + 80, bp);
+        check_root(check(0, RUNTIME_V8_COMPILED, MADE + 200, 7, V8_NO_OFFSET | V8_PC_EXACT), BUILTINS + 5);
+        shim_areas[4] = (ShimArea){ 0 };
+}
+
 Test(v8_walk, what_is_no_function_is_native) {
         uint64_t bp = put_frame(20, 40, BUILTINS + 5, HEAP | 1, function(1));
 
