@@ -174,6 +174,7 @@ const RuntimeOps v8_runtime = {
         .frame_type = "v8js",
         .entry_size = sizeof(struct v8_process),
         .bit = RUNTIME_HAS_V8,
+        .has_event_loop = true,
         .programs = programs,
         .recognises = recognises,
         .attach = attach,

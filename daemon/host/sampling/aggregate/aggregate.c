@@ -215,7 +215,7 @@ static int add_at(Aggregator *aggregator, const Place *at, const Sample *sample,
                   const WaitTimes *times) {
         const WaitKind kind = { .profile = at->profile, .link = at->link, .tid = sample->header->tid,
                                 .state = (uint8_t)sample->wait.state, .is_long = times->is_long,
-                                .file = (uint16_t)sample->wait.file, .reason = sample->wait.reason,
+                                .file = (uint16_t)sample->wait.file, .reason = sample->wait.kind,
                                 .waker = sample->wait.waker };
         Window *window = aggregator->window;
         uint32_t number;
@@ -357,7 +357,8 @@ static int add_wait(Aggregator *aggregator, const Program *program, Sample *samp
         for (size_t i = 0; i < ARRAY_SIZE(parts) && !r; i++) {
                 if (!parts[i].ns)
                         continue;
-                sample->wait = (SampleWait){ .reason = reason, .state = parts[i].state, .file = times->file };
+                sample->wait = (SampleWait){ .reason = times->idle ?: reason, .kind = reason,
+                                             .state = parts[i].state, .file = times->file };
                 if (parts[i].state == WAIT_STATE_BLOCKED)
                         sample->wait.waker = *times->waker;
                 r = add_part(aggregator, program, sample, parts[i].ns, times);

@@ -44,6 +44,7 @@ typedef struct WaitTimes {
         bool is_long;                   /* WAIT_LONG */
         uint32_t file;                  /* enum abi_wait_file: what the descriptor of the call leads to */
         const WakerStack *waker_stack;  /* NULL = it was not walked */
+        const char *idle;               /* wait_idle_reason(), if its stack says that it was such a wait */
 } WaitTimes;
 
 /* @frames is borrowed. @start_ns: MONOTONIC, start of the first window. Return: 0, -ENOMEM. */

@@ -119,6 +119,24 @@ const char *wait_reason(int16_t call, uint8_t flags) {
         return reason_other;
 }
 
+const char *wait_idle_reason(int16_t call) {
+        static const char reason[] = "epoll_wait (idle)";
+        static const int16_t of_epoll[] = {
+                SYS_epoll_pwait,
+#ifdef SYS_epoll_wait
+                SYS_epoll_wait,
+#endif
+#ifdef SYS_epoll_pwait2
+                SYS_epoll_pwait2,
+#endif
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(of_epoll); i++)
+                if (of_epoll[i] == call)
+                        return reason;
+        return NULL;
+}
+
 void wait_file_calls(uint64_t bits[WAIT_FILE_CALLS_WORDS]) {
         memset(bits, 0, WAIT_FILE_CALLS_WORDS * sizeof(*bits));
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)

@@ -18,6 +18,9 @@
  */
 const char *wait_reason(int16_t call, uint8_t flags);
 
+/* The same for the loop of an event-driven program that has nothing to do; NULL = not by this call. */
+const char *wait_idle_reason(int16_t call);
+
 /* Sets bit N for each system call N whose first argument is a descriptor, and in which threads wait. */
 void wait_file_calls(uint64_t bits[WAIT_FILE_CALLS_WORDS]);
 

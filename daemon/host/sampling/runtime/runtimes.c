@@ -928,6 +928,17 @@ bool runtimes_has(const Runtimes *runtimes, uint64_t generation) {
         return known && known->runtime->ops->frames;
 }
 
+bool runtimes_is_in_loop(const Runtimes *runtimes, uint64_t generation, const uint64_t *words, size_t n) {
+        const Known *known = hashmap_get(&runtimes->processes, generation);
+
+        if (!known || !known->is_attached || !known->runtime->ops->has_event_loop)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (words[i] >> RUNTIME_KIND_SHIFT)
+                        return false;
+        return n;
+}
+
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {
         const Known *known = hashmap_get(&runtimes->processes, generation);
 

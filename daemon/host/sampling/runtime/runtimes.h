@@ -74,6 +74,7 @@ typedef struct RuntimeOps {
         const char *frame_type;         /* profile.frame.type */
         size_t entry_size;              /* bytes of the kernel half's value; 0 = it has none */
         uint32_t bit;                   /* RUNTIME_HAS_* */
+        bool has_event_loop;            /* it calls functions, and waits for events in between */
         /* glob patterns of names of programs that mostly have it, up to a NULL; NULL = there are none */
         const char *const *programs;
         /*
@@ -198,6 +199,12 @@ void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_
 
 /* Whether the program has a runtime with frames of its own: walked by it, soon to be, or not at all. */
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
+
+/*
+ * Whether a thread of the program whose whole stack of @n words was walked runs no function, in a runtime
+ * whose functions are called by an event loop.
+ */
+bool runtimes_is_in_loop(const Runtimes *runtimes, uint64_t generation, const uint64_t *words, size_t n);
 
 /* The runtime of the process in words: `java 17`, `java 27: layout unknown: …`; NULL = none that is known. */
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);

@@ -36,7 +36,8 @@ typedef enum WaitState {
 } WaitState;
 
 typedef struct SampleWait {
-        const char *reason;             /* a constant of wait_reason() */
+        const char *reason;             /* as shown: a constant of wait_reason(), wait_idle_reason() */
+        const char *kind;               /* of wait_reason(): waits that were not walked know no more */
         WaitState state;
         struct abi_waker waker;         /* ended the wait, if the thread was blocked */
         uint32_t file;                  /* enum abi_wait_file */

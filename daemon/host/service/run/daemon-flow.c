@@ -213,6 +213,15 @@ static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const W
         return r < 0 ? error_fold(r) : 0;
 }
 
+/* A call of the program's own that waits for events has a function below it, and an idle loop has none. */
+static bool is_in_loop(const Daemon *daemon, const Sample *sample) {
+        const struct abi_sample *header = sample->header;
+
+        return header->stack_end == ABI_STACK_COMPLETE &&
+                runtimes_is_in_loop(daemon->stages.runtimes, header->generation, sample->user,
+                                    header->n_user);
+}
+
 int daemon_on_wait(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         const struct abi_wait *wait;
@@ -240,6 +249,8 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
         }
         if (r < 0)
                 return error_fold(r);
+        if (is_in_loop(daemon, &sample))
+                times.idle = wait_idle_reason(wait->call);
         if (wait->run.kind == RUN_WHOLE)
                 runs = (SpanCpuRuns){ .whole_ns = wait->run.ns, .n_moved = wait->run.n_moved };
         else

@@ -304,6 +304,49 @@ class Node(session.NamingCase):
         child.stop(9)
         self.assertRegex(said, r"V8 9\.4\.\d+: layout unknown: .+; --perf-basic-prof names its code")
 
+    def test_an_idle_loop_is_told_from_a_function_that_waits(self):
+        """Both are in epoll_wait: the loop until a timer is due, the function until a child process has ended."""
+        script = self.directory() / "idle.js"
+        script.write_text("const { spawnSync } = require('child_process');\n"
+                          "function asks() { spawnSync('sleep', ['0.05']); }\n"
+                          "console.log('ready');\nsetInterval(asks, 100);\n")
+        nodes = all_nodes()
+        child = self.spawn([nodes[max(nodes)], script])
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", "--off-cpu-walks", "100000")
+
+        def reasons(samples):
+            """{whether the function is on the stack: {reason: waits of 20 ms and more}}"""
+            found = collections.defaultdict(collections.Counter)
+            for s in samples:
+                calls = {"futex", "poll", "epoll_wait (idle)"} & {s.attributes.get("wait.reason")}
+                if s.type == "off_cpu" and calls and s.thread_id == child.pid and is_named(s) and \
+                        s.attributes["wait.state"] == "blocked" and s.value >= 20e6 and s.frames:
+                    found["asks" in {f.name for f in s.frames}][calls.pop()] += 1
+            return found
+
+        self.wait_for(run, lambda samples: all(sum(reasons(samples)[is_asked].values()) >= 10
+                                               for is_asked in (True, False)), "waits of both kinds")
+        found = reasons(run.stop().waits)
+        child.stop(9)
+        self.assertEqual(set(found[True]), {"poll"})
+        self.assertEqual(set(found[False]), {"epoll_wait (idle)"})
+
+    def test_a_loop_that_hangs_shows_the_function_that_holds_it(self):
+        script = self.directory() / "holds.js"
+        script.write_text("function holds() { for (;;); }\n"
+                          "function due() {\n    holds();\n}\n"
+                          "setTimeout(due, 10);\nsetTimeout(() => console.log('never'), 20);\n"
+                          "console.log('ready');\n")
+        for version, node in all_nodes().items():
+            with self.subTest(version=version):
+                child = self.spawn([node, script])
+                child.wait_for("ready")
+                shown = re.compile(r"^ +holds +holds\.js:1$\n^ +due +holds\.js:3$\n", re.M)
+                tap.wait_until(lambda: shown.search(self.run_command([tap.SPANPROF, "stacks", child.pid]).stdout),
+                               "functions of the loop that hangs")
+                child.stop(9)
+
     def test_a_thread_that_waits_shows_its_functions(self):
         """`spanprof stacks`: by the rules of the kernel half, on the host."""
         script = self.directory() / "hang.js"

@@ -24,6 +24,13 @@ Test(wait_reason, is_what_was_called) {
         says(4095, 0, "other");
 }
 
+Test(wait_reason, of_a_loop_that_has_nothing_to_do_is_another_word) {
+        cr_expect_str_eq(wait_idle_reason(SYS_epoll_pwait), "epoll_wait (idle)");
+        cr_expect_null(wait_idle_reason(SYS_ppoll));
+        cr_expect_null(wait_idle_reason(SYS_futex));
+        cr_expect_null(wait_idle_reason(WAIT_NO_CALL));
+}
+
 Test(wait_reason, knows_which_calls_name_a_file) {
         static const int with[] = { SYS_read, SYS_recvmsg, SYS_accept4, SYS_write, SYS_flock, SYS_fsync },
                          without[] = { SYS_futex, SYS_ppoll, SYS_semop, SYS_wait4, SYS_getpid };
