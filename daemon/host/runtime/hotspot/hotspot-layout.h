@@ -132,9 +132,36 @@ typedef struct HotspotClassLayout {
         uint64_t list;                  /* vmClasses::_klasses, of InstanceKlass *; relative to libjvm */
         /* CompressedOops: base and shift of compressed references; relative to libjvm */
         uint64_t oop_base, oop_shift;
-        HotspotField fields;            /* InstanceKlass: Array<u1> * that describes its fields */
+        HotspotField fields;            /* InstanceKlass: Array<u1> * that describes its fields; or, and … */
+        HotspotField old_fields, n_old_fields;  /* … Array<u2> *, and how many are Java's (before JDK 21) */
+        HotspotField array_u2;          /* Array<u2> */
+        HotspotField super;             /* Klass: what it extends */
         HotspotField size;              /* Klass: bytes of an object; the lowest bit is none of it */
 } HotspotClassLayout;
+
+/*
+ * Threads of a JVM, and what each waits for; hotspot-locks.c. Releases differ in how they say who has a
+ * monitor, and so in which of these they have.
+ */
+typedef struct HotspotLockLayout {
+        uint64_t threads;               /* ThreadsSMRSupport::_java_thread_list, relative to libjvm; or */
+        uint64_t first_thread;          /* … Threads::_thread_list (before JDK 12); 0 = not the one */
+        HotspotField n_threads, thread_array;   /* ThreadsList: how many, JavaThread ** */
+        HotspotField next_thread;       /* JavaThread: the next one of the older list */
+        HotspotField pending;           /* JavaThread: ObjectMonitor * that it wants to enter */
+        HotspotField waiting;           /* JavaThread: ObjectMonitor * of which it awaits notify() */
+        HotspotField stack_base, stack_size;    /* JavaThread: its stack, which grows down from the base */
+        HotspotField object;            /* JavaThread: its java.lang.Thread, or the address of a handle */
+        HotspotField virtual_object;    /* JavaThread: the same of the virtual thread that it carries */
+        HotspotField owner_id;          /* JavaThread: number by which monitors know it (JDK 24 and later) */
+        HotspotField lock_stack;        /* JavaThread: LockStack, within it (JDK 21 and later) */
+        HotspotField lock_top;          /* LockStack: bytes from the JavaThread to the first free place */
+        HotspotField lock_base;         /* LockStack: its first place */
+        HotspotField monitor_owner;     /* ObjectMonitor: who has it */
+        HotspotField monitor_object;    /* ObjectMonitor: its object, or the address of a handle */
+        HotspotField object_klass;      /* oopDesc: Klass *, or a compressed one of 4 bytes */
+        uint64_t klass_base, klass_shift;       /* compressed Klass pointers, as CompressedOops */
+} HotspotLockLayout;
 
 /* Counts that the JVM keeps for its tools; hotspot-published.c. The variable is relative to libjvm. */
 typedef struct HotspotCountsLayout {
@@ -174,6 +201,7 @@ typedef struct HotspotLayout {
         HotspotInterpreterLayout interpreter;
         HotspotStaticLayout variables;
         HotspotClassLayout classes;
+        HotspotLockLayout locks;
         HotspotCountsLayout counts;
         HotspotFlagsLayout flags;
         HotspotChunkLayout chunk;       /* classes of this process; hotspot_chunk_read() */
