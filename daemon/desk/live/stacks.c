@@ -247,7 +247,7 @@ static int run(Cli *cli) {
                 remote_symbols_deinit(&stacks.remote);
         }
         convert_deinit(&stacks.convert);
-        free(stacks.threads.threads);
+        thread_waits_deinit(&stacks.threads);
         return r < 0 ? STATUS_FAILURE : r;
 }
 

@@ -46,7 +46,8 @@ typedef struct Row {
         bool has_runtime;               /* functions of a program that a runtime runs are in its stack */
         bool is_native;                 /* all of its stack is in files of a runtime and of libc */
         uint32_t stack, link;           /* 0 = none */
-        int64_t holder;                 /* thread that has the mutex that it waits for; 0 = not known */
+        const RuntimeLock *lock;        /* that its runtime says it waits for; NULL = none */
+        int64_t holder;                 /* thread that has that, or a mutex that it wants; 0 = not known */
         bool is_deadlocked;             /* that one waits for it in turn */
         Place place;
 } Row;
@@ -218,9 +219,11 @@ static bool waits_for_mutex(const ThreadList *list, const Row *row) {
 static void find_holders(ThreadList *list) {
         for (size_t i = 0; i < list->threads->n; i++) {
                 const ThreadWait *thread = &list->threads->threads[i];
-                Row *row = thread->holder ? find_row(list, thread->tgid, thread->tid) : NULL;
+                Row *row = thread->holder || thread->lock ? find_row(list, thread->tgid, thread->tid) : NULL;
 
-                if (row && waits_for_mutex(list, row))
+                if (row)
+                        row->lock = thread->lock;
+                if (row && (thread->lock || waits_for_mutex(list, row)))
                         row->holder = thread->holder;
         }
 }
@@ -268,6 +271,15 @@ static int compare_numbers(int64_t a, int64_t b) {
         return (a > b) - (a < b);
 }
 
+/* By what is shown of them. */
+static int compare_locks(const RuntimeLock *a, const RuntimeLock *b) {
+        int order = compare_numbers(!!a, !!b);
+
+        if (!order && a)
+                order = compare_numbers(a->kind, b->kind);
+        return order || !a ? order : strcmp(a->name, b->name);
+}
+
 static int compare_groups(const Row *a, const Row *b) {
         int order = compare_numbers(a->pid, b->pid);
 
@@ -285,6 +297,8 @@ static int compare_groups(const Row *a, const Row *b) {
                 order = compare_numbers(a->link, b->link);
         if (!order)
                 order = compare_numbers(a->holder, b->holder);
+        if (!order)
+                order = compare_locks(a->lock, b->lock);
         return order ? order : b->is_deadlocked - a->is_deadlocked;
 }
 
@@ -353,13 +367,31 @@ static void print_time(uint64_t ns, FILE *out) {
                 fprintf(out, "%.1f h", seconds / 3600);
 }
 
+/* `waits for the monitor of a java.lang.Object` and the like. */
+static void print_lock(const RuntimeLock *lock, FILE *out) {
+        static const char *const texts[RUNTIME_N_LOCK_KINDS] = {
+                [RUNTIME_LOCK_MONITOR] = "waits for the monitor of",
+                [RUNTIME_LOCK_NOTIFY] = "waits for notify() of",
+                [RUNTIME_LOCK_PARKED] = "parked for",
+        };
+
+        fprintf(out, "%*s%s ", INDENT, "", texts[lock->kind]);
+        if (*lock->name) {
+                fputs("a ", out);
+                text_print(lock->name, strlen(lock->name), out);
+        } else {
+                fputs("an object whose class is not known", out);
+        }
+        fputc('\n', out);
+}
+
 static void print_holder(const ThreadList *list, const Row *row, FILE *out) {
         const Row *holder = find_row(list, row->pid, row->holder);
 
         fprintf(out, "%*sthread %" PRId64 " ", INDENT, "", row->holder);
         if (holder)
                 text_print(holder->name, strlen(holder->name), out);
-        fprintf(out, " has the mutex%s\n", row->is_deadlocked ? ", and waits for this one: a DEADLOCK" : "");
+        fprintf(out, " has the %s%s\n", row->lock ? "lock" : "mutex", row->is_deadlocked ? ", and waits for this one: a DEADLOCK" : "");
 }
 
 static void print_threads(const Row *rows, size_t n, FILE *out) {
@@ -395,6 +427,8 @@ static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *
                 fprintf(out, ", %zu threads", n);
         fputs(":", out);
         print_threads(rows, n, out);
+        if (rows->lock)
+                print_lock(rows->lock, out);
         if (rows->holder)
                 print_holder(list, rows, out);
         frame_list_print_link(list->window, rows->link, out);
@@ -429,7 +463,7 @@ static void print_circles(const ThreadList *list, const Row *rows, size_t n, FIL
                         print_circle(list, &rows[i], out);
         }
         if (n_held && !n_deadlocked)
-                fprintf(out, "no deadlock among the %zu thread%s that wait%s for a mutex whose holder is known\n",
+                fprintf(out, "no deadlock among the %zu thread%s that wait%s for a lock whose holder is known\n",
                         n_held, n_held == 1 ? "" : "s", n_held == 1 ? "s" : "");
 }
 
@@ -443,6 +477,17 @@ static size_t count_until(const ThreadList *list, size_t from, int (*differs)(co
 
 static int other_process(const Row *a, const Row *b) {
         return a->pid != b->pid;
+}
+
+/* What is not known of the locks of this runtime. */
+static void print_unread(const ThreadList *list, int64_t pid, FILE *out) {
+        const RuntimeLocks *locks = thread_locks_find(&list->threads->locks, (uint32_t)pid);
+
+        if (locks && *locks->text)
+                fprintf(out, "%s\n", locks->text);
+        if (locks && locks->n_over_cap)
+                fprintf(out, "locks of %" PRIu32 " more threads were not read (%d at most)\n", locks->n_over_cap,
+                        RUNTIME_MAX_LOCKS);
 }
 
 static void print_process(const ThreadList *list, size_t from, size_t n, FILE *out) {
@@ -462,6 +507,7 @@ static void print_process(const ThreadList *list, size_t from, size_t n, FILE *o
         fprintf(out, ": %zu thread%s, %zu running, %zu waiting\n", n, n == 1 ? "" : "s", n - n_waiting,
                 n_waiting);
         print_circles(list, list->rows + from, n, out);
+        print_unread(list, list->rows[from].pid, out);
         for (size_t i = from; i < from + n;) {
                 size_t same = count_until(list, i, compare_groups);
 
@@ -497,6 +543,12 @@ void thread_list_print(const ThreadList *list, FILE *out) {
 
 /* ---- for programs ---- */
 
+static const char *const lock_kinds[RUNTIME_N_LOCK_KINDS] = {
+        [RUNTIME_LOCK_MONITOR] = "monitor",
+        [RUNTIME_LOCK_NOTIFY] = "notify",
+        [RUNTIME_LOCK_PARKED] = "park",
+};
+
 static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
         json_open(json, NULL, '{');
         json_number(json, "pid", (uint64_t)row->pid);
@@ -508,6 +560,11 @@ static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
                 json_text(json, "reason", row->reason);
         if (row->waited_ns)
                 json_number(json, "waits_at_most_ns", row->waited_ns);
+        if (row->lock) {
+                json_text(json, "lock", lock_kinds[row->lock->kind]);
+                if (*row->lock->name)
+                        json_text(json, "lock_class", row->lock->name);
+        }
         if (row->holder) {
                 json_number(json, "holder_tid", (uint64_t)row->holder);
                 json_bool(json, "deadlock", row->is_deadlocked);

@@ -15,6 +15,16 @@ import tap
 REASONS = {"mutex": "futex", "pipe": "read", "poll": "poll", "sleep": "sleep", "deep": "signal",
            "left": "futex", "right": "futex"}
 HOLDERS = {"mutex": ("pipe", False), "left": ("right", True), "right": ("left", True)}
+# of VictimLocks: thread → kind of lock, class, owner, deadlock
+SYNC = "java.util.concurrent.locks.Reentrant"
+LOCKS = {"left": ("monitor", "VictimLocks$Right", "right", True),
+         "right": ("monitor", "VictimLocks$Left", "left", True),
+         "up": ("park", f"{SYNC}Lock$FairSync", "down", True),
+         "down": ("park", f"{SYNC}Lock$NonfairSync", "up", True),
+         "heir": ("monitor", "VictimLocks$Estate", "idle", False),
+         "reader": ("park", f"{SYNC}ReadWriteLock$NonfairSync", "writer", False),
+         "noted": ("notify", "VictimLocks$Note", None, False),
+         "permit": ("park", "java.util.concurrent.Semaphore$NonfairSync", None, False)}
 DEPTH = 201             # frames of still_down
 
 
@@ -232,6 +242,53 @@ class Stacks(tap.TestCase):
         for name, stack in want.items():
             self.assertEqual([f for f in mine[name] if "VictimStill" in f], [f for f in stack if "VictimStill" in f])
             self.assertEqual(len(mine[name]), len(stack), (mine[name], stack))
+
+    def locks_of_java(self, java, *arguments):
+        """{thread: (kind of its lock, class, owner, is it a deadlock?)} of VictimLocks; the text; the child."""
+        directory = self.directory()
+        self.run_command([jdks.tool("javac"), "-nowarn", "--release", "8", "-d", directory,
+                          tap.SOURCE_DIR / "tests/victims/java/VictimLocks.java"], expect=0, timeout=120)
+        child = self.spawn([java, *arguments, "-cp", directory, "VictimLocks"])
+        child.wait_for("ready")
+        threads = self.look(child.pid)
+        names = {thread["tid"]: thread["name"] for thread in threads}
+        mine = {thread["name"]: (thread["lock"], thread.get("lock_class"), names.get(thread.get("holder_tid")),
+                                 thread.get("deadlock", False))
+                for thread in threads if "lock" in thread and thread["name"] in LOCKS}
+        text = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0).stdout
+        return mine, text, child
+
+    def deadlocks_of_jstack(self, java, child):
+        """{(thread, class of the lock that it wants, owner)}"""
+        said = self.run_command([java.parent / "jstack", "-l", child.pid], expect=0).stdout
+        found = re.findall(r'^"(\w+)":\n  waiting (?:to lock monitor|for ownable synchronizer) .*?,? \(?'
+                           r'(?:object 0x\w+, )?a ([\w.$]+)\),\n  which is held by "(\w+)"', said, re.M)
+        self.assertIn("Found 2 deadlocks.", said)
+        return set(found)
+
+    def test_java_deadlocks_and_owners_are_those_of_jstack(self):
+        for release, java in jdks.here().items():
+            with self.subTest(release):
+                mine, text, child = self.locks_of_java(java)
+                self.assertEqual(mine, LOCKS)
+                circles = re.findall(r"(?m)^deadlock: \d+ (\w+) → \d+ (\w+) → \d+$", text)
+                self.assertEqual({frozenset(circle) for circle in circles},
+                                 {frozenset(("left", "right")), frozenset(("up", "down"))})
+                self.assertLess(text.index("deadlock: "), text.index("\nblocked on "))
+                self.assertRegex(text, r"\d+ heir\n    waits for the monitor of a VictimLocks\$Estate\n"
+                                       r"    thread \d+ idle has the lock\n")
+                if (java.parent / "jstack").exists():
+                    want = self.deadlocks_of_jstack(java, child)
+                    self.assertEqual(want, {(name, *lock[1:3]) for name, lock in mine.items() if lock[3]})
+
+    def test_what_is_not_read_of_locks_of_java_is_said(self):
+        java = max(jdks.here().items(), key=lambda found: int(found[0]))[1]
+        mine, text, _ = self.locks_of_java(java, "-XX:+UseZGC")
+        self.assertRegex(text, r"(?m)^java \d+, -XX:\+UseZGC: classes of locks are not read, nor owners of ")
+        self.assertIn("waits for the monitor of an object whose class is not known\n", text)
+        self.assertEqual({lock[1] for lock in mine.values()}, {None})
+        for name, (_, _, owner, _) in mine.items():
+            self.assertIn(owner, (None, LOCKS[name][2]), "an owner that is shown is right")
 
     def test_what_cannot_be(self):
         done = self.run_command([tap.SPANPROF, "stacks"], expect=2)

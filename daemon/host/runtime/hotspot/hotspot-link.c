@@ -113,6 +113,7 @@ static int ask_frames(void *userdata, WorkerSession *worker) {
         const Question *asked = userdata;
         HotspotAnswer *answer = asked->link->links->answer;
         HotspotQuestion question = { .magic = HOTSPOT_WIRE_MAGIC,
+                                     .kind = HOTSPOT_SAID_FRAMES,
                                      .is_first = is_new_batch(asked->link, clock_monotonic_ns()) };
         HotspotSaid said;
 
@@ -177,6 +178,24 @@ int hotspot_link_frames(HotspotLink *link, const uint64_t words[HOTSPOT_WORDS],
         if (r || (result && result != HOTSPOT_E_UNLOADED && result != HOTSPOT_E_NAMELESS))
                 return HOTSPOT_E_LATER;
         return result;
+}
+
+static int ask_locks(void *userdata, WorkerSession *worker) {
+        const HotspotQuestion question = { .magic = HOTSPOT_WIRE_MAGIC, .kind = HOTSPOT_SAID_LOCKS };
+        RuntimeLocks *locks = userdata;
+        HotspotSaid said;
+
+        if (worker_session_ask(worker, &hotspot_locks_question, &question, -1, &said) ||
+            worker_session_receive(worker, locks, runtime_locks_size(said.n)) ||
+            worker_session_judge(worker, locks->n == said.n && hotspot_wire_check_locks(locks)))
+                return HOTSPOT_E_GONE;
+        return 0;
+}
+
+int hotspot_link_locks(HotspotLink *link, RuntimeLocks *locks) {
+        int result = HOTSPOT_E_LATER, r = reader_link_ask(link->reader, ask_locks, locks, &result);
+
+        return r || result ? HOTSPOT_E_LATER : 0;
 }
 
 uint64_t hotspot_link_cpu_ns(const HotspotLink *link) {

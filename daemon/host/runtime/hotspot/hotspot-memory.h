@@ -21,6 +21,7 @@ typedef struct HotspotMemory HotspotMemory;
 enum {
         HOTSPOT_PAGE = 4096,            /* bytes */
         HOTSPOT_MAX_CALLS = 512,        /* to name a frame: some 40, and what calls in a loop lead to */
+        HOTSPOT_LOCKS_CALLS = 32768,    /* for the locks of all threads: some 10 each, about 3 µs a call */
         HOTSPOT_OPEN_CALLS = 1024,      /* to open a JVM: JDK 21 needs 223, others fewer */
 };
 

@@ -19,58 +19,51 @@
  */
 enum {
         MAX_FLAGS = 4096,               /* JDK 25 has 1,100 */
+        MAX_FLAG_NAME = 32,             /* bytes of a name that is looked for, with its NUL */
         LEVEL_OF_C2 = 4,
 };
 
-static const char polls[] = "UseCountedLoopSafepoints";
-static const char level[] = "TieredStopAtLevel";
-static const char compiles[] = "UseCompiler";
-
-typedef struct Flags {
-        uint64_t polls, level, compiles;        /* addresses of their values; 0 = not found */
-} Flags;
-
-static void note(Flags *flags, const char *name, uint64_t value) {
-        if (!memcmp(name, polls, sizeof(polls)))
-                flags->polls = value;
-        else if (!memcmp(name, level, sizeof(level)))
-                flags->level = value;
-        else if (!memcmp(name, compiles, sizeof(compiles)))
-                flags->compiles = value;
+/* Takes the address of the value of the flag called @name, if it is one of @names. */
+static void note(const char *name, uint64_t value, const char *const *names, size_t n, uint64_t *values) {
+        for (size_t i = 0; i < n; i++)
+                if (!strncmp(name, names[i], MAX_FLAG_NAME))
+                        values[i] = value;
 }
 
-static void find(Flags *flags, const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias) {
+void hotspot_published_flags(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias,
+                             const char *const *names, size_t n, uint64_t *values) {
         const HotspotFlagsLayout *at = &layout->flags;
-        uint64_t list, n, name, value;
-        char text[sizeof(polls)];
+        uint64_t list, n_flags, name, value;
 
+        memset(values, 0, n * sizeof(*values));
         if (!at->list || !at->count || !at->struct_size ||
             !hotspot_read_u64(reader, bias + at->list, &list) ||
-            !hotspot_read_u64(reader, bias + at->count, &n))
+            !hotspot_read_u64(reader, bias + at->count, &n_flags))
                 return;
-        for (uint64_t i = 0; i < MIN(n, (uint64_t)MAX_FLAGS); i++) {
+        for (uint64_t i = 0; i < MIN(n_flags, (uint64_t)MAX_FLAGS); i++) {
                 uint64_t flag = list + i * at->struct_size;
+                char text[MAX_FLAG_NAME] = "";
 
                 if (!hotspot_read_field(reader, at->name, flag, &name) ||
                     !hotspot_read_field(reader, at->value, flag, &value))
                         return;
-                memset(text, 0, sizeof(text));
                 if (name && hotspot_read(reader, name, text, sizeof(text)))
-                        note(flags, text, value);
+                        note(text, value, names, n, values);
         }
 }
 
 bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotReader *reader,
                                      uint64_t bias) {
-        Flags flags = { 0 };
+        enum { POLLS, LEVEL, COMPILES, N };
+        static const char *const names[N] = { "UseCountedLoopSafepoints", "TieredStopAtLevel", "UseCompiler" };
+        uint64_t values[N], highest;
         uint8_t has_polls, compiler;
-        uint64_t highest;
 
-        find(&flags, layout, reader, bias);
-        return flags.polls && flags.level && flags.compiles &&
-               hotspot_read(reader, flags.polls, &has_polls, 1) &&
-               hotspot_read(reader, flags.compiles, &compiler, 1) &&
-               hotspot_read_u64(reader, flags.level, &highest) && !has_polls && compiler &&
+        hotspot_published_flags(layout, reader, bias, names, N, values);
+        return values[POLLS] && values[LEVEL] && values[COMPILES] &&
+               hotspot_read(reader, values[POLLS], &has_polls, 1) &&
+               hotspot_read(reader, values[COMPILES], &compiler, 1) &&
+               hotspot_read_u64(reader, values[LEVEL], &highest) && !has_polls && compiler &&
                highest >= LEVEL_OF_C2;
 }
 

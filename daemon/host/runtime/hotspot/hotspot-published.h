@@ -14,6 +14,13 @@
 #include "host/runtime/hotspot/hotspot-layout.h"
 
 /*
+ * Pure but for @reader. @bias: where libjvm is loaded. Finds the flags called @names, each of 31 bytes at
+ * most. @values: addresses of their values; 0 = there is no such flag.
+ */
+void hotspot_published_flags(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias,
+                             const char *const *names, size_t n, uint64_t *values);
+
+/*
  * Pure but for @reader. @bias: where libjvm is loaded. Whether C2 keeps no safepoint in counted loops: code
  * that it inlines there has no description then. false if it is not known, or if there is no C2.
  */

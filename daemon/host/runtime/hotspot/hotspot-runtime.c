@@ -288,6 +288,19 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         return named->is_short ? RUNTIME_E_SHORT : 0;
 }
 
+/* ---- locks ---- */
+
+static int locks(void *userdata, RuntimeLocks *locks) {
+        HotspotState *state = userdata;
+
+        if (state->link)
+                return hotspot_link_locks(state->link, locks) ? RUNTIME_E_LATER : 0;
+        if (!state->hotspot)
+                return RUNTIME_E_LATER;
+        hotspot_locks(state->hotspot, locks);
+        return 0;
+}
+
 /*
  * A compile id is never another's, nor are addresses while no class is unloaded: an interpreted frame
  * has a stamp, which says so. All else is known by addresses alone, where another class may lie later.
@@ -323,6 +336,7 @@ const RuntimeOps hotspot_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .locks = locks,
         .trust_ms = trust_ms,
         .cpu_ns = cpu_ns,
         .tend = tend,

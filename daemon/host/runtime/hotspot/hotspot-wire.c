@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/sandbox/channel.h"
+#include "core/base/util/text.h"
 #include "host/runtime/reader/reader-text.h"
 
 enum { REPLY_BYTES = 16 << 10 };        /* sent at once; longer answers in parts */
@@ -24,6 +25,8 @@ bool hotspot_wire_check(const HotspotSaid *said) {
                 return !said->n;
         case HOTSPOT_SAID_FRAMES:
                 return said->n <= HOTSPOT_MAX_INLINED && !said->n == !!said->result;
+        case HOTSPOT_SAID_LOCKS:
+                return said->n <= RUNTIME_MAX_LOCKS && !said->result;
         default:
                 return false;
         }
@@ -41,6 +44,12 @@ static bool is_frames(const void *answer, const void *request) {
         return hotspot_wire_check(said) && said->kind == HOTSPOT_SAID_FRAMES;
 }
 
+static bool is_locks(const void *answer, const void *request) {
+        const HotspotSaid *said = answer;
+
+        return hotspot_wire_check(said) && said->kind == HOTSPOT_SAID_LOCKS;
+}
+
 const WorkerQuestion hotspot_open_question = {
         .magic = HOTSPOT_WIRE_MAGIC,
         .request_size = sizeof(ReaderRequest),
@@ -54,6 +63,13 @@ const WorkerQuestion hotspot_frames_question = {
         .request_size = sizeof(HotspotQuestion),
         .answer_size = sizeof(HotspotSaid),
         .is_sound = is_frames,
+};
+
+const WorkerQuestion hotspot_locks_question = {
+        .magic = HOTSPOT_WIRE_MAGIC,
+        .request_size = sizeof(HotspotQuestion),
+        .answer_size = sizeof(HotspotSaid),
+        .is_sound = is_locks,
 };
 
 bool hotspot_wire_check_opened(const HotspotOpened *opened) {
@@ -72,6 +88,24 @@ bool hotspot_wire_check_opened(const HotspotOpened *opened) {
         }
         return code->interpreter_low < code->interpreter_high && opened->layout.version < 1000 &&
                 (!opened->interpreter_blob || hotspot_code_heap(code, opened->interpreter_blob));
+}
+
+bool hotspot_wire_check_locks(RuntimeLocks *locks) {
+        static const char zeroes[RUNTIME_MAX_LOCK_NAME];
+
+        reader_text_repair(locks->text, sizeof(locks->text));
+        if (locks->n > RUNTIME_MAX_LOCKS)
+                return false;
+        for (uint32_t i = 0; i < locks->n; i++) {
+                const RuntimeLock *lock = &locks->locks[i];
+                size_t n = strnlen(lock->name, sizeof(lock->name));
+
+                if (n == sizeof(lock->name) || lock->kind >= RUNTIME_N_LOCK_KINDS || lock->zero ||
+                    !text_is_utf8(lock->name, n) ||
+                    memcmp(lock->name + n, zeroes, sizeof(lock->name) - n))
+                        return false;
+        }
+        return true;
 }
 
 static const char *take_text(const char **atp, uint16_t size) {
@@ -149,16 +183,23 @@ static int put_frame(Reply *reply, const HotspotFrame *frame) {
                put(reply, frame->signature, wire.n_signature) || put(reply, frame->file, wire.n_file);
 }
 
-/* Return: 0; anything else = the conversation is over. */
-static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question) {
+static int answer_locks(int socket, Hotspot *hotspot) {
+        HotspotSaid said = { .magic = HOTSPOT_WIRE_MAGIC, .kind = HOTSPOT_SAID_LOCKS };
+        static RuntimeLocks locks;
+
+        hotspot_locks(hotspot, &locks);
+        said.n = locks.n;
+        return channel_send(socket, &said, sizeof(said), -1) ||
+                channel_send(socket, &locks, runtime_locks_size(locks.n), -1);
+}
+
+static int answer_frames(int socket, Hotspot *hotspot, const HotspotQuestion *question) {
         HotspotSaid said = { .magic = HOTSPOT_WIRE_MAGIC, .kind = HOTSPOT_SAID_FRAMES };
         static Reply reply;
         HotspotFrames frames;
         int r = 0;
 
         reply.socket = socket;
-        if (question->magic != HOTSPOT_WIRE_MAGIC)
-                return 1;
         if (question->is_first)
                 hotspot_begin(hotspot);
         said.result = hotspot_frames(hotspot, question->words, &frames);
@@ -170,6 +211,14 @@ static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question)
         for (uint32_t i = 0; !r && i < said.n; i++)
                 r = put_frame(&reply, &frames.frames[i]);
         return r ? r : flush(&reply);
+}
+
+/* Return: 0; anything else = the conversation is over. */
+static int answer(int socket, Hotspot *hotspot, const HotspotQuestion *question) {
+        if (question->magic != HOTSPOT_WIRE_MAGIC)
+                return 1;
+        return question->kind == HOTSPOT_SAID_LOCKS ? answer_locks(socket, hotspot)
+                                                    : answer_frames(socket, hotspot, question);
 }
 
 void hotspot_serve(int socket, int fd, const ReaderRequest *first) {

@@ -11,6 +11,8 @@
  *     answer    HotspotSaid: HOTSPOT_SAID_OPEN
  *     question  HotspotQuestion: a frame
  *     answer    HotspotSaid: HOTSPOT_SAID_FRAMES
+ *     question  HotspotQuestion: what its threads wait for
+ *     answer    HotspotSaid: HOTSPOT_SAID_LOCKS
  */
 
 #include <stdbool.h>
@@ -30,12 +32,13 @@ enum {
 typedef enum HotspotSaidKind {
         HOTSPOT_SAID_OPEN = 1,          /* HotspotOpened follows */
         HOTSPOT_SAID_FRAMES,            /* n times {HotspotWireFrame, texts} follow */
+        HOTSPOT_SAID_LOCKS,             /* RuntimeLocks follows, with n locks; no more of it is sent */
 } HotspotSaidKind;
 
 typedef struct HotspotSaid {
         uint32_t magic, kind;
         int32_t result;                 /* 0, HOTSPOT_E_* */
-        uint32_t n, is_short;           /* FRAMES */
+        uint32_t n, is_short;           /* FRAMES; @n of LOCKS, too */
 } HotspotSaid;
 
 typedef struct HotspotOpened {
@@ -47,7 +50,9 @@ typedef struct HotspotOpened {
 
 typedef struct HotspotQuestion {
         uint32_t magic;
-        uint32_t is_first;              /* first of a batch (hotspot_begin()) */
+        uint32_t kind;                  /* HOTSPOT_SAID_*: of the answer */
+        uint32_t is_first;              /* frame: first of a batch (hotspot_begin()) */
+        uint32_t zero;
         uint64_t words[HOTSPOT_WORDS];
 } HotspotQuestion;
 
@@ -57,16 +62,22 @@ typedef struct HotspotWireFrame {
         uint16_t n_name, n_signature, n_file, zero;     /* bytes of each text, with its NUL */
 } HotspotWireFrame;
 
-_Static_assert(sizeof(HotspotSaid) == 20 && sizeof(HotspotQuestion) == 32 && sizeof(HotspotWireFrame) == 20,
+_Static_assert(sizeof(HotspotSaid) == 20 && sizeof(HotspotQuestion) == 40 && sizeof(HotspotWireFrame) == 20,
                "no hidden bytes");
 
-extern const WorkerQuestion hotspot_open_question, hotspot_frames_question;
+extern const WorkerQuestion hotspot_open_question, hotspot_frames_question, hotspot_locks_question;
 
 /* Pure. Whether an answer is one that may come. */
 bool hotspot_wire_check(const HotspotSaid *said);
 
 /* Pure. Whether a code cache may lie so. The offsets of a layout are harmless, whatever they are. */
 bool hotspot_wire_check_opened(const HotspotOpened *opened);
+
+/*
+ * Pure. Whether what threads wait for may be said so: names are UTF-8 with zeroes behind them. The text is
+ * made one. Who waits, and who is the owner, may be any thread.
+ */
+bool hotspot_wire_check_locks(RuntimeLocks *locks);
 
 /* Describes a JVM that hotspot_new() has opened. Zeroes what is not used. */
 void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char *reason);

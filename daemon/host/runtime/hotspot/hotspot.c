@@ -28,6 +28,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "host/runtime/hotspot/hotspot-chunk.h"
+#include "host/runtime/hotspot/hotspot-locks.h"
 #include "host/runtime/hotspot/hotspot-published.h"
 
 enum {
@@ -45,6 +46,7 @@ struct Hotspot {
         const HotspotReader *reader;
         HotspotLayout layout;
         HotspotCode code;
+        uint64_t bias;                  /* where libjvm is loaded */
         Hashmap methods;                /* Method * → HotspotMethod, owned */
         uint32_t stamp;                 /* no kept page is older; 0 = there is no count */
         HotspotMethod *replaced;        /* the last frames may have texts of these */
@@ -77,6 +79,7 @@ static void forget_methods(Hotspot *hotspot) {
 static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, char *reason) {
         int r = hotspot_layout_read(&hotspot->layout, hotspot->reader, symbols, bias, reason);
 
+        hotspot->bias = bias;
         if (r)
                 return r == HOTSPOT_LAYOUT_E_UNKNOWN ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
         r = hotspot_code_read(&hotspot->code, &hotspot->layout, hotspot->reader, bias);
@@ -391,4 +394,12 @@ int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], Hotspo
         default:
                 return HOTSPOT_E_NAMELESS;
         }
+}
+
+void hotspot_locks(Hotspot *hotspot, RuntimeLocks *locks) {
+        if (hotspot->memory)
+                hotspot_memory_allow(hotspot->memory, HOTSPOT_LOCKS_CALLS);
+        hotspot_begin(hotspot);
+        hotspot_locks_read(locks, &hotspot->layout, hotspot->reader, hotspot->bias);
+        hotspot_begin(hotspot);
 }

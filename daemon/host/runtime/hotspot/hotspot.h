@@ -16,6 +16,7 @@
 #include "host/runtime/hotspot/hotspot-memory.h"
 #include "host/runtime/hotspot/hotspot-method.h"
 #include "host/runtime/hotspot/hotspot-scopes.h"
+#include "host/sampling/runtime/runtime-lock.h"
 
 enum {
         HOTSPOT_MAX_METHODS = 1024,     /* names that are kept, 0.5 MiB; with more, all are read again */
@@ -91,3 +92,6 @@ void hotspot_begin(Hotspot *hotspot);
  * HOTSPOT_E_UNLOADED, HOTSPOT_E_NAMELESS, -ENOMEM.
  */
 int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], HotspotFrames *framesp);
+
+/* Reads anew what threads of the JVM wait for: hotspot_locks_read(). */
+void hotspot_locks(Hotspot *hotspot, RuntimeLocks *locks);

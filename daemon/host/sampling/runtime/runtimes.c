@@ -896,6 +896,16 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
         return 0;
 }
 
+int runtimes_locks(Runtimes *runtimes, const Process *process, RuntimeLocks *locks) {
+        const Known *known = hashmap_get(&runtimes->processes, process->generation);
+
+        locks->n = locks->n_over_cap = 0;
+        if (!known || known->is_refused || !known->runtime->ops->locks)
+                return RUNTIME_E_UNKNOWN;
+        return known->is_attached && !known->gone_ns ? known->runtime->ops->locks(known->state, locks)
+                                                     : RUNTIME_E_LATER;
+}
+
 const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task) {
         const Known *known = hashmap_get(&runtimes->processes, process->generation);
 

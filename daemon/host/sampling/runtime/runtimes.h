@@ -25,6 +25,7 @@
 #include "border/runtime_abi.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/process.h"
+#include "host/sampling/runtime/runtime-lock.h"
 
 enum {
         RUNTIMES_MAX_FRAMES = 128,      /* functions of one frame: it and those that were inlined into it */
@@ -122,6 +123,10 @@ typedef struct RuntimeOps {
          * the entry is for something else.
          */
         int (*frames)(void *state, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np);
+        /*
+         * What its threads wait for. Return: 0, RUNTIME_E_LATER, -ENOMEM. NULL = it does not know.
+         */
+        int (*locks)(void *state, RuntimeLocks *locks);
         /* For how long the first answer about @words is believed, ms; 0, or no function = for ever. */
         uint32_t (*trust_ms)(const uint64_t *words);
         /* CPU time that other processes have spent on it so far, ns. NULL = none does. */
@@ -193,6 +198,12 @@ const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const
 /* The same of a span whose name is an object, of which a sample has @size bytes. */
 const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,
                                size_t size);
+
+/*
+ * What threads of the process wait for, as one look at its memory says. Return: 0, RUNTIME_E_LATER, -ENOMEM,
+ * RUNTIME_E_UNKNOWN: it has no runtime that tells.
+ */
+int runtimes_locks(Runtimes *runtimes, const Process *process, RuntimeLocks *locks);
 
 /* A sample of the program, of @time_ns, says that there may be spans, and that it is not known where. */
 void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_ns);

@@ -58,14 +58,21 @@ static bool has_registers(const struct abi_thread *thread) {
         return thread->flags & THREAD_HAS_USER && !(thread->flags & THREAD_ON_CPU);
 }
 
-static uint32_t find_holder(const Work *work, const struct abi_thread *thread, int32_t owner) {
-        for (size_t i = 0; owner > 0 && i < work->look.n; i++) {
+/* The thread of process @tgid that it knows as @ns_tid; NULL = none. */
+static const struct abi_thread *find_own(const Work *work, uint32_t tgid, uint32_t ns_tid) {
+        for (size_t i = 0; ns_tid && i < work->look.n; i++) {
                 const struct abi_thread *at = &work->look.threads[i];
 
-                if (at->tgid == thread->tgid && at->ns_tid == (uint32_t)owner)
-                        return at->tid;
+                if (at->tgid == tgid && at->ns_tid == ns_tid)
+                        return at;
         }
-        return 0;
+        return NULL;
+}
+
+static uint32_t find_holder(const Work *work, const struct abi_thread *thread, int32_t owner) {
+        const struct abi_thread *found = owner > 0 ? find_own(work, thread->tgid, (uint32_t)owner) : NULL;
+
+        return found ? found->tid : 0;
 }
 
 /* ---- a round ---- */
@@ -226,6 +233,33 @@ static int keep_sure(Work *work, const ThreadsLook *again) {
         return r;
 }
 
+/* ---- locks of runtimes ---- */
+
+static void put_lock(const Work *work, uint32_t tgid, const RuntimeLock *lock) {
+        const struct abi_thread *thread = find_own(work, tgid, lock->tid);
+        const struct abi_thread *owner = find_own(work, tgid, lock->owner);
+        ThreadWait *wait = thread ? find_result(work, thread) : NULL;
+
+        if (!wait || !wait->was_added)
+                return;
+        wait->lock = lock;
+        wait->holder = owner ? owner->tid : 0;
+}
+
+/* By the look behind the walks, which must say what the one before them did. */
+static int put_locks(Work *work) {
+        ThreadLocks *locks = &work->result->locks, again;
+        int r = thread_locks_read(&again, work->stages, &work->look);
+
+        if (!r)
+                thread_locks_keep_same(locks, &again);
+        for (size_t i = 0; !r && i < locks->n; i++)
+                for (uint32_t k = 0; k < locks->processes[i].locks->n; k++)
+                        put_lock(work, locks->processes[i].tgid, &locks->processes[i].locks->locks[k]);
+        thread_locks_deinit(&again);
+        return r;
+}
+
 /* ---- all of it ---- */
 
 static int begin_result(Work *work) {
@@ -324,14 +358,24 @@ static int look_at_all(Work *work) {
                 r = look(work, &work->look);
         if (!r)
                 r = begin_result(work);
+        if (!r && !work->early)
+                r = thread_locks_read(&work->result->locks, work->stages, &work->look);
         if (!r)
                 r = rounds(work);
+        if (!r && !work->early)
+                r = put_locks(work);
         if (work->walker)
                 work->result->lacks_rights = thread_walker_lacks_rights(work->walker);
         thread_walker_free(work->walker);
         free(work->found);
         free(work->look.threads);
         return r;
+}
+
+void thread_waits_deinit(ThreadWaits *threads) {
+        thread_locks_deinit(&threads->locks);
+        free(threads->threads);
+        *threads = (ThreadWaits){ 0 };
 }
 
 int thread_waits_add(const WalkStages *stages, ThreadWaits *threads) {
@@ -405,7 +449,7 @@ int early_waits_count(EarlyWaits *early, const WalkStages *stages, uint64_t sinc
         r = look_at_all(&work);
         keep_early(&work, early);
         early->counted_ns = work.until_ns;
-        free(counted.threads);
+        thread_waits_deinit(&counted);
         if (r || !early->n)
                 early_waits_drop(early);
         return MIN(r, 0);

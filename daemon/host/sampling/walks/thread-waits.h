@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/sampling/walks/thread-locks.h"
 #include "host/sampling/walks/walks.h"
 
 enum {
@@ -22,16 +23,21 @@ enum {
 typedef struct ThreadWait {
         uint32_t tgid, tid;
         bool was_added;                 /* the wait is in the window; else it runs, or ran in between */
-        /* if what it waits for is a mutex of glibc: the thread that has it; 0 = none of this process */
+        /*
+         * the thread that has what it waits for, if that is a lock of its runtime or a mutex of glibc; 0 =
+         * none of this process
+         */
         uint32_t holder;
+        const RuntimeLock *lock;        /* one of ThreadWaits.locks; NULL = its runtime tells none */
         char comm[16];                  /* any bytes, NUL-terminated */
 } ThreadWait;
 
 typedef struct ThreadWaits {
-        ThreadWait *threads;          /* by process and thread; to be freed */
+        ThreadWait *threads;          /* by process and thread */
         size_t n;
         uint64_t n_over_cap;            /* threads that were not looked at */
         bool lacks_rights;              /* memory of some may not be read */
+        ThreadLocks locks;
         /* times of waits are known; else they are 1 ns long, since this kernel does not tell */
         bool knows_times;
 } ThreadWaits;
@@ -67,3 +73,4 @@ void early_waits_drop(EarlyWaits *early);
  * THREAD_WAITS_E_UNUSABLE, -errno.
  */
 int thread_waits_add(const WalkStages *stages, ThreadWaits *threads);
+void thread_waits_deinit(ThreadWaits *threads);

@@ -27,6 +27,18 @@ static void take_frame(const uint8_t *data, size_t size) {
                 abort();
 }
 
+static void take_locks(const uint8_t *data, size_t size) {
+        static RuntimeLocks locks;
+
+        memset(&locks, 0, sizeof(locks));
+        memcpy(&locks, data, size < sizeof(locks) ? size : sizeof(locks));
+        if (!hotspot_wire_check_locks(&locks))
+                return;
+        for (uint32_t i = 0; i < locks.n; i++)
+                if (strlen(locks.locks[i].name) >= RUNTIME_MAX_LOCK_NAME)
+                        abort();
+}
+
 /* The first byte says which of a worker's messages follows. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static HotspotOpened opened;
@@ -38,7 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 take_frame(data + 1, size - 1);
         if (data[0] == 's' && size > sizeof(said)) {
                 memcpy(&said, data + 1, sizeof(said));
-                if (hotspot_wire_check(&said) && said.n > HOTSPOT_MAX_INLINED)
+                if (hotspot_wire_check(&said) &&
+                    said.n > (said.kind == HOTSPOT_SAID_LOCKS ? RUNTIME_MAX_LOCKS : HOTSPOT_MAX_INLINED))
                         abort();
         }
         if (data[0] == 'c' && size > sizeof(opened.code)) {
@@ -52,5 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 if (strlen(opened.reason) >= sizeof(opened.reason))
                         abort();
         }
+        if (data[0] == 'l')
+                take_locks(data + 1, size - 1);
         return 0;
 }

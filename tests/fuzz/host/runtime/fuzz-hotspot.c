@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/runtime/hotspot/hotspot-walk.h"
+#include "host/runtime/hotspot/hotspot-wire.h"
 #include "hotspot-image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,6 +22,15 @@ static void name(Hotspot *hotspot, const uint64_t *words) {
         for (uint32_t i = 0; i < frames.n; i++)
                 if (!strlen(frames.frames[i].name) || strlen(frames.frames[i].file) > 3 * HOTSPOT_MAX_FILE)
                         abort();
+}
+
+/* Whatever the memory says, the daemon takes what comes of it. */
+static void look_at_locks(Hotspot *hotspot) {
+        static RuntimeLocks locks;
+
+        hotspot_locks(hotspot, &locks);
+        if (!hotspot_wire_check_locks(&locks))
+                abort();
 }
 
 static void walk(Hotspot *hotspot, uint64_t thread) {
@@ -70,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (uint32_t i = 0; i < image.n_frames; i++)
                 name(hotspot, image.frames[i]);
         walk(hotspot, image.thread);
+        look_at_locks(hotspot);
         hotspot_free(hotspot);
         return 0;
 }

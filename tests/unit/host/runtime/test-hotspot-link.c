@@ -63,6 +63,15 @@ static void say_name(int socket, ReaderHandle *handle, uint64_t address) {
         channel_send(socket, "\0", 2, -1);
 }
 
+/* Two of a thread; or fewer than the answer has said. */
+static void say_locks(int socket, bool is_lie) {
+        static RuntimeLocks locks;
+
+        locks = (RuntimeLocks){ .n = is_lie ? 1 : 2, .locks = { { .tid = 7, .owner = 8, .name = "a.Lock" } } };
+        say(socket, HOTSPOT_SAID_LOCKS, 0, 2);
+        channel_send(socket, &locks, runtime_locks_size(2), -1);
+}
+
 static void work(int socket) {
         HotspotQuestion question;
         ReaderRequest request;
@@ -78,6 +87,10 @@ static void work(int socket) {
         while (!channel_receive_all(socket, &question, sizeof(question))) {
                 if (request.size == DIES_LATER)
                         _exit(0);
+                if (question.kind == HOTSPOT_SAID_LOCKS) {
+                        say_locks(socket, request.size == LIES_LATER);
+                        continue;
+                }
                 if (request.size == LIES_LATER)
                         say(socket, HOTSPOT_SAID_FRAMES, 0, HOTSPOT_MAX_INLINED + 1);
                 while (request.size == CHATTERS)
@@ -191,6 +204,23 @@ Test(link, a_jvm_that_has_gone_is_later) {
         cr_assert_eq(ask(link, name), HOTSPOT_E_LATER);
         cr_assert_eq(n_workers(), 0, "none is made for nothing");
         hotspot_link_free(link);
+}
+
+Test(link, a_worker_says_what_threads_wait_for) {
+        HotspotLink *link = make(HONEST), *liar = make(LIES_LATER);
+        static RuntimeLocks locks;
+
+        cr_assert_eq(open_link(link), 0);
+        cr_assert_eq(hotspot_link_locks(link, &locks), 0);
+        cr_assert_eq(locks.n, 2);
+        cr_assert_eq(locks.locks[0].owner, 8);
+        cr_assert_str_eq(locks.locks[0].name, "a.Lock");
+        cr_assert_eq(ask(link, name), 0, "it goes on with frames");
+        cr_assert_eq(open_link(liar), 0);
+        cr_assert_eq(hotspot_link_locks(liar, &locks), HOTSPOT_E_LATER);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_MALFORMED), 1);
+        hotspot_link_free(link);
+        hotspot_link_free(liar);
 }
 
 /* The first death costs one answer, the second one a second. */

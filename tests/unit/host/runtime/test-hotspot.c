@@ -455,7 +455,10 @@ Test(hotspot, believes_no_answer_that_cannot_come) {
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = HOTSPOT_MAX_INLINED + 1 }));
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES }));
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES, .n = 1, .result = 1 }));
-        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_FRAMES + 1, .n = 1 }));
+        cr_assert(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_LOCKS, .n = RUNTIME_MAX_LOCKS }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_LOCKS, .n = RUNTIME_MAX_LOCKS + 1 }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_LOCKS, .result = HOTSPOT_E_NAMELESS }));
+        cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_LOCKS + 1, .n = 1 }));
         cr_assert_not(is_answer((HotspotSaid){ .kind = HOTSPOT_SAID_OPEN, .magic = 1 }));
 }
 
@@ -498,6 +501,35 @@ Test(hotspot, makes_a_text_of_any_reason) {
         memset(reason, 'x', sizeof(reason));
         reader_text_repair(reason, sizeof(reason));
         cr_assert_eq(strlen(reason), HOTSPOT_MAX_REASON - 1);
+}
+
+static bool takes_lock(RuntimeLock lock) {
+        static RuntimeLocks locks;
+
+        locks = (RuntimeLocks){ .n = 1 };
+        locks.locks[0] = lock;
+        return hotspot_wire_check_locks(&locks);
+}
+
+Test(hotspot, believes_no_lock_that_cannot_be) {
+        RuntimeLock full = { .tid = 1 }, early = { .name = "a" };
+        static RuntimeLocks many;
+
+        cr_assert(takes_lock((RuntimeLock){ .address = 1, .tid = 1, .owner = UINT32_MAX, .name = "a.Bä" }));
+        cr_assert(takes_lock((RuntimeLock){ .kind = RUNTIME_N_LOCK_KINDS - 1 }));
+        cr_assert_not(takes_lock((RuntimeLock){ .kind = RUNTIME_N_LOCK_KINDS }));
+        cr_assert_not(takes_lock((RuntimeLock){ .zero = 1 }));
+        cr_assert_not(takes_lock((RuntimeLock){ .name = "a\xff" }));
+        memset(full.name, 'x', sizeof(full.name));
+        cr_assert_not(takes_lock(full), "a name without an end");
+        early.name[sizeof(early.name) - 1] = 'b';
+        cr_assert_not(takes_lock(early), "something is behind the name");
+        many.n = RUNTIME_MAX_LOCKS + 1;
+        cr_assert_not(hotspot_wire_check_locks(&many));
+        many.n = 0;
+        memset(many.text, '\n', sizeof(many.text));
+        cr_assert(hotspot_wire_check_locks(&many));
+        cr_assert_eq(strspn(many.text, "?"), sizeof(many.text) - 1, "it goes to terminals");
 }
 
 static bool takes(HotspotWireFrame frame, const char *text) {

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * An object begins with a mark and its Klass, which is compressed, or not, by a flag of the command line; so
+ * are references. What looks like an object is one if its class has a pool that belongs to that class.
+ */
+#include "host/runtime/hotspot/hotspot-object.h"
+
+#include <string.h>
+
+#include "core/base/util/java-name.h"
+#include "core/base/util/macro.h"
+#include "core/base/util/text.h"
+#include "host/runtime/hotspot/hotspot-class.h"
+#include "host/runtime/hotspot/hotspot-method.h"
+#include "host/runtime/hotspot/hotspot-published.h"
+
+enum { MAX_SHIFT = 8 };
+
+/* Flags that are asked for: those up to N_OBSTACLES make objects unreadable. */
+enum { ZGC, SHENANDOAH, SMALL_HEADERS, N_OBSTACLES, OOPS = N_OBSTACLES, KLASSES, N_FLAGS };
+
+static const char *const flag_names[N_FLAGS] = {
+        [ZGC] = "UseZGC",
+        [SHENANDOAH] = "UseShenandoahGC",
+        [SMALL_HEADERS] = "UseCompactObjectHeaders",
+        [OOPS] = "UseCompressedOops",
+        [KLASSES] = "UseCompressedClassPointers",
+};
+static const char *const obstacles[N_OBSTACLES] = {
+        [ZGC] = "-XX:+UseZGC",
+        [SHENANDOAH] = "-XX:+UseShenandoahGC",
+        [SMALL_HEADERS] = "-XX:+UseCompactObjectHeaders",
+};
+
+static bool read_form(const HotspotObjects *objects, uint64_t base, uint64_t shift, uint64_t *basep,
+                      uint32_t *shiftp) {
+        return base && shift && hotspot_read_u64(objects->reader, base, basep) &&
+                hotspot_read(objects->reader, shift, shiftp, sizeof(*shiftp)) && *shiftp <= MAX_SHIFT;
+}
+
+/* 0 if the address is not known. */
+static uint64_t at(uint64_t bias, uint64_t variable) {
+        return variable ? bias + variable : 0;
+}
+
+const char *hotspot_objects_init(HotspotObjects *objects, const HotspotLayout *layout,
+                                 const HotspotReader *reader, uint64_t bias) {
+        const HotspotClassLayout *classes = &layout->classes;
+        uint64_t values[N_FLAGS];
+        uint8_t is_set[N_FLAGS] = { 0 };
+
+        *objects = (HotspotObjects){ .layout = layout, .reader = reader, .oop_size = 8, .klass_size = 8 };
+        hotspot_published_flags(layout, reader, bias, flag_names, N_FLAGS, values);
+        for (size_t i = 0; i < N_FLAGS; i++)
+                if ((!values[i] && i >= N_OBSTACLES) ||
+                    (values[i] && !hotspot_read(reader, values[i], &is_set[i], 1)))
+                        return flag_names[i];
+        for (size_t i = 0; i < N_OBSTACLES; i++)
+                if (is_set[i])
+                        return obstacles[i];
+        if (is_set[OOPS]) {
+                objects->oop_size = 4;
+                if (!read_form(objects, at(bias, classes->oop_base), at(bias, classes->oop_shift),
+                               &objects->oop_base, &objects->oop_shift))
+                        return "CompressedOops::_base";
+        }
+        if (is_set[KLASSES]) {
+                objects->klass_size = 4;
+                if (!read_form(objects, at(bias, layout->locks.klass_base),
+                               at(bias, layout->locks.klass_shift), &objects->klass_base,
+                               &objects->klass_shift))
+                        return "CompressedKlassPointers::_base";
+        }
+        return layout->locks.object_klass.size ? NULL : "oopDesc::_metadata._klass";
+}
+
+static uint64_t read_word(const HotspotObjects *objects, uint64_t address, uint8_t size, uint64_t base,
+                          uint32_t shift) {
+        uint64_t value = 0;
+
+        if (!hotspot_read(objects->reader, address, &value, size))
+                return 0;
+        return size == 4 && value ? base + (value << shift) : value;
+}
+
+uint64_t hotspot_object_klass(const HotspotObjects *objects, uint64_t address) {
+        if (!address || address & 7)
+                return 0;
+        return read_word(objects, address + objects->layout->locks.object_klass.offset, objects->klass_size,
+                         objects->klass_base, objects->klass_shift);
+}
+
+uint64_t hotspot_object_reference(const HotspotObjects *objects, uint64_t address, uint16_t offset) {
+        return read_word(objects, address + offset, objects->oop_size, objects->oop_base, objects->oop_shift);
+}
+
+bool hotspot_object_name(const HotspotObjects *objects, uint64_t address, char *to, size_t size) {
+        char text[HOTSPOT_MAX_CLASS], name[HOTSPOT_MAX_CLASS + 1], whole[3 * HOTSPOT_MAX_CLASS + 1];
+        size_t n = hotspot_class_name(objects->layout, objects->reader,
+                                      hotspot_object_klass(objects, address), text, sizeof(text));
+
+        if (!n || !text[0])
+                return false;
+        java_class_name(name, text, n);
+        n = text_repair_utf8(whole, name, strlen(name));
+        if (n >= size)          /* cut between two characters */
+                for (n = size - 1; n && (whole[n] & 0xc0) == 0x80;)
+                        n--;
+        memcpy(to, whole, n);
+        to[n] = '\0';
+        return true;
+}

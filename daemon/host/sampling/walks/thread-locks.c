@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Asks the runtime of each process once per look, and compares two looks. A process whose runtime is not
+ * ready, or has none that tells, has no locks here.
+ */
+#include "host/sampling/walks/thread-locks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util/array.h"
+#include "core/base/util/error.h"
+
+void thread_locks_deinit(ThreadLocks *locks) {
+        for (size_t i = 0; i < locks->n; i++)
+                free(locks->processes[i].locks);
+        free(locks->processes);
+        *locks = (ThreadLocks){ 0 };
+}
+
+static int keep(ThreadLocks *locks, uint32_t tgid, const RuntimeLocks *found) {
+        RuntimeLocks *copy;
+
+        if (array_reserve(&locks->processes, &locks->room, locks->n + 1, 16))
+                return error_origin(-ENOMEM);
+        copy = malloc(runtime_locks_size(found->n));
+        if (!copy)
+                return error_origin(-ENOMEM);
+        memcpy(copy, found, runtime_locks_size(found->n));
+        locks->processes[locks->n++] = (ProcessLocks){ tgid, copy };
+        return 0;
+}
+
+static int read_process(ThreadLocks *locks, const WalkStages *stages, const struct abi_thread *thread,
+                        RuntimeLocks *room) {
+        Program program;
+        int r = targets_program(stages->targets, thread->tgid, thread->generation, &program);
+
+        if (r)
+                return MIN(r, 0);
+        r = runtimes_locks(stages->runtimes, program.process, room);
+        return r ? MIN(r, 0) : keep(locks, thread->tgid, room);
+}
+
+int thread_locks_read(ThreadLocks *locks, const WalkStages *stages, const ThreadsLook *threads) {
+        _cleanup_(freep) RuntimeLocks *room = calloc(1, sizeof(*room));
+        int r = 0;
+
+        *locks = (ThreadLocks){ 0 };
+        if (!room)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < threads->n && !r; i++)
+                if (!i || threads->threads[i].tgid != threads->threads[i - 1].tgid)
+                        r = read_process(locks, stages, &threads->threads[i], room);
+        return error_fold(r);
+}
+
+const RuntimeLocks *thread_locks_find(const ThreadLocks *locks, uint32_t tgid) {
+        for (size_t i = 0; i < locks->n; i++)
+                if (locks->processes[i].tgid == tgid)
+                        return locks->processes[i].locks;
+        return NULL;
+}
+
+static bool has(const RuntimeLocks *locks, const RuntimeLock *lock) {
+        for (uint32_t i = 0; i < locks->n; i++)
+                if (!memcmp(&locks->locks[i], lock, sizeof(*lock)))
+                        return true;
+        return false;
+}
+
+void thread_locks_keep_same(ThreadLocks *locks, const ThreadLocks *again) {
+        for (size_t i = 0; i < locks->n; i++) {
+                RuntimeLocks *first = locks->processes[i].locks;
+                const RuntimeLocks *second = thread_locks_find(again, locks->processes[i].tgid);
+                uint32_t n = 0;
+
+                for (uint32_t k = 0; second && k < first->n; k++)
+                        if (has(second, &first->locks[k]))
+                                first->locks[n++] = first->locks[k];
+                first->n = n;
+        }
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/sampling/walks/thread-locks.h"
+
+static const RuntimeLock left = { .address = 0x7f00, .tid = 11, .owner = 12, .name = "a.Left" };
+static const RuntimeLock right = { .address = 0x7f40, .tid = 12, .owner = 11, .name = "a.Right" };
+static const RuntimeLock parked = { .address = 0x7f80, .tid = 13, .kind = RUNTIME_LOCK_PARKED };
+
+static void add(ThreadLocks *locks, uint32_t tgid, const RuntimeLock *list, uint32_t n) {
+        RuntimeLocks *of = calloc(1, runtime_locks_size(n));
+
+        cr_assert(of);
+        of->n = n;
+        memcpy(of->locks, list, n * sizeof(*list));
+        locks->processes = realloc(locks->processes, (locks->n + 1) * sizeof(*locks->processes));
+        locks->processes[locks->n++] = (ProcessLocks){ tgid, of };
+}
+
+static ThreadLocks first, second;
+
+static void teardown(void) {
+        thread_locks_deinit(&first);
+        thread_locks_deinit(&second);
+}
+
+TestSuite(thread_locks, .fini = teardown);
+
+Test(thread_locks, a_lock_that_two_looks_have_is_kept) {
+        add(&first, 10, (RuntimeLock[]){ left, right, parked }, 3);
+        add(&second, 10, (RuntimeLock[]){ parked, left, right }, 3);
+        thread_locks_keep_same(&first, &second);
+        cr_assert_eq(thread_locks_find(&first, 10)->n, 3);
+        cr_assert_eq(memcmp(&thread_locks_find(&first, 10)->locks[1], &right, sizeof(right)), 0);
+}
+
+Test(thread_locks, one_with_another_owner_lock_or_class_is_not) {
+        RuntimeLock owner = left, lock = right, class = parked;
+
+        owner.owner = 13;
+        lock.address++;
+        class.name[0] = 'a';
+        add(&first, 10, (RuntimeLock[]){ left, right, parked }, 3);
+        add(&second, 10, (RuntimeLock[]){ owner, lock, class }, 3);
+        thread_locks_keep_same(&first, &second);
+        cr_assert_eq(thread_locks_find(&first, 10)->n, 0);
+}
+
+Test(thread_locks, those_of_another_process_do_not_count) {
+        add(&first, 10, &left, 1);
+        add(&first, 20, &right, 1);
+        add(&second, 20, (RuntimeLock[]){ left, right }, 2);
+        thread_locks_keep_same(&first, &second);
+        cr_assert_eq(thread_locks_find(&first, 10)->n, 0);
+        cr_assert_eq(thread_locks_find(&first, 20)->n, 1);
+        cr_assert_eq(thread_locks_find(&first, 20)->locks[0].tid, 12);
+        cr_assert_null(thread_locks_find(&first, 30));
+}
